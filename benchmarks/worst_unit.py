@@ -37,6 +37,7 @@ CONSTRUCTS = {
     "a public table": ("SELECT COUNT(*) AS n FROM data, r", "short"),
     "texts as keys": ("SELECT t, COUNT(*) AS n FROM data GROUP BY t", "long"),
     "distinct texts": ("SELECT COUNT(DISTINCT t) AS n FROM data", "long"),
+    "distinct numbers": ("SELECT SUM(DISTINCT x) AS s, AVG(DISTINCT x * 0.5) AS a FROM data", "short"),
     "texts joined": ("SELECT SUM(CLIP(LENGTH(CONCAT(" + ", ".join(["t"] * 32) + ")), 0, 9)) AS s FROM data", "long"),
     "upper case": ("SELECT SUM(CLIP(" + " + ".join(f"LENGTH(UPPER(t || '{at}'))" for at in range(10)) + ", 0, 9)) AS s FROM data", "long"),
     "LIKE": ("SELECT COUNT(*) AS n FROM data WHERE t LIKE '%a_a%a_a%a_b%c'", "long"),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hush import learn
-from hush.learn import objective
-from hush.learn.objective import STEP
+from hush.learn import convex_fits
+from hush.learn.convex_fits import STEP
 
 CHOICE = np.random.default_rng(5)  # picks rows, never noise
 SCHEMA = {"age": (0, 99), "group": ["a", "b", "c"], "rate": (0.0, 1.0)}
@@ -49,7 +49,7 @@ def fixed_noise(monkeypatch):
         noise = np.cos(np.arange(np.prod(size)) * 1.7 + 0.3) * float(scale) * 1.3
         return np.rint(noise).astype(np.int64).reshape(size)
 
-    for module in ("objective", "looks", "moments", "pca", "bayes", "kmeans"):
+    for module in ("convex_fits", "budget", "linear", "pca", "bayes", "kmeans"):
         for name in ("rounded_gaussian", "discrete_laplace"):
             if hasattr(sys.modules[f"hush.learn.{module}"], name):
                 monkeypatch.setattr(sys.modules[f"hush.learn.{module}"], name, drawn)
@@ -74,7 +74,7 @@ def test_order_types_and_chunks_of_the_rows_change_no_bit_of_a_release(kind, mon
         "rate": TABLE["rate"].astype(object),
     }
     assert text(fit(kind, retyped, None if target is None else target.astype(object))) == first
-    for module in ("design", "moments", "pca"):
+    for module in ("features", "linear", "pca"):
         monkeypatch.setattr(sys.modules[f"hush.learn.{module}"], "_CHUNK", 97)
     assert text(fit(kind, TABLE, target)) == first
     assert text(fit(kind, {name: values[1:] for name, values in TABLE.items()}, None if target is None else target[1:]))
@@ -84,10 +84,10 @@ def test_threads_change_no_bit_of_a_release():
     program = """
 import numpy as np
 from hush import learn
-from hush.learn import looks, objective
+from hush.learn import budget, convex_fits
 def drawn(scale, size=None, **_):
     return np.rint(np.cos(np.arange(np.prod(size)) * 1.7) * float(scale)).astype(np.int64).reshape(size)
-objective.rounded_gaussian = looks.rounded_gaussian = drawn
+convex_fits.rounded_gaussian = budget.rounded_gaussian = drawn
 x = (np.arange(60_000) * 7919) % 1000
 rows = np.stack([x % 100, x // 10, x % 7, x % 13], axis=1)
 model = learn.LogisticRegression((0, 99)).fit(rows, (x % 3 == 0).astype(int))
@@ -124,13 +124,13 @@ def test_hostile_rows_never_raise(kind):
 def test_one_hostile_row_moves_a_minimum_by_no_more_than_one_row_may(value, monkeypatch):
     """‖θ_D − θ_D'‖ ≤ R/λ for one row, by strong convexity; curves are the minima's own, so they are compared."""
     minima = []
-    original = objective.certified_minimum
+    original = convex_fits.certified_minimum
 
     def spy(how, *args, **named):
         minima.append((how, original(how, *args, **named)))
         return minima[-1][1]
 
-    monkeypatch.setattr(objective, "certified_minimum", spy)
+    monkeypatch.setattr(convex_fits, "certified_minimum", spy)
     fit("logistic", TABLE, LABEL)
     more = {name: [*values.tolist(), value] for name, values in TABLE.items()}
     fit("logistic", more, [*LABEL.tolist(), 1])
@@ -164,13 +164,13 @@ def test_nothing_in_a_model_is_as_long_as_the_table_or_tells_its_size(kind):
 def test_released_coefficients_lie_on_the_public_grid_and_float_noise_is_caught(monkeypatch):
     """Every release is a whole number of steps; noise added as floats, which has low bits of its own, is not."""
     released = []
-    original = objective.Perturbation.release
+    original = convex_fits.Perturbation.release
 
     def spy(self, *args):
         released.append(original(self, *args))
         return released[-1]
 
-    monkeypatch.setattr(objective.Perturbation, "release", spy)
+    monkeypatch.setattr(convex_fits.Perturbation, "release", spy)
     fit("logistic", TABLE, LABEL)
     steps = released[0] / float(STEP)
     assert np.array_equal(steps, np.rint(steps))
@@ -178,7 +178,7 @@ def test_released_coefficients_lie_on_the_public_grid_and_float_noise_is_caught(
     def float_noise(sigma, size=None, **_):
         return CHOICE.normal(0, float(sigma), size)
 
-    monkeypatch.setattr(objective, "rounded_gaussian", float_noise)
+    monkeypatch.setattr(convex_fits, "rounded_gaussian", float_noise)
     fit("logistic", TABLE, LABEL)
     steps = released[1] / float(STEP)
     assert not np.array_equal(steps, np.rint(steps))

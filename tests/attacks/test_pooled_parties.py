@@ -12,8 +12,8 @@ from scipy import stats
 from secure_sums import Play
 
 from hush.distributed import LaplaceShare
+from hush.distributed.messages import PRIME, _weights, rebuild
 from hush.distributed.party import pairwise_mask, self_mask
-from hush.distributed.shamir import PRIME, _weights, rebuild
 
 RARE = 1e-9
 

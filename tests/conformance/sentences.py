@@ -475,7 +475,7 @@ class Writer:
             "COUNT(*)", "COUNT", "UNITS", "DISTINCT", "SUM", "SUM", "AVG", "VARIANCE", "VAR_POP", "STDDEV",
             "STDDEV_POP", "MEDIAN", "QUANTILE", "WITHIN", "MIN", "MAX", "MODE", "CORR", "COVAR_SAMP", "COVAR_POP",
             "RATIO", "DATE", "COUNT_IF", "REGR_SLOPE", "REGR_INTERCEPT", "REGR_R2", "REGR_AVGX", "ROW", "CASE UNIT",
-            "BOOL_OR", "BOOL_AND", "SHARE", "QUANTILES",
+            "BOOL_OR", "BOOL_AND", "SHARE", "QUANTILES", "DISTINCT SUM",
         )  # fmt: skip
         match kind:
             case "COUNT(*)":
@@ -486,6 +486,8 @@ class Writer:
                 text = f"COUNT(DISTINCT {source.units[0]})" if source.units else "COUNT(*)"
             case "DISTINCT":
                 text = f"COUNT(DISTINCT {self.expression(self.one('number', 'text', 'date', 'truth'), source, 1)})"
+            case "DISTINCT SUM":
+                text = f"{self.one('SUM', 'AVG', 'MIN')}(DISTINCT {x})"
             case "QUANTILE":
                 text = f"QUANTILE({x}, {self.one('0.1', '0.5', '0.999')})"
             case "WITHIN":

@@ -267,6 +267,7 @@ class Generator:
             f"SUM(CLIP({number}, -50, 50))",
             f"AVG({self.one('i', 'x', 'd', 'f')})",
             f"COUNT(DISTINCT {self.one('i', 'big', 'g', 'd', 's', 'f')})",
+            f"{self.one('SUM', 'AVG')}(DISTINCT {self.one('i', 'x', 'd', 'g')})",
             f"SUM(CASE WHEN {self.condition(1)} THEN 1 ELSE 0 END)",
             f"COUNT_IF({self.condition(1)})",
             f"COUNT(DISTINCT ({self.one('i', 's', 'b')}, {self.one('g', 't', 'day')}))",

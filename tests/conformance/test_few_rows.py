@@ -233,6 +233,7 @@ def test_one_column_may_be_a_condition_and_a_value(monkeypatch: pytest.MonkeyPat
         for sql in (
             "SELECT COUNT(x) AS n, COUNT(DISTINCT x IS NOT NULL) AS d, COUNT(DISTINCT x) AS v FROM data",
             "SELECT COUNT(*) FILTER (WHERE b) AS n, COUNT(DISTINCT b) AS d, MODE(b) AS m FROM data",
+            "SELECT SUM(DISTINCT x) AS s, AVG(DISTINCT x / 3) AS a, SUM(DISTINCT x) FILTER (WHERE b) AS f FROM data",
         ):
             desk, how = curator.plan(sql, epsilon=1)
             mine, theirs = two_ways(desk.engine, how, monkeypatch)
@@ -247,6 +248,7 @@ def test_rows_of_an_empty_table(monkeypatch: pytest.MonkeyPatch) -> None:
             "SELECT COUNT(*) AS n, SUM(x) AS s, COUNT(DISTINCT x) AS d, MEDIAN(x) AS m, CORR(x, x + 1) AS r FROM data",
             "SELECT k, COUNT(*) AS n, COUNT(DISTINCT id) AS u, MEDIAN(x) AS m FROM data GROUP BY k",
             "SELECT x, COUNT(*) AS n, MODE(k) AS m FROM data GROUP BY x",
+            "SELECT k, SUM(DISTINCT x) AS s, AVG(DISTINCT x) AS a FROM data GROUP BY k",
             "SELECT CONCAT(k, 'c') AS c, SUM(x) AS s, MEDIAN(x) AS m FROM data GROUP BY c",
         ):
             desk, how = curator.plan(sql, epsilon=1)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import io
 import os
-import pty
-import select
 import sys
 from fractions import Fraction
 from pathlib import Path
 
 import duckdb
+import pexpect
 import pytest
 
 import hush
@@ -50,19 +49,28 @@ def _columns(table: str) -> dict[str, Type]:
     return dict(Policy.read("hush.toml").schema("mydata").tables[table].columns)
 
 
+_BUDGET = ("", "=", "=", "", "")
+"""How many people, ε, δ, who may ask, and their own budget: what is proposed."""
+
+
 @pytest.mark.usefixtures("folder")
 def test_everything_that_is_answered_is_in_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = ("pid", "4", "1e-7", "0", "120", "0.10", "5000", 'Oslo, "Rio, Brazil"', "2020-01-01", "2030-12-31")
-    answers = (*answers, "2020-01-01", "2030-01-01 12:00", "-1.5", "1e3")
-    text = _init(monkeypatch, "visits.parquet", *answers)
+    answers = ("pid", "5", "3", "0", "120", "0.10..5000", 'Oslo, "Rio, Brazil"', "2020-01-01..2030-12-31")
+    answers = (*answers, "2020-01-01..2030-01-01 12:00", "-1.5..1e3 step 0.5")
+    text = _init(monkeypatch, "visits.parquet", *answers, "1e6", "4", "1e-7", "alice, bob", "1", "n")
     assert 'columns.age = { type = "integer", lower = 0, upper = 120 }\n' in text
     assert 'columns.cost = { type = "decimal", step = "0.01", lower = "0.10", upper = 5000 }\n' in text
     policy = Policy.read("hush.toml")
-    assert policy.data["mydata"].unit == "pid"
-    budget = policy.analysts["alice"].budget
-    assert (budget.epsilon, budget.delta) == (4, Fraction(1, 10**7))
+    data = policy.data["mydata"]
+    assert (data.unit, data.budget.epsilon, data.budget.delta) == ("pid", 4, Fraction(1, 10**7))
+    assert (data.tables["visits"].table.max_groups, data.tables["visits"].table.max_rows) == (3, 5)
+    for name in ("alice", "bob"):
+        budget = policy.analysts[name].budget
+        assert budget is not None
+        assert (budget.epsilon, budget.delta) == (1, Fraction(1, 10**7))
     columns = _columns("visits")
     assert columns["city"].values == ("Oslo", "Rio, Brazil")
+    assert columns["weight"].step == Fraction(1, 2)
     found = {name: (column.lower, column.upper) for name, column in columns.items() if column.bounded}
     assert found == {
         "age": (0, 120),
@@ -75,11 +83,14 @@ def test_everything_that_is_answered_is_in_the_policy(monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("folder")
 def test_wrong_answers_are_asked_again(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    answers = ("pidd", "pid", "-3", "much", "4", "2", "", "old", "0", "-5", "120", "", "", "a, a", "a", "2020-13-01")
-    _init(monkeypatch, "visits.parquet", *answers, ".")
+    answers = ("<", "=pid", "pidd", "pid", "0", "2", "many", "1", "old", "0", "-5", "120", "", "a, a", "a")
+    answers = (*answers, "2020-13-01", ".", "no", "", "-3", "much", "4", "2", "", "alice", "5", "", "n")
+    _init(monkeypatch, "visits.parquet", *answers)
     said = " ".join(capsys.readouterr().out.split())
     for words in (
+        "This is the first question.",
         "Did you mean 'pid'?",
+        "whole number from 1 to",
         "must be a positive finite number. Got '-3'",
         "must be a positive finite number. Got 'much'",
         "at least 0 and below 1. Got '2'",
@@ -87,6 +98,7 @@ def test_wrong_answers_are_asked_again(monkeypatch: pytest.MonkeyPatch, capsys: 
         "age.upper must not be below lower; got '-5'.",
         "city.values lists 'a' twice.",
         "day.lower must be a date, without a time zone; got '2020-13-01'. Write 2024-12-31.",
+        "at most the data's 4. Got '5'",
     ):
         assert words in said
     assert (_columns("visits")["age"].lower, _columns("visits")["age"].upper) == (0, 120)
@@ -96,15 +108,55 @@ def test_wrong_answers_are_asked_again(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_empty_answers_leave_what_no_terminal_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["init", "visits.parquet"]) == 0  # pytest's standard input is no terminal
     without = Path("hush.toml").read_text(encoding="utf-8")
-    assert _init(monkeypatch, "visits.parquet --force", *[""] * 16) == without
-    assert _init(monkeypatch, "visits.parquet --force", "", "", "", ".") == without
+    assert _init(monkeypatch, "visits.parquet --force", *[""] * 13) == without
+    assert _init(monkeypatch, "visits.parquet --force", "", ".", *[""] * 5) == without
     assert _init(monkeypatch, "visits.parquet --force --no-input") == without
+    assert without.count('= ""') == 2, "the unit and one budget"
+
+
+@pytest.mark.usefixtures("folder")
+def test_going_back_forgets_the_last_answer_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("people.csv").write_text("age,size,city\n30,1,Rom\n", encoding="utf-8")
+    answers = ("age", "back", "every row", "int", "<", "int 0..99", "-", "<", "int", "0..9", "<", "1..9", "a, b")
+    text = _init(monkeypatch, "people.csv", *answers, "100", "1", "<", "3", "=", "<", "0", "", "", "n")
+    assert "every row is another person" in text
+    assert 'columns.age = { type = "integer", lower = 0, upper = 99 }' in text
+    assert 'columns.size = { type = "integer", lower = 1, upper = 9 }' in text
+    assert 'budget = { epsilon = "3", delta = "0" }' in text
+    told = capsys.readouterr().out
+    assert told.count("Its file keeps no types") == 2, "said again only where one goes back before it"
+
+
+@pytest.mark.usefixtures("folder")
+def test_several_tables_find_their_unit_over_keys(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, header in {"visits": "visit,pid", "drugs": "visit,drug", "codes": "drug,words"}.items():
+        Path(f"{name}.csv").write_text(f"{header}\n1,secret\n", encoding="utf-8")
+    answers = ("pid", "=", "nowhere", "public", "2", "2", "1", "-", "-", "a, b")
+    text = _init(monkeypatch, "visits.csv drugs.csv codes.csv", *answers, *_BUDGET, "n")
+    policy = Policy.read("hush.toml")
+    tables = policy.schema("mydata").tables
+    unit = tables["drugs"].unit
+    assert unit is not None
+    assert (unit.column, [hop.table for hop in unit.hops]) == ("pid", ["visits"])
+    assert tables["codes"].public
+    assert (tables["visits"].max_rows, tables["drugs"].max_rows) == (2, 1)
+    assert list(tables["drugs"].columns) == ["drug"], "what is left out is not there"
+    assert list(tables["visits"].columns) == ["visit"], "but the last one is"
+    assert "secret" not in text
+    told = " ".join(capsys.readouterr().out.split())
+    assert "usual is visits.pid via visit" in told
+    assert "with another table and a column of codes, or public. Got 'nowhere'" in told
 
 
 @pytest.mark.usefixtures("folder")
 def test_files_without_types_are_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = ("int", "integer", "0", "", "", "North,South")
-    text = _init(monkeypatch, "visits.parquet beds.csv --unit pid --epsilon 1 --delta 1e-7", ".", *answers)
+    answers = ("", "", ".", "interger", "integer", "0", "", "North,South")
+    given = "--unit pid --epsilon 1 --delta 1e-7"
+    text = _init(monkeypatch, f"visits.parquet beds.csv {given}", *answers, "", "", "n")
     assert 'columns.beds = { type = "integer", lower = 0 }  # add' in text
     assert 'columns.ward = { type = "text", values = ["North", "South"] }\n' in text
     assert _columns("beds")["ward"].values == ("North", "South")
@@ -120,42 +172,67 @@ def test_options_are_checked_like_answers(option: str, value: str, capsys: pytes
     assert not Path("hush.toml").exists()
 
 
-def test_on_a_pseudo_terminal(folder: Path) -> None:
-    answers = iter(["pid", "1", "", "0", "120", "."])
-    child, terminal = pty.fork()
-    if child == 0:
-        here = os.environ | {"PYTHONPATH": str(Path(hush.__file__).parents[1])}
-        os.execve(sys.executable, [sys.executable, "-m", "hush.cli", "init", "visits.parquet"], here)  # noqa: S606
-    shown = b""
-    while select.select([terminal], [], [], 60)[0]:
-        try:
-            read = os.read(terminal, 4096)
-        except OSError:  # the other side is closed
-            break
-        if not read:
-            break
-        shown += read
-        if shown.endswith(b": "):
-            os.write(terminal, next(answers, "").encode() + b"\n")
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, shown.decode()
-    assert "age (integer): upper bound" in shown.decode()
-    assert 'columns.age = { type = "integer", lower = 0, upper = 120 }' in (folder / "hush.toml").read_text("utf-8")
+def _terminal(*arguments: str) -> pexpect.spawn[str]:
+    environment = os.environ | {"PYTHONPATH": str(Path(hush.__file__).parents[1]), "TERM": "dumb"}
+    command = ["-m", "hush.cli", *arguments]
+    return pexpect.spawn(sys.executable, command, env=environment, encoding="utf-8", timeout=120, dimensions=(50, 200))
+
+
+def test_on_a_terminal_from_the_first_question_to_the_ledger(folder: Path) -> None:
+    child = _terminal("init", "visits.parquet")
+    for question, answer in (
+        ("Whose row is it.*: ", "pid"),
+        ("How many rows does one pid.*: ", "<"),
+        ("Whose row is it.*: ", "="),
+        ("How many rows does one pid.*: ", "4"),
+        ("In how many groups.*: ", "2"),
+        ("age .integer.: .*usual is 0..120.*: ", "="),
+        ("cost .decimal.*: ", "."),
+        ("About how many people.*: ", "5000"),
+        ("ε = 2  good      about .* counts at ±50.*ε .proposed is 2.*: ", "="),
+        ("δ, .*proposed is 1e-6.*: ", "="),
+        ("Who may ask.*: ", ""),
+        ("A budget of their own.*: ", ""),
+        ("Make its ledger now.*: ", "y"),
+    ):
+        child.expect(question)
+        child.sendline(answer)
+    child.expect("Now anybody the policy names may ask")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    assert (folder / "hush.ledger").exists()
+    policy = Policy.read(folder / "hush.toml")
+    assert policy.analysts["alice"].budget is None
+    assert policy.data["mydata"].budget.epsilon == 2
+
+
+def test_an_interrupted_interview_writes_nothing(folder: Path) -> None:
+    child = _terminal("init", "visits.parquet")
+    child.expect("Whose row is it.*: ")
+    child.sendintr()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+    assert not (folder / "hush.toml").exists()
 
 
 @pytest.mark.usefixtures("folder")
 def test_every_row_ranges_usual_values_and_short_types(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("people.csv").write_text("age,sex,size\n30,x,1\n", encoding="utf-8")
-    answers = ("every row", "1", "", "int", "=", "", "=", "int", "5..3", "0..100", "n")
-    text = _init(monkeypatch, "people.csv", *answers)
+    Path("people.csv").write_text("age,sex,size,day,at,name\n30,x,1,,,\n", encoding="utf-8")
+    answers = ("every row", "=", "=", "=", "5..3", "0..100", "0.5..1", "<", "date 2020-01-01..2020-12-31", "", "=")
+    text = _init(monkeypatch, "people.csv", *answers, "", "1", "0", "", "", "n")
     told = " ".join(capsys.readouterr().out.split())
     assert "\nunit" not in text
     assert "every row is another person" in text
     assert 'columns.age = { type = "integer", lower = 0, upper = 120 }' in text
     assert 'columns.sex = { type = "text", values = ["female", "male"] }' in text
     assert 'columns.size = { type = "integer", lower = 0, upper = 100 }' in text
+    assert 'columns.day = { type = "date", lower = 2020-01-01, upper = 2020-12-31 }' in text
+    assert "columns.name" not in text
     assert "x" not in _columns("people")["sex"].values
-    assert "usual is 0..120" in told
-    assert "counts that are right to within ±50" in told
+    assert "usual is integer 0..120" in told
+    assert "That buys about 16 counts at ±50" in told
     assert Policy.read("hush.toml").data["mydata"].unit is None

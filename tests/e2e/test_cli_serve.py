@@ -132,6 +132,22 @@ def test_people_and_their_backup(policy: Path, capsys: pytest.CaptureFixture[str
     copied = answered(capsys, "people", "list", "--people", tmp_path / "copy")["people"]
     assert len(copied) == len(answered(capsys, "people", "list", "--policy", policy)["people"]) + 1
     assert run(["people", "remove", "nobody", "--policy", str(policy)]) == 2
+    restored = answered(capsys, "people", "restore", tmp_path / "copy", "--policy", policy)["people"]
+    assert restored == [row["name"] for row in copied]
+    given = answered(capsys, "people", "roles", "alice", "--role", "owner", "--role", "analyst", "--policy", policy)
+    assert given["roles"] == ["analyst", "owner"]
+    assert run(["people", "roles", "alice", "--role", "king", "--policy", str(policy)]) == 2
+    acts = answered(capsys, "ledger", "acts", "--policy", policy)["acts"]
+    told = [act["text"] for act in acts if act["kind"] == "act"]
+    assert told[0].startswith("added")
+    assert "removed alice" in told
+    assert told[-2:] == [
+        "restored the people of the service (people: 2)",
+        "changed the roles of alice (roles: analyst, owner)",
+    ]
+    assert all(act["by"].endswith("machine") for act in acts if act["kind"] == "act")
+    capsys.readouterr()
+    assert run(["ledger", "verify", "--policy", str(policy)]) == 0
     assert run(["people", "list", "--policy", str(policy)]) == 0
     assert "me" in capsys.readouterr().out
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from hush import learn
 from hush.accounting import compose
-from hush.learn import looks, objective
+from hush.learn import budget, convex_fits
 from hush.noise import rounded_gaussian
 from hush.utility import lower_bound, upper_bound
 
@@ -50,8 +50,8 @@ def test_a_build_with_a_hundredth_of_the_noise_is_caught(monkeypatch):
     def weak(sigma, size=None):
         return rounded_gaussian(sigma / 100, size)
 
-    monkeypatch.setattr(objective, "rounded_gaussian", weak)
-    monkeypatch.setattr(looks, "rounded_gaussian", weak)
+    monkeypatch.setattr(convex_fits, "rounded_gaussian", weak)
+    monkeypatch.setattr(budget, "rounded_gaussian", weak)
     assert audited(odds(1, 300), odds(0, 300)) > 2
 
 

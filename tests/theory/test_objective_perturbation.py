@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hush.accounting import ObjectivePerturbationEvent, compose
-from hush.learn.objective import HUBER, LOGISTIC
+from hush.learn.convex_fits import HUBER, LOGISTIC
 
 ROWS = {
     LOGISTIC: [(1.0, 0.0), (1.0, 1.0), (0.5, 0.0), (0.5, 1.0)],

@@ -10,6 +10,8 @@
 
 from typing import TYPE_CHECKING
 
+from hush.accounting import events
+from hush.accounting.events import *  # noqa: F403 - the whole vocabulary, listed there
 from hush.core.on_demand import on_demand
 
 if TYPE_CHECKING:
@@ -17,30 +19,6 @@ if TYPE_CHECKING:
     from hush.accounting.calibration import best_split, calibrate, largest_count
     from hush.accounting.comparison import Row, compare, comparison_chart
     from hush.accounting.errors import DescriptionError, UncertainError, UnknownEventError
-    from hush.accounting.events import (
-        ApproximateDPEvent,
-        BoundedRangeEvent,
-        ComposedEvent,
-        DiscreteGaussianEvent,
-        DiscreteLaplaceEvent,
-        Event,
-        GaussianEvent,
-        GroupEvent,
-        LaplaceEvent,
-        ObjectivePerturbationEvent,
-        ParallelEvent,
-        PartitionSelectionEvent,
-        PermuteAndFlipEvent,
-        PoissonGaussianEvent,
-        PoissonLaplaceEvent,
-        ProposeTestReleaseEvent,
-        RandomizedResponseEvent,
-        RenyiEvent,
-        ShuffledEvent,
-        SkellamEvent,
-        ZCDPEvent,
-        event_from_json,
-    )
     from hush.accounting.filters import (
         Amount,
         Charge,
@@ -63,30 +41,6 @@ else:
             "hush.accounting.calibration": ("best_split", "calibrate", "largest_count"),
             "hush.accounting.comparison": ("Row", "compare", "comparison_chart"),
             "hush.accounting.errors": ("DescriptionError", "UncertainError", "UnknownEventError"),
-            "hush.accounting.events": (
-                "ApproximateDPEvent",
-                "BoundedRangeEvent",
-                "ComposedEvent",
-                "DiscreteGaussianEvent",
-                "DiscreteLaplaceEvent",
-                "Event",
-                "GaussianEvent",
-                "GroupEvent",
-                "LaplaceEvent",
-                "ObjectivePerturbationEvent",
-                "ParallelEvent",
-                "PartitionSelectionEvent",
-                "PermuteAndFlipEvent",
-                "PoissonGaussianEvent",
-                "PoissonLaplaceEvent",
-                "ProposeTestReleaseEvent",
-                "RandomizedResponseEvent",
-                "RenyiEvent",
-                "ShuffledEvent",
-                "SkellamEvent",
-                "ZCDPEvent",
-                "event_from_json",
-            ),
             "hush.accounting.filters": (
                 "Amount",
                 "Charge",
@@ -106,49 +60,28 @@ else:
 
 __all__ = [
     "Amount",
-    "ApproximateDPEvent",
     "Bound",
-    "BoundedRangeEvent",
     "Charge",
-    "ComposedEvent",
     "DescriptionError",
-    "DiscreteGaussianEvent",
-    "DiscreteLaplaceEvent",
-    "Event",
     "Filter",
     "GDPFilter",
-    "GaussianEvent",
-    "GroupEvent",
     "Guarantee",
-    "LaplaceEvent",
-    "ObjectivePerturbationEvent",
-    "ParallelEvent",
-    "PartitionSelectionEvent",
-    "PermuteAndFlipEvent",
     "Plan",
-    "PoissonGaussianEvent",
-    "PoissonLaplaceEvent",
-    "ProposeTestReleaseEvent",
     "PureFilter",
-    "RandomizedResponseEvent",
-    "RenyiEvent",
     "RenyiFilter",
     "Row",
-    "ShuffledEvent",
-    "SkellamEvent",
     "UncertainError",
     "UnknownEventError",
-    "ZCDPEvent",
     "ZCDPFilter",
     "best_split",
     "calibrate",
     "compare",
     "comparison_chart",
     "compose",
-    "event_from_json",
     "filter_from_json",
     "from_dp_accounting",
     "from_opacus",
     "largest_count",
     "theorems",
 ]
+__all__ += events.__all__

@@ -109,12 +109,12 @@ def largest_count(event: Any, *, epsilon: Number, delta: Number = 0) -> int:
             return 0
         _check_count(target / loss if loss else _MOST_EVENTS, epsilon)
         return int(target // loss)
-    one = compose([step])
+    single = compose([step])
 
     def needs(count: int) -> float:
-        return (one * count).epsilon(slip, strict=False).upper
+        return (single * count).epsilon(slip, strict=False).upper
 
-    near = _sampled_count(needs, target) if isinstance(step, tuple(_SAMPLED)) else _likely_count(one, target, slip)
+    near = _sampled_count(needs, target) if isinstance(step, tuple(_SAMPLED)) else _likely_count(single, target, slip)
     low, high, stride = near, near + 1, 1
     while low and not _within(needs(low), target):
         low, high, stride = max(0, low - stride), low, 2 * stride
@@ -143,14 +143,14 @@ def _sampled_count(needs: Callable[[int], float], epsilon: Fraction) -> int:
     return max(1, round(low * math.exp(share * math.log(high / low))))
 
 
-def _likely_count(one: Guarantee, epsilon: Fraction, delta: Fraction) -> int:
+def _likely_count(single: Guarantee, epsilon: Fraction, delta: Fraction) -> int:
     """Return about how many fit; an estimate of ε is quick, and decides nothing."""
     low, high = 1, 2
-    while high <= _MOST_EVENTS and (one * high).likely_epsilon(delta) <= epsilon:
+    while high <= _MOST_EVENTS and (single * high).likely_epsilon(delta) <= epsilon:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if (one * middle).likely_epsilon(delta) <= epsilon else (low, middle)
+        low, high = (middle, high) if (single * middle).likely_epsilon(delta) <= epsilon else (low, middle)
     return low
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import theorems
@@ -28,6 +27,7 @@ from hush.accounting.theorems.gaussian import mu_allowed
 from hush.core import HushError, InvalidValueError, Number, fraction_between
 from hush.core.chart import Chart
 from hush.core.rounding import float_up, largest_decimal, smallest_decimal
+from hush.core.values import dataclass
 
 CERTIFIED = "certified"
 """The name of the last row: the accountant's own answer, exact wherever mechanisms have dominating pairs."""
@@ -103,7 +103,7 @@ def comparison_chart(rows: Sequence[Row]) -> Chart:
         for row in rows
         if row.epsilon is not None
     ]
-    order = [item["theorem"] for item in shown]
+    order = [theorem_row["theorem"] for theorem_row in shown]
     bars = {
         "mark": {"type": "bar"},
         "encoding": {"color": {"field": "own", "type": "nominal", "legend": None}},
@@ -214,7 +214,7 @@ def _renyi(
     scale = (math.log(left.denominator) - math.log(left.numerator)) / max(near, 1e-9)
     alpha = best_order(estimate, lowest=scale / 10, highest=100 * scale, digits=4, grid=24, rounds=16)
     if estimate(float(alpha)) == math.inf:  # known up to some order only: take the largest known one
-        alpha = largest_decimal(lambda at: at <= 1 or estimate(float(at)) < math.inf, digits=12)
+        alpha = largest_decimal(lambda order: order <= 1 or estimate(float(order)) < math.inf, digits=12)
     return convert(alpha, total(alpha), delta=left)
 
 

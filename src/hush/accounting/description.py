@@ -13,13 +13,14 @@ mechanisms cost no more to account for than one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
 from hush.accounting.errors import DescriptionError
 from hush.accounting.pairs import BoundedRangePair, Pair
 from hush.core.balls import Ball, ball, flint, fraction_up, precision
+from hush.core.values import dataclass
 
 T = TypeVar("T")
 
@@ -57,8 +58,8 @@ class RenyiPoints:
 
     def at(self, alpha: Fraction) -> Ball:
         """Return the smallest value known at an order of at least α."""
-        known = [value for order, value in self.points if order >= alpha]
-        return ball(min(known)) if known else flint().arb.pos_inf()
+        values = [value for order, value in self.points if order >= alpha]
+        return ball(min(values)) if values else flint().arb.pos_inf()
 
     def gaussian(self) -> Fraction:
         """Return the largest μ² with αμ²/2 ≤ value at every point."""
@@ -157,11 +158,11 @@ class Description:
 
     def ranges_by_divergence(self) -> Description:
         """Return the description in which bounded ranges count by their ρ = ε²/8 instead of by their pairs."""
-        whole = self.adaptive()
-        ranges = {pair: count for pair, count in whole.pairs.items() if isinstance(pair, BoundedRangePair)}
-        others = {pair: count for pair, count in whole.pairs.items() if pair not in ranges}
-        rho = sum((pair.epsilon**2 * count / 8 for pair, count in ranges.items()), whole.rho)
-        return Description(pairs=others, infinite=whole.infinite, rho=rho, curves=whole.curves)
+        adaptive = self.adaptive()
+        ranges = {pair: count for pair, count in adaptive.pairs.items() if isinstance(pair, BoundedRangePair)}
+        others = {pair: count for pair, count in adaptive.pairs.items() if pair not in ranges}
+        rho = sum((pair.epsilon**2 * count / 8 for pair, count in ranges.items()), adaptive.rho)
+        return Description(pairs=others, infinite=adaptive.infinite, rho=rho, curves=adaptive.curves)
 
     def finite(self) -> Description:
         """Return what is left when no loss is infinite."""
@@ -198,23 +199,23 @@ class Description:
 
     def renyi(self, alpha: Fraction) -> Ball:
         """Return the Rényi divergence of order α of what is left when no loss is infinite."""
-        whole = self.adaptive()
-        summed = ball(whole.rho * alpha)
-        for pair, count in whole.pairs.items():
+        adaptive = self.adaptive()
+        summed = ball(adaptive.rho * alpha)
+        for pair, count in adaptive.pairs.items():
             summed += count * pair.renyi(alpha)
-        for curve, count in whole.curves.items():
+        for curve, count in adaptive.curves.items():
             summed += count * curve.at(alpha)
         return summed
 
     def pure_epsilon(self) -> Ball:
         """Return the largest loss, infinite where there is no bound."""
-        whole = self.adaptive()
-        if whole.rho or whole.curves or whole.infinite:
+        adaptive = self.adaptive()
+        if adaptive.rho or adaptive.curves or adaptive.infinite:
             return flint().arb.pos_inf()
         worst = flint().arb(0)
         for reverse in (False, True):
             summed = flint().arb(0)
-            for pair, count in whole.pairs.items():
+            for pair, count in adaptive.pairs.items():
                 largest = pair.largest_loss(reverse=reverse)
                 if largest is None:
                     return flint().arb.pos_inf()
@@ -224,11 +225,11 @@ class Description:
 
     def zcdp(self) -> Ball:
         """Return ρ such that what is left when no loss is infinite is ρ-zCDP; infinite where a curve ends."""
-        whole = self.adaptive()
-        summed = ball(whole.rho)
-        for pair, count in whole.pairs.items():
+        adaptive = self.adaptive()
+        summed = ball(adaptive.rho)
+        for pair, count in adaptive.pairs.items():
             summed += count * pair.rho()
-        if whole.curves:
+        if adaptive.curves:
             return flint().arb.pos_inf()
         return summed
 

@@ -45,15 +45,15 @@ _CHART_FLOOR = 1e-12
 """The smallest δ of a chart."""
 
 
-def _describe(item: object) -> Description:
-    if isinstance(item, Guarantee):
-        return item.description
-    if isinstance(item, Event):
-        return item.description()
-    inner = getattr(item, "event", None)
+def _describe(source: object) -> Description:
+    if isinstance(source, Guarantee):
+        return source.description
+    if isinstance(source, Event):
+        return source.description()
+    inner = getattr(source, "event", None)
     if isinstance(inner, Event):
         return inner.description()
-    raise InvalidValueError("events", got=item, allowed="events, mechanisms with an .event, or guarantees")
+    raise InvalidValueError("events", got=source, allowed="events, mechanisms with an .event, or guarantees")
 
 
 def compose(events: Iterable[object]) -> Guarantee:
@@ -65,11 +65,11 @@ def compose(events: Iterable[object]) -> Guarantee:
     if isinstance(events, (Event, Guarantee)):
         events = [events]
     counted: dict[int, tuple[object, int]] = {}
-    for item in events:
+    for event in events:
         # A list such as [event] * 1000 holds one object many times: describe it once.
-        known = counted.get(id(item))
-        counted[id(item)] = (item, 1 if known is None else known[1] + 1)
-    return Guarantee(Description.total((_describe(item), count) for item, count in counted.values()))
+        earlier = counted.get(id(event))
+        counted[id(event)] = (event, 1 if earlier is None else earlier[1] + 1)
+    return Guarantee(Description.total((_describe(event), count) for event, count in counted.values()))
 
 
 class Guarantee:

@@ -22,7 +22,7 @@ allowed (and refunds nothing), to run anything else is not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -30,6 +30,7 @@ from hush.accounting.events import ComposedEvent, Event, event_from_json
 from hush.accounting.guarantee import Guarantee, compose
 from hush.accounting.prices import pure_price
 from hush.core import BudgetExceededError, InvalidValueError, Number, exact, integer, nonnegative, probability
+from hush.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

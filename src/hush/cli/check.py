@@ -8,7 +8,7 @@ import typer
 
 from hush.cli.ask import AnalystOption
 from hush.cli.options import POLICY, JsonOption, PolicyOption
-from hush.cli.output import console, owner_log, print_json
+from hush.cli.output import console, owner_log, print_json, working
 from hush.core import InvalidValueError
 
 _CHECK_HELP = """
@@ -49,7 +49,7 @@ def check(
     """Check a policy."""
     from hush.curator.checking import check as checked
 
-    with owner_log():
+    with working("reading all rows" if rows else "reading schemas", quiet=as_json), owner_log():
         result = checked(policy, rows=rows)
     unread = [{"data": data, "table": table, **_facts(found)} for (data, table), found in result.unread.items()]
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ import typer
 from hush.cli.options import POLICY, JsonOption, actor
 from hush.cli.output import console, owner_log, print_json, warn
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 
 if TYPE_CHECKING:
     from hush.engines.opening import Source
@@ -69,18 +70,7 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Write a first policy."""
-    from hush.cli.interview import (
-        EVERY_ROW,
-        a_delta,
-        a_unit,
-        agreed,
-        an_epsilon,
-        ask_columns,
-        ask_delta,
-        ask_epsilon,
-        ask_unit,
-        what_it_buys,
-    )
+    from hush.cli.interview import EVERY_ROW, Conversation, Said, a_delta, a_unit, agreed, an_epsilon, interview
     from hush.curator.data_sets import read_policy
     from hush.policy.draft import draft, without_unit
     from hush.policy.ledger import make_ledger
@@ -93,26 +83,33 @@ def init(
     untyped = frozenset(name for name, table in tables.items() if table.source.untyped)
     names = list(dict.fromkeys(column for _, column, _ in columns))
     asking = sys.stdin.isatty() and not as_json and not no_input
-    unit = a_unit(unit, names) if unit else ask_unit(names) if asking else ""
-    epsilon = an_epsilon(epsilon) if epsilon else ask_epsilon() if asking else ""
-    delta = a_delta(delta) if delta else ask_delta() if asking else ""
-    if asking and epsilon:
-        console().print(what_it_buys(epsilon, delta), markup=False)
-    every_row = unit == EVERY_ROW
-    unit = "" if every_row else unit
-    said = ask_columns(columns, unit=unit, untyped=untyped) if asking else {}
-    lacking = without_unit(columns, unit) if unit else []
+    said = Said(
+        unit=a_unit(unit, names) if unit else "",
+        epsilon=an_epsilon(epsilon) if epsilon else "",
+        delta=a_delta(delta) if delta else "",
+    )
+    if asking:
+        given = said
+        said = Conversation().hold(lambda talk: interview(talk, columns, untyped=untyped, given=given))
+    every_row = said.unit == EVERY_ROW
+    unit = "" if every_row else said.unit
+    lacking = [table for table in (without_unit(columns, unit) if unit else []) if not said.paths.get(table)]
     text = draft(
         columns,
         sources={name: table.place for name, table in tables.items()},
-        said=said,
+        said=said.columns,
         untyped=untyped,
         reading={name: table.reading for name, table in tables.items()},
         data=data,
         unit=unit or None,
         every_row=every_row,
-        epsilon=epsilon,
-        delta=delta,
+        paths=said.paths,
+        limits=said.limits,
+        left_out=said.left_out,
+        epsilon=said.epsilon,
+        delta=said.delta,
+        analysts=said.analysts,
+        own_epsilon=said.own_epsilon,
     )
     try:
         output.write_text(text, encoding="utf-8")

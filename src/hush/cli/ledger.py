@@ -20,12 +20,13 @@ from hush.cli.options import (
     opened,
     place,
 )
-from hush.cli.output import console, print_json
+from hush.cli.output import console, print_json, working
 from hush.core import InvalidValueError, exact
 from hush.core.format import decimal, visible
 from hush.curator.data_sets import read_policy
 from hush.ledger import Budget, Ledger
 from hush.ledger.restoring import Lost
+from hush.policy import raising
 from hush.policy.ledger import make_ledger
 
 _app = typer.Typer(
@@ -89,7 +90,7 @@ def open_(
         book = make_ledger(read_policy(policy), actor=actor(analyst), anchor=anchor, anew=anew)
     else:
         book = Ledger.open(place(ledger, policy), anchor=anchor, create=actor(analyst), anew=anew)
-    with book:
+    with book, working("checking every entry", quiet=as_json):
         report = book.verify()
     text = f"The ledger is open at {book.place}, with {report.entries} entries; anchor: {report.anchor}."
     _done(as_json, text, **asdict(report))
@@ -170,7 +171,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Check every entry: its hash, its price, the totals, the stored answers, and the anchor."""
-    with opened(ledger, policy, anchor) as book:
+    with working("checking every entry", quiet=as_json), opened(ledger, policy, anchor) as book:
         report = book.verify()
     _done(
         as_json,
@@ -209,7 +210,7 @@ def export(
         if file == "-":
             book.export(sys.stdout, actor=actor(analyst))
             return
-        with _file(file, "x") as target:
+        with _file(file, "x") as target, working("writing", quiet=as_json):
             count = book.export(target, actor=actor(analyst))
     _done(as_json, f"Wrote {count} entries to {file}.", entries=count, file=file)
 
@@ -226,11 +227,11 @@ def import_(
     as_json: JsonOption = False,
 ) -> None:
     """Make a ledger from an export, at a place that has none. Recorded as an act of the owner."""
-    with _file(file, "r") as source:
+    with _file(file, "r") as source, working("importing", quiet=as_json):
         book = Ledger.import_(
             source, place(ledger, policy), actor=actor(analyst), reason=reason, lost=_lost(lost), anchor=anchor
         )
-    with book:
+    with book, working("checking every entry", quiet=as_json):
         report = book.verify()
     _done(as_json, f"Imported: {report.entries} entries, {report.charges} charges.", **asdict(report))
 
@@ -251,7 +252,7 @@ def restore(
     how much they were, or "all" if nobody knows; budgets can be raised afterwards.
     """
     book = Ledger.restore(place(ledger, policy), actor=actor(analyst), reason=reason, lost=_lost(lost), anchor=anchor)
-    with book:
+    with book, working("checking every entry", quiet=as_json):
         report = book.verify()
     _done(as_json, f"Restored: {report.entries} entries; anchor: {report.anchor}.", **asdict(report))
 
@@ -279,8 +280,9 @@ def _file(name: str, mode: str) -> IO[str]:
 
 
 _REQUESTS_HELP = """
-List the questions that wait, or waited, for the owner: those above the ask_first of a policy. The owner approves or
-declines them by their numbers; both are recorded. An approved question may be asked once. Nobody sees an answer here.
+List what waits, or waited, for the owner: questions above the ask_first of a policy, and larger budgets. The owner
+approves or declines by number; both are recorded. An approved question may be asked once; an approved budget is raised
+in the ledger and in the policy. Nobody sees an answer here.
 
 Examples:
 
@@ -305,8 +307,13 @@ def requests(
     who = actor(analyst)
     with opened(ledger, policy, anchor) as book:
         for number, approved in ((approve, True), (decline, False)):
-            if number is not None:
-                book.decide(number, approve=approved, actor=who, reason=reason)
+            if number is None:
+                continue
+            how: dict[str, Any] = {"approve": approved, "actor": who, "reason": reason}
+            if ledger is None and policy.exists():  # more budget is written into the policy, too
+                raising.decide(read_policy(policy), policy, book, number, **how)
+            else:
+                book.decide(number, **how)
         found = book.requests(who)
     if as_json:
         print_json({"requests": [asdict(request) for request in found]})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +16,9 @@ from rich.table import Table
 from hush.cli.options import POLICY, JsonOption
 from hush.cli.output import console, print_json
 from hush.core import HushError, InvalidValueError
+from hush.curator.data_sets import read_policy
 from hush.ledger import Role
+from hush.policy.ledger import open_ledger
 
 if TYPE_CHECKING:
     from hush.server.people import People
@@ -25,7 +29,7 @@ Who may use `hush serve`: people, one-time links, tokens and passwords.
 ```sh
 hush people add alice --role analyst      # prints a link that signs her in once
 hush people token alice --days 30         # prints a token for programs, once
-hush people backup people-2026-11.sqlite  # a copy; put it in place of hush.people to restore it
+hush people backup people-2026-11.sqlite  # a copy, for hush people restore
 ```
 
 Analysts must have the names that the policy gives them: [analysts.alice].
@@ -33,7 +37,11 @@ Analysts must have the names that the policy gives them: [analysts.alice].
 people_app = typer.Typer(name="people", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 
 StoreOption = Annotated[
-    Path | None, typer.Option("--people", metavar="FILE", help="The store  [default: hush.people beside the policy]")
+    str | None,
+    typer.Option("--people", metavar="FILE|URL", help="The store  [default: hush.people beside the policy]"),
+]
+RolesOption = Annotated[
+    list[str] | None, typer.Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")
 ]
 PolicyOption = Annotated[Path, typer.Option("--policy", metavar="FILE", help="The policy file.")]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Who.")]
@@ -44,19 +52,40 @@ def register(app: typer.Typer) -> None:
     app.add_typer(people_app, name="people", short_help="Who may use a service.")
 
 
-def _opened(store: Path | None, policy: Path) -> People:
+@contextmanager
+def _opened(store: str | None, policy: Path) -> Iterator[People]:
+    """Open the store. What was done to it then stands in the ledger's chain, as soon as there is a ledger."""
     try:
+        from hush.server import audit
         from hush.server.people import People
         from hush.server.settings import people_of
     except ImportError as error:
         raise HushError(f"hush people needs {error.name}; install it with: pip install 'hush[server]'") from None
-    return People(store or people_of(policy))
+    with closing(People(store or people_of(policy), by=_at_the_machine())) as people:
+        yield people
+        if people.outbox() and policy.exists():
+            with suppress(HushError), open_ledger(read_policy(policy)) as ledger:  # else a worker does it
+                audit.record(people, ledger)
+
+
+def _at_the_machine() -> str:
+    try:
+        return f"{getpass.getuser()} at the machine"
+    except (KeyError, OSError):  # an account without a name
+        return "machine"
+
+
+def _roles(words: list[str]) -> list[Role]:
+    for word in words:
+        if word not in {known.value for known in Role}:
+            raise InvalidValueError("--role", got=word, allowed="owner or analyst")
+    return [Role(word) for word in words]
 
 
 @people_app.command("list")
 def list_(store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False) -> None:
     """Show everybody, with their roles, tokens and sessions."""
-    with closing(_opened(store, policy)) as people:
+    with _opened(store, policy) as people:
         rows = [
             {
                 "name": name,
@@ -81,20 +110,33 @@ def list_(store: StoreOption = None, policy: PolicyOption = POLICY, as_json: Jso
 @people_app.command("add")
 def add(
     name: NameArgument,
-    role: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="owner or analyst; repeat for both.")] = None,
+    role: RolesOption = None,
     store: StoreOption = None,
     policy: PolicyOption = POLICY,
     as_json: JsonOption = False,
 ) -> None:
     """Add somebody, and print the end of a link that signs them in once."""
-    roles = role or ["analyst"]
-    for word in roles:
-        if word not in {known.value for known in Role}:
-            raise InvalidValueError("--role", got=word, allowed="owner or analyst")
-    with closing(_opened(store, policy)) as people:
-        people.add(name, roles=[Role(word) for word in roles])
+    roles = _roles(role or ["analyst"])
+    with _opened(store, policy) as people:
+        people.add(name, roles=roles)
         secret = people.make_link(name)
     _print({"name": name, "link": f"/welcome/{secret}"}, "link", as_json=as_json)
+
+
+@people_app.command("roles")
+def roles(
+    name: NameArgument,
+    role: RolesOption = None,
+    store: StoreOption = None,
+    policy: PolicyOption = POLICY,
+    as_json: JsonOption = False,
+) -> None:
+    """Give somebody other roles, which hold from their next request on."""
+    wanted = _roles(role or [])
+    with _opened(store, policy) as people:
+        people.set_roles(name, roles=wanted)
+    if as_json:
+        print_json({"name": name, "roles": sorted(known.value for known in wanted)})
 
 
 @people_app.command("link")
@@ -102,7 +144,7 @@ def link(
     name: NameArgument, store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
 ) -> None:
     """Print the end of a link that signs somebody in once, within a day."""
-    with closing(_opened(store, policy)) as people:
+    with _opened(store, policy) as people:
         secret = people.make_link(name)
     _print({"name": name, "link": f"/welcome/{secret}"}, "link", as_json=as_json)
 
@@ -118,7 +160,7 @@ def token(
     as_json: JsonOption = False,
 ) -> None:
     """Make a token for somebody's programs, and print it this once."""
-    with closing(_opened(store, policy)) as people:
+    with _opened(store, policy) as people:
         made, secret = people.make_token(name, label=label, scopes=scope or ("read", "ask"), days=days)
     _print({"id": made.id, "scopes": list(made.scopes), "token": secret}, "token", as_json=as_json)
 
@@ -128,7 +170,7 @@ def sign_out(
     name: NameArgument, store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
 ) -> None:
     """End all sessions and tokens of somebody, on all workers at once."""
-    with closing(_opened(store, policy)) as people:
+    with _opened(store, policy) as people:
         sessions = people.end_session(name)
         ended = [made.id for made in people.tokens(name) if people.revoke_token(name, made.id)]
     told = {"sessions": sessions, "tokens": len(ended)}
@@ -144,7 +186,7 @@ def password(
 ) -> None:
     """Give somebody a password, read from standard input; all their sessions end."""
     word = typer.prompt("Password", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-    with closing(_opened(store, policy)) as people:
+    with _opened(store, policy) as people:
         people.set_password(name, word)
     if as_json:
         print_json({"name": name})
@@ -155,7 +197,7 @@ def remove(
     name: NameArgument, store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
 ) -> None:
     """Remove somebody with all their sessions and tokens; the ledger keeps what they asked."""
-    with closing(_opened(store, policy)) as people:
+    with _opened(store, policy) as people:
         people.remove(name)
     if as_json:
         print_json({"removed": name})
@@ -168,11 +210,31 @@ def backup(
     policy: PolicyOption = POLICY,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a copy of everything, while the service goes on. To restore: stop it, and put the copy in place."""
-    with closing(_opened(store, policy)) as people:
+    """Write a copy of people and tokens to a SQLite file, whichever the store is, while the service goes on."""
+    with _opened(store, policy) as people:
         people.backup(file)
     if as_json:
         print_json({"file": str(file), "bytes": file.stat().st_size})
+
+
+@people_app.command("restore")
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy that hush people backup wrote.")],
+    store: StoreOption = None,
+    policy: PolicyOption = POLICY,
+    as_json: JsonOption = False,
+) -> None:
+    """Put a copy in the place of people and tokens, in a file or a database. All sessions and links end.
+
+    Tokens that were revoked after the copy was made are good again: revoke them again.
+    """
+    with _opened(store, policy) as people:
+        people.restore(file)
+        names = list(people.names())
+    if as_json:
+        print_json({"people": names})
+    else:
+        console().print(f"Restored {len(names)} people; everybody signs in again.")
 
 
 def _print(told: dict[str, object], what: str, *, as_json: bool) -> None:

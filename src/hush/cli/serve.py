@@ -49,11 +49,15 @@ def serve(
     port: Annotated[int, typer.Option(help="The port; 0 for any free one.", min=0, max=65535)] = 8000,
     workers: Annotated[int, typer.Option(help="How many processes.", min=1, max=64)] = 1,
     people: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Who may come  [default: hush.people beside the policy]")
+        str | None, typer.Option(metavar="FILE|URL", help="Who may come  [default: hush.people beside the policy]")
     ] = None,
     tick: Annotated[float, typer.Option(metavar="SECONDS", help="Outcomes leave after 1, 2, 4, … ticks.")] = 0.1,
     limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long a question may take.")] = 30.0,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="What an engine may use, such as 2GB.")] = "",
+    threads: Annotated[int, typer.Option(help="Threads of an engine; 0 for its own choice.", min=0, max=1024)] = 0,
+    at_once: Annotated[int, typer.Option(help="Questions that a worker computes at once.", min=1, max=1024)] = 2,
+    queue: Annotated[int, typer.Option(help="Questions that may wait, on all workers.", min=1, max=100_000)] = 256,
+    each: Annotated[int, typer.Option(help="Of these, everybody's part.", min=1, max=100_000)] = 32,
     certificate: Annotated[str | None, typer.Option("--tls-certificate", metavar="FILE", help="For https.")] = None,
     key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")] = None,
     behind_proxy: Annotated[
@@ -93,6 +97,10 @@ def serve(
             tick=tick,
             limit=limit,
             memory=memory,
+            threads=threads,
+            at_once=at_once,
+            queue=queue,
+            each=each,
             secure=secure,
             hosts=names,
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from html import escape
 from typing import Any
 
 from hush.accounting.events import Event, event_from_json
 from hush.core.format import visible
+from hush.core.values import dataclass
 from hush.curator.answer import Money
 
 

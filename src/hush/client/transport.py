@@ -8,14 +8,15 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from hush.core import BudgetExceededError, HushError, InvalidValueError, OffGridError, PrecisionError
+from hush.core.values import dataclass
 from hush.curator.access import ClosedError, ForkedError
 from hush.engines.errors import EngineError, SourceError
+from hush.ledger import ApprovalNeededError
 from hush.ledger import errors as ledger_errors
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.plan import UnplannableError
@@ -141,6 +142,7 @@ _KINDS: tuple[type[HushError], ...] = (
     SourceError,
     ClosedError,
     ForkedError,
+    ApprovalNeededError,
     *(kind for kind in vars(ledger_errors).values() if isinstance(kind, type) and issubclass(kind, HushError)),
 )
 _BY_CODE: Mapping[str, type[HushError]] = {kind.code: kind for kind in _KINDS if kind is not HushError}
@@ -160,6 +162,8 @@ def refusal(response: Response) -> HushError:
         error.code = code  # type: ignore[misc]
     if isinstance(error, InvalidValueError):
         error.parameter = str(told.get("parameter", ""))
+    if isinstance(error, ApprovalNeededError):
+        error.number = int(told.get("request", 0))
     return error
 
 

@@ -21,7 +21,6 @@ Fraction(1, 8388608)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational
@@ -32,6 +31,7 @@ import numpy.typing as npt
 
 from hush.core.errors import InvalidValueError, OffGridError, shown
 from hush.core.numbers import Number, exact, integer, positive
+from hush.core.values import dataclass
 
 INT64_MAX = 2**63 - 1
 _POINTS = 30  # an undeclared grid has between 2**29 and 2**30 steps across its bounds

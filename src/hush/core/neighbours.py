@@ -13,10 +13,10 @@ changes by 1 in ℓ₁ when a unit is added or removed, and by 2 when it is repl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from hush.core.errors import InvalidValueError
+from hush.core.values import dataclass
 
 
 class Neighbours(Enum):

@@ -25,15 +25,15 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from typing import Any, ClassVar, Self, TypeVar
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
-from hush.core import HushError, InvalidValueError
+from hush.core import HushError, InvalidValueError, Number
 from hush.core.format import visible
+from hush.core.values import dataclass
 from hush.curator.answer import Answer, Money
 from hush.curator.catalogue import DescribedTables
 from hush.curator.data_sets import OpenDataSet
@@ -272,6 +272,21 @@ class Access:
         self._ledger.answered(reservation, stored)
         return result
 
+    def measured(self, compute: Callable[[], Result]) -> Result:
+        """Return what is computed from rows within what was charged before, such as a further period of a stream."""
+        try:
+            return compute()
+        except EngineError:
+            raise
+        except Exception as error:
+            log.debug("a release failed after its charge", exc_info=error)
+            raise EngineError from None
+
+    def remaining(self, receipt: str | int) -> Money:
+        """Return what may still be spent of the data set that a receipt of this analyst's is about."""
+        made, _ = self._ledger.receipt(int(receipt), Actor.analyst(self.analyst))
+        return self.accounts(made.data).remaining
+
     # rows for whole releases
 
     def plan_rows(
@@ -310,6 +325,7 @@ class Access:
         measure: Callable[[CodedRows], bytes],
         *,
         text: str,
+        epsilon: Fraction | None = None,
         request: str | None = None,
     ) -> Kept:
         """Charge ``events``, then let ``measure`` make a private release of the coded rows, and keep it.
@@ -321,7 +337,7 @@ class Access:
         with self.in_use():
             data, engine = planned.data_set.schema.data, planned.data_set.engine
             compiled = engine.compile_rows(planned.plan)
-            reservation = self.charge(data, text, events, request)
+            reservation = self.charge(data, text, events, request, epsilon=epsilon)
             stored = reservation.answer
             if stored is None:
                 stored = self.keep(reservation, lambda: measure(engine.rows(compiled)), bytes)
@@ -340,8 +356,22 @@ class Access:
         with self.in_use():
             return self._ledger.history(Actor.analyst(self.analyst), limit=limit)
 
+    def request(self, *, epsilon: Number, reason: str = "", data: str | None = None) -> ParkedQuestion:
+        """Ask the owner for a larger budget: ``epsilon`` is its new total. Spends nothing.
+
+        A question dearer than the owner lets pass unseen needs no such call: `ask` records it as a request.
+        """
+        with self.in_use():
+            names = list(self.data_sets) if data is None else [data]
+            if len(names) != 1 or names[0] not in self.data_sets:
+                listed = ", ".join(self.data_sets)
+                raise QuestionError("Which data set is the budget about?", f"Say data=…, one of {listed}.")
+            actor = Actor.analyst(self.analyst)
+            number = self._ledger.ask_for_budget(names[0], epsilon=epsilon, actor=actor, reason=reason)
+            return next(request for request in self._ledger.requests(actor) if request.number == number)
+
     def requests(self) -> list[ParkedQuestion]:
-        """Return this analyst's questions that wait, or waited, for the owner's approval, newest first."""
+        """Return what this analyst's waits, or waited, for the owner's approval, newest first."""
         with self.in_use():
             return self._ledger.requests(Actor.analyst(self.analyst))
 

@@ -24,11 +24,11 @@ array([7., 4., 5.])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.query.composed import Frame, Window
 from hush.query.released import Array, Ends
 

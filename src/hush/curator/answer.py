@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +20,7 @@ from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure, visible
 from hush.core.on_demand import optional
 from hush.core.storage import writing
+from hush.core.values import dataclass
 from hush.ledger import Actor, Ledger, LedgerError
 from hush.ledger.reading import receipt_number
 from hush.ledger.shares import Spending

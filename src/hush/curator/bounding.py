@@ -20,7 +20,6 @@ notes of answers say it, as long as the limit is the one it was estimated for.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -29,6 +28,7 @@ from hush.core import Number, positive
 from hush.core.errors import shown
 from hush.core.format import decimal
 from hush.core.numbers import fraction_between
+from hush.core.values import dataclass
 from hush.curator.answer import Answer, Money
 from hush.query.builder import Asker
 from hush.query.errors import QuestionError, did_you_mean

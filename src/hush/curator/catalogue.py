@@ -25,12 +25,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from typing import Any
 
 from hush.core.format import decimal, visible
+from hush.core.values import dataclass
 from hush.query.errors import did_you_mean
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type, Value, at_position

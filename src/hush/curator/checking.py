@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from hush.core import HushError
+from hush.core.values import dataclass
 from hush.curator.catalogue import DescribedTables
 from hush.curator.data_sets import (
     located,

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hush.core import HushError
+from hush.core.values import dataclass
 from hush.engines.base import TIMEOUT, AnyEngine
 from hush.engines.errors import SourceError
 from hush.engines.opening import (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from hush.accounting.events import Event
 from hush.core import Number, positive
 from hush.core.format import figure, visible
+from hush.core.values import dataclass
 from hush.curator.answer import Money, itemised
 from hush.ledger.shares import Outlook
 from hush.mechanisms.grouped import GroupedDistribution, GroupedLaplace

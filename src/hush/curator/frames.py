@@ -12,7 +12,6 @@ dict whose values are frames or paths is several, all of them protected. A panda
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from hush.core import InvalidValueError
 from hush.core.on_demand import optional
+from hush.core.values import dataclass
 from hush.curator.data_sets import schema_types, untyped_columns
 from hush.engines.errors import SourceError
 from hush.engines.opening import Source, json_columns

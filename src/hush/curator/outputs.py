@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.curator.half_widths import half_widths, widths_at
 from hush.curator.release import ReleasedGroups, Simulation, estimates
 from hush.curator.settled import ShownRows
-from hush.mechanisms.grouped.imagined_noise import own_orders
-from hush.mechanisms.grouped.integers import Integers, largest_magnitude
+from hush.mechanisms.grouped.base import Integers, largest_magnitude
+from hush.mechanisms.grouped.noise import own_orders
 from hush.query.expressions import Call, Expression, Released
 from hush.query.plan.composed import added_up_plan
 from hush.query.plan.estimators import Linear
@@ -36,7 +37,14 @@ _NEVER_NEGATIVE = {
     AggregateKind.VARIANCE,
     AggregateKind.VARIANCE_POPULATION,
 }
-_WITHIN = {AggregateKind.AVG, AggregateKind.QUANTILE, AggregateKind.MIN, AggregateKind.MAX, AggregateKind.MODE}
+_WITHIN = {
+    AggregateKind.AVG,
+    AggregateKind.AVG_DISTINCT,
+    AggregateKind.QUANTILE,
+    AggregateKind.MIN,
+    AggregateKind.MAX,
+    AggregateKind.MODE,
+}
 """Aggregates that lie between the bounds of what they are made of."""
 
 Compute = Callable[[Sequence[Sequence[Any]], Sequence[Sequence[Any]]], Sequence[tuple[Any, ...]]]
@@ -252,7 +260,7 @@ def limits_of(expression: Expression, plan: Plan) -> dict[str, float]:
         lower, upper = Fraction(-1), Fraction(1)
     elif arguments is not None and aggregate.kind in _WITHIN:
         lower, upper = arguments.lower, arguments.upper
-    elif arguments is not None and aggregate.kind is AggregateKind.SUM:
+    elif arguments is not None and aggregate.kind in {AggregateKind.SUM, AggregateKind.SUM_DISTINCT}:
         lower = Fraction(0) if arguments.lower is not None and arguments.lower >= 0 else None
         upper = Fraction(0) if arguments.upper is not None and arguments.upper <= 0 else None
     ends = {"lower": lower, "upper": upper}

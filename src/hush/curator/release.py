@@ -12,18 +12,18 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.engines.base import Choose, Exact, Sparse
 from hush.mechanisms.grouped import GroupedDistribution, Histograms, KeySelection, KeyThreshold
-from hush.mechanisms.grouped.imagined_noise import shuffled_middles
-from hush.mechanisms.grouped.integers import Integers, largest_magnitude
+from hush.mechanisms.grouped.base import Integers, largest_magnitude
 from hush.mechanisms.grouped.mode import GroupedMode
+from hush.mechanisms.grouped.noise import shuffled_middles
 from hush.query.plan.choices import LineHistogram, Pick, ValueHistogram
 from hush.query.plan.estimators import Linear, Mean, Moment, Picked, Plausible
 from hush.query.plan.plan import Plan

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.curator.release import ReleasedGroups
 from hush.mechanisms.grouped import sum_error
 from hush.query.expressions import Expression
@@ -175,7 +175,7 @@ def _possible(aggregate: Aggregate, ends: Ends) -> Ends:
     low, high = ends
     if aggregate.kind in _COUNTS:
         return np.maximum(low, 0), np.maximum(high, 0)
-    if aggregate.kind is AggregateKind.SUM:
+    if aggregate.kind in {AggregateKind.SUM, AggregateKind.SUM_DISTINCT}:
         type_ = aggregate.arguments[0].type
         if type_.lower is not None and type_.lower >= 0:
             low, high = np.maximum(low, 0), np.maximum(high, 0)

@@ -12,7 +12,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hush.core import HushError
+from hush.core.values import dataclass
 from hush.synth.streams import Seen, Stream, StreamPlan
 
 if TYPE_CHECKING:

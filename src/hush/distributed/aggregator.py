@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hush.accounting import Event
 from hush.core import InvalidValueError
-from hush.distributed.messages import Message, public_key
+from hush.core.values import dataclass
+from hush.distributed.messages import PRIME, Message, public_key, rebuild
 from hush.distributed.party import pairwise_mask, self_mask, well_formed
 from hush.distributed.session import AGGREGATOR, AggregationError, Session
-from hush.distributed.shamir import PRIME, rebuild
 
 __all__ = ["Aggregator", "NoisySum"]
 

@@ -1,4 +1,6 @@
-"""Signed messages of a secure sum, and the keys behind them.
+"""Signed messages of a secure sum, the keys behind them, and how a secret is shared.
+
+**Signed messages of a secure sum, and the keys behind them.**
 
 A message is JSON with a kind, a sender, a body and the sender's Ed25519 signature over the session's digest, the kind,
 the sender and the body. A message of another session, of somebody else, of another kind or changed on its way does not
@@ -12,13 +14,25 @@ verify. Every kind is taken once per sender, so that a replayed message changes 
 Traceback (most recent call last):
 ...
 hush.distributed.session.AggregationError: a message of 'clinic' (advertise) does not verify; ...
+
+**Shamir's secret sharing over the field of 2⁵²¹-1 elements.**
+
+A secret a₀ is the constant term of a random polynomial of degree t-1; party x holds its value at x. Any t values give
+the polynomial back by Lagrange's formula, and t-1 say nothing: for each secret there is exactly one polynomial that
+fits them (Shamir 1979).
+
+>>> pieces = split(b"a secret of thirty-two bytes....", holders=[1, 2, 3, 4], threshold=3)
+>>> rebuild({x: pieces[x] for x in (4, 1, 3)})
+b'a secret of thirty-two bytes....'
+>>> rebuild({x: pieces[x] for x in (4, 1)}) is None
+True
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
@@ -29,9 +43,10 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.distributed.session import AggregationError
-
-__all__ = ["Message", "agreed_secret", "derived_key", "new_key", "public_key", "stream"]
+from hush.noise.bits import system_bits
+from hush.noise.uniform import draw_uniform_integer
 
 
 def new_key() -> tuple[bytes, bytes]:
@@ -115,3 +130,39 @@ def derived_key(secret: bytes, purpose: bytes) -> bytes:
 def stream(key: bytes, size: int) -> bytes:
     """Return ``size`` bytes of ChaCha20's key stream; each key is used for one stream."""
     return Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(size))
+
+
+PRIME = 2**521 - 1
+_SECRET_BYTES = 32
+
+
+def split(secret: bytes, *, holders: Iterable[int], threshold: int) -> dict[int, int]:
+    """Return each holder's piece of a secret of 32 bytes."""
+    bits = system_bits()
+    terms = [int.from_bytes(secret), *(draw_uniform_integer(PRIME, bits) for _ in range(threshold - 1))]
+    return {x: _value(terms, x) for x in holders}
+
+
+def _value(terms: list[int], x: int) -> int:
+    value = 0
+    for term in reversed(terms):
+        value = (value * x + term) % PRIME
+    return value
+
+
+def rebuild(pieces: Mapping[int, int]) -> bytes | None:
+    """Return the secret behind at least as many pieces as its threshold, None where they do not belong together."""
+    secret = sum(piece * weight for piece, weight in zip(pieces.values(), _weights(tuple(pieces)), strict=True)) % PRIME
+    return secret.to_bytes(_SECRET_BYTES) if secret < 2 ** (8 * _SECRET_BYTES) else None
+
+
+def _weights(holders: tuple[int, ...]) -> list[int]:
+    """Return Lagrange's coefficients at 0."""
+    weights = []
+    for x in holders:
+        above, below = 1, 1
+        for other in holders:
+            if other != x:
+                above, below = above * other % PRIME, below * (other - x) % PRIME
+        weights.append(above * pow(below, -1, PRIME) % PRIME)
+    return weights

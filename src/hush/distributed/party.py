@@ -35,9 +35,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from hush.core import InvalidValueError, integer
-from hush.distributed.messages import Message, agreed_secret, derived_key, public_key, stream
+from hush.distributed.messages import Message, agreed_secret, derived_key, public_key, split, stream
 from hush.distributed.session import AGGREGATOR, AggregationError, Session
-from hush.distributed.shamir import split
 
 __all__ = ["Party", "pairwise_mask", "self_mask", "well_formed"]
 

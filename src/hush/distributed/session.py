@@ -39,11 +39,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any
 
 from hush.core import HushError, InvalidValueError, Number, fraction_between, integer, positive
+from hush.core.values import dataclass
 from hush.distributed.shares import LaplaceShare, SkellamShare
 
 __all__ = ["AGGREGATOR", "AggregationError", "Session"]

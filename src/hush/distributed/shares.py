@@ -36,7 +36,6 @@ so the price follows from the same curve.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -48,6 +47,7 @@ from hush.accounting.pairs.skellam import MOST_VARIANCE, skellam_epsilon, skella
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
 from hush.core.balls import ball, flint, up
 from hush.core.rounding import certified
+from hush.core.values import dataclass
 from hush.noise.negative_binomial import read_share
 
 __all__ = ["LaplaceShare", "SkellamShare"]

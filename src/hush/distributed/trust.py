@@ -18,7 +18,6 @@ n people, one bit each, how many have it, at the same ε. Four ways, each with t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting.pairs.shuffle import (
@@ -31,6 +30,7 @@ from hush.accounting.pairs.shuffle import (
 from hush.core import Number, fraction_between, integer, positive
 from hush.core.chart import Chart
 from hush.core.rounding import largest_decimal
+from hush.core.values import dataclass
 from hush.distributed.shares import LaplaceShare
 
 __all__ = ["TrustRow", "chart_of_trust", "price_of_trust"]

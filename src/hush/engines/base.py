@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.mechanisms.grouped.histograms import Histograms, Sparse
-from hush.mechanisms.grouped.integers import Integers
+from hush.core.values import dataclass
+from hush.mechanisms.grouped.base import Histograms, Integers, Sparse
 from hush.query.plan.plan import Extraction, Plan
 from hush.query.plan.rows import RowPlan
 from hush.query.plan.statistics import Statistic

@@ -24,11 +24,12 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
+from hush.core.values import dataclass
 from hush.engines.base import Choose, CodedRows, Exact
 from hush.engines.duckdb.session import Calculator
 from hush.engines.errors import EngineError

@@ -11,13 +11,14 @@ on the question alone, and it is written and resolved before the charge. No valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any, Self
 
 import numpy as np
 
+from hush.core.values import dataclass
 from hush.engines.base import Exact, Histograms, Sparse
 from hush.engines.sql.build import alias, call, cast, column, parameter
 from hush.engines.sql.expressions import name_of, render
@@ -28,11 +29,11 @@ from hush.engines.sql.queries import Query, ordered, select
 from hush.engines.sql.relations import Bounds
 from hush.engines.sql.rows import Reads, Rows
 from hush.engines.sql.values import FORMS, Form, Value
-from hush.mechanisms.grouped.integers import Integers, integer_array
+from hush.mechanisms.grouped.base import Integers, integer_array
 from hush.query.expressions import Released
 from hush.query.plan.choices import Choice
 from hush.query.plan.plan import Plan
-from hush.query.plan.statistics import DistinctCount, Statistic
+from hush.query.plan.statistics import Distinct, Statistic
 from hush.query.question import Question
 from hush.query.released import released_in, shown
 
@@ -98,7 +99,7 @@ class Statements:
         """Write all statements over some rows; refuse those that are too long."""
         extraction = plan.extraction
 
-        def other(what: Choice | DistinctCount) -> OtherWriter:
+        def other(what: Choice | Distinct) -> OtherWriter:
             return OtherWriter(extraction, rows, Reads.by(what), lists)
 
         first = MainWriter(extraction, rows).statement()
@@ -107,7 +108,7 @@ class Statements:
         distinct = tuple(
             (index, Statement.of(other(item).distinct(item)))
             for index, item in enumerate(extraction.statistics)
-            if isinstance(item, DistinctCount) and f"s{index}" not in done
+            if isinstance(item, Distinct) and f"s{index}" not in done
         )
         return cls(
             plan=plan,

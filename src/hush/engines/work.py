@@ -40,11 +40,12 @@ Numbers are compared as DOUBLE in some joins, so keys that are one DOUBLE count 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count as count_from
 from math import prod
 from typing import Any, TypeVar
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import MADE, alias, call, column, count
 from hush.engines.sql.expressions import render
 from hush.engines.sql.queries import grouped, select
@@ -57,7 +58,7 @@ from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression
 from hush.query.functions import FUNCTIONS
 from hush.query.plan.plan import Plan
-from hush.query.plan.statistics import DistinctCount
+from hush.query.plan.statistics import Distinct
 from hush.query.relations import (
     Constants,
     Filter,
@@ -150,7 +151,7 @@ def likely_length(plan: Plan, spread: Spread) -> int:
     if spread.rows == 1:
         return MAX_TEXT
     extraction, choices = plan.extraction, [pick.choice for pick in plan.picks]
-    distinct = [item for item in extraction.statistics if isinstance(item, DistinctCount)]
+    distinct = [item for item in extraction.statistics if isinstance(item, Distinct)]
     held: list[Expression] = [item.expression for item in distinct]
     if not extraction.domains:
         held += [value for _, value in extraction.keys]
@@ -185,7 +186,7 @@ def cost_of_rows(rows: Fresh, work: int, keys: int = 0) -> Cost:
 def _keys(compiled: Statements) -> int:
     """Return how many characters private keys and values that are told apart have."""
     extraction = compiled.plan.extraction
-    held = [item.expression for item in extraction.statistics if isinstance(item, DistinctCount)]
+    held = [item.expression for item in extraction.statistics if isinstance(item, Distinct)]
     if not compiled.axes:
         held += [value for _, value in extraction.keys]
     values = [compiled.rows.known[item] for item in dict.fromkeys(held) if item in compiled.rows.known]

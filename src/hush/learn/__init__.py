@@ -13,10 +13,9 @@ ComposedEvent(...)
 from hush.learn.additive import Shape
 from hush.learn.bayes import NaiveBayes
 from hush.learn.kmeans import KMeans
-from hush.learn.linear import Coefficient, LeastSquares, LinearModel
+from hush.learn.linear import Coefficient, LeastSquares, LinearModel, Moments, moments
 from hush.learn.logistic import LogisticRegression
 from hush.learn.model import Model, load, model_from_json
-from hush.learn.moments import Moments, moments
 from hush.learn.pca import PCA
 from hush.learn.regression import Regression
 from hush.learn.select import Selection, select, selection_event

@@ -1,4 +1,4 @@
-r"""Additive models: one curve per column, fitted by objective perturbation (:mod:`hush.learn.objective`).
+r"""Additive models: one curve per column, fitted by objective perturbation (:mod:`hush.learn.convex_fits`).
 
 The prediction is a constant plus one curve per column (Hastie, Tibshirani 1986), each curve a table over the column's
 public levels. This module is what logistic regression and regression share: looks at the columns, features, the weight
@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
@@ -30,11 +29,11 @@ import numpy as np
 
 from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.chart import Chart
-from hush.learn.basis import Knots, choose_knots, column_map, how_many
-from hush.learn.design import Design
-from hush.learn.looks import Looks
+from hush.core.values import dataclass
+from hush.learn.budget import Looks
+from hush.learn.convex_fits import Perturbation
+from hush.learn.features import Design, Knots, choose_knots, column_map, how_many
 from hush.learn.model import Model
-from hush.learn.objective import Perturbation
 from hush.learn.schema import Codes, Column, Floats
 
 _SIGNIFICANT = 4.0
@@ -92,9 +91,9 @@ class Features:
     @classmethod
     def choose(cls, columns: Sequence[Column], looks: Looks, mu: float, *, linear: bool) -> Features:
         """Choose knots and weights from noisy counts."""
-        most = 1 if linear else how_many(looks.rows, mu)
+        largest = 1 if linear else how_many(looks.rows, mu)
         knots = [
-            choose_knots(counts, sigma, most, looks.rows) if column.numeric else None
+            choose_knots(counts, sigma, largest, looks.rows) if column.numeric else None
             for column, counts, sigma in zip(columns, looks.counts, looks.sigmas, strict=True)
         ]
         scarce = min(4.0, (20 / max(looks.rows * mu, 1e-9)) ** 2)
@@ -120,8 +119,8 @@ class Features:
         square = np.outer(mean, mean)
         first = 1
         for part, share in zip(self.maps, shares, strict=True):
-            place = slice(first, first + part.shape[1])
-            square[place, place] = part[:-1].T @ (share[:, None] * part[:-1])
+            block = slice(first, first + part.shape[1])
+            square[block, block] = part[:-1].T @ (share[:, None] * part[:-1])
             first += part.shape[1]
         inverse = np.linalg.inv(max(weight, 0.0) * square + np.diag(penalty))
         return np.asarray(float(how.sigma) ** 2 * inverse @ inverse)
@@ -177,17 +176,17 @@ class AdditiveModel(Model):
             intercept = features.intercept * float(theta[0])
             first = 1
             for part, counts, knots in zip(features.maps, features.looks.counts, features.knots, strict=True):
-                place = slice(first, first + part.shape[1])
+                block = slice(first, first + part.shape[1])
                 share = np.maximum(counts, 0.0)
                 share = share / share.sum() if share.sum() > 0 else np.full(len(share), 1 / len(share))
                 centre = share @ part[:-1]
-                intercept += float(centre @ theta[place])
+                intercept += float(centre @ theta[block])
                 away = part - centre
                 away[-1] = 0.0  # a missing value counts as the mean
                 if knots is not None:
-                    away[:-1] += _continuation(part, counts, knots, theta[place], covariance[place, place])
-                self.curves_[number].append(scale * away @ theta[place])
-                variance = np.einsum("li,ij,lj->l", away[:-1], covariance[place, place], away[:-1])
+                    away[:-1] += _continuation(part, counts, knots, theta[block], covariance[block, block])
+                self.curves_[number].append(scale * away @ theta[block])
+                variance = np.einsum("li,ij,lj->l", away[:-1], covariance[block, block], away[:-1])
                 self.curve_errors_[number].append(scale * np.sqrt(np.maximum(variance, 0.0)))
                 first += part.shape[1]
             self.intercepts_[number] = scale * intercept
@@ -217,8 +216,8 @@ class AdditiveModel(Model):
         level = float(fraction_between(confidence, "confidence"))
         schema = self._schema()
         spec = schema[column]
-        place = schema.names.index(column)
+        index = schema.names.index(column)
         width = NormalDist().inv_cdf((1 + level) / 2)
-        values, errors = self._fitted("curves_")[fit][place][:-1], self._fitted("curve_errors_")[fit][place]
+        values, errors = self._fitted("curves_")[fit][index][:-1], self._fitted("curve_errors_")[fit][index]
         levels = spec.points.tolist() if spec.values is None else [str(value) for value in spec.values]
         return Shape(column, levels, values, width * errors, level)

@@ -4,7 +4,7 @@ A row adds 1 to one (level, class) cell of each of m columns and 1 to its class:
 the squared ℓ₂ and the ℓ₁ sensitivity are both m+1: Gaussian noise for (ε, δ), discrete Laplace noise for a budget
 without δ. Everything else is made of these counts.
 
-A number's levels are merged into bins of equal shares of √count, as knots are placed in :mod:`hush.learn.basis`, and
+A number's levels are merged into bins of equal shares of √count, as knots are placed in :mod:`hush.learn.features`, and
 a bin's chance within its class is mixed with the bin's overall chance, with a weight that is the noise of the bin's
 count.
 
@@ -27,8 +27,8 @@ import numpy as np
 
 from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
 from hush.core import InvalidValueError, Number
-from hush.learn.basis import choose_knots, how_many
 from hush.learn.budget import deviation, gaussian_budget, read_budget
+from hush.learn.features import choose_knots, how_many
 from hush.learn.logistic import require_equal_rows
 from hush.learn.model import Model
 from hush.learn.schema import Codes, Column, Floats, target_column
@@ -126,8 +126,8 @@ def _log_chances(column: Column, table: Floats, totals: Floats, sigma: float) ->
     """Return ln P(bin | class) − ln P(bin) for each class and level."""
     bins = np.arange(column.levels)
     if column.numeric:
-        most = how_many(float(totals.sum()), 1 / max(sigma, 1e-9))
-        knots = choose_knots(table.sum(axis=0), sigma * math.sqrt(len(table)), most)
+        largest = how_many(float(totals.sum()), 1 / max(sigma, 1e-9))
+        knots = choose_knots(table.sum(axis=0), sigma * math.sqrt(len(table)), largest)
         bins = np.searchsorted([(low + high + 1) / 2 for low, high in pairwise(knots.places)], bins, side="right")
     size = int(bins.max()) + 1
     merged = np.stack([np.bincount(bins, row, minlength=size) for row in table])

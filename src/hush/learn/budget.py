@@ -1,9 +1,9 @@
-r"""How a fit shares its budget: private looks at the columns, the fits themselves, and the noise on their minima.
+"""How a fit shares its budget: private looks at the columns, the fits themselves, and the noise on their minima.
 
-Everything is measured by μ², the squared ratio of sensitivity to deviation, which adds up for Gaussian noise. A fit
-has fixed shares of one total t: *looks* (noisy histograms and counts, plain Gaussian noise), one or more objective
-perturbations, and for each of them 10⁻⁴ of its μ² for the noise on the minimum (:mod:`hush.learn.objective`). t is the
-largest four-digit decimal whose composition the accountant certifies to be (ε, δ).
+Everything is measured by μ², the squared ratio of sensitivity to deviation, which adds up for Gaussian noise. A fit has
+fixed shares of one total t: *looks* (noisy histograms and counts, plain Gaussian noise), one or more objective
+perturbations, and for each of them 10⁻⁴ of its μ² for the noise on the minimum (:mod:`hush.learn.convex_fits`). t is
+the largest four-digit decimal whose composition the accountant certifies to be (ε, δ).
 
 The determinant's share c₀ = ln(1 + curvature) is a tenth of ε over all fits. More would buy a smaller ridge with more
 noise; from a twentieth to a fifth nothing measurable changes.
@@ -14,18 +14,32 @@ The events depend on ε and δ alone, so the price is known before a row is read
 >>> shares = share_budget(Fraction(1), Fraction(1, 10**6), looks=tenth, fits=(1 - tenth,), two_sided=False)
 >>> round(float(compose([shares.event]).epsilon("1e-6")), 3)
 1.0
+
+**Private looks: noisy counts of a column's levels, of the rows, and of a target's cells.**
+
+Each row adds 1 to at most one level of each column, so a histogram of one column has sensitivity 1, and the noise is an
+ideal Gaussian rounded to whole numbers: rounding is post-processing, so its price is the continuous Gaussian's.
+
+>>> looks = Looks.take([np.array([0, 0, 1])], [2], mu_squared=Fraction(10**6))
+>>> [np.round(counts, 0).tolist() for counts in looks.counts], round(looks.rows)
+([[2.0, 1.0]], 3)
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+
+import numpy as np
 
 from hush.accounting import ComposedEvent, Event, GaussianEvent, ObjectivePerturbationEvent, compose
 from hush.core import HushError, InvalidValueError, Number, positive, probability
 from hush.core.rounding import largest_decimal
+from hush.core.values import dataclass
+from hush.learn.schema import Codes, Floats
+from hush.noise import rounded_gaussian
 
 DETERMINANT = Fraction(1, 10)
 """The share of ε that pays for the determinants."""
@@ -86,12 +100,12 @@ def share_budget(
             looks=total * looks, fits=tuple(total * fit for fit in fits), curvature=curvature, two_sided=two_sided
         )
 
-    known: dict[Fraction, float] = {}
+    priced: dict[Fraction, float] = {}
 
     def needs(total: Fraction) -> float:
-        if total not in known:
-            known[total] = compose([shared(total).event]).epsilon(delta, strict=False).upper
-        return known[total]
+        if total not in priced:
+            priced[total] = compose([shared(total).event]).epsilon(delta, strict=False).upper
+        return priced[total]
 
     near = _guess(needs, epsilon, delta)
     return shared(largest_decimal(lambda total: needs(total) <= epsilon, digits=4, near=near))
@@ -128,3 +142,50 @@ def deviation(mu_squared: Fraction, sensitivity_squared: Number = 1) -> Fraction
     unit = Fraction(2) ** scale
     root = math.isqrt(math.ceil(square * unit * unit)) + 1
     return Fraction(root) / unit
+
+
+_ROWS = Fraction(1, 2)
+"""The weight of the number of rows, next to 1 for a column."""
+
+
+def noisy(values: object, sigma: Fraction) -> Floats:
+    """Return whole numbers with rounded Gaussian noise."""
+    counts = np.asarray(values, dtype=np.int64)
+    return np.asarray(counts + rounded_gaussian(sigma, counts.shape), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looks:
+    """Noisy counts of each column's levels, and of the rows."""
+
+    counts: list[Floats]
+    sigmas: list[float]
+    """The deviation of each column's noise."""
+    rows: float
+    """The noisy number of rows, at least 1: the best mean of all totals."""
+
+    @classmethod
+    def take(
+        cls, codes: Sequence[Codes], levels: Sequence[int], *, mu_squared: Fraction, weights: Sequence[Fraction] = ()
+    ) -> Looks:
+        """Look at the levels of each column and at the number of rows, for this μ² together, shared by the weights."""
+        wanted = list(weights) or [Fraction(1)] * len(codes)
+        unit = mu_squared / (sum(wanted) + _ROWS)
+        sigmas = [deviation(unit * weight) for weight in wanted]
+        counts = [
+            noisy(np.bincount(column, minlength=size + 1), sigma)
+            for column, size, sigma in zip(codes, levels, sigmas, strict=True)
+        ]
+        rows = float(noisy([len(codes[0]) if codes else 0], deviation(unit * _ROWS))[0])
+        # Every column's counts, the missing ones among them, add up to the rows: weigh the totals by their precision.
+        precision = [
+            float(_ROWS),
+            *(float(weight) / len(column) for weight, column in zip(wanted, counts, strict=True)),
+        ]
+        totals = [rows, *(float(column.sum()) for column in counts)]
+        estimate = float(np.dot(precision, totals)) / sum(precision)
+        return cls(
+            counts=[column[:-1] for column in counts],
+            sigmas=[float(sigma_of_column) for sigma_of_column in sigmas],
+            rows=max(estimate, 1.0),
+        )

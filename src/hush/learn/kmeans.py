@@ -37,7 +37,7 @@ from hush.learn.schema import Column, Floats, numbers
 from hush.mechanisms.grouped import zcdp_budget
 from hush.noise import discrete_laplace, uniform_integer
 from hush.synth import CodedTable, Domain, Settings, SynthesisPlan, plan_synthesis, synthesise
-from hush.synth.noising import Price
+from hush.synth.measurements import Price
 
 _LOOK = Fraction(1, 16)
 _GRID_COLUMNS, _CELLS, _FINEST = 4, 2_000_000, 64

@@ -1,6 +1,6 @@
-r"""Least squares with intervals: estimates, standard errors of sampling *and* noise, p-values, for any columns.
+"""Least squares with intervals: estimates, standard errors of sampling *and* noise, p-values, for any columns.
 
-From the noisy moments Ĝ = G + E (:mod:`hush.learn.moments`) with A the block of the regressors and the constant, c
+From the noisy moments Ĝ = G + E (:mod:`hush.learn.linear`) with A the block of the regressors and the constant, c
 that of their products with the target:  β̂ = A⁻¹c.  To first order in the noise
 
     β̂ − β ≈ A⁻¹u,   u = E·w over the regressors,   w = (−β, 1) over regressors and target,
@@ -15,24 +15,46 @@ the estimate shrinks, and the interval says that little is known.
 **What an interval means.** The coefficient is that of the least-squares line through the *population* the rows were
 drawn from, with the target and the columns clamped to their bounds. Like every interval of least squares it takes
 residuals of one variance.
+
+**Second moments: one release of Σzzᵀ, from which regressions, correlations and components follow free.**
+
+A row becomes z: the constant 1, each number scaled to [−1, 1] by its public bounds and rounded to 2⁻¹², each category
+one-hot; missing values are zeros. The release is the upper triangle of Σzzᵀ, sums of integers (in units of 2⁻²⁴), with
+noise of one deviation on every entry (Dwork, Talwar, Thakurta, Zhang 2014, "Analyze Gauss"; Wang 2018).
+
+**Sensitivity.** One row adds zᵢzⱼ, i ≤ j. Each column's block has squared norm at most 1, and so has the constant, so
+Σzᵢ² ≤ S for S = columns + 1, and
+
+    Σ_{i≤j} zᵢ²zⱼ² = ½[(Σzᵢ²)² + Σzᵢ⁴] ≤ ½S(S+1),    likewise Σ_{i≤j} |zᵢzⱼ| ≤ ½S(S+1).
+
+The first prices Gaussian noise, the second discrete Laplace noise for a budget without δ.
+
+**What follows.** Everything below is post-processing: means, covariances, correlations, least squares of any number
+on any columns, with intervals that hold the sampling error *and* the noise (:mod:`hush.learn.linear`).
+
+>>> m = moments({"x": [0.0, 1.0] * 5000, "y": [0.0, 2.0] * 5000}, {"x": (0, 1), "y": (0, 2)}, epsilon="1")
+>>> bool(abs(m.correlation()[0, 1] - 1) < 0.05)
+True
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hush.accounting import Event
+from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
 from hush.core import InvalidValueError, Number, fraction_between
+from hush.core.values import dataclass
+from hush.learn.budget import deviation, gaussian_budget, read_budget
 from hush.learn.model import Model
-from hush.learn.moments import Moments
-from hush.learn.schema import Column, Floats, Schema, numbers, target_column
+from hush.learn.schema import Codes, Column, Floats, Schema, numbers, target_column
+from hush.noise import discrete_laplace, rounded_gaussian
 
 _NORMAL = NormalDist()
 
@@ -74,18 +96,18 @@ class LeastSquares:
         chosen = [name for name in schema.names if name != target] if columns is None else list(columns)
         if target in chosen or len(set(chosen)) != len(chosen):
             raise InvalidValueError("columns", got=chosen, allowed="different columns, the target not among them")
-        names, places, place = [], [0], 1
+        names, places, position = [], [0], 1
         goal = 0
         for column in schema.columns:
             width = 1 if column.values is None else column.levels
             if column.name == target:
-                goal = place
+                goal = position
             elif column.name in chosen:
                 # Of a category the first value is the reference: with the constant all would be one too many.
                 skip = 0 if column.values is None else 1
-                places += range(place + skip, place + width)
+                places += range(position + skip, position + width)
                 names += [column.name] if column.values is None else [f"{column.name}={v}" for v in column.values[1:]]
-            place += width
+            position += width
         for name in chosen:
             schema[name]  # an unknown name is refused here
         return cls(target, _solve(moments, names, places, goal))
@@ -93,7 +115,7 @@ class LeastSquares:
     @property
     def values(self) -> Floats:
         """The estimates, the intercept first."""
-        return np.array([one.estimate for one in self.coefficients])
+        return np.array([coefficient.estimate for coefficient in self.coefficients])
 
     def interval(self, confidence: Number = Fraction(19, 20)) -> Floats:
         """Return the ends of each coefficient's interval, the intercept's first."""
@@ -115,11 +137,11 @@ class LeastSquares:
             )
             for c in self.coefficients
         ]
-        widths = [max(len(line[place]) for line in lines) for place in range(6)]
+        widths = [max(len(line[field_index]) for line in lines) for field_index in range(6)]
         return "\n".join(
             "  ".join(
-                text.ljust(w) if not place else text.rjust(w)
-                for place, (text, w) in enumerate(zip(line, widths, strict=True))
+                text.ljust(w) if not field_index else text.rjust(w)
+                for field_index, (text, w) in enumerate(zip(line, widths, strict=True))
             )
             for line in lines
         )
@@ -146,9 +168,9 @@ def _solve(moments: Moments, names: list[str], places: list[int], goal: int) -> 
     centre, half = moments.scales()
     change = np.zeros((size, size))
     change[0, 0] = half[goal - 1]
-    for row, place in enumerate(places[1:], 1):
-        change[row, row] = half[goal - 1] / half[place - 1]
-        change[0, row] = -change[row, row] * centre[place - 1]
+    for row, position in enumerate(places[1:], 1):
+        change[row, row] = half[goal - 1] / half[position - 1]
+        change[0, row] = -change[row, row] * centre[position - 1]
     estimate = change @ beta
     estimate[0] += centre[goal - 1]
     errors = [np.sqrt(np.maximum(np.diag(change @ part @ change.T), 0.0)) for part in (total, noise)]
@@ -241,7 +263,7 @@ class LinearModel(Model):
     def predict(self, X: Any) -> Floats:  # noqa: N803
         """Return the predicted target of each row, within its bounds; missing numbers count as the middle."""
         schema = self._schema()
-        fit = {one.name: one.estimate for one in self.summary().coefficients}
+        fit = {coefficient.name: coefficient.estimate for coefficient in self.summary().coefficients}
         total: Any = fit["(intercept)"]
         for column, values in zip(schema.columns, schema.split(X), strict=True):
             if column.values is None:
@@ -251,3 +273,158 @@ class LinearModel(Model):
                 effects = np.array([0.0, *(fit[f"{column.name}={value}"] for value in column.values[1:]), 0.0])
                 total = total + effects[column.codes(values)]
         return np.asarray(np.clip(total, self._bounds().lower, self._bounds().upper))
+
+
+_GRID = 2.0**12
+_CHUNK = 1 << 15
+
+
+def feature_names(columns: Sequence[Column]) -> list[str]:
+    """Return the names of z's entries after the constant: numbers by name, categories as ``name=value``."""
+    return [
+        name
+        for column in columns
+        for name in ([column.name] if column.values is None else [f"{column.name}={value}" for value in column.values])
+    ]
+
+
+def integer_rows(columns: Sequence[Column], parts: Sequence[Any]) -> Iterator[Floats]:
+    """Yield chunks of z in units of 2⁻¹²: whole numbers within ±4096 in floats, whose sums of products are exact."""
+    prepared: list[Floats | Codes] = []
+    for column, values in zip(columns, parts, strict=True):
+        if column.values is None:
+            x = np.clip(numbers(values), column.lower, column.upper)
+            scaled = (2 * (x - column.lower) / (column.upper - column.lower) - 1) * _GRID
+            prepared.append(np.rint(np.where(np.isnan(scaled), 0.0, np.clip(scaled, -_GRID, _GRID))))
+        else:
+            prepared.append(column.codes(values))
+    rows = len(prepared[0]) if prepared else 0
+    for first in range(0, rows, _CHUNK):
+        chunk = slice(first, first + _CHUNK)
+        blocks = [np.full((min(_CHUNK, rows - first), 1), _GRID)]
+        for column, entry in zip(columns, prepared, strict=True):
+            if column.values is None:
+                blocks.append(entry[chunk, None].astype(np.float64))
+            else:
+                blocks.append((entry[chunk, None] == np.arange(column.levels)) * _GRID)
+        yield np.hstack(blocks)
+
+
+class Moments(Model):
+    """The noisy second moments of a table."""
+
+    kind: ClassVar[str] = "moments"
+
+    def __init__(self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6") -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+
+    def _columns(self) -> tuple[Column, ...]:
+        return self._schema().columns
+
+    def _sensitivity(self) -> int:
+        """½S(S+1): the squared ℓ₂ sensitivity of the upper triangle, and its ℓ₁ sensitivity."""
+        size = len(self._columns()) + 1
+        return size * (size + 1) // 2
+
+    @property
+    def event(self) -> Event:
+        """What the release costs, known before a row is read."""
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        if delta == 0:
+            return ApproximateDPEvent(epsilon=epsilon)
+        return GaussianEvent(sigma_squared=1 / gaussian_budget(epsilon, delta))
+
+    def _story(self) -> str:
+        return f"Each entry of Σzzᵀ, z scaled to [−1, 1], has noise of standard deviation {self._sigma():.4g}."
+
+    def _sigma(self) -> float:
+        """Return the deviation of each entry's noise in units of z."""
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        if delta == 0:
+            return float(2**0.5 * self._sensitivity() / float(epsilon))
+        return float(deviation(gaussian_budget(epsilon, delta), self._sensitivity()))
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's names
+        """Release the moments of the rows, at the price of ``event``."""
+        return self.fit_parts(self._schema(X).split(X))
+
+    def fit_parts(self, parts: Sequence[Any]) -> Self:
+        """Release the moments of rows given column by column."""
+        columns = self._columns()
+        size = 1 + len(feature_names(columns))
+        total = np.zeros((size, size))
+        for rows in integer_rows(columns, parts):
+            total += rows.T @ rows  # whole numbers below 2⁵³: exact, in any order
+        self.matrix_ = self._noisy(total)
+        self.sigma_ = self._sigma()
+        return self
+
+    def _noisy(self, total: Floats) -> Floats:
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        upper = np.triu_indices(len(total))
+        unit = int(_GRID) ** 2
+        if delta == 0:
+            noise = discrete_laplace(Fraction(self._sensitivity() * unit) / epsilon, len(upper[0]))
+        else:
+            sigma = deviation(gaussian_budget(epsilon, delta), self._sensitivity())
+            noise = rounded_gaussian(sigma * unit, len(upper[0]))
+        values = (total[upper].astype(np.int64) + noise) / unit
+        result = np.empty_like(total)
+        result[upper] = values
+        result.T[upper] = values
+        return result
+
+    # -- what follows ---------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> float:
+        """The noisy number of rows, at least 1."""
+        return max(float(self._fitted("matrix_")[0, 0]), 1.0)
+
+    def names(self) -> list[str]:
+        """Return the names of the moments' columns."""
+        return feature_names(self._columns())
+
+    def scales(self) -> tuple[Floats, Floats]:
+        """Return centre and half-width of each entry in its column's own units (0 and 1 for a category)."""
+        centre, half = [], []
+        for column in self._columns():
+            for _ in range(1 if column.values is None else column.levels):
+                number = column.values is None
+                centre.append((column.lower + column.upper) / 2 if number else 0.0)
+                half.append((column.upper - column.lower) / 2 if number else 1.0)
+        return np.array(centre), np.array(half)
+
+    def mean(self) -> Floats:
+        """Return the columns' means in their own units."""
+        centre, half = self.scales()
+        return np.asarray(centre + half * self._fitted("matrix_")[0, 1:] / self.rows)
+
+    def covariance(self) -> Floats:
+        """Return the columns' covariance in their own units; negative eigenvalues, which noise makes, are cut at 0."""
+        _, half = self.scales()
+        matrix = self._fitted("matrix_")
+        mean = matrix[0, 1:] / self.rows
+        values, vectors = np.linalg.eigh(matrix[1:, 1:] / self.rows - np.outer(mean, mean))
+        scaled = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        return np.asarray(half[:, None] * scaled * half)
+
+    def correlation(self) -> Floats:
+        """Return the columns' correlations, within ±1; 0 where a column's noisy variance is 0."""
+        covariance = self.covariance()
+        deviations = np.sqrt(np.diag(covariance))
+        inverse = np.where(deviations > 0, 1 / np.where(deviations > 0, deviations, 1.0), 0.0)
+        return np.asarray(np.clip(inverse[:, None] * covariance * inverse, -1.0, 1.0))
+
+    def regression(self, target: str, columns: Sequence[str] | None = None) -> Any:
+        """Return least squares of a number on some columns (all others by default), with intervals, at no price."""
+        from hush.learn.linear import LeastSquares
+
+        return LeastSquares.of(self, target, columns)
+
+
+def moments(rows: Any, schema: Any, epsilon: Number = "1", delta: Number = "1e-6") -> Moments:
+    """Release the second moments of a table once; everything made of them is free."""
+    return Moments(schema, epsilon, delta).fit(rows)

@@ -19,11 +19,19 @@ import numpy as np
 from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number
 from hush.learn.additive import AdditiveModel, Features
-from hush.learn.budget import Shares, deviation, gaussian_budget, read_budget, require_delta, share_budget
-from hush.learn.design import Design
-from hush.learn.looks import noisy
-from hush.learn.newton import LOOKS, MOMENTS, STEPS, NewtonDesign, Preconditioner, newton_error, noisy_newton
-from hush.learn.objective import LOGISTIC, Perturbation
+from hush.learn.budget import Shares, deviation, gaussian_budget, noisy, read_budget, require_delta, share_budget
+from hush.learn.convex_fits import (
+    LOGISTIC,
+    LOOKS,
+    MOMENTS,
+    STEPS,
+    NewtonDesign,
+    Perturbation,
+    Preconditioner,
+    newton_error,
+    noisy_newton,
+)
+from hush.learn.features import Design
 from hush.learn.schema import Codes, Column, Floats, target_column
 
 _LOOKS, _WEIGHT = Fraction(1, 10), Fraction(1, 50)
@@ -48,7 +56,7 @@ class LogisticRegression(AdditiveModel):
         ``"additive"`` (a curve per column) or ``"linear"`` (a straight line per number).
     rows
         How many rows one unit may have. With more than one, noisy Newton steps take the place of objective
-        perturbation (:mod:`hush.learn.newton`).
+        perturbation (:mod:`hush.learn.convex_fits`).
     """
 
     kind: ClassVar[str] = "logistic_regression"

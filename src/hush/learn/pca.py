@@ -23,10 +23,9 @@ import numpy as np
 
 from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number, integer
-from hush.learn.budget import deviation, gaussian_budget, read_budget, require_delta
-from hush.learn.looks import noisy
+from hush.learn.budget import deviation, gaussian_budget, noisy, read_budget, require_delta
+from hush.learn.linear import feature_names
 from hush.learn.model import Model
-from hush.learn.moments import feature_names
 from hush.learn.schema import Column, Floats, numbers
 from hush.noise import rounded_gaussian
 

@@ -35,12 +35,20 @@ import numpy.typing as npt
 from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number
 from hush.learn.additive import AdditiveModel, Features
-from hush.learn.budget import Shares, deviation, gaussian_budget, read_budget, require_delta, share_budget
-from hush.learn.design import Design
+from hush.learn.budget import Shares, deviation, gaussian_budget, noisy, read_budget, require_delta, share_budget
+from hush.learn.convex_fits import (
+    HUBER,
+    LOOKS,
+    MOMENTS,
+    STEPS,
+    NewtonDesign,
+    Perturbation,
+    Preconditioner,
+    newton_error,
+    noisy_newton,
+)
+from hush.learn.features import Design
 from hush.learn.logistic import require_equal_rows
-from hush.learn.looks import noisy
-from hush.learn.newton import LOOKS, MOMENTS, STEPS, NewtonDesign, Preconditioner, newton_error, noisy_newton
-from hush.learn.objective import HUBER, Perturbation
 from hush.learn.schema import Codes, Column, Floats, numbers, target_column
 
 _LOOKS = Fraction(13, 100)
@@ -72,7 +80,7 @@ class Regression(AdditiveModel):
         ``"additive"`` (a curve per column) or ``"linear"`` (a straight line per number).
     rows
         How many rows one unit may have. With more than one, noisy Newton steps take the place of objective
-        perturbation (:mod:`hush.learn.newton`).
+        perturbation (:mod:`hush.learn.convex_fits`).
     """
 
     kind: ClassVar[str] = "regression"
@@ -286,5 +294,5 @@ def _residual_width(residuals: Floats, mu_squared: Fraction) -> float:
     kept = np.where(counts > float(sigma), counts, 0.0)
     if kept.sum() <= 6 * float(sigma):
         return 1.0
-    place = int(np.searchsorted(np.cumsum(kept) / kept.sum(), _QUANTILE))
-    return float(_EDGES[min(place, len(_EDGES) - 1)])
+    index = int(np.searchsorted(np.cumsum(kept) / kept.sum(), _QUANTILE))
+    return float(_EDGES[min(index, len(_EDGES) - 1)])

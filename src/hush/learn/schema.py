@@ -21,13 +21,13 @@ import math
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 
 Codes = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
@@ -100,9 +100,9 @@ class Column:
         """Return each row's level; ``levels`` where it is missing."""
         if self.values is None:
             x = numbers(values)
-            place = (np.clip(x, self.lower, self.upper) - self.lower) * (self.steps / (self.upper - self.lower))
-            missing = np.isnan(place)
-            code = np.rint(np.where(missing, 0.0, place)).astype(np.intp)
+            steps = (np.clip(x, self.lower, self.upper) - self.lower) * (self.steps / (self.upper - self.lower))
+            missing = np.isnan(steps)
+            code = np.rint(np.where(missing, 0.0, steps)).astype(np.intp)
             return np.where(missing, self.levels, np.minimum(code, self.steps))
         return _category_codes(values, self.values)
 
@@ -133,7 +133,7 @@ class Schema:
         """Return numbers with the same bounds for all columns of a table, whose number and names are public."""
         names = names_of(rows)
         if names is None:
-            names = [f"x{place}" for place in range(_matrix(rows).shape[1])]
+            names = [f"x{number}" for number in range(_matrix(rows).shape[1])]
         return cls.parse({name: tuple(bounds) for name in names})
 
     @classmethod
@@ -182,7 +182,7 @@ class Schema:
                 allowed=f"a table of {wanted} columns: {', '.join(self.names)}",
                 hint=f"X has {matrix.shape[1]} features, but schema is expecting {wanted} features as input.",
             )
-        return [matrix[:, place] for place in range(matrix.shape[1])]
+        return [matrix[:, number] for number in range(matrix.shape[1])]
 
 
 def names_of(table: Any) -> list[str] | None:
@@ -253,8 +253,8 @@ def _array(values: object) -> npt.NDArray[Any]:
         array = np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "chunks") else values.to_numpy())
     elif isinstance(values, (list, tuple)):
         array = np.empty(len(values), dtype=object)
-        for place, value in enumerate(values):  # one by one: a value may itself be a list
-            array[place] = value
+        for index, value in enumerate(values):  # one by one: a value may itself be a list
+            array[index] = value
     else:
         array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -268,12 +268,12 @@ def _category_codes(values: object, allowed: Sequence[Any]) -> Codes:
     """Return the place of each value among the allowed ones, else their number."""
     array = _array(values)
     if array.dtype.kind in "fiub" and all(_is_number(value) for value in allowed):
-        known = np.array([float(value) for value in allowed])
-        order = np.argsort(known)
+        numbers = np.array([float(value) for value in allowed])
+        order = np.argsort(numbers)
         x = array.astype(np.float64)
-        place = np.minimum(np.searchsorted(known[order], x), len(known) - 1)
-        return np.where(known[order][place] == x, order[place], len(known)).astype(np.intp)
-    places = {value: place for place, value in enumerate(allowed)}
+        index = np.minimum(np.searchsorted(numbers[order], x), len(numbers) - 1)
+        return np.where(numbers[order][index] == x, order[index], len(numbers)).astype(np.intp)
+    places = {value: index for index, value in enumerate(allowed)}
     return np.array([_place(places, value) for value in array.tolist()], dtype=np.intp)
 
 

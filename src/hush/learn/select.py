@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from hush.accounting import ApproximateDPEvent, Event, RenyiEvent
 from hush.core import InvalidValueError, Number, exact
+from hush.core.values import dataclass
 from hush.learn.model import Model
 from hush.noise import bernoulli, uniform_integer
 

@@ -12,10 +12,10 @@ hush.ledger.errors.NotAllowedError: alice may not raise a budget: that needs the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.ledger.errors import NotAllowedError
 
 _LONGEST = 200

@@ -17,10 +17,11 @@ added alice (roles: analyst)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.ledger.actors import label
 from hush.ledger.book import Book
 from hush.ledger.chain import Chain, Draft

@@ -13,13 +13,14 @@ is set forward opens windows early, within the lifetime budget. A restored copy 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 
 from hush.accounting.filters import Charge, Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, positive
 from hush.core.format import figure
+from hush.core.values import dataclass
 from hush.ledger.book import Key
 from hush.ledger.budgets import under
 from hush.ledger.entries import Entry

@@ -25,7 +25,7 @@ Fraction(4, 1)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from typing import Literal
@@ -34,6 +34,7 @@ from hush.accounting.events import ApproximateDPEvent, Event, event_from_json
 from hush.accounting.filters import Charge, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
 from hush.accounting.filters.base import bounded, plus
 from hush.core import InvalidValueError, Number, nonnegative, probability
+from hush.core.values import dataclass
 
 Kind = Literal["auto", "pure", "renyi", "zcdp", "gdp"]
 

@@ -35,9 +35,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from hush.core.values import dataclass
 from hush.ledger.errors import RESTORE, LedgerDamagedError
 
 Row = tuple[int, bytes, bytes, bytes, bytes, int, int, bytes, bytes]

@@ -43,8 +43,9 @@ from hush.ledger.chain import Chain, Draft
 from hush.ledger.entries import Entry, damaged
 from hush.ledger.errors import AccountExistsError, LedgerError, LedgerMissingError, UnknownReceiptError
 from hush.ledger.repeats import Repeat
-from hush.ledger.requests import ParkedQuestion, approval, decide, parked
+from hush.ledger.requests import ParkedQuestion, approval, ask_for_budget, decide, parked
 from hush.ledger.reservation import (
+    ReplayError,
     Reservation,
     TooMuchError,
     charge,
@@ -55,7 +56,7 @@ from hush.ledger.reservation import (
     used_before,
 )
 from hush.ledger.rules import charge_from_json, charged, question_hash
-from hush.ledger.shares import Spending, Whose, spending
+from hush.ledger.shares import Spending, Whose, budget_of, spending
 from hush.ledger.system import now, this_process
 
 
@@ -208,10 +209,15 @@ class Ledger:
         """Return the questions that wait, or waited, for the owner, newest first: to an analyst their own."""
         return parked(self._chain, actor)
 
+    def ask_for_budget(self, data: str, *, epsilon: Number, actor: Actor, reason: str = "") -> int:
+        """Record that an analyst asks for a new total of their budget on a data set; return the request's number."""
+        self.check_made()
+        return ask_for_budget(self._chain, self.budget(actor), data, epsilon=epsilon, actor=actor, reason=reason)
+
     def decide(self, number: int, *, approve: bool, actor: Actor, reason: str = "") -> None:
-        """Approve or decline a request; an approved one may be charged once."""
+        """Approve or decline a request. An approved question may be charged once; an approved budget is raised."""
         actor.require_owner("decide on a request")
-        decide(self._chain, number, approve=approve, actor=actor, reason=reason)
+        decide(self._chain, number, approve=approve, actor=actor, reason=reason, raise_budget=self.raise_budget)
 
     def analysts(self) -> list[str]:
         """Return the names of all analysts who have, or may open, an account."""
@@ -230,7 +236,7 @@ class Ledger:
         except TooMuchError as refusal:
             raise self._refusal(refusal, Actor.analyst(analyst)) from None
         with suppress(AccountExistsError):  # another process was quicker
-            self.add_analyst(analyst, data=data, budget=budget, actor=_POLICY)
+            self.add_analyst(analyst, data=data, budget=budget, actor=Actor.owner("policy"))
 
     # The way of one question.
 
@@ -279,7 +285,7 @@ class Ledger:
             earlier = self._chain.store.reservation(analyst, request)
             if earlier is not None:
                 replay.append(self._retried(earlier, question, hashed, repeat))
-                raise _ReplayError
+                raise ReplayError
             body: dict[str, Any] = {"when": now(), "question": question, "process": this_process()}
             if repeat is not None:
                 body["same_question"] = repeat.question
@@ -314,7 +320,7 @@ class Ledger:
 
         try:
             entry = repeats.waiting(lambda: self._chain.append(make))
-        except _ReplayError:
+        except ReplayError:
             return replay[0]
         except TooMuchError as refusal:  # the message takes longer than the charge: it is made when the lock is free
             raise self._refusal(refusal, Actor.analyst(analyst)) from None
@@ -367,7 +373,7 @@ class Ledger:
             return paid.source
         trusted(self._chain, paid.entry)
         replay.append(self._own(paid.entry, paid.source))
-        raise _ReplayError
+        raise ReplayError
 
     def _retried(self, earlier: Entry, question: str, hashed: str, repeat: Repeat | None) -> Reservation:
         """Return the answer that was given under a request id, for the question that it was used for."""
@@ -423,7 +429,9 @@ class Ledger:
             if entry is None:
                 return None
             shares = reading.charge_shares(self._chain, entry, self._lowered)
-        return spending([(Whose(name=_whose(key), account=account), took) for key, (account, took) in shares.items()])
+        return spending(
+            [(Whose(name=budget_of(key), account=account), took) for key, (account, took) in shares.items()]
+        )
 
     def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[reading.Release]:
         """Return the charges, newest first: for an owner all, for an analyst their own."""
@@ -488,15 +496,3 @@ class Ledger:
     ) -> Self:
         """Accept a copy whose anchor disagrees or is missing; ``lost`` says which releases it does not show."""
         return cls(restoring.restore(url, actor=actor, reason=reason, lost=lost, anchor=anchor))
-
-
-_POLICY = Actor.owner("policy")
-"""Who opens the accounts that a policy grants."""
-
-
-def _whose(key: Key) -> str:
-    return f"{key[1]}'s budget" if key[1] else f"the budget of {key[0]}"
-
-
-class _ReplayError(Exception):
-    """Leaves the transaction of a request that was made before."""

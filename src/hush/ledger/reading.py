@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from textwrap import shorten
@@ -22,6 +21,7 @@ from hush.accounting.events import Event, LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.format import figure, visible
+from hush.core.values import dataclass
 from hush.ledger.actors import Actor
 from hush.ledger.acts import in_words
 from hush.ledger.book import Key

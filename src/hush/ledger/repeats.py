@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.ledger.actors import label
 from hush.ledger.entries import Entry, damaged
 from hush.ledger.errors import RequestUnansweredError

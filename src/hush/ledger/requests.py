@@ -1,24 +1,29 @@
-"""Requests: questions dearer than an owner lets pass unseen are parked until the owner has decided.
+"""Requests: questions dearer than an owner lets pass unseen, and more budget, wait until the owner has decided.
 
 A policy may say ``ask_first = { epsilon = "0.5" }`` of an analyst. A dearer question is then not charged but recorded
 as a request, with its text, its price and the analyst's reason. The owner approves or declines; both are entries of the
 ledger. An approved request lets the same question be charged once. The owner sees the question and its price, never an
 answer: there is none yet. Nothing here depends on rows.
+
+An analyst may also ask for a larger budget: for a new total, so that the owner sees the old one beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
+from hush.core import InvalidValueError, Number, positive
 from hush.core.format import figure
-from hush.ledger.actors import Actor, prose
-from hush.ledger.book import Key
+from hush.core.values import dataclass
+from hush.ledger.actors import Actor, label, prose
+from hush.ledger.book import Book, Key
+from hush.ledger.budgets import LARGEST_EPSILON
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry
 from hush.ledger.errors import LedgerError
+from hush.ledger.reading import AccountView
 from hush.ledger.system import now
 
 KINDS = ("requested", "approved", "declined")
@@ -37,7 +42,7 @@ class ApprovalNeededError(LedgerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedQuestion:
-    """A question that waits, or waited, for the owner."""
+    """A question, or a wish for more budget, that waits, or waited, for the owner."""
 
     number: int
     analyst: str
@@ -55,21 +60,31 @@ class ParkedQuestion:
     """Who decided."""
     why: str = ""
     """The owner's reason."""
+    wanted: str | None = None
+    """The new total of the analyst's ε, as exact text, where more budget is asked for; None for a question."""
+
+    def raises(self, book: Book) -> bool:
+        """Return whether its approval raises an account. One that is not open yet is opened as the policy then says."""
+        account = book.accounts.get((self.data, self.analyst))
+        return self.wanted is not None and account is not None and account.epsilon < Fraction(self.wanted)
 
     def __str__(self) -> str:
         """Return the request in a line."""
         price = "without an ε of its own" if self.epsilon is None else f"ε={self.epsilon}"
+        if self.wanted is not None:
+            price = f"a budget of ε={self.wanted}"
         decided = f" by {self.by}" if self.by else ""
         reasons = "".join(f"; {text}" for text in (self.reason, self.why) if text)
-        asked = " ".join(self.question.split())
-        return f"{self.number}  {self.state}{decided}  {self.analyst} on {self.data}, {price}: {asked}{reasons}"
+        asked = "" if self.wanted is not None else f": {' '.join(self.question.split())}"
+        return f"{self.number}  {self.state}{decided}  {self.analyst} on {self.data}, {price}{asked}{reasons}"
 
 
 def parked(chain: Chain, actor: Actor) -> list[ParkedQuestion]:
     """Return the requests that an actor may see, newest first."""
     with chain.reading():
         entries = chain.store.of_kinds(KINDS)
-        used = {entry.read().get("approved") for entry in chain.store.approved_charges()}
+        approved = any(entry.kind == "approved" for entry in entries)
+        used = {entry.read().get("approved") for entry in chain.store.approved_charges()} if approved else set()
     return [found for found in _parked(entries, used) if actor.sees(found.analyst)]
 
 
@@ -97,17 +112,53 @@ def _parked(entries: Iterable[Entry], used: Iterable[Any]) -> list[ParkedQuestio
                 state=state,
                 by=told.get("by", ""),
                 why=told.get("reason", ""),
+                wanted=content.get("wanted"),
             )
         )
     return found
 
 
-def decide(chain: Chain, number: int, *, approve: bool, actor: Actor, reason: str) -> None:
-    """Record what the owner decided of a request that waits."""
+def _waiting(chain: Chain, number: int, actor: Actor) -> ParkedQuestion:
+    """Return a request that waits; refuse a number that is none, or one that was decided."""
     found = {request.number: request for request in parked(chain, actor)}.get(number)
     if found is None or found.state != "waiting":
         state = "is no request" if found is None else f"is {found.state} already"
         raise LedgerError(f"{number} {state}. See hush requests.")
+    return found
+
+
+def ask_for_budget(
+    chain: Chain, views: Iterable[AccountView], data: str, *, epsilon: Number, actor: Actor, reason: str
+) -> int:
+    """Record that an analyst asks for a new total of their budget, and return the request's number."""
+    key, wanted = (label(data, "data"), actor.name), positive(epsilon, "epsilon")
+    own = next((view for view in views if (view.data, view.analyst) == key), None)
+    if own is None:
+        raise LedgerError(f"{actor.name} has no budget of their own on {data!r}; ask the owner.")
+    if wanted <= own.epsilon:
+        raise InvalidValueError("epsilon", got=epsilon, allowed=f"more than the present budget, {figure(own.epsilon)}")
+    if wanted > LARGEST_EPSILON:
+        raise InvalidValueError("epsilon", got=epsilon, allowed="a number from 0 to 1e100")
+    if reason:
+        prose(reason, "reason", longest=2000)
+    for request in parked(chain, Actor.analyst(key[1])):
+        if request.state == "waiting" and request.wanted is not None and request.data == key[0]:
+            raise LedgerError(f"A larger budget is asked for already (request {request.number}); the owner decides.")
+    body: dict[str, Any] = {"by": key[1], "when": now(), "question": "", "identity": "budget", "epsilon": None}
+    body |= {"wanted": str(wanted), "reason": reason, "accounts": []}
+    entry = chain.append(
+        lambda book: (Entry.draft("requested", body, after=book.head, data=key[0], analyst=key[1]), {})
+    )
+    return entry.number
+
+
+def decide(
+    chain: Chain, number: int, *, approve: bool, actor: Actor, reason: str, raise_budget: Callable[..., None]
+) -> None:
+    """Record what the owner decided of a request that waits; raise the budget first, if that is what it is about."""
+    found = _waiting(chain, number, actor)
+    if approve and found.raises(chain.book):
+        raise_budget(found.data, found.analyst, epsilon=str(found.wanted), actor=actor)
     body: dict[str, Any] = {"by": actor.name, "when": now(), "of": number, "accounts": []}
     if reason:
         body["reason"] = prose(reason, "reason", longest=2000)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from hush.accounting.events import Event
 from hush.accounting.filters import Charge, Filter
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.ledger.book import Book, Key
 from hush.ledger.budgets import price, share, under
 from hush.ledger.chain import Chain, Draft
@@ -134,6 +134,10 @@ def record_outcome(
         ), {}
 
     chain.append(make, answer=answer)
+
+
+class ReplayError(Exception):
+    """Leaves the transaction of a request that was made before."""
 
 
 _WHOLE = 10**12

@@ -15,7 +15,7 @@ Outlook(whose="alice's budget", takes=Fraction(1, 4), left=Fraction(1, 1), more=
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +23,7 @@ from hush.accounting.events import Event
 from hush.accounting.filters import Charge, Filter, filter_from_json
 from hush.core import HushError
 from hush.core.format import figure
+from hush.core.values import dataclass
 from hush.ledger.book import Key
 from hush.ledger.budgets import price
 from hush.ledger.chain import Chain
@@ -150,3 +151,8 @@ def _state(entry: Entry, key: Key) -> Filter | None:
     except (KeyError, TypeError, HushError) as error:
         raise damaged(entry.number, "its accounts cannot be read") from error
     return None
+
+
+def budget_of(key: tuple[str, str]) -> str:
+    """Return whose budget an account keeps, in words: that of an analyst, or of a data set."""
+    return f"{key[1]}'s budget" if key[1] else f"the budget of {key[0]}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from hush.core.values import dataclass
 from hush.ledger.book import Book
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry, Row, damaged, follow

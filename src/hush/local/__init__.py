@@ -10,15 +10,12 @@ collected.
 True
 """
 
-from hush.local.frequencies import frequency
+from hush.local.frequencies import LocalHashing, SubsetSelection, frequency
 from hush.local.hitters import HeavyHitters, heavy_hitters
-from hush.local.local_hashing import LocalHashing
-from hush.local.means import LocalMean, mean
+from hush.local.means import LocalMean, LocalVectorMean, mean, vector_mean
 from hush.local.projective_geometry import ProjectiveGeometry
 from hush.local.shuffling import Shuffled, shuffled
-from hush.local.subset_selection import SubsetSelection
 from hush.local.survey import Form
-from hush.local.vectors import LocalVectorMean, vector_mean
 
 __all__ = [
     "Form",

@@ -22,7 +22,6 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -32,11 +31,11 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import Event
 from hush.core import InvalidValueError, Number, integer
-from hush.local.frequencies import frequency
+from hush.core.values import dataclass
+from hush.local.frequencies import SubsetSelection, frequency
 from hush.local.projective_geometry import ProjectiveGeometry
-from hush.local.subset_selection import SubsetSelection
 from hush.mechanisms.base import Setter, confidence_level, ordinary
-from hush.mechanisms.response import RandomizedResponse
+from hush.mechanisms.randomized_response import RandomizedResponse
 
 __all__ = ["HeavyHitters", "HittersFound", "Round", "heavy_hitters"]
 

@@ -9,9 +9,9 @@ others, with
 
 each orthogonal point is e^ε times as likely as each other one. Sets of any two categories have i = (r^(t-2)-1)/(r-1)
 points in common, so that all pairs are alike: a report supports another category with probability q = (i·e^ε + s -
-i)/(s·e^ε + K - s), and `hush.mechanisms.frequency` gives estimates and their errors. s/K is about 1/r, where 1/(e^ε+1)
-would be optimal: among primes the variance is within 2.5 % of the optimum for ε up to 4. Beyond, a transform of at most
-2²⁵ numbers may not allow the best field: for 10⁵ categories 14 % above the optimum at ε = 5, 2 % at ε = 6.
+i)/(s·e^ε + K - s), and `hush.mechanisms.randomized_response` gives estimates and their errors. s/K is about 1/r, where
+1/(e^ε+1) would be optimal: among primes the variance is within 2.5 % of the optimum for ε up to 4. Beyond, a transform
+of at most 2²⁵ numbers may not allow the best field: for 10⁵ categories 14 % above the optimum at ε = 5, 2 % at ε = 6.
 
 **Decoding.** The number of reports orthogonal to v, for all v at once, is a Fourier transform over the vectors of
 length t. Let h count the reports on each nonzero vector, every report on all r-1 multiples of its point. Then
@@ -33,7 +33,6 @@ A report is a number below K: ⌈log₂ K⌉ bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -46,8 +45,9 @@ from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number
 from hush.core.balls import ball
 from hush.core.columns import is_scalar
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, ordinary
-from hush.mechanisms.frequency import (
+from hush.mechanisms.randomized_response import (
     codes,
     oracle_for,
     read_categories,

@@ -15,7 +15,6 @@ ShuffledEvent(local_epsilon=4, reports=100000, delta=1/1000000)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import Event
@@ -31,6 +30,7 @@ from hush.accounting.pairs.shuffle import (
 )
 from hush.core import InvalidValueError, Number, integer
 from hush.core.rounding import Bound
+from hush.core.values import dataclass
 
 __all__ = ["Shuffled", "shuffled"]
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -29,12 +28,12 @@ from hush.accounting import Event
 from hush.core import InvalidValueError, Number, exact
 from hush.core.chart import Chart
 from hush.core.format import decimal
-from hush.local.frequencies import frequency
+from hush.core.values import dataclass
+from hush.local.frequencies import SubsetSelection, frequency
 from hush.local.means import LocalMean
 from hush.local.projective_geometry import ProjectiveGeometry
-from hush.local.subset_selection import SubsetSelection
 from hush.mechanisms.base import choose, ordinary
-from hush.mechanisms.response import RandomizedResponse
+from hush.mechanisms.randomized_response import RandomizedResponse
 
 __all__ = ["Estimated", "Form"]
 

@@ -3,42 +3,21 @@
 from typing import TYPE_CHECKING
 
 from hush.core.on_demand import on_demand
+from hush.mechanisms import estimators
 
 if TYPE_CHECKING:
+    from hush.mechanisms.above_threshold import AboveThreshold
     from hush.mechanisms.base import Additive, Mechanism
     from hush.mechanisms.column_quantile import Quantile
-    from hush.mechanisms.estimators import (
-        Estimate,
-        average,
-        count,
-        histogram,
-        max,  # noqa: A004 - names of the field
-        mean,
-        median,
-        min,  # noqa: A004
-        mode,
-        nonnegative,
-        propose_delta,
-        quantile,
-        quantiles,
-        ratio,
-        rounded,
-        std,
-        sum,  # noqa: A004
-        top_k,
-        variance,
-        vector_mean,
-    )
-    from hush.mechanisms.exponential import Exponential
-    from hush.mechanisms.flip import PermuteAndFlip
+    from hush.mechanisms.estimators import *  # noqa: F403 - all of them, listed there
     from hush.mechanisms.gaussian import Gaussian
     from hush.mechanisms.grouped.keys import KeySelection
     from hush.mechanisms.laplace import Laplace
-    from hush.mechanisms.metric import MetricExponential
-    from hush.mechanisms.propose import ProposeTestRelease, Refused
-    from hush.mechanisms.response import RandomizedResponse
-    from hush.mechanisms.smooth import SmoothNoise
-    from hush.mechanisms.threshold import AboveThreshold
+    from hush.mechanisms.metric_privacy import MetricExponential
+    from hush.mechanisms.propose_test_release import ProposeTestRelease, Refused
+    from hush.mechanisms.randomized_response import RandomizedResponse
+    from hush.mechanisms.selection import Exponential, PermuteAndFlip
+    from hush.mechanisms.smooth_noise import SmoothNoise
     from hush.mechanisms.top import TopK
 else:
     __getattr__ = on_demand(
@@ -46,38 +25,16 @@ else:
         {
             "hush.mechanisms.base": ("Additive", "Mechanism"),
             "hush.mechanisms.column_quantile": ("Quantile",),
-            "hush.mechanisms.estimators": (
-                "Estimate",
-                "average",
-                "count",
-                "histogram",
-                "max",
-                "mean",
-                "median",
-                "min",
-                "mode",
-                "nonnegative",
-                "propose_delta",
-                "quantile",
-                "quantiles",
-                "ratio",
-                "rounded",
-                "std",
-                "sum",
-                "top_k",
-                "variance",
-                "vector_mean",
-            ),
-            "hush.mechanisms.exponential": ("Exponential",),
-            "hush.mechanisms.flip": ("PermuteAndFlip",),
+            "hush.mechanisms.estimators": tuple(estimators.__all__),
+            "hush.mechanisms.selection": ("Exponential", "PermuteAndFlip"),
             "hush.mechanisms.gaussian": ("Gaussian",),
             "hush.mechanisms.grouped.keys": ("KeySelection",),
             "hush.mechanisms.laplace": ("Laplace",),
-            "hush.mechanisms.metric": ("MetricExponential",),
-            "hush.mechanisms.propose": ("ProposeTestRelease", "Refused"),
-            "hush.mechanisms.response": ("RandomizedResponse",),
-            "hush.mechanisms.smooth": ("SmoothNoise",),
-            "hush.mechanisms.threshold": ("AboveThreshold",),
+            "hush.mechanisms.metric_privacy": ("MetricExponential",),
+            "hush.mechanisms.propose_test_release": ("ProposeTestRelease", "Refused"),
+            "hush.mechanisms.randomized_response": ("RandomizedResponse",),
+            "hush.mechanisms.smooth_noise": ("SmoothNoise",),
+            "hush.mechanisms.above_threshold": ("AboveThreshold",),
             "hush.mechanisms.top": ("TopK",),
         },
     )
@@ -85,7 +42,6 @@ else:
 __all__ = [
     "AboveThreshold",
     "Additive",
-    "Estimate",
     "Exponential",
     "Gaussian",
     "KeySelection",
@@ -99,23 +55,5 @@ __all__ = [
     "Refused",
     "SmoothNoise",
     "TopK",
-    "average",
-    "count",
-    "histogram",
-    "max",
-    "mean",
-    "median",
-    "min",
-    "mode",
-    "nonnegative",
-    "propose_delta",
-    "quantile",
-    "quantiles",
-    "ratio",
-    "rounded",
-    "std",
-    "sum",
-    "top_k",
-    "variance",
-    "vector_mean",
 ]
+__all__ += estimators.__all__

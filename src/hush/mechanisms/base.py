@@ -1,4 +1,4 @@
-"""What every mechanism offers.
+"""What every mechanism offers, and what those that add noise share: the grid, the steps, the rounded variance.
 
 A mechanism is a frozen value: whatever exists is valid. It can release, it states the event that an accountant needs,
 and it knows its own error, in three figures:
@@ -10,17 +10,52 @@ and it knows its own error, in three figures:
 
 There are three ways to make one: from ε (and δ); `with_noise`, from a scale; `for_error`, from the wanted (α, β), which
 finds the smallest ε, to 12 digits, whose `error` keeps to it.
+
+**Sensitivity in steps.** A caller promises that neighbours' values differ by at most Δ. On a grid of step g the rounded
+values differ by at most d = ⌈Δ/g⌉ steps (`hush.core.columns`), and d is what the noise is calibrated to: the
+ceiling is the safe side. For a *vector* each of the k coordinates that a neighbour changes is rounded by itself, and
+Σ⌈dᵢ⌉ can exceed ⌈Σdᵢ⌉ by k-1. So arrays that are not on the grid beforehand need ``coordinates=k``, and d becomes
+⌈Δ/g⌉ + k - 1. Arrays of whole numbers on a grid that contains the whole numbers are not rounded at all, and need
+nothing.
+
+**Half-widths** are measured from the value as it was given. Rounding it to the grid first moves it by up to half a
+step, which they include, unless the sensitivity and the grid are whole (`off_grid`): the values are then taken to be
+whole too, as counts are, and are not moved.
+
+**Rounded variance.** Smooth noise, propose-test-release and vectors add an ideal real that is rounded to the grid. The
+noise is X = the whole number nearest to Y, for a real Y of scale s steps, symmetric about a value *on* the grid
+(off it the answer's mean moves by no more than half a step). With T(t) = P[|Y| > t] we have P[|X| > k] = T(k + ½) and
+E[X²] = Σ_{k≥0} (2k+1)·P[|X| > k]. So, in squared steps,
+
+* Laplace, T(t) = e^{-t/s}: √r(1+r)/(1-r)², r = e^{-1/s};
+* Gaussian: the sum itself up to s = 4, beyond it s² + 1/12, which is off by less than e^{-2π²s²}(4s²+1) (Poisson);
+* polynomial ∝ (1+|z|)^{-a}, T(t) = (1 + t/s)^{1-a}: with c = s + ½ and Hurwitz' zeta
+  s^{a-1}·(2ζ(a-2, c) + (1-2c)·ζ(a-1, c)), finite for a > 3 only;
+* Cauchy ∝ 1/(1+|z|^γ): E[Y²] = s²·sin(π/γ)/sin(3π/γ), finite for γ > 3 only, and E[X²] ≤ (√E[Y²] + ½)².
+
+>>> round(laplace_variance(Fraction(100))), round(gaussian_variance(Fraction(1)), 6)
+(20000, 1.083333)
+>>> polynomial_variance(Fraction(1), Fraction(3))
+inf
+>>> round(polynomial_variance(Fraction(1000), Fraction(6)) / 1000**2, 3)          # 2/(a-2)(a-3)
+0.167
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
+
 from hush.core import InvalidValueError, Number, fraction_between, positive
-from hush.core.rounding import smallest_decimal
+from hush.core.balls import Ball, ball, flint, fraction_up
+from hush.core.columns import add, as_array, is_scalar, on_grid, one_number, whole_step, whole_steps
+from hush.core.rounding import certified, float_up, smallest_decimal
 
 _SMALLEST, _LARGEST = Fraction(1, 10**150), Fraction(10**150)
 
@@ -112,3 +147,107 @@ class Setter:
 
 def _written(value: Any) -> str:
     return str(value) if isinstance(value, Fraction) else repr(value)
+
+
+_FINE = 2**10  # steps in one sensitivity, at least, on a default grid that is not the whole numbers
+
+
+def default_step(sensitivity: Fraction, step: Number | None) -> Fraction:
+    """Return the declared step, or 1 for a whole sensitivity, or a power of two below a thousandth of it."""
+    if step is not None:
+        return ordinary(step, "step")
+    if sensitivity.denominator == 1:
+        return Fraction(1)
+    target = sensitivity / _FINE
+    exponent = target.numerator.bit_length() - target.denominator.bit_length()
+    while Fraction(2) ** exponent > target:
+        exponent -= 1
+    return Fraction(2) ** exponent
+
+
+def off_grid(sensitivity: Fraction, step: Fraction) -> Fraction:
+    """Return how far from its grid point a value may lie: half a step, or 0 where whole numbers are on the grid."""
+    on_whole_grid = sensitivity.denominator == 1 and step.numerator == 1
+    return Fraction(0) if on_whole_grid else step / 2
+
+
+def in_steps(sensitivity: Fraction, step: Fraction) -> int:
+    """Return ⌈Δ/g⌉."""
+    return -(-sensitivity // step)
+
+
+def already_on_grid(array: npt.NDArray[Any], step: Fraction) -> bool:
+    """Is every value of this *type* a whole number of steps? Looks at the dtype only."""
+    return array.dtype.kind in "biu" and step.numerator == 1
+
+
+def release_on_grid(
+    value: Any, *, step: Fraction, draw: Callable[[Any], Any], admit: Callable[[npt.NDArray[Any]], None]
+) -> Any:
+    """Add ``draw(None)`` or ``draw(shape)`` steps of noise to a number or column.
+
+    ``admit`` may refuse an array by its type or size.
+    """
+    if is_scalar(value):
+        return on_grid(whole_step(one_number(value), step) + draw(None), step)
+    array = as_array(value)
+    admit(array)
+    noise = np.asarray(draw(array.shape))
+    return on_grid(add(whole_steps(array, step), noise), step)
+
+
+_SUMMED_SIGMA = 4
+
+
+def laplace_variance(scale: Fraction) -> float:
+    """Return the variance, in squared steps, of rounded Laplace noise of this scale in steps."""
+    if scale > 10**6:  # √r(1+r)/(1-r)² = 2s² + 1/12 + O(s⁻²)
+        return float_up(2 * scale**2 + Fraction(1, 12) + 1 / scale)
+
+    def value() -> Ball:
+        root = (-1 / (2 * ball(scale))).exp()
+        return root * (1 + root**2) / (1 - root**2) ** 2
+
+    return float_up(fraction_up(certified(value, bits=53)))
+
+
+def gaussian_variance(scale: Fraction) -> float:
+    """Return the variance, in squared steps, of rounded Gaussian noise of this σ in steps."""
+    if scale >= _SUMMED_SIGMA:
+        return float_up(scale**2 + Fraction(1, 12))
+    root = ball(scale) * flint().arb(2).sqrt()
+    # Beyond 40σ + 3 the tail is below 10⁻³⁰⁰.
+    terms = ((2 * k + 1) * ((k + flint().arb("0.5")) / root).erfc() for k in range(int(40 * scale) + 3))
+    return math.nextafter(float(sum(terms, flint().arb(0)).upper()), math.inf)
+
+
+def polynomial_variance(scale: Fraction, a: Fraction) -> float:
+    """Return the variance, in squared steps, of rounded polynomial noise; infinite for a ≤ 3."""
+    if a <= 3:
+        return math.inf
+    if scale > 10**6:  # rounding adds at most half a step to the root mean square
+        return float_up(fraction_up(_beyond(2 / ((a - 2) * (a - 3)), scale)))
+
+    def value() -> Ball:
+        s, power = ball(scale), ball(a)
+        c = s + flint().arb("0.5")
+        return s ** (power - 1) * (2 * (power - 2).zeta(c) + (1 - 2 * c) * (power - 1).zeta(c))
+
+    return float_up(fraction_up(certified(value, bits=40)))
+
+
+def cauchy_variance(scale: Fraction, gamma: Fraction) -> float:
+    """Return an upper bound of the variance, in squared steps, of rounded Cauchy noise; infinite for γ ≤ 3."""
+    if gamma <= 3:
+        return math.inf
+
+    def ideal() -> Ball:
+        third = flint().arb.pi() / ball(gamma)
+        return third.sin() / (3 * third).sin()
+
+    return float_up(fraction_up(_beyond(fraction_up(certified(ideal, bits=40)), scale)))
+
+
+def _beyond(square: Fraction, scale: Fraction) -> Ball:
+    """Return (√(square)·scale + ½)²."""
+    return certified(lambda: (ball(square).sqrt() * ball(scale) + flint().arb("0.5")) ** 2, bits=40)

@@ -23,7 +23,6 @@ and the interval is everything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -33,8 +32,9 @@ import numpy.typing as npt
 from hush.accounting import Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
 from hush.core.columns import on_grid, present
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, ordinary
-from hush.mechanisms.grouped.histograms import Sparse
+from hush.mechanisms.grouped.base import Sparse
 from hush.mechanisms.grouped.quantile import FINEST, GroupedQuantile
 from hush.sensitivity.statistics import read_bounds
 

@@ -1,4 +1,4 @@
-r"""The Gaussian mechanism on the public grid: (ε, δ), exact noise, calibrated on the law that is drawn.
+"""The Gaussian mechanism on the public grid: (ε, δ), exact noise, calibrated on the law that is drawn.
 
 It is never pure DP. Calibrations by name, as factors of the ℓ₂ sensitivity Δ (THEORY item 13):
 
@@ -25,7 +25,7 @@ coordinate vᵢ²/2σ² by Canonne, Kamath, Steinke 2020, and these add), or one
 **Error.** σ·z with z the normal quantile holds for the rounded law up to half a step. For the discrete law P(X ≥ m) ≤
 P(N ≥ m-1) (Canonne et al., Proposition 25), so ⌈σz⌉ steps always hold; σz itself is reported if the exact sum of the
 discrete tail allows it. A value that is rounded to the grid first moves by up to half a step, which is added
-(`hush.mechanisms.additive`).
+(`hush.mechanisms.base`).
 
 >>> m = Gaussian(sensitivity=1, epsilon=1, delta="1e-6")
 >>> 4.22 < float(m.sigma) < 4.24
@@ -36,28 +36,56 @@ Traceback (most recent call last):
 hush.core.errors.InvalidValueError: The 'epsilon' parameter must be below 1 for the classical bound. Got 2 instead...
 >>> Gaussian(sensitivity=1, epsilon=0, delta="0.1").release(5) in range(-150, 160)
 True
+
+**Gaussian calibration on the discrete law: how large σ must be for what is really drawn.**
+
+For integers ∝ e^(-k²/2σ²) and a shift of d steps the log-ratio at output x is (2x-d)d/2σ², so with t = εσ²/d + d/2
+
+    δ(ε) = P[X > t-d] - e^ε·P[X > t]        (Canonne, Kamath, Steinke 2020, Theorem 7)
+
+exactly. It is bounded from above in one of two ways, each with its rounding on that side:
+
+* up to σ = 2048 steps the tails are summed in float64. All terms are positive, so a sum has a relative error below
+  1e-11; the first tail is raised by that, the second lowered.
+* beyond, each sum is compared with an integral: Σ_{k≥j} f(k) lies between ∫_j^∞ f and ∫_{j-1}^∞ f for falling f (j ≥
+  1), and σ√(2π) ≤ Σ_k f(k) ≤ σ√(2π)(1 + 3e^{-2π²σ²}) by Poisson summation. This gives away about one step in σ.
+
+>>> float(discrete_delta(Fraction(1), 1, Fraction(1))) > 0.12
+True
+>>> discrete_sigma(Fraction(1), Fraction(1, 10**6), 1, "analytic") >= CALIBRATIONS["analytic"](1, "1e-6")
+True
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hush import noise
-from hush.accounting import DiscreteGaussianEvent, GaussianEvent
+from hush.accounting import DiscreteGaussianEvent, GaussianEvent, theorems
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative
-from hush.core.balls import ball, flint, fraction_down, fraction_up
+from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
 from hush.core.columns import as_array, is_scalar, number, on_grid, one_number
-from hush.core.rounding import certified, float_up, largest_decimal, smallest_decimal
-from hush.mechanisms.additive import already_on_grid, default_step, in_steps, off_grid, release_on_grid
-from hush.mechanisms.base import Setter, choose, confidence_level, ordinary
-from hush.mechanisms.calibration import CALIBRATIONS, discrete_sigma
-from hush.mechanisms.spreads import gaussian as rounded_variance
+from hush.core.rounding import certified, float_up, largest_decimal, short_up, smallest_decimal
+from hush.core.values import dataclass
+from hush.mechanisms.base import (
+    Setter,
+    already_on_grid,
+    choose,
+    confidence_level,
+    default_step,
+    gaussian_variance,
+    in_steps,
+    off_grid,
+    ordinary,
+    release_on_grid,
+)
 
 _LARGE = Fraction(1000)
 _SUMMED = 512  # up to this σ in steps the discrete tail is summed term by term
@@ -106,7 +134,7 @@ class Gaussian(Setter):
         grid = default_step(reach, step)
         changed = 1 if coordinates is None else integer(coordinates, "coordinates", minimum=1)
         choose(calibration, tuple(CALIBRATIONS), "calibration")
-        at: Fraction | None = None
+        exact_epsilon: Fraction | None = None
         slip: Fraction | None = None
         if sigma is not None:
             if epsilon is not None or delta is not None:
@@ -115,15 +143,17 @@ class Gaussian(Setter):
         else:
             if epsilon is None or delta is None:
                 raise InvalidValueError("epsilon", got=epsilon, allowed="given together with delta, or else 'sigma'")
-            at = nonnegative(epsilon, "epsilon") if calibration == "analytic" else ordinary(epsilon, "epsilon")
+            exact_epsilon = (
+                nonnegative(epsilon, "epsilon") if calibration == "analytic" else ordinary(epsilon, "epsilon")
+            )
             slip = fraction_between(delta, "delta")
             # What keeps to a smaller ε keeps to a larger one; beyond _LARGE the search would handle e^ε digit by digit.
-            within = min(at, _LARGE)
+            within = min(exact_epsilon, _LARGE)
             if changed > 1:
                 width = CALIBRATIONS[calibration](within, slip, sensitivity=reach)
             else:
                 width = discrete_sigma(within, slip, in_steps(reach, grid), calibration) * grid
-        self._set(sensitivity=reach, epsilon=at, delta=slip, sigma=width, calibration=calibration, step=grid)
+        self._set(sensitivity=reach, epsilon=exact_epsilon, delta=slip, sigma=width, calibration=calibration, step=grid)
         self._set(coordinates=coordinates)
 
     @classmethod
@@ -225,7 +255,7 @@ class Gaussian(Setter):
             weights = _weights(float(sigma))
             k = np.arange(len(weights), dtype=np.float64)
             return float(2 * (weights * k * k).sum() / (2 * weights.sum() - weights[0])) * float(self.step) ** 2
-        return float(self.sigma**2) if self.discrete else rounded_variance(sigma) * float(self.step) ** 2
+        return float(self.sigma**2) if self.discrete else gaussian_variance(sigma) * float(self.step) ** 2
 
     @property
     def bias(self) -> float:
@@ -234,9 +264,9 @@ class Gaussian(Setter):
 
     def error(self, confidence: Number = Fraction(19, 20), *, count: int = 1) -> float:
         """Return the half-width that holds with at least this probability for ``count`` answers at once."""
-        level, many = confidence_level(confidence), integer(count, "count", minimum=1)
+        level, numbers = confidence_level(confidence), integer(count, "count", minimum=1)
         sigma = self.sigma / self.step
-        miss = fraction_down(certified(lambda: -((ball(level).log() / many).expm1())))
+        miss = fraction_down(certified(lambda: -((ball(level).log() / numbers).expm1())))
         width = sigma * normal_quantile(miss / 2)
         if not self.discrete:
             return float_up((width + Fraction(1, 2)) * self.step)
@@ -279,3 +309,78 @@ def _weights(sigma: float) -> npt.NDArray[np.float64]:
     """Return e^(-k²/2σ²) for k = 0, 1, … until it vanishes from float64."""
     k = np.arange(int(39 * sigma) + 3, dtype=np.float64)
     return np.asarray(np.exp(-k * k / (2 * sigma * sigma)), dtype=np.float64)
+
+
+CALIBRATIONS: dict[str, Callable[..., Fraction]] = {
+    "analytic": theorems.gaussian.analytic,
+    "classical": theorems.gaussian.classical,
+    "2/delta": theorems.gaussian.two_over_delta,
+    "1/delta": theorems.gaussian.one_over_delta,
+}
+_SUMMED_IN_CALIBRATION = 2048
+_SLACK = 1e-11
+_NOTHING = Fraction(1, 2**10000)  # far above 3e^(-2π²σ²) for σ > 2048
+
+
+@lru_cache(maxsize=1024)
+def discrete_sigma(epsilon: Fraction, delta: Fraction, steps: int, calibration: str) -> Fraction:
+    """Return σ in steps: the named calibration, raised where needed until the discrete law's δ(ε) is at most δ.
+
+    δ(ε) of a lattice law is not smooth in σ, so this is a search for *a* certified σ close above the named one.
+    """
+    sigma = CALIBRATIONS[calibration](epsilon, delta, sensitivity=steps)
+    enough, short = sigma, sigma
+    for attempt in range(60):
+        if discrete_delta(enough, steps, epsilon) <= delta:
+            break
+        short, enough = enough, short_up(sigma * (1 + Fraction(2**attempt, 2**20)))
+    else:
+        raise InvalidValueError("step", got=steps, allowed="fine enough for this noise", hint="Declare a smaller step.")
+    for _ in range(8 if enough > sigma else 0):
+        middle = short_up((short + enough) / 2)
+        if discrete_delta(middle, steps, epsilon) <= delta:
+            enough = middle
+        else:
+            short = middle
+    return enough
+
+
+def discrete_delta(sigma: Fraction, steps: int, epsilon: Fraction) -> Fraction:
+    """Return a certified upper bound of δ(ε) for the discrete Gaussian of this σ and a shift of ``steps``."""
+    threshold = epsilon * sigma**2 / steps + Fraction(steps, 2)
+    near, far = math.floor(threshold - steps) + 1, math.floor(threshold) + 1
+    return (
+        _by_sums(sigma, near, far, epsilon)
+        if sigma <= _SUMMED_IN_CALIBRATION
+        else _by_integrals(sigma, near, far, epsilon)
+    )
+
+
+def _by_sums(sigma: Fraction, near: int, far: int, epsilon: Fraction) -> Fraction:
+    s = sigma.numerator / sigma.denominator
+    reach = int(39 * s) + 3
+    k = np.arange(reach, dtype=np.float64)
+    weights = np.exp(-(k * k) / (2 * s * s))
+    total = 2 * weights.sum() - weights[0]
+
+    def tail(j: int) -> float:
+        """Sum the weights of k ≥ j."""
+        if j > 0:
+            return float(weights[j:].sum())
+        return float(total - weights[1 - j :].sum())
+
+    high = Fraction(tail(near) / total) * (1 + Fraction(_SLACK)) + Fraction(1, 10**300)
+    low = tail(far) / total * (1 - _SLACK)
+    # e^ε·P[X > t]: the lower end; where the tail has vanished from float64, nothing is subtracted.
+    less = fraction_down(certified(lambda: ball(epsilon).exp())) * Fraction(low) if low > 1e-290 else Fraction(0)
+    return max(high - less, Fraction(0))
+
+
+def _by_integrals(sigma: Fraction, near: int, far: int, epsilon: Fraction) -> Fraction:
+    def beyond(x: Fraction) -> Ball:
+        return (ball(x) / flint().arb(2).sqrt()).erfc() / 2
+
+    # P[X ≥ near] ≤ P[N ≥ near-1] also for near ≤ 0: it is 1 - P[X ≥ 1-near], and P[X ≥ m] ≥ P[N ≥ m]/(1+η).
+    high = certified(lambda: beyond((near - 1) / sigma)) + ball(_NOTHING)
+    low = certified(lambda: ball(epsilon).exp() * beyond(far / sigma))
+    return max(fraction_up(high) - fraction_down(low) / (1 + _NOTHING), Fraction(0))

@@ -29,7 +29,6 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -41,8 +40,18 @@ from hush.accounting import DiscreteLaplaceEvent
 from hush.core import InvalidValueError, Number, integer
 from hush.core.balls import ball, fraction_down, fraction_up
 from hush.core.rounding import certified, float_up, short_down
-from hush.mechanisms.additive import already_on_grid, default_step, in_steps, off_grid, release_on_grid
-from hush.mechanisms.base import Setter, confidence_level, least, ordinary
+from hush.core.values import dataclass
+from hush.mechanisms.base import (
+    Setter,
+    already_on_grid,
+    confidence_level,
+    default_step,
+    in_steps,
+    least,
+    off_grid,
+    ordinary,
+    release_on_grid,
+)
 
 _VANISHED = 10**5  # e^(-10⁵) is below 10⁻⁴³⁰⁰⁰
 
@@ -111,14 +120,14 @@ class Laplace(Setter):
         count: int = 1,
     ) -> Laplace:
         """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
-        wanted, many = ordinary(error, "error"), integer(count, "count", minimum=1)
+        wanted, numbers = ordinary(error, "error"), integer(count, "count", minimum=1)
         reach = ordinary(sensitivity, "sensitivity")
         grid = default_step(reach, step)
         miss = 1 - confidence_level(confidence)
-        guess = fraction_down(certified(lambda: -ball(miss / many).log())) * in_steps(reach, grid) * grid / wanted
+        guess = fraction_down(certified(lambda: -ball(miss / numbers).log())) * in_steps(reach, grid) * grid / wanted
         return least(
             lambda epsilon: cls(sensitivity=reach, epsilon=epsilon, step=grid, coordinates=coordinates),
-            lambda made: made.error(confidence, count=many),
+            lambda made: made.error(confidence, count=numbers),
             error,
             floor=off_grid(reach, grid),
             why="half a step of the grid: take a smaller step",
@@ -171,11 +180,11 @@ class Laplace(Setter):
     def error(self, confidence: Number = Fraction(19, 20), *, count: int = 1) -> float:
         """Return the half-width that holds with at least this probability for ``count`` answers at once.
 
-        It is measured from the value, and includes its rounding to the grid (`hush.mechanisms.additive`).
+        It is measured from the value, and includes its rounding to the grid (`hush.mechanisms.base`).
         """
-        level, many = confidence_level(confidence), integer(count, "count", minimum=1)
+        level, numbers = confidence_level(confidence), integer(count, "count", minimum=1)
         s = self.scale / self.step
-        miss = certified(lambda: -((ball(level).log() / many).expm1()))
+        miss = certified(lambda: -((ball(level).log() / numbers).expm1()))
         width = fraction_up(certified(lambda: -ball(s) * miss.log(), bits=40))
         below = int(width)
         if (below + 1) / s > _VANISHED:  # the tail is below every confidence that can be written

@@ -10,7 +10,7 @@ falls further behind the best that was left than ln(k·m/β)/rate, for m candida
 `bias` and `variance` are those of the *total* score of the k chosen: E[total] - (the k largest) and Var[total]. They
 and `probabilities` are exact sums over the sets that may be chosen first (the chance to go on from S to S ∪ {i} is
 w_i over the weights outside S), of which there may be 10⁵. Without scores `bias` is at least -k·LambertW((m-1)/e)/rate
-(`hush.mechanisms.choosing`): the best that is left for the j-th choice is no worse than the j-th largest of all.
+(`hush.mechanisms.selection`): the best that is left for the j-th choice is no worse than the j-th largest of all.
 
 >>> TopK(k=2, epsilon=10**6).release({"a": 1, "b": 9, "c": 5})
 ['b', 'c']
@@ -23,7 +23,6 @@ w_i over the weights outside S), of which there may be 10⁵. Without scores `bi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -35,8 +34,9 @@ from hush.accounting import BoundedRangeEvent, ComposedEvent
 from hush.core import InvalidValueError, Number, integer
 from hush.core.balls import ball, fraction_up
 from hush.core.rounding import certified, float_up
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
-from hush.mechanisms.choosing import one_of, read_scores, truth, worst_bias
+from hush.mechanisms.selection import one_of, read_scores, truth, worst_bias
 
 _MOST = 10**5  # sets of candidates that are gone through for exact figures
 
@@ -73,10 +73,10 @@ class TopK(Setter):
         monotonic: bool = False,
     ) -> TopK:
         """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
-        many = integer(candidates, "candidates", minimum=2)
+        number = integer(candidates, "candidates", minimum=2)
         return least(
             lambda epsilon: cls(k=k, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic),
-            lambda made: made.error(confidence, candidates=many),
+            lambda made: made.error(confidence, candidates=number),
             error,
         )
 
@@ -94,7 +94,7 @@ class TopK(Setter):
         """Return the k chosen indices, or candidates of a mapping, in the order drawn."""
         names, exact_scores = self._read(scores)
         chosen = noise.select(exact_scores, self.rate, count=self.k).tolist()
-        return chosen if names is None else [names[at] for at in chosen]
+        return chosen if names is None else [names[index] for index in chosen]
 
     def _read(self, scores: Any) -> tuple[list[Any] | None, npt.NDArray[Any]]:
         names, exact_scores = read_scores(scores)
@@ -105,31 +105,32 @@ class TopK(Setter):
     def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
         """Return for each candidate the probability of being among the k chosen."""
         _, exact_scores = self._read(scores)
-        found = np.zeros(len(exact_scores))
+        chances = np.zeros(len(exact_scores))
         for chosen, chance in self._sets(exact_scores).items():
-            found[list(chosen)] += chance
-        return found
+            chances[list(chosen)] += chance
+        return chances
 
     def _sets(self, scores: npt.NDArray[Any]) -> dict[frozenset[int], float]:
         """Return the probability of every set of k candidates."""
         behind = [self.rate * (max(scores.tolist()) - Fraction(score)) for score in scores.tolist()]
-        many = len(behind)
-        if sum(math.comb(many, size) for size in range(self.k + 1)) > _MOST:
+        number = len(behind)
+        if sum(math.comb(number, size) for size in range(self.k + 1)) > _MOST:
             raise InvalidValueError(
-                "scores", got=f"{many} scores", allowed=f"so few that at most {_MOST} sets of {self.k} may come first",
+                "scores", got=f"{number} scores",
+                allowed=f"so few that at most {_MOST} sets of {self.k} may come first",
                 hint="For any scores of so many there is bias(candidates=…), and error(candidates=…).",
             )  # fmt: skip
         reached: dict[frozenset[int], float] = {frozenset(): 1.0}
         for _ in range(self.k):
             further: dict[frozenset[int], float] = {}
             for chosen, chance in reached.items():
-                left = [i for i in range(many) if i not in chosen]
+                left = [i for i in range(number) if i not in chosen]
                 nearest = min(behind[i] for i in left)
                 weights = [math.exp(-float(min(behind[i] - nearest, 10**4))) for i in left]
-                whole = math.fsum(weights)
+                total = math.fsum(weights)
                 for i, weight in zip(left, weights, strict=True):
                     key = chosen | {i}
-                    further[key] = further.get(key, 0.0) + chance * weight / whole
+                    further[key] = further.get(key, 0.0) + chance * weight / total
             reached = further
         return reached
 
@@ -157,5 +158,5 @@ class TopK(Setter):
 
     def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
         """Return how far every choice lies below the best not yet chosen at most, with at least this probability."""
-        miss, many = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
-        return float_up(fraction_up(certified(lambda: ball(many * self.k / miss).log() / ball(self.rate), bits=40)))
+        miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
+        return float_up(fraction_up(certified(lambda: ball(number * self.k / miss).log() / ball(self.rate), bits=40)))

@@ -1,7 +1,7 @@
 """Random bits and exact samplers.
 
 Every function draws from the operating system's randomness through a cryptographic stream (`hush.noise.bits`) and
-returns integers whose law is exactly the one named, not a floating-point likeness of it (`hush.noise.lazy` tells
+returns integers whose law is exactly the one named, not a floating-point likeness of it (`hush.noise.bits` tells
 how).
 """
 

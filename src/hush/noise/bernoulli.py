@@ -26,9 +26,7 @@ import numpy.typing as npt
 
 from hush.core import Number, nonnegative, probability
 from hush.core.balls import ball
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Real, Uniform, floor, less, settle
-from hush.noise.sizes import Size, fill, shape_of
+from hush.noise.bits import BitSource, Real, Size, Uniform, fill, floor, less, settle, shape_of, system_bits
 
 _WORD = 2**64
 
@@ -125,9 +123,9 @@ def _find_threshold(x: Fraction | Real) -> int:
 
     def attempt() -> int | None:
         nonlocal precision
-        found = floor(_exp(x, precision) * _WORD)
+        word = floor(_exp(x, precision) * _WORD)
         precision += 96
-        return found
+        return word
 
     threshold: int = settle(attempt, [], precision)
     return threshold

@@ -21,18 +21,48 @@ public functions always pass `system_bits()`, and nothing in the package can rep
 True
 >>> system_bits().words(3).dtype
 dtype('uint64')
+
+**Lazily refined uniforms, and decisions in ball arithmetic.**
+
+The idea behind every sampler here. A uniform real U in [0, 1) has infinitely many bits, of which only the first n
+are drawn: they say that U lies in [m/2ⁿ, (m+1)/2ⁿ]. A sampler computes some f(U) and needs a discrete fact about
+it: its floor, its sign, which grid point is nearest. If the fact is the same for the whole interval, it is *known*,
+and the bits not drawn can never matter; if not, 64 more bits are drawn and the interval shrinks. The result is
+exactly what the ideal real U would have given, so its law is exactly the ideal law. It is not close to it: it is
+it.
+
+Two levels decide. The fast level is float64 with a proven bound on its error; it decides unless the interval,
+widened by that bound, straddles the decision. The slow level is ball arithmetic (Arb, through python-flint): every
+ball is proven to contain the true value, at any precision, so a wrong answer is impossible and more precision only
+makes it decide sooner. (Arb's precision is a global setting. If another thread lowers it in the middle, balls grow
+wider and stay right.)
+
+A decision fails to settle only for U equal to one of countably many thresholds, an event of probability zero; the
+chance that it takes more than n extra words shrinks like 2^(-64n).
+
+**Sizes, chunks and integer arrays: what every vectorised sampler shares.**
+
+Draws are made in chunks that fit the processor's cache, so memory beyond the result itself is constant. A result is
+an int64 array; when a draw does not fit, the whole array holds Python integers (dtype object) instead: nothing ever
+wraps.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import threading
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from hush.core import InvalidValueError, integer
+from hush.core.balls import Ball, ball, flint, precision
 
 RESEED_WORDS = 2**24
 """Words after which fresh entropy is mixed into the key (128 MiB)."""
@@ -77,7 +107,9 @@ class _Stream:
         if size <= len(_ZEROS):
             array = np.frombuffer(self._cipher.update(_ZEROS[:size]), dtype=np.uint64)
         else:
-            parts = [self._cipher.update(_ZEROS[: min(len(_ZEROS), size - at)]) for at in range(0, size, len(_ZEROS))]
+            parts = [
+                self._cipher.update(_ZEROS[: min(len(_ZEROS), size - offset)]) for offset in range(0, size, len(_ZEROS))
+            ]
             array = np.frombuffer(b"".join(parts), dtype=np.uint64)
         key = self._cipher.update(_ZEROS[:32])
         self._drawn += count
@@ -123,3 +155,123 @@ _SYSTEM = SystemBits()
 def system_bits() -> SystemBits:
     """Return the process's cryptographic bit source."""
     return _SYSTEM
+
+
+_HALF = Fraction(1, 2)
+
+Real = Callable[[int], Ball]
+"""A real number: called with a precision in bits, returns a ball around itself."""
+
+
+class Uniform:
+    """A uniform real in [0, 1) of which the first ``bits`` binary digits, ``digits``, are drawn so far."""
+
+    __slots__ = ("bits", "digits", "source")
+
+    def __init__(self, source: BitSource, digits: int = 0, bits: int = 0) -> None:
+        self.source = source
+        self.digits = digits
+        self.bits = bits
+
+    def refine(self) -> None:
+        """Draw 64 more binary digits."""
+        self.digits = (self.digits << 64) | self.source.word()
+        self.bits += 64
+
+    def ball(self) -> Ball:
+        """Return a ball around the interval of all reals that begin with these digits."""
+        module = flint()
+        middle = module.arb(2 * self.digits + 1, 1)
+        return middle * module.arb(2) ** -(self.bits + 1)
+
+
+def settle(attempt: Callable[[], Any], uniforms: list[Uniform], bits: int = 128) -> Any:
+    """Call ``attempt`` with growing precision and ever more bits until it returns something other than None."""
+    while True:
+        with precision(bits):
+            outcome = attempt()
+        if outcome is not None:
+            return outcome
+        for uniform in uniforms:
+            uniform.refine()
+        bits += 96
+
+
+def floor(value: Ball) -> int | None:
+    """Return the floor of a ball if it is the same throughout, else None."""
+    integer_part = value.floor().unique_fmpz()
+    return None if integer_part is None else int(integer_part)
+
+
+def nearest(value: Ball) -> int | None:
+    """Return the integer nearest to a ball if it is the same throughout, else None."""
+    return floor(value + ball(_HALF))
+
+
+def less(left: Ball, right: Ball) -> bool | None:
+    """Return whether left < right if the two balls do not overlap, else None."""
+    if left < right:
+        return True
+    if left > right:
+        return False
+    return None
+
+
+CHUNK = 2**15
+_MOST_NUMBERS = 2**59  # more 8-byte numbers than any address space holds
+_INT64 = 2**63 - 1
+
+Size = int | tuple[int, ...] | None
+Shape = tuple[int, ...]
+
+
+def shape_of(size: object) -> Shape | None:
+    """Return a size as a shape; None asks for one Python integer."""
+    if size is None:
+        return None
+    if isinstance(size, list):
+        raise InvalidValueError("size", got=size, allowed="a whole number or a tuple of whole numbers")
+    lengths = size if isinstance(size, tuple) else (size,)
+    shape = tuple(integer(length, "size", minimum=0) for length in lengths)
+    if math.prod(length for length in shape if length) > _MOST_NUMBERS:
+        raise InvalidValueError("size", got=size, allowed=f"at most {_MOST_NUMBERS} numbers in all")
+    return shape
+
+
+def fill(shape: Shape, draw: Callable[[int], npt.NDArray[Any]], dtype: Any = np.int64) -> npt.NDArray[Any]:
+    """Fill an array by ``draw(count)`` in chunks; nothing is returned before all of it is drawn."""
+    total = math.prod(shape)
+    out: npt.NDArray[Any] = np.empty(total, dtype=dtype)
+    for start in range(0, total, CHUNK):
+        part = draw(min(CHUNK, total - start))
+        if part.dtype == object and out.dtype != object:
+            out = out.astype(object)
+        out[start : start + len(part)] = part
+    return out.reshape(shape)
+
+
+_LIFT = 2**51
+
+
+def join(high: int, low: int, bits: int, *, negative: bool) -> int:
+    """Return ±(high·2^bits + low) for low < 2^bits, in a time that does not depend on the size of the result.
+
+    Python's integers get slower past 2³⁰, where they take a second machine digit. So small results are computed in
+    float64, exact below 2⁵³, lifted by 2⁵¹ to two digits whatever they are, and lowered again.
+    """
+    if bits <= 50:
+        value = high * 2.0**bits + low
+        if value < 2.0**50:
+            return int(2.0**51 - value if negative else 2.0**51 + value) - _LIFT
+    magnitude = (high << bits) | low
+    return -magnitude if negative else magnitude
+
+
+def put(array: npt.NDArray[Any], positions: Iterable[int], values: Iterable[int]) -> npt.NDArray[Any]:
+    """Return ``array`` with Python integers stored at the positions, as objects if one does not fit into int64."""
+    pairs = list(zip(positions, values, strict=True))
+    if array.dtype != object and any(not -_INT64 <= value <= _INT64 for _, value in pairs):
+        array = array.astype(object)
+    for position, value in pairs:
+        array[position] = value
+    return array

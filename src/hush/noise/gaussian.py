@@ -57,11 +57,9 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.balls import ball
-from hush.noise.bits import BitSource, system_bits
+from hush.noise.bits import BitSource, Size, Uniform, fill, join, less, put, settle, shape_of, system_bits
 from hush.noise.laplace import draw_one as draw_geometric
 from hush.noise.laplace import geometric_law
-from hush.noise.lazy import Uniform, less, settle
-from hush.noise.sizes import Size, fill, join, put, shape_of
 from hush.noise.uniform import draw_bits, draw_many_bits
 
 BLOCKS = 255
@@ -242,9 +240,9 @@ def _draw_in_block(stairs: Staircase, block: int, bits: BitSource) -> tuple[int,
     return magnitude, accept_exactly(stairs, block, magnitude, word >> near, 64 - near, bits)
 
 
-def accept_exactly(stairs: Staircase, block: int, k: int, digits: int, known: int, bits: BitSource) -> bool:
+def accept_exactly(stairs: Staircase, block: int, k: int, digits: int, drawn: int, bits: BitSource) -> bool:
     """Return whether U < λq(k)/h_j for U beginning with the given bits: the slow level."""
-    uniform = Uniform(bits, digits, known)
+    uniform = Uniform(bits, digits, drawn)
 
     def attempt() -> bool | None:
         weight = (-ball(Fraction(k * k) / (2 * stairs.variance))).exp() / (1 if k else 2)
@@ -291,8 +289,8 @@ class _Proposed(NamedTuple):
     word: npt.NDArray[np.uint64]
     """The word whose low bits are ``near``, and whose others begin the uniform of the acceptance test."""
 
-    def only(self, at: npt.NDArray[np.intp]) -> _Proposed:
-        return _Proposed(self.block[at], self.far[at], self.near[at], self.word[at])
+    def only(self, positions: npt.NDArray[np.intp]) -> _Proposed:
+        return _Proposed(self.block[positions], self.far[positions], self.near[positions], self.word[positions])
 
     def whole(self, w: int) -> npt.NDArray[Any]:
         """Return the magnitudes as integers."""
@@ -305,9 +303,9 @@ class _Proposed(NamedTuple):
 
     def steps(self, w: int) -> npt.NDArray[np.float64]:
         """Return the magnitudes in units of 2^w, as near as the module's text says."""
-        known = max(0, w - _OFFSET_BITS)
-        kept = min(known, 63)
-        first = (self.far >> (known - kept)).astype(np.float64) * 2.0**-kept
+        settled_bits = max(0, w - _OFFSET_BITS)
+        kept = min(settled_bits, 63)
+        first = (self.far >> (settled_bits - kept)).astype(np.float64) * 2.0**-kept
         return self.block + (first + self.near.astype(np.float64) * 2.0**-w)
 
 
@@ -346,10 +344,10 @@ def _decide(
     unsure = ~accepted & ~(low > chance * (1 + 2.0**-40) + 2.0**-60)
     unsure |= proposed.block == _TAIL
     beyond = {}
-    for at in np.flatnonzero(unsure).tolist():
-        block = int(proposed.block[at])
+    for position in np.flatnonzero(unsure).tolist():
+        block = int(proposed.block[position])
         if block == _TAIL:
-            beyond[at], accepted[at] = _draw_tail(stairs, bits)
+            beyond[position], accepted[position] = _draw_tail(stairs, bits)
         else:
-            accepted[at] = accept_exactly(stairs, block, int(k[at]), int(digits[at]), 64 - near, bits)
+            accepted[position] = accept_exactly(stairs, block, int(k[position]), int(digits[position]), 64 - near, bits)
     return accepted, beyond

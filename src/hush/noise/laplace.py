@@ -54,9 +54,7 @@ import numpy.typing as npt
 from hush.core import Number, positive
 from hush.core.balls import ball
 from hush.noise.bernoulli import settle_exp
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Uniform, floor, settle
-from hush.noise.sizes import Size, fill, join, put, shape_of
+from hush.noise.bits import BitSource, Size, Uniform, fill, floor, join, put, settle, shape_of, system_bits
 from hush.noise.uniform import draw_bits, draw_many_bits
 
 _MASK = 2**63 - 1
@@ -177,7 +175,7 @@ def _invert_many(law: GeometricLaw, b: npt.NDArray[np.int64], bits: BitSource) -
     positions = np.flatnonzero(doubtful)
     w[positions] = 0
     values: npt.NDArray[Any] = w.astype(np.int64)  # truncation is the floor, w being at least 0
-    return put(values, positions, (invert_exactly(law, int(b[at]), bits) for at in positions))
+    return put(values, positions, (invert_exactly(law, int(b[position]), bits) for position in positions))
 
 
 def invert_exactly(law: GeometricLaw, b: int, bits: BitSource) -> int:
@@ -206,7 +204,7 @@ def _low(law: GeometricLaw, bits: BitSource) -> int:
 def _many_low(law: GeometricLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
     values = draw_many_bits(law.low_bits, count, bits)
     words = bits.words(count)
-    for at in np.flatnonzero(words >= np.uint64(_ACCEPT)):
-        if not settle_exp(int(values[at]) / law.scale, int(words[at]), bits):
-            values[at] = _low(law, bits)
+    for position in np.flatnonzero(words >= np.uint64(_ACCEPT)):
+        if not settle_exp(int(values[position]) / law.scale, int(words[position]), bits):
+            values[position] = _low(law, bits)
     return values

@@ -51,11 +51,9 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.balls import Ball, ball
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Uniform, floor, settle
+from hush.noise.bits import BitSource, Size, Uniform, fill, floor, put, settle, shape_of, system_bits
 from hush.noise.poisson import PoissonLaw, law_of_real
 from hush.noise.poisson import draw_many as draw_poisson
-from hush.noise.sizes import Size, fill, put, shape_of
 
 _SIGN = np.uint64(2**63)
 _MASK = np.uint64(2**63 - 1)
@@ -177,8 +175,8 @@ def invert_exactly(law: NegativeBinomialLaw, b: int, v: int, bits: BitSource) ->
 
     def attempt() -> int | None:
         log_p = (-((first.ball() * _log_rest(law.scale)).expm1())).log()
-        whole = floor(second.ball().log() / log_p)
-        return None if whole is None or whole < 0 else whole
+        jump = floor(second.ball().log() / log_p)
+        return None if jump is None or jump < 0 else jump
 
-    whole: int = settle(attempt, [first, second], 192)
-    return whole + 1
+    jump: int = settle(attempt, [first, second], 192)
+    return jump + 1

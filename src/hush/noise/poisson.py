@@ -38,9 +38,7 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.balls import Ball, ball, flint
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Uniform, floor, less, settle
-from hush.noise.sizes import Size, fill, put, shape_of
+from hush.noise.bits import BitSource, Size, Uniform, fill, floor, less, put, settle, shape_of, system_bits
 
 _TABLE_RATE = 2**14
 _LARGEST_RATE = 2**40

@@ -35,7 +35,6 @@ dtype('int64')
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, overload
 
@@ -44,10 +43,9 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, positive
 from hush.core.balls import Ball, ball, flint
+from hush.core.values import dataclass
 from hush.noise.bernoulli import draw_bernoulli, draw_many_bernoulli
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Uniform, less, nearest, settle
-from hush.noise.sizes import Size, fill, put, shape_of
+from hush.noise.bits import BitSource, Size, Uniform, fill, less, nearest, put, settle, shape_of, system_bits
 
 Floats = npt.NDArray[np.float64]
 _SURE_BITS = np.uint64(2**43)
@@ -269,10 +267,10 @@ def _propose(
         u = np.maximum(first_words, _SURE_BITS).astype(np.float64) * 2.0**-64
         z, error, chance, doubt = law.floats(u, v, second)
         y = middle + np.where(negative, -stretch, stretch) * z
-        whole = np.rint(y)
+        nearest_steps = np.rint(y)
         # 2⁻⁵⁰ covers a stretch that is subnormal, off by 2⁻¹⁰⁷⁵, times the largest finite z.
         error = error * stretch + (np.abs(y) + 2 * abs(middle)) * 2.0**-48 + 2.0**-50
-        sure = (np.abs(y - whole) < 0.5 - error) & (first_words >= _SURE_BITS)
+        sure = (np.abs(y - nearest_steps) < 0.5 - error) & (first_words >= _SURE_BITS)
         rejected = np.zeros(count, dtype=np.bool_)
         if chance is not None:
             rejected = (v > chance * (1 + doubt) + 2.0**-50) & (first_words >= _SURE_BITS)
@@ -281,17 +279,17 @@ def _propose(
     settled = [
         resolve(
             law,
-            -scale if negative[at] else scale,
+            -scale if negative[position] else scale,
             centre,
-            bool(second[at]),
-            (int(first_words[at]), int(second_words[at])),
+            bool(second[position]),
+            (int(first_words[position]), int(second_words[position])),
             bits,
         )
-        for at in open_
+        for position in open_
     ]
     rejected[open_] = [value is None for value in settled]
-    whole[~sure] = 0
-    values = put(whole.astype(np.int64), open_, (value or 0 for value in settled))
+    nearest_steps[~sure] = 0
+    values = put(nearest_steps.astype(np.int64), open_, (value or 0 for value in settled))
     return values, np.flatnonzero(rejected)
 
 

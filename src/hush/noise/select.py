@@ -53,8 +53,7 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, integer, positive
 from hush.core.balls import Ball, ball, flint
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.lazy import Uniform, settle
+from hush.noise.bits import BitSource, Uniform, settle, system_bits
 
 Race = Literal["gumbel", "exponential"]
 _SURE_BITS = np.uint64(2**43)
@@ -171,21 +170,23 @@ def prepare(scores: Any, rate: Number, weights: Any, race: Race, times: Sequence
 
 
 def _many(values: Any, parameter: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    many = _whole(values, parameter)
-    if many.shape != shape or many.min() < 0:
+    multiplicities = _whole(values, parameter)
+    if multiplicities.shape != shape or multiplicities.min() < 0:
         raise InvalidValueError(parameter, got=_kind(values), allowed="one whole number of at least 0 an item")
-    return many
+    return multiplicities
 
 
 def _logs(factors: Sequence[npt.NDArray[Any]], size: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
     """Return which items' factors are all positive, and the logarithm of their product."""
     product = np.ones(size)
-    for many in factors:
-        product *= many > 0 if many.dtype == object else many  # at most four numbers of 64 bits: no float overflows
+    for factor in factors:
+        product *= (
+            factor > 0 if factor.dtype == object else factor
+        )  # at most four numbers of 64 bits: no float overflows
     logs = np.log(np.maximum(product, 1))
-    for many in factors:
-        if many.dtype == object:  # integers of any size
-            logs += [math.log(max(m, 1)) for m in many]
+    for factor in factors:
+        if factor.dtype == object:  # integers of any size
+            logs += [math.log(max(m, 1)) for m in factor]
     return product > 0, logs
 
 
@@ -237,9 +238,9 @@ def _behind(scores: Any, rate: Fraction) -> tuple[npt.NDArray[Any], Fraction]:
     except InvalidValueError:
         raise InvalidValueError("scores", got=_kind(scores), allowed="finite numbers only") from None
     unit = math.lcm(*(score.denominator for score in rationals))
-    whole = [score.numerator * (unit // score.denominator) for score in rationals]
-    best = max(whole)
-    gaps = _objects([best - score for score in whole])
+    scaled = [score.numerator * (unit // score.denominator) for score in rationals]
+    best = max(scaled)
+    gaps = _objects([best - score for score in scaled])
     return gaps.astype(np.int64) if max(gaps) < 2**62 else gaps, rate / unit
 
 
@@ -252,8 +253,8 @@ def draw_order(field: Field, count: int, bits: BitSource) -> list[int]:
     left = np.flatnonzero((low <= np.partition(high, count - 1)[count - 1]) & field.runs)
     left = left[np.argsort(low[left], kind="stable")]
     if not np.all(high[left][:-1] < low[left][1:]):
-        return order_exactly(field, [(int(at), int(words[at])) for at in left], bits)[:count]
-    return [int(at) for at in left[:count]]
+        return order_exactly(field, [(int(runner), int(words[runner])) for runner in left], bits)[:count]
+    return [int(runner) for runner in left[:count]]
 
 
 def draw_each(field: Field, sizes: npt.NDArray[np.int64], bits: BitSource) -> npt.NDArray[np.int64]:
@@ -264,12 +265,12 @@ def draw_each(field: Field, sizes: npt.NDArray[np.int64], bits: BitSource) -> np
     words = bits.words(len(field.behind))
     low, high = _keys(field, words)
     left = (low <= np.repeat(np.minimum.reduceat(high, begins), sizes)) & field.runs
-    items, many = np.flatnonzero(left), np.add.reduceat(left, begins, dtype=np.int64)
-    first = np.cumsum(many) - many
+    items, runners = np.flatnonzero(left), np.add.reduceat(left, begins, dtype=np.int64)
+    first = np.cumsum(runners) - runners
     winners = np.asarray(items[first])
-    for race in np.flatnonzero(many > 1):
-        close = items[first[race] : first[race] + many[race]]
-        winners[race] = order_exactly(field, [(int(at), int(words[at])) for at in close], bits)[0]
+    for race in np.flatnonzero(runners > 1):
+        close = items[first[race] : first[race] + runners[race]]
+        winners[race] = order_exactly(field, [(int(runner), int(words[runner])) for runner in close], bits)[0]
     return winners
 
 
@@ -292,19 +293,19 @@ def _keys(field: Field, words: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.f
 
 def order_exactly(field: Field, items: list[tuple[int, int]], bits: BitSource) -> list[int]:
     """Order items, each given with the first word of its uniform, by ball arithmetic: the slow level."""
-    uniforms = {at: Uniform(bits, word, 64) for at, word in items}
+    uniforms = {runner: Uniform(bits, word, 64) for runner, word in items}
 
-    def key(at: int) -> Ball:
-        handicap = ball(field.rate) * int(field.behind[at])
+    def key(runner: int) -> Ball:
+        handicap = ball(field.rate) * int(field.behind[runner])
         if field.race == "exponential":
-            return handicap + uniforms[at].ball().log()
-        weight = math.prod(int(many[at]) for many in field.weights)
-        return (-(1 - uniforms[at].ball()).log()).log() + handicap - flint().arb(weight).log()
+            return handicap + uniforms[runner].ball().log()
+        weight = math.prod(int(weights[runner]) for weights in field.weights)
+        return (-(1 - uniforms[runner].ball()).log()).log() + handicap - flint().arb(weight).log()
 
     def attempt() -> list[int] | None:
-        keys = {at: key(at) for at in uniforms}
+        keys = {runner: key(runner) for runner in uniforms}
         # The midpoints are compared as they are: as floats, close or large keys would tie and the loop never end.
-        order = sorted(uniforms, key=lambda at: keys[at].mid())
+        order = sorted(uniforms, key=lambda runner: keys[runner].mid())
         certain = all(keys[a] < keys[b] for a, b in pairwise(order))
         return order if certain else None
 

@@ -27,8 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, integer
-from hush.noise.bits import BitSource, system_bits
-from hush.noise.sizes import Size, fill, shape_of
+from hush.noise.bits import BitSource, Size, fill, shape_of, system_bits
 
 
 @overload
@@ -111,8 +110,8 @@ def draw_many_uniform_integers(n: int, count: int, bits: BitSource) -> npt.NDArr
 
 def draw_uniform_integers(bounds: npt.NDArray[Any], bits: BitSource) -> npt.NDArray[Any]:
     """Draw an integer below each of the bounds from ``bits``."""
-    most = int(bounds.max(initial=1))
-    if most >= 2**63:
+    largest = int(bounds.max(initial=1))
+    if largest >= 2**63:
         out: npt.NDArray[Any] = np.empty(len(bounds), dtype=object)
         out[:] = [draw_uniform_integer(int(n), bits) for n in bounds]
         return out

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from typing import Any, TypeVar
 from hush.core import HushError, InvalidValueError
 from hush.core.errors import shown
 from hush.core.numbers import exact
+from hush.core.values import dataclass
 from hush.query.errors import did_you_mean
 
 Path = tuple[str, ...]

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -54,6 +54,20 @@ _WHOSE = (
     "# can have two rows.",
 )
 _EVERY_ROW = ("# There is no unit: every row is another person.",)
+PUBLIC = "public"
+"""In place of a path to the unit: anybody may know the table."""
+_PUBLIC_TABLE = ("public = true  # anybody may know it",)
+_PUBLIC_TABLES = (
+    "# Tables that anybody may know, such as a list of regions, can be added with public = true and joined freely.",
+)
+_LIMITS = (
+    "# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the",
+    "# data and needs more noise.",
+)
+_NO_BUDGET = (
+    "# Without a budget of their own they may spend all that is left of the data's. To set one:",
+    '# budget = { epsilon = "1", delta = "1e-8" }',
+)
 
 
 def draft(
@@ -67,9 +81,13 @@ def draft(
     engine: str = "duckdb",
     unit: str | None = None,
     every_row: bool = False,
+    paths: Mapping[str, str] = MappingProxyType({}),
+    limits: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+    left_out: Collection[tuple[str, str]] = (),
     epsilon: str = "",
     delta: str = "",
-    analyst: str = "alice",
+    analysts: Sequence[str] = ("alice",),
+    own_epsilon: str = "",
 ) -> str:
     """Return the text of a first policy.
 
@@ -78,12 +96,11 @@ def draft(
     ``said`` is what the owner has already said of a (table, column), in the policy's words.
     ``reading`` is how each table's file is written: separator, encoding, decimal, timezone.
     ``unit``, ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves it empty, unless
-    ``every_row`` is another person.
+    ``every_row`` is another person. ``paths`` says where a table without the unit finds it, or `PUBLIC`; ``limits`` is
+    max_groups and max_rows of a table; ``left_out`` are columns that nobody may ask about. Analysts have a budget of
+    their own where ``own_epsilon`` says so.
     """
-    tables: dict[str, list[tuple[str, str]]] = {}
-    for table, column, sql_type in columns:
-        tables.setdefault(table, []).append((column, sql_type))
-    budget = f"budget = {{ epsilon = {_text(epsilon)}, delta = {_text(delta or '0')} }}"
+    tables = _by_table(columns)
     lines = [
         "# The policy of this data: what can be asked, whose privacy is protected, and how much may ever be learned.",
         "# Fill in the empty places. Decide from what you know of the subject, never by looking at the data.",
@@ -95,7 +112,7 @@ def draft(
         'neighbours = "add-remove"',
         "# What all answers together may reveal, for ever. Epsilon 1 is strong, 10 weak; delta is far below one over",
         "# the number of people, or 0.",
-        budget,
+        _budget(epsilon, delta),
     ]
     for table, found in tables.items():
         lines += ["", f"[data.{_key(data)}.tables.{_key(table)}]"]
@@ -104,44 +121,69 @@ def draft(
             lines.append(f"{key} = {_text(value)}" + (f"  # {_WRITTEN[key]}" if key in _WRITTEN else ""))
         if table in untyped and "timezone" not in reading.get(table, {}):
             lines.append('# timezone = "Europe/Berlin"  # if its times have an offset, such as +01:00')
-        if unit is not None and not _has(found, unit):
+        if paths.get(table) == PUBLIC:
+            lines += _PUBLIC_TABLE
+            continue
+        if paths.get(table):
+            lines.append(f"unit = {_text(paths[table])}  # where a row finds its unit")
+        elif unit is not None and not _has(found, unit):
             lines += _path(table, tables, unit)
+        groups, rows = limits.get(table, ("1", "1"))
+        lines += [*_LIMITS, f"max_groups = {groups}", f"max_rows = {rows}"]
         mine = {column: words for (name, column), words in said.items() if name == table}
-        lines += _columns(found, unit, mine, untyped=table in untyped)
-    lines += [
-        "",
-        "# Tables that anybody may know, such as a list of regions, can be added with public = true and joined freely.",
-        "",
-        f"[analysts.{_key(analyst)}]",
-        f"data = [{_text(data)}]",
-        budget,
-        "",
-    ]
-    return "\n".join(lines)
+        named = [(column, sql_type) for column, sql_type in found if (table, column) not in left_out]
+        lines += _columns(named, unit, mine, untyped=table in untyped)
+    lines += ["", *_PUBLIC_TABLES]
+    for analyst in analysts:
+        lines += ["", f"[analysts.{_key(analyst)}]", f"data = [{_text(data)}]"]
+        lines += [_budget(own_epsilon, delta)] if own_epsilon else _NO_BUDGET
+    return "\n".join([*lines, ""])
+
+
+def _budget(epsilon: str, delta: str) -> str:
+    return f"budget = {{ epsilon = {_text(epsilon)}, delta = {_text(delta or '0')} }}"
 
 
 def without_unit(columns: Iterable[tuple[str, str, str]], unit: str) -> list[str]:
     """Return the tables that have no column of the unit's name."""
+    return [table for table, found in _by_table(columns).items() if not _has(found, unit)]
+
+
+def _by_table(columns: Iterable[tuple[str, str, str]]) -> dict[str, list[tuple[str, str]]]:
     tables: dict[str, list[tuple[str, str]]] = {}
     for table, column, sql_type in columns:
         tables.setdefault(table, []).append((column, sql_type))
-    return [table for table, found in tables.items() if not _has(found, unit)]
+    return tables
 
 
 def _has(found: list[tuple[str, str]], unit: str) -> bool:
     return any(column.casefold() == unit.casefold() for column, _ in found)
 
 
-def _path(table: str, tables: Mapping[str, list[tuple[str, str]]], unit: str) -> list[str]:
-    """Return an empty place for where a table without the unit finds it, with what the columns' names suggest."""
+def suggested_paths(table: str, columns: Iterable[tuple[str, str, str]], unit: str) -> list[str]:
+    """Return over which columns a table without the unit may find it, by the names that it shares with others.
+
+    >>> columns = [("visits", "pid", "BIGINT"), ("visits", "visit_id", "BIGINT"), ("drugs", "visit_id", "BIGINT")]
+    >>> suggested_paths("drugs", columns, "pid")
+    ['visits.pid via visit_id']
+    """
+    return _suggested(table, _by_table(columns), unit)
+
+
+def _suggested(table: str, tables: Mapping[str, list[tuple[str, str]]], unit: str) -> list[str]:
     own = {column.casefold(): column for column, _ in tables[table]}
-    examples = [
+    return [
         f"{_name(other)}.{_name(unit)} via {_name(own[column.casefold()])}"
         for other, found in tables.items()
         if _has(found, unit)
         for column, _ in found
         if column.casefold() in own
-    ] or [f"TABLE.{_name(unit)} via KEY"]
+    ]
+
+
+def _path(table: str, tables: Mapping[str, list[tuple[str, str]]], unit: str) -> list[str]:
+    """Return an empty place for where a table without the unit finds it, with what the columns' names suggest."""
+    examples = _suggested(table, tables, unit) or [f"TABLE.{_name(unit)} via KEY"]
     return [
         f"# There is no column {_comment(unit)} here. Say where a row finds its unit: in which row of another table,",
         "# that one of the columns here refers to. Or, if anybody may know this table, write public = true in place of",
@@ -173,10 +215,6 @@ def _columns(
     found: list[tuple[str, str]], unit: str | None, said: Mapping[str, Mapping[str, Any]], *, untyped: bool
 ) -> list[str]:
     lines = [
-        "# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the",
-        "# data and needs more noise.",
-        "max_groups = 1",
-        "max_rows = 1",
         "# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds",
         "# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key, and",
         "# nullable = true beside it a group of the rows without one.",

@@ -27,7 +27,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from typing import Any
 from hush.core import MAX_DIGITS, HushError, InvalidValueError, Neighbours
 from hush.core.errors import shown
 from hush.core.storage import DECIMALS, DEFAULT_CACHE, ENCODINGS, READING, SEPARATORS, parse_size, text_encoding
+from hush.core.values import dataclass
 from hush.ledger.allowances import Allowance
 from hush.ledger.budgets import LARGEST_EPSILON
 from hush.policy.columns import kind_of, plain_type, read_columns

@@ -132,13 +132,13 @@ def name_ledger(path: str | Path, identity: str) -> bool:
             changed = line + ("\r\n" if "\r\n" in text else "\n") + text
         if tomllib.loads(changed) != {**content, "ledger_id": identity}:
             return False
-        _replace(file, changed)
+        replace_file(file, changed)
     except (OSError, ValueError, RecursionError):
         return False
     return True
 
 
-def _replace(file: Path, text: str) -> None:
+def replace_file(file: Path, text: str) -> None:
     """Put a text in a file's place, all of it or nothing, with the file's own rights."""
     with tempfile.NamedTemporaryFile("wb", dir=file.parent, prefix=f".{file.name}-", delete=False) as new:
         try:

@@ -27,7 +27,7 @@ Header = Callable[[Path, Mapping[str, Any]], Sequence[str]]
 """Returns the names of the columns of a file, written as the policy says; none where they cannot be told."""
 
 _NAME = r'(?:[^\s."=]+|"[^"]+")'
-_PATH = re.compile(rf"({_NAME})(?:\.({_NAME}))?\s+via\s+({_NAME})(?:\s*=\s*({_NAME}))?", re.IGNORECASE)
+UNIT_PATH = re.compile(rf"({_NAME})(?:\.({_NAME}))?\s+via\s+({_NAME})(?:\s*=\s*({_NAME}))?", re.IGNORECASE)
 _COLUMN = re.compile(rf"{_NAME}(?:\s+{_NAME})*")
 
 
@@ -74,7 +74,7 @@ class UnitPaths:
             raise section.error(
                 "unit", f"table {table} has a unit but its data set has none.", "Say unit = … for the data set."
             )
-        match = _PATH.fullmatch(written)
+        match = UNIT_PATH.fullmatch(written)
         if match is None:
             if not _COLUMN.fullmatch(written) or re.search(r"\bvia\b", written, re.IGNORECASE) or "." in written:
                 raise section.error(

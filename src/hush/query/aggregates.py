@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
+from hush.core.values import dataclass
 from hush.query.expressions import Expression
 from hush.query.question import AggregateKind
 from hush.query.types import Kind, Type
@@ -114,6 +114,8 @@ AGGREGATES = (
     ),
     AggregateFunction(names=("SUM",), nodes=("Sum",), kind=_K.SUM, result=_summed),
     AggregateFunction(names=("AVG", "MEAN"), nodes=("Avg",), kind=_K.AVG, of_booleans=True),
+    AggregateFunction(names=(), kind=_K.SUM_DISTINCT, result=_summed),
+    AggregateFunction(names=(), kind=_K.AVG_DISTINCT, of_booleans=True),
     AggregateFunction(names=("GEOMETRIC_MEAN", "GEOMEAN"), parameters=("x",), rewrite="EXP(AVG(LN(x)))"),
     AggregateFunction(names=("VARIANCE", "VAR_SAMP", "VAR"), nodes=("Variance",), kind=_K.VARIANCE),
     AggregateFunction(names=("VAR_POP",), nodes=("VariancePop",), kind=_K.VARIANCE_POPULATION),

@@ -19,10 +19,11 @@ SELECT AVG(CLIP(n, 0, 20)) AS "mean" FROM (SELECT patient_id, COUNT(*) AS "n" FR
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from hush.core import integer
+from hush.core.values import dataclass
 from hush.query.composed import Composed
 from hush.query.errors import QuestionError
 from hush.query.question import Question

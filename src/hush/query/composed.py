@@ -18,8 +18,9 @@ values. That is known before anything is asked, like everything else here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hush.core.values import dataclass
 from hush.query.expressions import Column, Expression, columns_in
 from hush.query.question import Ordering, Question
 from hush.query.relations import Named

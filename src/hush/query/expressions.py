@@ -19,10 +19,10 @@ tree never changes, so its hash is found once (`hashed_once`). It is in no copy,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+from hush.core.values import dataclass
 from hush.query.types import Type, Value
 
 _Class = TypeVar("_Class", bound="type[Hashed]")

@@ -30,13 +30,14 @@ import datetime as dt
 import hashlib
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from hush.core.values import dataclass
 from hush.query.expressions import Expression
 from hush.query.relations import Named, Relation
 from hush.query.types import Type
@@ -51,7 +52,11 @@ class AggregateKind(Enum):
     """COUNT(DISTINCT unit)."""
     COUNT_DISTINCT = "count distinct"
     SUM = "sum"
+    SUM_DISTINCT = "sum distinct"
+    """SUM(DISTINCT x)."""
     AVG = "avg"
+    AVG_DISTINCT = "avg distinct"
+    """AVG(DISTINCT x)."""
     VARIANCE = "variance"
     """The sample variance (divided by n-1), as SQL's VARIANCE."""
     VARIANCE_POPULATION = "variance population"

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
+
+from hush.core.values import dataclass
 
 INFINITY = math.inf
 _WHOLE = 2**53

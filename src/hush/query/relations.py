@@ -22,10 +22,11 @@ needed. A projection without columns disappears.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
 
+from hush.core.values import dataclass
 from hush.query.expressions import Column, Expression, Literal, columns_in
 from hush.query.refine import narrowed
 from hush.query.types import Kind, Type

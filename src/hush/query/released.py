@@ -33,10 +33,11 @@ arguments. The result may be wider than need be, never narrower. What is not kno
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from hush.core.values import dataclass
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, pieces, substituted
 from hush.query.functions import FUNCTIONS

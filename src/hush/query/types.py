@@ -13,9 +13,11 @@ True
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
+
+from hush.core.values import dataclass
 
 Value = Fraction | str | bool | dt.date | dt.datetime | None
 """A value of an expression: numbers are exact."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from hush.core.format import visible
+from hush.core.values import dataclass
 from hush.query.types import Kind
 
 _ALL = 0.95

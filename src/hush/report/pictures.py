@@ -15,9 +15,9 @@ needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hush.core.format import visible
+from hush.core.values import dataclass
 from hush.report.columns import AnswerColumn
 from hush.report.plots import COLOURS, MANY, TIMES, Plot, PlotKind, Point, label, places, plot
 from hush.report.svg import Scale, Sheet, cut, number_ticks, seconds, text_width, tick_text, time_ticks, wrapped

@@ -25,13 +25,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import pairwise
 from typing import Any
 
 from hush.core import HushError
 from hush.core.format import visible
+from hush.core.values import dataclass
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, shown_error

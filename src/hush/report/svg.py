@@ -27,13 +27,14 @@ import datetime as dt
 import math
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import Any
 
 from hush.core.format import visible
+from hush.core.values import dataclass
 
 _LETTER = dict.fromkeys("iljI|", 0.3) | dict.fromkeys("tfr .,:;()'", 0.4) | dict.fromkeys("mwMW", 0.95)
 """How wide letters are, as parts of the type's size, in the wider of the usual fonts."""

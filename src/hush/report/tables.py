@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
 from hush.core.format import visible
+from hush.core.values import dataclass
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, shown_error
 

@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING
 from hush.core.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from hush.sensitivity.finite import FiniteFunction
-    from hush.sensitivity.metrics import distance, hamming, l1, l2, linf
+    from hush.sensitivity.finite import FiniteFunction, distance, hamming, l1, l2, linf
     from hush.sensitivity.statistics import global_sensitivity, local_sensitivity, smooth_sensitivity
 else:
     __getattr__ = on_demand(
         __name__,
         {
-            "hush.sensitivity.finite": ("FiniteFunction",),
-            "hush.sensitivity.metrics": ("distance", "hamming", "l1", "l2", "linf"),
+            "hush.sensitivity.finite": ("FiniteFunction", "distance", "hamming", "l1", "l2", "linf"),
             "hush.sensitivity.statistics": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
         },
     )

@@ -10,19 +10,31 @@ members with at most ``size`` of them under add/remove, and exactly ``size`` und
 >>> spread = FiniteFunction(lambda d: max(d) - min(d), universe=[0, 1, 5], size=3, neighbours="replace")
 >>> spread.local_sensitivity((0, 0, 1)), spread.global_sensitivity()
 (4, 5)
+
+**Distances between answers and between data sets.**
+
+A sensitivity is a largest distance, so it needs a metric on answers; neighbours are data sets at distance 1 in a
+metric on data. Any function of two arguments that returns a number may stand for a metric; the usual ones have names.
+
+>>> distance("l1")([1, 2], [3, 5]), distance("l2")([0, 0], [3, 4]), distance("linf")([1, 2], [3, 5])
+(5, 5.0, 3)
+>>> distance("hamming")("karolin", "kathrin")
+3
+>>> distance(lambda a, b: abs(a - b) % 12)(1, 11)
+10
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import Any
 
 from hush.core import InvalidValueError, Neighbours, integer
-from hush.sensitivity.metrics import Metric, distance
+from hush.core.values import dataclass
 
 Data = tuple[Any, ...]
 _MOST = 200_000
@@ -48,13 +60,13 @@ class FiniteFunction:
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
         metric: str | Metric = "l1",
     ) -> None:
-        members, most = tuple(sorted(set(universe))), integer(size, "size", minimum=0)
-        if not members or math.comb(len(members) + most, most) > _MOST:
+        members, largest = tuple(sorted(set(universe))), integer(size, "size", minimum=0)
+        if not members or math.comb(len(members) + largest, largest) > _MOST:
             raise InvalidValueError("universe", got=f"{len(members)} members", allowed="small enough to list all data")
         for name, value in {
             "function": function,
             "universe": members,
-            "size": most,
+            "size": largest,
             "neighbours": Neighbours.parse(neighbours),
             "metric": distance(metric),
             "_value": lru_cache(maxsize=None)(function),
@@ -70,7 +82,7 @@ class FiniteFunction:
     def around(self, data: Sequence[Any]) -> set[Data]:
         """Return the neighbours of a data set, within the size."""
         rows = tuple(sorted(data))
-        smaller = {rows[:at] + rows[at + 1 :] for at in range(len(rows))}
+        smaller = {rows[:index] + rows[index + 1 :] for index in range(len(rows))}
         if self.neighbours is Neighbours.REPLACE:
             return {tuple(sorted((*rest, member))) for rest in smaller for member in self.universe} - {rows}
         larger = {tuple(sorted((*rows, member))) for member in self.universe} if len(rows) < self.size else set()
@@ -78,8 +90,8 @@ class FiniteFunction:
 
     def local_sensitivity(self, data: Sequence[Any]) -> Any:
         """Return the largest change that a neighbour of ``data`` makes."""
-        here = self._value(tuple(sorted(data)))
-        return max((self.metric(here, self._value(near)) for near in self.around(data)), default=0)
+        value = self._value(tuple(sorted(data)))
+        return max((self.metric(value, self._value(near)) for near in self.around(data)), default=0)
 
     def global_sensitivity(self) -> Any:
         """Return the largest local sensitivity."""
@@ -88,12 +100,12 @@ class FiniteFunction:
     def distances(self, data: Sequence[Any]) -> dict[Data, int]:
         """Return every data set's distance from ``data``: the number of steps between neighbours."""
         start = tuple(sorted(data))
-        found, edge, steps = {start: 0}, {start}, 0
+        reached, edge, steps = {start: 0}, {start}, 0
         while edge:
             steps += 1
-            edge = {near for rows in edge for near in self.around(rows)} - found.keys()
-            found.update(dict.fromkeys(edge, steps))
-        return found
+            edge = {near for rows in edge for near in self.around(rows)} - reached.keys()
+            reached.update(dict.fromkeys(edge, steps))
+        return reached
 
     def smooth_sensitivity(self, data: Sequence[Any], beta: float) -> float:
         """Return max over D' of e^(-β·d(D, D'))·LS(D')."""
@@ -108,3 +120,46 @@ class FiniteFunction:
             (steps for rows, steps in self.distances(data).items() if self.local_sensitivity(rows) > eta),
             default=math.inf,
         )
+
+
+Metric = Callable[[Any, Any], Any]
+
+
+def _pairs(a: Any, b: Any) -> list[tuple[Any, Any]]:
+    left = list(a) if isinstance(a, Sequence) or hasattr(a, "__len__") else [a]
+    right = list(b) if isinstance(b, Sequence) or hasattr(b, "__len__") else [b]
+    if len(left) != len(right):
+        raise InvalidValueError("b", got=f"{len(right)} numbers", allowed=f"as long as the other, {len(left)} numbers")
+    return list(zip(left, right, strict=True))
+
+
+def l1(a: Any, b: Any) -> Any:
+    """Return Σ|aᵢ - bᵢ|; exact for exact numbers."""
+    return sum(abs(x - y) for x, y in _pairs(a, b))
+
+
+def l2(a: Any, b: Any) -> float:
+    """Return √Σ(aᵢ - bᵢ)²."""
+    return math.sqrt(sum((x - y) ** 2 for x, y in _pairs(a, b)))
+
+
+def linf(a: Any, b: Any) -> Any:
+    """Return max|aᵢ - bᵢ|; exact for exact numbers."""
+    return max((abs(x - y) for x, y in _pairs(a, b)), default=0)
+
+
+def hamming(a: Any, b: Any) -> int:
+    """Return in how many places two sequences of one length differ."""
+    return sum(x != y for x, y in _pairs(a, b))
+
+
+METRICS: dict[str, Metric] = {"l1": l1, "l2": l2, "linf": linf, "hamming": hamming}
+
+
+def distance(metric: str | Metric) -> Metric:
+    """Return the metric of this name, or the function itself."""
+    if callable(metric):
+        return metric
+    if metric not in METRICS:
+        raise InvalidValueError("metric", got=metric, allowed=f"{', '.join(map(repr, METRICS))} or a function")
+    return METRICS[metric]

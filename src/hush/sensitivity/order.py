@@ -101,10 +101,10 @@ def _probe(left: Integers, right: Integers, b: float) -> float:
     s = 0
     while s < max(len(left), len(right)):
         for i, j in ((s, s), (s, s + 1), (s + 1, s)):
-            at, to = min(i, len(left) - 1), min(j, len(right) - 1)
-            gap = int(right[to]) - int(left[at])
+            left_index, to = min(i, len(left) - 1), min(j, len(right) - 1)
+            gap = int(right[to]) - int(left[left_index])
             if gap > 0:
-                best = max(best, math.log(gap) - b * max(at + to - 1, 0))
+                best = max(best, math.log(gap) - b * max(left_index + to - 1, 0))
         s = 2 * s + 1
     return best
 

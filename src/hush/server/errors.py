@@ -10,7 +10,8 @@
         ├── TooManyError        too many requests in too short a time (429)
         ├── BusyError           the queue is full (503)
         ├── CancelledError      the asker cancelled the question
-        └── PeopleError         the store of people refuses: a name that is taken, a password that is too short
+        ├── PeopleError         the store of people refuses: a name that is taken, a password that is too short
+        └── StorageError        the state that workers share cannot be reached (503)
 
 Each has the HTTP status with which it leaves.
 """
@@ -94,6 +95,18 @@ class PeopleError(ServiceError):
 
     code = "people"
     status = 422
+
+
+class StorageError(ServiceError):
+    """The state that workers share cannot be reached or written."""
+
+    code = "storage"
+    status = 503
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__("The service cannot reach its own state at the moment; try again soon. Nothing was charged.")
+        self.place, self.why = place, why
+        """For the log at the machine: not for whoever asks."""
 
 
 class NoPolicyError(ServiceError):

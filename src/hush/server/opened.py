@@ -7,6 +7,7 @@ changes nothing: what was in force stays in force, and the mistake goes to the l
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import threading
@@ -17,9 +18,10 @@ from pathlib import Path
 
 from hush.core import HushError
 from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refuse_sharing
-from hush.ledger import Ledger, LedgerMissingError
+from hush.ledger import Actor, Ledger, LedgerMissingError, ParkedQuestion
 from hush.policy.file import Policy
 from hush.policy.ledger import check_data, ledger_of, open_ledger, rehearsed
+from hush.server import audit
 from hush.server.errors import ForbiddenError, NoPolicyError
 from hush.server.people import Person
 from hush.server.questions import ServedCurator
@@ -34,6 +36,8 @@ class OpenPolicy:
     """A policy with its engines and its ledger. Use it from any thread."""
 
     def __init__(self, settings: ServiceSettings) -> None:
+        self.digest = hashlib.sha256(Path(settings.policy).read_bytes()).hexdigest()
+        """What names the policy in the ledger's chain."""
         self.policy = read_policy(settings.policy)
         refuse_sharing(self.policy)
         self.ledger, self.made = _ledger(self.policy)
@@ -57,8 +61,13 @@ class OpenPolicy:
         names = self.policy.analysts[person.name].data
         place = ledger_of(self.policy)
         beside = self.policy.directory / "hush.ledger" if isinstance(place, str) else place
-        streams = beside.with_name(beside.name + ".streams")
+        own = hashlib.sha256(person.name.encode()).hexdigest()[:32]  # nobody sees another's streams, nor their names
+        streams = beside.with_name(beside.name + ".streams") / own
         return ServedCurator({name: self.data_sets[name] for name in names}, self.ledger, person.name, streams=streams)
+
+    def requests(self, actor: Actor) -> list[ParkedQuestion]:
+        """Return what waits, or waited, for the owner, as far as an actor may see it; nothing without a ledger."""
+        return self.ledger.requests(actor) if self.made else []
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -116,6 +125,7 @@ class CurrentPolicy:
         """None as long as there is no policy: the owner makes it on the page."""
         self._lock = threading.Lock()
         self._looked = time.monotonic()
+        self._tell()
         self.mistake = ""
         """What is wrong with the file as it is now; nothing if it is in force."""
 
@@ -153,7 +163,14 @@ class CurrentPolicy:
             before, self._opened, self.mistake = self._opened, fresh, ""
         if before is not None:
             before.retire()
+        self._tell()
         log.info("the policy was read again")
+
+    def _tell(self) -> None:
+        """Have the policy that came into force stand in the ledger's chain."""
+        opened = self._opened
+        if opened is not None and opened.made:
+            audit.policy_in_force(opened.ledger, opened.digest)
 
     def look_again(self) -> None:
         """Look at the file at the next use, however soon that is."""

@@ -39,7 +39,7 @@ def draw(request: Request, service: Service, who: Person, template: str, status:
     """Return a page: a template with its values, who is signed in and what forms must carry."""
     person = None if who is NOBODY else who
     token = identity.form_token(request, service.settings)
-    head: dict[str, Any] = {"places": [], "bars": [], "data_sets": [], "data": ""}
+    head: dict[str, Any] = {"places": [], "badges": {}, "bars": [], "data_sets": [], "data": ""}
     form = {"form_field": identity.FORM_FIELD, "form_token": token}
     given = {**head, "me": person, **form, "path": request.url.path, **values}
     return HTMLResponse(_templates().get_template(template).render(given), status)
@@ -82,7 +82,7 @@ async def welcome(request: Request, service: Service, who: Person) -> Response:
 def _begin(service: Service, person: Person, who: Person) -> Response:
     if who.session:  # whoever was signed in here before is not any more
         service.people.end_session(who.name, who.session)
-    secret = service.people.begin_session(person.name)
+    secret = service.people.begin_session(person.name, maker=person.token)
     return identity.signed_in(RedirectResponse("/", 303), secret, service.settings)
 
 

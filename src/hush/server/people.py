@@ -1,7 +1,8 @@
-"""Who may use a service: people, their tokens, sessions and one-time links, in SQLite.
+"""Who may use a service: people, their tokens, sessions and one-time links, in SQLite or PostgreSQL.
 
 Budgets are not here but in the ledger. Nothing here is kept in a process's memory, so all workers see a revocation at
-once, and a backup of the file is a backup of everything.
+once. Whatever is done here is written down with who did it, in the same change, and goes into the ledger's chain from
+there (`hush.server.audit`). Revoking a token revokes whatever was made with it.
 
 Secrets are stored as hashes only:
 
@@ -23,22 +24,24 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import secrets
-import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from hush.core import InvalidValueError
-from hush.ledger import Role
+from hush.core.values import dataclass
+from hush.ledger import OwnerAct, Role
 from hush.ledger.actors import label
+from hush.ledger.system import now
+from hush.server import people_tables
 from hush.server.errors import PeopleError
+from hush.server.storage import TakenError, in_database, open_storage
 
 SCOPES = ("read", "ask", "own")
 """What a token may be for: to look and explain; to spend; to act as an owner."""
@@ -54,19 +57,26 @@ SHORTEST_PASSWORD = 12
 _SEEN = 60
 """A session's last use is written down at most so often."""
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS people (
-    name TEXT PRIMARY KEY, roles TEXT NOT NULL, password TEXT, created REAL NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS tokens (
-    hash BLOB PRIMARY KEY, id TEXT NOT NULL UNIQUE, person TEXT NOT NULL REFERENCES people ON DELETE CASCADE,
-    label TEXT NOT NULL, scopes TEXT NOT NULL, created REAL NOT NULL, expires REAL NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS sessions (
-    hash BLOB PRIMARY KEY, id TEXT NOT NULL UNIQUE, person TEXT NOT NULL REFERENCES people ON DELETE CASCADE,
-    created REAL NOT NULL, seen REAL NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS links (
-    hash BLOB PRIMARY KEY, person TEXT NOT NULL REFERENCES people ON DELETE CASCADE, expires REAL NOT NULL) STRICT;
-PRAGMA user_version = 1;
-"""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acting:
+    """Who acts at the moment, and by which token."""
+
+    name: str = ""
+    token: str = ""
+
+
+_ACTING: ContextVar[Acting] = ContextVar("acting", default=Acting())  # noqa: B039 - it is frozen
+
+
+@contextmanager
+def acting(name: str, token: str = "") -> Iterator[None]:
+    """Let somebody be who does what is done to people, and their token be what takes along what is made."""
+    before = _ACTING.set(Acting(name=name, token=token))
+    try:
+        yield
+    finally:
+        _ACTING.reset(before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +90,8 @@ class Person:
     """The id of the browser's session; nothing where a token was shown."""
     expires: float = math.inf
     """When the token that was shown ends."""
+    token: str = ""
+    """The id of the token that was shown, or with which this session was begun: it takes along what is made now."""
 
     @property
     def owner(self) -> bool:
@@ -114,25 +126,24 @@ def hashed(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def sqlite(place: str | Path, schema: str, *, durable: bool) -> sqlite3.Connection:
-    """Open a SQLite file that only this account can read, for all threads of a process under one lock."""
-    if place != ":memory:":
-        os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
-    connection = sqlite3.connect(place, isolation_level=None, check_same_thread=False, timeout=10)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.executescript(schema)
-    return connection
-
-
 class People:
-    """The people of a service. Use it from any thread."""
+    """The people of a service. Use it from any thread.
 
-    def __init__(self, place: str | Path, *, clock: Callable[[], float] = time.time) -> None:
-        self._connection = sqlite(place, _SCHEMA, durable=True)
-        self._lock = threading.RLock()
+    ``by`` names whoever acts outside of `acting`: somebody at the machine.
+    """
+
+    def __init__(self, place: str | Path, *, clock: Callable[[], float] = time.time, by: str = "machine") -> None:
+        self._storage = open_storage(place, (), durable=True)
         self._clock = clock
+        self._by = label(by, "by")
+        self.acted = True
+        """Whether there may be acts that are not in the ledger yet."""
+        try:
+            with self._storage.changing():
+                people_tables.prepare(self._storage, database=in_database(place))
+        except BaseException:
+            self._storage.close()
+            raise
 
     @classmethod
     def in_memory(cls, *, clock: Callable[[], float] = time.time) -> Self:
@@ -140,24 +151,33 @@ class People:
         return cls(":memory:", clock=clock)
 
     def close(self) -> None:
-        """Let go of the file."""
-        with self._lock:
-            self._connection.close()
+        """Let go of the file or the connection."""
+        self._storage.close()
 
-    def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock:
-            return self._connection.execute(statement, values).fetchall()
+    # acts
 
-    @contextmanager
-    def _changing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
+    def _act(self, what: str, whom: str, **detail: str) -> None:
+        """Write down what is done, in the change that does it, until it stands in the ledger (`hush.server.audit`)."""
+        identity = secrets.token_hex(16)
+        content = {"by": _ACTING.get().name or self._by, "what": what, "whom": whom, "detail": detail, "when": now()}
+        self._storage.change("INSERT INTO hush_outbox VALUES (?, ?)", identity, json.dumps(content))
+        self.acted = True
+
+    def note(self, what: str, whom: str = "", **detail: str) -> None:
+        """Write down an act that changes nothing here, such as a policy that was written."""
+        with self._storage.changing():
+            self._act(what, whom, **detail)
+
+    def outbox(self) -> list[OwnerAct]:
+        """Return the acts that are not in the ledger yet, oldest first."""
+        rows = self._storage.rows("SELECT id, content FROM hush_outbox")
+        acts = [OwnerAct(identity=identity, **json.loads(content)) for identity, content in rows]
+        return sorted(acts, key=lambda act: act.when)
+
+    def recorded(self, act: OwnerAct) -> None:
+        """Forget an act that stands in the ledger now."""
+        with self._storage.changing():
+            self._storage.change("DELETE FROM hush_outbox WHERE id = ?", act.identity)
 
     # people
 
@@ -165,26 +185,46 @@ class People:
         """Add somebody, who cannot sign in before they have a link, a password or a token."""
         label(name, "name")
         wanted = _roles(roles)
+        into = "INSERT INTO hush_people (name, roles, created) VALUES (?, ?, ?)"
         try:
-            with self._changing() as connection:
-                row = (name, wanted, self._clock())
-                connection.execute("INSERT INTO people (name, roles, created) VALUES (?, ?, ?)", row)
-        except sqlite3.IntegrityError:
+            with self._storage.changing():
+                self._storage.change(into, name, wanted, self._clock())
+                self._act("add-person", name, roles=_told_roles(wanted))
+        except TakenError:
             raise PeopleError(f"There is somebody called {name!r} already; choose another name.") from None
+
+    def set_roles(self, name: str, *, roles: Iterable[Role]) -> bool:
+        """Give somebody other roles, for what they do from now on; return whether that changes anything."""
+        wanted = _roles(roles)
+        with self._storage.changing():
+            before = self.names()
+            if name not in before:
+                raise PeopleError(f"There is nobody called {name!r}.")
+            if before[name] == _read_roles(wanted):
+                return False
+            self._storage.change("UPDATE hush_people SET roles = ? WHERE name = ?", wanted, name)
+            self._check_owner(name, before[name])
+            self._act("change-roles", name, roles=_told_roles(wanted))
+        return True
 
     def remove(self, name: str) -> None:
         """Remove somebody with all their sessions, tokens and links; the ledger keeps what they asked."""
-        with self._changing() as connection:
-            gone = connection.execute("DELETE FROM people WHERE name = ? RETURNING roles", (name,)).fetchall()
+        with self._storage.changing():
+            gone = self._storage.rows("DELETE FROM hush_people WHERE name = ? RETURNING roles", name)
             if not gone:
                 raise PeopleError(f"There is nobody called {name!r}.")
-            left = [_read_roles(row[0]) for row in connection.execute("SELECT roles FROM people").fetchall()]
-            if Role.OWNER in _read_roles(gone[0][0]) and not any(Role.OWNER in roles for roles in left):
-                raise PeopleError(f"{name!r} is the last owner; add another one first.")
+            self._check_owner(name, _read_roles(gone[0][0]))
+            self._act("remove-person", name)
+
+    def _check_owner(self, name: str, before: frozenset[Role]) -> None:
+        """Refuse a change that leaves no owner."""
+        if Role.OWNER in before and not any(Role.OWNER in roles for roles in self.names().values()):
+            raise PeopleError(f"{name!r} is the last owner; add another one first.")
 
     def names(self) -> dict[str, frozenset[Role]]:
         """Return everybody, with their roles."""
-        return {name: _read_roles(roles) for name, roles in self._rows("SELECT name, roles FROM people ORDER BY name")}
+        everybody = "SELECT name, roles FROM hush_people ORDER BY name"
+        return {name: _read_roles(roles) for name, roles in self._storage.rows(everybody)}
 
     def person(self, name: str) -> Person | None:
         """Return somebody by name."""
@@ -199,16 +239,17 @@ class People:
             allowed = f"{SHORTEST_PASSWORD} to 1000 characters"
             raise InvalidValueError("password", got="something else", allowed=allowed)
         scrambled = _hasher().hash(password)
-        with self._changing() as connection:
-            if not connection.execute("UPDATE people SET password = ? WHERE name = ?", (scrambled, name)).rowcount:
+        with self._storage.changing():
+            if not self._storage.change("UPDATE hush_people SET password = ? WHERE name = ?", scrambled, name):
                 raise PeopleError(f"There is nobody called {name!r}.")
-            connection.execute("DELETE FROM sessions WHERE person = ?", (name,))
+            self._storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
+            self._act("set-password", name)
 
     def check_password(self, name: str, password: str) -> Person | None:
         """Return who has this name and password; as slow for a name that nobody has."""
         import argon2
 
-        found = self._rows("SELECT password FROM people WHERE name = ?", name)
+        found = self._storage.rows("SELECT password FROM hush_people WHERE name = ?", name)
         stored = found[0][0] if found and found[0][0] else _stand_in()
         try:
             _hasher().verify(stored, password[:1000])
@@ -221,74 +262,82 @@ class People:
 
         A password allows more than a token may be for.
         """
-        found = self._rows("SELECT password FROM people WHERE name = ?", who.name)
+        found = self._storage.rows("SELECT password FROM hush_people WHERE name = ?", who.name)
         first = bool(found) and found[0][0] is None and bool(who.session)
         return first or self.check_password(who.name, old) is not None
 
     def can_sign_in(self) -> bool:
         """Return whether an owner has a password or a token, or is signed in."""
         ways = (
-            "SELECT roles FROM people WHERE password IS NOT NULL OR EXISTS (SELECT 1 FROM tokens WHERE person = name "
-            "AND expires > ?) OR EXISTS (SELECT 1 FROM sessions WHERE person = name AND seen > ? AND created > ?)"
+            "SELECT roles FROM hush_people WHERE password IS NOT NULL OR EXISTS (SELECT 1 FROM hush_tokens WHERE "
+            "person = name AND expires > ?) OR EXISTS (SELECT 1 FROM hush_sessions s WHERE s.person = name AND "
+            "s.seen > ? AND s.created > ?)"
         )
         now = self._clock()
-        rows = self._rows(ways, now, now - IDLE, now - ABSOLUTE)
+        rows = self._storage.rows(ways, now, now - IDLE, now - ABSOLUTE)
         return any(Role.OWNER in _read_roles(roles) for (roles,) in rows)
 
     # one-time links
 
     def make_link(self, name: str, *, seconds: float = LINK) -> str:
-        """Return a secret that signs somebody in once."""
+        """Return a secret that signs somebody in once, as long as the token it was made with is not revoked."""
         secret = secrets.token_urlsafe(32)
-        with self._changing() as connection:
-            row = (hashed(secret), name, self._clock() + seconds)
+        with self._storage.changing():
+            row = (hashed(secret), name, self._clock() + seconds, _ACTING.get().token)
             try:
-                connection.execute("INSERT INTO links (hash, person, expires) VALUES (?, ?, ?)", row)
-            except sqlite3.IntegrityError:
+                self._storage.change("INSERT INTO hush_links (hash, person, expires, maker) VALUES (?, ?, ?, ?)", *row)
+            except TakenError:
                 raise PeopleError(f"There is nobody called {name!r}.") from None
+            self._act("make-link", name)
         return secret
 
     def use_link(self, secret: str) -> Person | None:
         """Return whom a link signs in, and use it up."""
-        with self._changing() as connection:
-            gone = "DELETE FROM links WHERE hash = ? RETURNING person, expires"
-            found = connection.execute(gone, (hashed(secret),)).fetchall()
-        return self.person(found[0][0]) if found and found[0][1] > self._clock() else None
+        with self._storage.changing():
+            gone = "DELETE FROM hush_links WHERE hash = ? RETURNING person, expires, maker"
+            found = self._storage.rows(gone, hashed(secret))
+            if not found or found[0][1] <= self._clock():
+                return None
+            name, _, maker = found[0]
+            # A token that signs its own bearer in takes along what they do so. For others it only opened the door.
+            own = self._storage.rows("SELECT 1 FROM hush_tokens WHERE id = ? AND person = ?", maker, name)
+        person = self.person(name)
+        return replace(person, token=maker) if person is not None and own else person
 
     # sessions
 
-    def begin_session(self, name: str) -> str:
+    def begin_session(self, name: str, *, maker: str = "") -> str:
         """Return the secret of a new session."""
         secret, now = secrets.token_urlsafe(32), self._clock()
-        with self._changing() as connection:
-            row = (hashed(secret), secrets.token_hex(8), name, now, now)
-            connection.execute("DELETE FROM sessions WHERE created < ? OR seen < ?", (now - ABSOLUTE, now - IDLE))
-            connection.execute("INSERT INTO sessions (hash, id, person, created, seen) VALUES (?, ?, ?, ?, ?)", row)
+        into = "INSERT INTO hush_sessions (hash, id, person, created, seen, maker) VALUES (?, ?, ?, ?, ?, ?)"
+        with self._storage.changing():
+            self._storage.change("DELETE FROM hush_sessions WHERE created < ? OR seen < ?", now - ABSOLUTE, now - IDLE)
+            self._storage.change(into, hashed(secret), secrets.token_hex(8), name, now, now, maker)
         return secret
 
     def session(self, secret: str) -> Person | None:
         """Return whose session this is, if it has not ended."""
         now, key = self._clock(), hashed(secret)
-        found = self._rows(
-            "SELECT s.id, s.person, p.roles, s.created, s.seen FROM sessions s JOIN people p ON p.name = s.person "
-            "WHERE s.hash = ?",
+        found = self._storage.rows(
+            "SELECT s.id, s.person, p.roles, s.created, s.seen, s.maker FROM hush_sessions s "
+            "JOIN hush_people p ON p.name = s.person WHERE s.hash = ?",
             key,
         )
         if not found:
             return None
-        identity, name, roles, created, seen = found[0]
+        identity, name, roles, created, seen, maker = found[0]
         if now - created >= ABSOLUTE or now - seen >= IDLE:
             return None
         if now - seen >= _SEEN:
-            with self._changing() as connection:
-                connection.execute("UPDATE sessions SET seen = ? WHERE hash = ?", (now, key))
-        return Person(name=name, roles=_read_roles(roles), session=identity)
+            with self._storage.changing():
+                self._storage.change("UPDATE hush_sessions SET seen = ? WHERE hash = ?", now, key)
+        return Person(name=name, roles=_read_roles(roles), session=identity, token=maker)
 
     def sessions(self, name: str) -> list[BrowserSession]:
         """Return somebody's sessions that have not ended, newest first."""
         now = self._clock()
-        rows = self._rows(
-            "SELECT id, person, created, seen FROM sessions WHERE person = ? AND created > ? AND seen > ? "
+        rows = self._storage.rows(
+            "SELECT id, person, created, seen FROM hush_sessions WHERE person = ? AND created > ? AND seen > ? "
             "ORDER BY created DESC",
             name,
             now - ABSOLUTE,
@@ -298,11 +347,11 @@ class People:
 
     def end_session(self, name: str, identity: str | None = None) -> int:
         """End one session of somebody, or all of them; return how many ended."""
-        with self._changing() as connection:
+        with self._storage.changing():
             if identity is None:
-                return connection.execute("DELETE FROM sessions WHERE person = ?", (name,)).rowcount
-            gone = "DELETE FROM sessions WHERE person = ? AND id = ?"
-            return connection.execute(gone, (name, identity)).rowcount
+                self._act("sign-out", name)
+                return self._storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
+            return self._storage.change("DELETE FROM hush_sessions WHERE person = ? AND id = ?", name, identity)
 
     # tokens
 
@@ -315,7 +364,10 @@ class People:
         days: float = TOKEN_DAYS,
         until: float = math.inf,
     ) -> tuple[Token, str]:
-        """Return a new token and its secret, which is shown this once; it ends with the one that it was made by."""
+        """Return a new token and its secret, which is shown this once.
+
+        It ends with the token that it was made with: when that one expires, which is ``until``, or is revoked.
+        """
         chosen = tuple(scope for scope in SCOPES if scope in set(scopes))
         if not chosen or set(scopes) - set(SCOPES):
             raise InvalidValueError("scopes", got=list(scopes), allowed=f"some of {', '.join(SCOPES)}")
@@ -332,30 +384,35 @@ class People:
             created=now,
             expires=min(now + days * 86400, until),
         )
-        with self._changing() as connection:
-            row = (hashed(secret), token.id, name, label, " ".join(chosen), now, token.expires)
+        names = people_tables.COPIED["hush_tokens"]
+        into = f"INSERT INTO hush_tokens ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - ours
+        with self._storage.changing():
+            row = (hashed(secret), token.id, name, label, " ".join(chosen), now, token.expires, _ACTING.get().token)
             try:
-                connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            except sqlite3.IntegrityError:
+                self._storage.change(into, *row)
+            except TakenError:
                 raise PeopleError(f"There is nobody called {name!r}.") from None
+            self._act("make-token", name, id=token.id, scopes=" ".join(chosen))
         return token, secret
 
     def token(self, secret: str) -> Person | None:
         """Return whose token this is, with the scopes it has, if it has not expired."""
-        found = self._rows(
-            "SELECT t.person, p.roles, t.scopes, t.expires FROM tokens t JOIN people p ON p.name = t.person "
-            "WHERE t.hash = ?",
+        found = self._storage.rows(
+            "SELECT t.person, p.roles, t.scopes, t.expires, t.id FROM hush_tokens t "
+            "JOIN hush_people p ON p.name = t.person WHERE t.hash = ?",
             hashed(secret),
         )
         if not found or found[0][3] <= self._clock():
             return None
-        name, roles, scopes, expires = found[0]
-        return Person(name=name, roles=_read_roles(roles), scopes=frozenset(scopes.split()), expires=expires)
+        name, roles, scopes, expires, identity = found[0]
+        allowed = frozenset(scopes.split())
+        return Person(name=name, roles=_read_roles(roles), scopes=allowed, expires=expires, token=identity)
 
     def tokens(self, name: str) -> list[Token]:
         """Return somebody's tokens, newest first; those that expired too."""
-        rows = self._rows(
-            "SELECT id, person, label, scopes, created, expires FROM tokens WHERE person = ? ORDER BY created DESC",
+        names = "id, person, label, scopes, created, expires"
+        rows = self._storage.rows(
+            f"SELECT {names} FROM hush_tokens WHERE person = ? ORDER BY created DESC",  # noqa: S608 - ours
             name,
         )
         return [
@@ -364,10 +421,20 @@ class People:
         ]
 
     def revoke_token(self, name: str, identity: str) -> bool:
-        """End a token of somebody; say whether there was one."""
-        with self._changing() as connection:
-            gone = "DELETE FROM tokens WHERE person = ? AND id = ?"
-            return bool(connection.execute(gone, (name, identity)).rowcount)
+        """End a token of somebody, with whatever was made by it; say whether there was one."""
+        made = (
+            "WITH RECURSIVE gone (id) AS (SELECT id FROM hush_tokens WHERE person = ? AND id = ? UNION "
+            "SELECT t.id FROM hush_tokens t JOIN gone g ON t.maker = g.id) SELECT id FROM gone"
+        )
+        with self._storage.changing():
+            gone = [row[0] for row in self._storage.rows(made, name, identity)]
+            for token in gone:
+                for table, column in people_tables.ENDED:
+                    self._storage.change(f"DELETE FROM {table} WHERE {column} = ?", token)  # noqa: S608 - ours
+            if gone:
+                more = {"along with": str(len(gone) - 1)} if len(gone) > 1 else {}
+                self._act("revoke-token", name, id=identity, **more)
+        return bool(gone)
 
     # backup
 
@@ -375,12 +442,34 @@ class People:
         """Write a copy of everything to a new file, while the service goes on."""
         if Path(place).exists():
             raise InvalidValueError("place", got=str(place), allowed="a file that does not exist yet")
-        with self._lock:
-            target = sqlite(place, "", durable=True)
-            try:
-                self._connection.backup(target)
-            finally:
-                target.close()
+        copy = People(place)
+        try:
+            with self._storage.changing(), copy._storage.changing():
+                people_tables.copy(self._storage, copy._storage)
+        finally:
+            copy.close()
+
+    def restore(self, place: str | Path) -> None:
+        """Put a copy in the place of everything here. All sessions and links end; acts that wait to be recorded stay.
+
+        Tokens that were revoked after the copy was made are good again: revoke them again.
+        """
+        if not Path(place).is_file():
+            raise InvalidValueError("place", got=str(place), allowed="a copy that backup wrote")
+        copy = People(place)
+        try:
+            if not any(Role.OWNER in roles for roles in copy.names().values()):
+                raise PeopleError("The copy has no owner, so nobody could act afterwards; nothing was restored.")
+            with self._storage.changing(), copy._storage.changing():
+                self._storage.change("DELETE FROM hush_people")
+                people_tables.copy(copy._storage, self._storage)
+                self._act("restore-people", "", people=str(len(self.names())))
+        finally:
+            copy.close()
+
+
+def _told_roles(text: str) -> str:
+    return ", ".join(json.loads(text))
 
 
 def _roles(roles: Iterable[Role]) -> str:

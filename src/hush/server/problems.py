@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from hush.core import BudgetExceededError, HushError
 from hush.core.format import visible
+from hush.ledger import ApprovalNeededError
 from hush.server.errors import ServiceError, SignInError, TooManyError, UnknownPlaceError
 
 log = logging.getLogger("hush.server")
@@ -26,6 +27,7 @@ _STATUS: Mapping[str, int] = {
     "budget-exceeded": 402,
     "not-allowed": 403,
     "account-exists": 409,
+    "approval-needed": 409,
     "ledger": 409,
     "ledger-missing": 409,
     "request-conflict": 409,
@@ -63,6 +65,8 @@ def problem(error: HushError) -> tuple[int, dict[str, Any]]:
     }
     if (parameter := getattr(error, "parameter", None)) is not None:
         body["parameter"] = str(parameter)
+    if isinstance(error, ApprovalNeededError):
+        body["request"] = error.number
     return found, body
 
 

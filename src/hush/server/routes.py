@@ -7,7 +7,7 @@ is wrapped here, so that no handler runs before its visitor is known, allowed an
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, cast
 
@@ -17,10 +17,11 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.ledger import Role
 from hush.server import identity, problems
 from hush.server.errors import ForbiddenError, SignInError
-from hush.server.people import Person
+from hush.server.people import Person, acting
 from hush.server.questions import check_rate
 from hush.server.service import Service
 
@@ -76,13 +77,22 @@ def _guarded(place: Reached) -> Callable[[Request], Awaitable[Response]]:
             who = await _let_in(place, request, service)
             if not place.page:
                 _check_query(place, request)
-            return await place.handler(request, service, who)
+            return await _acted(place, request, service, who)
         except SignInError as error:
             return RedirectResponse("/sign-in", 303) if place.page else problems.response(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it leaves in one form
             return problems.response(error)
 
     return endpoint
+
+
+async def _acted(place: Reached, request: Request, service: Service, who: Person) -> Response:
+    """Do what somebody came for, in their name; what they changed then stands in the ledger's chain."""
+    with acting(who.name, who.token):
+        response = await place.handler(request, service, who)
+    if service.people.acted:
+        await service.record_acts()
+    return response
 
 
 def _check_query(place: Reached, request: Request) -> None:

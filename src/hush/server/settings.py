@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
 
-from hush.core import InvalidValueError
+from hush.core import HushError, InvalidValueError
+from hush.core.values import dataclass
+from hush.curator.data_sets import read_policy
+from hush.server.storage import in_database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +21,7 @@ class ServiceSettings:
 
     policy: str
     people: str
-    """The SQLite file of people; what goes on at the moment is kept beside it."""
+    """The SQLite file of people, or a PostgreSQL database; what goes on at the moment is kept beside it."""
     tick: float = 0.1
     """The first slot, in seconds, at which an outcome leaves; each further one is twice as late. 0 for no slots."""
     limit: float = 30.0
@@ -48,8 +52,8 @@ class ServiceSettings:
 
     @property
     def traffic(self) -> str:
-        """The SQLite file of what goes on at the moment."""
-        return ":memory:" if self.people == ":memory:" else f"{self.people}.traffic"
+        """The SQLite file of what goes on at the moment, or the database of people."""
+        return self.people if self.people == ":memory:" or in_database(self.people) else f"{self.people}.traffic"
 
     def to_json(self) -> str:
         """Return the settings as text."""
@@ -63,8 +67,17 @@ class ServiceSettings:
 
 
 def people_of(policy: str | Path) -> str:
-    """Return where the people of a policy's service are kept, unless the owner says otherwise."""
-    return str(Path(policy).parent / "hush.people")
+    """Return where the people of a policy's service are kept, unless the owner says otherwise.
+
+    They are beside the policy; or, where its ledger lies in a database and there is no such file, in that database.
+    """
+    beside = Path(policy).parent / "hush.people"
+    if not beside.exists() and Path(policy).exists():
+        with suppress(HushError):  # a mistake in the policy is told by whoever needs the policy
+            ledger = read_policy(policy).ledger
+            if ledger is not None and in_database(ledger):
+                return ledger
+    return str(beside)
 
 
 def is_loopback(host: str) -> bool:

@@ -13,7 +13,6 @@ larger, and none can make a release fail.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, integer
+from hush.core.values import dataclass
 
 Columns = tuple[str, ...]
 """The columns of one marginal, in the domain's order."""
@@ -68,12 +68,12 @@ class Domain:
         try:
             return self.names.index(name)
         except ValueError:
-            known = f"a column of the table: {', '.join(self.names)}"
-            raise InvalidValueError("column", got=name, allowed=known) from None
+            allowed = f"a column of the table: {', '.join(self.names)}"
+            raise InvalidValueError("column", got=name, allowed=allowed) from None
 
     def columns(self, names: Iterable[str]) -> Columns:
         """Return columns in the domain's order, each once."""
-        return tuple(self.names[place] for place in sorted({self.place(name) for name in names}))
+        return tuple(self.names[index] for index in sorted({self.place(name) for name in names}))
 
     def shape(self, columns: Sequence[str]) -> tuple[int, ...]:
         """Return the sizes of some columns."""

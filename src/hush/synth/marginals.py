@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -40,10 +39,10 @@ import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, ComposedEvent, DiscreteLaplaceEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
+from hush.core.values import dataclass
 from hush.mechanisms.estimators.postprocess import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
-from hush.synth.measurements import Measurement, MeasurementsError, pack, unpack
-from hush.synth.noising import quantile
+from hush.synth.measurements import Measurement, MeasurementsError, pack, quantile, unpack
 from hush.synth.residual import ResidualPlan, marginal_variance, plan_residuals, subsets
 
 Floats = npt.NDArray[np.float64]
@@ -150,10 +149,10 @@ def plan_marginals(
 
 def residual_of(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return H_A applied to a marginal: n·x - Σx along every axis."""
-    found = counts
+    residual = counts
     for axis, size in enumerate(counts.shape):
-        found = size * found - found.sum(axis=axis, keepdims=True)
-    return found
+        residual = size * residual - residual.sum(axis=axis, keepdims=True)
+    return residual
 
 
 def _centred(values: Floats) -> Floats:
@@ -196,23 +195,25 @@ class Marginals:
     @cached_property
     def _residuals(self) -> dict[Columns, tuple[Floats, float]]:
         """Each residual's best estimate and its σ_A²."""
-        found: dict[Columns, tuple[Floats, float]] = {}
+        residuals: dict[Columns, tuple[Floats, float]] = {}
         parts: dict[Columns, list[tuple[Floats, float]]] = {}
-        for item in self.measurements:
-            shape = self.domain.shape(item.columns)
-            if item.kind == "residual":
+        for measurement in self.measurements:
+            shape = self.domain.shape(measurement.columns)
+            if measurement.kind == "residual":
                 cells = math.prod(shape)
-                found[item.columns] = (_centred(item.values / cells), item.variance / cells**2)
+                residuals[measurement.columns] = (_centred(measurement.values / cells), measurement.variance / cells**2)
                 continue
-            for subset in subsets(item.columns):
-                others = tuple(axis for axis, name in enumerate(item.columns) if name not in subset)
-                spread = item.variance * math.prod(shape[axis] for axis in others)
-                parts.setdefault(subset, []).append((_centred(item.values.sum(axis=others).astype(float)), spread))
+            for subset in subsets(measurement.columns):
+                others = tuple(axis for axis, name in enumerate(measurement.columns) if name not in subset)
+                spread = measurement.variance * math.prod(shape[axis] for axis in others)
+                parts.setdefault(subset, []).append(
+                    (_centred(measurement.values.sum(axis=others).astype(float)), spread)
+                )
         for subset, estimates in parts.items():
             weight = sum(1 / spread for _, spread in estimates)
             best = np.add.reduce([value / spread for value, spread in estimates]) / weight
-            found[subset] = (np.asarray(best), 1 / weight)
-        return found
+            residuals[subset] = (np.asarray(best), 1 / weight)
+        return residuals
 
     @property
     def law(self) -> str:
@@ -220,8 +221,8 @@ class Marginals:
         return self.measurements[0].law
 
     def _spread(self, columns: Columns) -> float:
-        known = self._residuals.get(columns)
-        return 0.0 if known is None else known[1]
+        residual = self._residuals.get(columns)
+        return 0.0 if residual is None else residual[1]
 
     def __contains__(self, columns: object) -> bool:
         wanted = {columns} if isinstance(columns, str) else set(columns)  # type: ignore[call-overload]
@@ -316,9 +317,9 @@ class Marginals:
             return np.eye(size)
         if len(group) != size or min(group) < 0:
             raise InvalidValueError("groups", got=f"{len(group)} groups", allowed=f"one for each of {size} codes")
-        found = np.zeros((max(group) + 1, size))
-        found[np.asarray(group), np.arange(size)] = 1
-        return found
+        indicator = np.zeros((max(group) + 1, size))
+        indicator[np.asarray(group), np.arange(size)] = 1
+        return indicator
 
     def nonnegative(self) -> dict[Columns, Floats]:
         """Return all marginals of the workload without negative counts, consistent with each other; to look at.

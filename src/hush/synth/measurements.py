@@ -8,6 +8,23 @@ again, bit for bit, and pays nothing.
 >>> header, again = unpack(pack({"release": "marginals"}, kept))
 >>> header["release"], again[0].values.tolist(), again[0].variance
 ('marginals', [3, -1], 4.0)
+
+**What a release pays, and the noise that it buys: Gaussian at a price of ρ, or Laplace at a price of ε.**
+
+A release measures several integer vectors. Each gets a share of the price and noise of one law:
+
+    gaussian   σ² = Δ₂²/(2·share·ρ), zero-concentrated DP adds up (Bun, Steinke 2016; Canonne, Kamath, Steinke 2020)
+    laplace    scale = Δ₁/(share·ε), pure DP adds up; for budgets without δ
+
+Parameters are short rationals, rounded up, so a release never costs more than its shares; what it costs is computed
+from the rounded ones.
+
+**Shares.** Noise on n cells errs by c·n/√share (gaussian) or c·n/share (laplace) altogether. Over several vectors the
+sum of these errors is least for shares ∝ n^(2/3), or ∝ n^(1/2).
+
+>>> price = Price(law="gaussian", amount=Fraction(1, 2))
+>>> price.parameter(Fraction(1, 4), squared=Fraction(1), absolute=Fraction(1))
+Fraction(4, 1)
 """
 
 from __future__ import annotations
@@ -16,14 +33,17 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.accounting.events import ApproximateDPEvent, Event, ZCDPEvent
 from hush.core import HushError, InvalidValueError, positive
+from hush.core.values import dataclass
 from hush.noise import discrete_gaussian, discrete_laplace
 from hush.synth.domain import Columns
 
@@ -89,19 +109,19 @@ def _integers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 def pack(header: Mapping[str, Any], measurements: Sequence[Measurement]) -> bytes:
     """Return measurements, and what else a release must remember, as bytes; equal ones have equal bytes."""
     blocks, listed = [], []
-    for item in measurements:
-        narrow = _narrowed(item.values)
+    for measurement in measurements:
+        narrow = _narrowed(measurement.values)
         raw = narrow.tobytes()
         packed = len(raw) <= _COMPRESSED
         block = zlib.compress(raw, 6) if packed else raw
         blocks.append(block)
         listed.append(
             {
-                "columns": list(item.columns),
-                "kind": item.kind,
-                "law": item.law,
-                "parameter": str(item.parameter),
-                "shape": list(item.values.shape),
+                "columns": list(measurement.columns),
+                "kind": measurement.kind,
+                "law": measurement.law,
+                "parameter": str(measurement.parameter),
+                "shape": list(measurement.values.shape),
                 "type": narrow.dtype.str,
                 "packed": packed,
                 "bytes": len(block),
@@ -120,22 +140,22 @@ def unpack(data: bytes) -> tuple[dict[str, Any], list[Measurement]]:
         begin = len(_MAGIC) + 8
         end = begin + int.from_bytes(data[len(_MAGIC) : begin], "big")
         head = json.loads(data[begin:end])
-        found = []
-        for item in head["measurements"]:
-            block = data[end : end + item["bytes"]]
-            end += item["bytes"]
-            raw = zlib.decompress(block) if item["packed"] else block
-            values = np.frombuffer(raw, dtype=np.dtype(item["type"])).astype(np.int64).reshape(item["shape"])
-            found.append(
+        measurements = []
+        for entry in head["measurements"]:
+            block = data[end : end + entry["bytes"]]
+            end += entry["bytes"]
+            raw = zlib.decompress(block) if entry["packed"] else block
+            values = np.frombuffer(raw, dtype=np.dtype(entry["type"])).astype(np.int64).reshape(entry["shape"])
+            measurements.append(
                 Measurement(
-                    columns=tuple(item["columns"]),
-                    kind=item["kind"],
-                    law=item["law"],
-                    parameter=positive(item["parameter"], "parameter"),
+                    columns=tuple(entry["columns"]),
+                    kind=entry["kind"],
+                    law=entry["law"],
+                    parameter=positive(entry["parameter"], "parameter"),
                     values=values,
                 )
             )
-        return dict(head["header"]), found
+        return dict(head["header"]), measurements
     except (ValueError, KeyError, TypeError, zlib.error, AttributeError, OverflowError) as error:
         raise MeasurementsError("These bytes hold no measurements of a release that can be read here.") from error
 
@@ -147,3 +167,64 @@ def _narrowed(values: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         if largest < 2 ** (8 * width - 1):
             return values.astype(f"<i{width}")
     return values.astype("<i8")
+
+
+_DIGITS = 12
+_FINE = 10**6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a whole release may cost."""
+
+    law: str
+    amount: Fraction
+    """ρ of zero-concentrated DP for Gaussian noise, ε for Laplace noise."""
+
+    def __post_init__(self) -> None:
+        if self.law not in {"gaussian", "laplace"}:
+            raise InvalidValueError("law", got=self.law, allowed="'gaussian' or 'laplace'")
+        positive(self.amount, "amount")
+
+    def parameter(self, share: Fraction, *, squared: Fraction, absolute: Fraction) -> Fraction:
+        """Return the noise's parameter for a vector of these sensitivities: Δ₂² and Δ₁."""
+        part = share * self.amount
+        return short_up(squared / (2 * part) if self.law == "gaussian" else absolute / part)
+
+    def cost(self, parameter: Fraction, *, squared: Fraction, absolute: Fraction) -> Fraction:
+        """Return what noise with this parameter costs."""
+        return squared / (2 * parameter) if self.law == "gaussian" else absolute / parameter
+
+    def event(self, cost: Fraction) -> Event:
+        """Return a cost as an event of the accountant's vocabulary."""
+        return ZCDPEvent(rho=cost) if self.law == "gaussian" else ApproximateDPEvent(epsilon=cost)
+
+    def magnitude(self, share: float = 1.0) -> float:
+        """Return the mean size of the noise on a count, of sensitivity 1, that takes a share of the price."""
+        if self.law == "gaussian":
+            return math.sqrt(2 / math.pi) / math.sqrt(2 * share * float(self.amount))
+        return 1 / (share * float(self.amount))
+
+    @property
+    def power(self) -> float:
+        """Shares of vectors with n cells are best proportional to n to this power."""
+        return 2 / 3 if self.law == "gaussian" else 1 / 2
+
+
+def shares(weights: Sequence[float], total: Fraction) -> list[Fraction]:
+    """Return parts of ``whole`` proportional to weights, that add up to no more than it."""
+    largest = max(weights)
+    parts = [max(1, math.floor(_FINE * weight / largest)) for weight in weights]
+    return [total * Fraction(part, sum(parts)) for part in parts]
+
+
+def short_up(value: Fraction) -> Fraction:
+    """Return a short rational that is no smaller: more noise, never less."""
+    scale = 10 ** max(_DIGITS - len(str(ceil(value))), 0)
+    return Fraction(ceil(value * scale), scale)
+
+
+def quantile(law: str, confidence: float) -> float:
+    """Return the half-width of noise of standard deviation 1; for sums of Laplace noise the larger of two laws'."""
+    normal = NormalDist().inv_cdf((1 + confidence) / 2)
+    return normal if law == "gaussian" else max(normal, -math.log(1 - confidence) / math.sqrt(2))

@@ -25,10 +25,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from hush.core.values import dataclass
 
 Floats = npt.NDArray[np.float64]
 Places = tuple[int, ...]
@@ -52,23 +53,23 @@ class Clique:
 def eliminate(columns: int, edges: Sequence[Places], sizes: Sequence[int]) -> list[Places]:
     """Return the maximal cliques of a triangulation, found by eliminating the column with the smallest clique first."""
     neighbours: list[set[int]] = [set() for _ in range(columns)]
-    for one, other in edges:
-        neighbours[one].add(other)
-        neighbours[other].add(one)
+    for first, other in edges:
+        neighbours[first].add(other)
+        neighbours[other].add(first)
     logs = [math.log(size) if size > 1 else 1e-9 for size in sizes]
     left = set(range(columns))
-    weight = {place: logs[place] + sum(logs[other] for other in neighbours[place]) for place in left}
+    weight = {node: logs[node] + sum(logs[other] for other in neighbours[node]) for node in left}
     cliques: list[Places] = []
     while left:
-        place = min(left, key=lambda column: (weight[column], column))
-        around = neighbours[place]
-        clique = tuple(sorted({place, *around}))
-        if not any(set(clique) <= set(known) for known in cliques):
+        node = min(left, key=lambda column: (weight[column], column))
+        around = neighbours[node]
+        clique = tuple(sorted({node, *around}))
+        if not any(set(clique) <= set(maximal) for maximal in cliques):
             cliques.append(clique)
-        left.remove(place)
+        left.remove(node)
         for other in around:
             neighbours[other] |= around
-            neighbours[other] -= {place, other}
+            neighbours[other] -= {node, other}
         for other in around:
             weight[other] = logs[other] + sum(logs[near] for near in neighbours[other])
     return cliques
@@ -77,22 +78,22 @@ def eliminate(columns: int, edges: Sequence[Places], sizes: Sequence[int]) -> li
 def fits(columns: int, edges: Sequence[Places], sizes: Sequence[int], limit: int) -> bool:
     """Return whether no clique of the triangulation that `eliminate` finds has more cells than the limit."""
     neighbours: list[set[int]] = [set() for _ in range(columns)]
-    for one, other in edges:
-        neighbours[one].add(other)
-        neighbours[other].add(one)
+    for first, other in edges:
+        neighbours[first].add(other)
+        neighbours[other].add(first)
     logs = [math.log(size) if size > 1 else 1e-9 for size in sizes]
-    most = math.log(limit) + 1e-6
-    weight = {place: logs[place] + sum(logs[other] for other in neighbours[place]) for place in range(columns)}
+    log_limit = math.log(limit) + 1e-6
+    weight = {node: logs[node] + sum(logs[other] for other in neighbours[node]) for node in range(columns)}
     while weight:
-        place = min(weight, key=lambda column: (weight[column], column))
-        if weight.pop(place) > most:
+        node = min(weight, key=lambda column: (weight[column], column))
+        if weight.pop(node) > log_limit:
             return False
-        around = neighbours[place]
+        around = neighbours[node]
         for other in around:
             new = around - neighbours[other]
             neighbours[other] |= around
-            neighbours[other] -= {place, other}
-            weight[other] += sum(logs[near] for near in new if near != other) - logs[place]
+            neighbours[other] -= {node, other}
+            weight[other] += sum(logs[near] for near in new if near != other) - logs[node]
     return True
 
 
@@ -100,7 +101,7 @@ def junction_tree(columns: int, edges: Sequence[Places], sizes: Sequence[int]) -
     """Return the cliques of a triangulated graph, each after its parent: a spanning tree of largest separators."""
     cliques = eliminate(columns, edges, sizes)
     inside = [0]
-    found = [Clique(cliques[0], None, ())]
+    tree = [Clique(cliques[0], None, ())]
     place_of = {0: 0}
     rest = set(range(1, len(cliques)))
     while rest:
@@ -108,11 +109,11 @@ def junction_tree(columns: int, edges: Sequence[Places], sizes: Sequence[int]) -
         _, new, old = max(pairs)
         new, old = -new, -old
         separator = tuple(sorted(set(cliques[new]) & set(cliques[old])))
-        place_of[new] = len(found)
-        found.append(Clique(cliques[new], place_of[old], separator))
+        place_of[new] = len(tree)
+        tree.append(Clique(cliques[new], place_of[old], separator))
         inside.append(new)
         rest.remove(new)
-    return found
+    return tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,21 +131,21 @@ class TreeModel:
     def __init__(self, sizes: Sequence[int], cliques: Sequence[Clique]) -> None:
         self.sizes = tuple(sizes)
         self.cliques = tuple(cliques)
-        self.shapes = [tuple(self.sizes[place] for place in clique.columns) for clique in cliques]
+        self.shapes = [tuple(self.sizes[column] for column in clique.columns) for clique in cliques]
         self.marginals: list[Floats] = [np.full(shape, 1 / math.prod(shape)) for shape in self.shapes]
 
     def holder(self, columns: Places) -> int | None:
         """Return the smallest clique that holds all the columns; None if none does."""
-        found = [index for index, clique in enumerate(self.cliques) if set(columns) <= set(clique.columns)]
-        return min(found, key=lambda index: math.prod(self.shapes[index]), default=None)
+        holders = [index for index, clique in enumerate(self.cliques) if set(columns) <= set(clique.columns)]
+        return min(holders, key=lambda index: math.prod(self.shapes[index]), default=None)
 
     def axes(self, index: int, columns: Places) -> tuple[int, ...]:
         """Return the axes of a clique's table that a marginal adds up."""
-        return tuple(axis for axis, place in enumerate(self.cliques[index].columns) if place not in columns)
+        return tuple(axis for axis, column in enumerate(self.cliques[index].columns) if column not in columns)
 
     def expanded(self, index: int, columns: Places) -> tuple[int, ...]:
         """Return the shape in which a marginal's table fits that of a clique."""
-        return tuple(self.sizes[place] if place in columns else 1 for place in self.cliques[index].columns)
+        return tuple(self.sizes[column] if column in columns else 1 for column in self.cliques[index].columns)
 
     def propagate(self, potentials: Sequence[Floats]) -> list[Floats]:
         """Return every clique's marginal under p(x) ∝ exp Σ potentials."""
@@ -212,10 +213,10 @@ class _Descent:
                 self._plans.append((index, model.axes(index, target.columns), model.expanded(index, target.columns)))
         self._base = [np.zeros(shape) for shape in model.shapes]
         shares = [np.maximum(counts, _LEAST) / scale for counts in start]
-        for place, share in enumerate(shares):
-            index = model.holder((place,))
+        for column, share in enumerate(shares):
+            index = model.holder((column,))
             assert index is not None  # noqa: S101 - every column is in a clique
-            self._base[index] += np.log(share).reshape(model.expanded(index, (place,)))
+            self._base[index] += np.log(share).reshape(model.expanded(index, (column,)))
         self._rates = [self._warm_rate(target, shares) for target in self._targets]
         self._factors = [np.zeros(target.counts.shape) for target in self._targets]
         self._before = self._factors
@@ -225,9 +226,9 @@ class _Descent:
 
     def _warm_rate(self, target: Target, shares: Sequence[Floats]) -> Floats:
         expected = np.asarray(self._scale)
-        for axis, place in enumerate(target.columns):
+        for axis, column in enumerate(target.columns):
             shape = [-1 if other == axis else 1 for other in range(len(target.columns))]
-            expected = expected * shares[place].reshape(shape)
+            expected = expected * shares[column].reshape(shape)
         return np.asarray(1 / (np.maximum(target.counts, expected) + np.sqrt(target.variances)))
 
     def _begin(self) -> None:
@@ -300,23 +301,23 @@ class Draws:
 def sample(model: TreeModel, rows: int, draws: Draws) -> npt.NDArray[np.int64]:
     """Return rows of codes, a column for each of the model's: as many of each kind as expected, up to rounding."""
     table = np.zeros((len(model.sizes), rows), dtype=np.int64)
-    known: set[int] = set()
+    drawn: set[int] = set()
     for clique, marginal in zip(model.cliques, model.marginals, strict=True):
-        given = [place for place in clique.columns if place in known]
-        new = [place for place in clique.columns if place not in known]
+        given = [column for column in clique.columns if column in drawn]
+        new = [column for column in clique.columns if column not in drawn]
         if not new:
             continue
-        axes = [clique.columns.index(place) for place in (*given, *new)]
-        cells = math.prod(model.sizes[place] for place in given)
+        axes = [clique.columns.index(column) for column in (*given, *new)]
+        cells = math.prod(model.sizes[column] for column in given)
         joint = marginal.transpose(axes).reshape(cells, -1)
         key = np.zeros(rows, dtype=np.int64)
-        for place in given:
-            key = key * model.sizes[place] + table[place]
+        for column in given:
+            key = key * model.sizes[column] + table[column]
         code = given_groups(key, joint, draws)
-        for place in reversed(new):
-            table[place] = code % model.sizes[place]
-            code //= model.sizes[place]
-        known.update(new)
+        for column in reversed(new):
+            table[column] = code % model.sizes[column]
+            code //= model.sizes[column]
+        drawn.update(new)
     return table.T
 
 
@@ -333,6 +334,6 @@ def given_groups(key: npt.NDArray[np.int64], joint: Floats, draws: Draws) -> npt
     ends = np.minimum(ends, counts[:, None])
     ends[:, -1] = counts
     sizes = np.diff(ends, axis=1, prepend=0).astype(np.int64)
-    found = np.empty(len(key), dtype=np.int64)
-    found[order] = np.repeat(np.tile(np.arange(codes), groups), sizes.ravel())
-    return found
+    codes_in_order = np.empty(len(key), dtype=np.int64)
+    codes_in_order[order] = np.repeat(np.tile(np.arange(codes), groups), sizes.ravel())
+    return codes_in_order

@@ -22,7 +22,6 @@ distribution function is the nearest one; its band holds everywhere at once, by 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -32,9 +31,9 @@ import numpy.typing as npt
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, integer
+from hush.core.values import dataclass
 from hush.synth.marginals import Estimate
-from hush.synth.measurements import Measurement
-from hush.synth.noising import Price, quantile
+from hush.synth.measurements import Measurement, Price, quantile
 
 Floats = npt.NDArray[np.float64]
 MAX_RANGE_CELLS = 1024
@@ -86,8 +85,8 @@ class RangePlan:
 
     def mean_square_error(self) -> float:
         """Return the mean variance over all intervals."""
-        place = np.arange(1, self.cells + 1)
-        gram = np.minimum.outer(place, place) * (self.cells + 1 - np.maximum.outer(place, place))
+        cell = np.arange(1, self.cells + 1)
+        gram = np.minimum.outer(cell, cell) * (self.cells + 1 - np.maximum.outer(cell, cell))
         return float(np.sum(gram * self.covariance)) / (self.cells * (self.cells + 1) / 2)
 
     def measure(self, counts: npt.NDArray[np.int64]) -> Ranges:
@@ -113,8 +112,8 @@ def plan_ranges(cells: int, price: Price, *, rows: int = 1, touched: int = 1) ->
 
 @lru_cache(maxsize=4)
 def _square_root(cells: int) -> npt.NDArray[np.int64]:
-    place = np.arange(1.0, cells + 1)
-    gram = np.minimum.outer(place, place) * (cells + 1 - np.maximum.outer(place, place))
+    cell = np.arange(1.0, cells + 1)
+    gram = np.minimum.outer(cell, cell) * (cells + 1 - np.maximum.outer(cell, cell))
     values, vectors = np.linalg.eigh(gram)
     root = (vectors * np.maximum(values, 0.0) ** 0.25) @ vectors.T
     scaled = np.rint(_SCALE * root / np.sqrt((root * root).sum(axis=0)))

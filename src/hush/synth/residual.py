@@ -39,7 +39,6 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from math import prod
@@ -48,8 +47,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError
+from hush.core.values import dataclass
 from hush.synth.domain import MAX_CELLS, Columns, Domain
-from hush.synth.noising import short_up
+from hush.synth.measurements import short_up
 
 Floats = npt.NDArray[np.float64]
 _GAP = 2e-5
@@ -89,11 +89,11 @@ class ResidualPlan:
 
 def marginal_variance(domain: Domain, columns: Columns, spread: Callable[[Columns], float]) -> float:
     """Return Σ_{A⊆S} σ_A² p_A ∏_{j∈S∖A} n_j^{-2}, where ``spread`` gives σ_A²."""
-    found = 0.0
+    variance = 0.0
     for subset in subsets(columns):
         rest = prod(domain.size(name) ** -2.0 for name in columns if name not in subset)
-        found += spread(subset) * _share(domain, subset) * rest
-    return found
+        variance += spread(subset) * _share(domain, subset) * rest
+    return variance
 
 
 def subsets(columns: Columns) -> list[Columns]:
@@ -103,8 +103,8 @@ def subsets(columns: Columns) -> list[Columns]:
 
 def closure(workload: Sequence[Columns]) -> list[Columns]:
     """Return the sets of a workload and all their subsets, each once, small ones first."""
-    found = {subset: None for columns in workload for subset in subsets(columns)}
-    return sorted(found, key=len)
+    closed = {subset: None for columns in workload for subset in subsets(columns)}
+    return sorted(closed, key=len)
 
 
 def squared_sensitivity(domain: Domain, columns: Columns, rows: int = 1, touched: int = 1) -> Fraction:
@@ -171,7 +171,7 @@ class _Program:
     """The optimisation over σ²: Var = K σ² with one row for each wanted marginal, Σ p/σ² = 1."""
 
     def __init__(self, domain: Domain, wanted: Sequence[Columns], sets: Sequence[Columns]) -> None:
-        place = {columns: index for index, columns in enumerate(sets)}
+        index_of = {columns: index for index, columns in enumerate(sets)}
         self._cells = np.array([float(domain.cells(columns)) for columns in wanted])
         self._wanted = wanted
         self.price = np.array([_share(domain, columns) for columns in sets])
@@ -179,17 +179,17 @@ class _Program:
         for row, columns in enumerate(wanted):
             shape = dict(zip(columns, domain.shape(columns), strict=True))
             for subset in subsets(columns):
-                if subset in place:
+                if subset in index_of:
                     rows.append(row)
-                    columns_.append(place[subset])
+                    columns_.append(index_of[subset])
                     rest = prod(size**-2.0 for name, size in shape.items() if name not in subset)
-                    values.append(self.price[place[subset]] * rest)
+                    values.append(self.price[index_of[subset]] * rest)
         self._rows, self._columns = np.array(rows), np.array(columns_)
         self._values = np.array(values)
 
     def _times(self, spreads: Floats) -> Floats:
-        found = np.bincount(self._rows, self._values * spreads[self._columns], minlength=len(self._wanted))
-        return np.asarray(found, dtype=np.float64)
+        sums = np.bincount(self._rows, self._values * spreads[self._columns], minlength=len(self._wanted))
+        return np.asarray(sums, dtype=np.float64)
 
     def weights(self, optimise: str | Mapping[Columns, float]) -> Floats:
         if optimise == "sum":

@@ -27,7 +27,7 @@ unit adds stays within its cap. Where rows are units there is nothing to tell th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -37,8 +37,9 @@ import numpy.typing as npt
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
+from hush.core.values import dataclass
 from hush.noise import discrete_gaussian
-from hush.synth.noising import quantile, short_up
+from hush.synth.measurements import quantile, short_up
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -202,8 +203,8 @@ def arrivals(
     allowed = fresh if alone else _within(both[:, 0], fresh, used, cap)
     limit = bound * allowed
     change = allowed if values is None else np.clip(sums_now - sums_before, -limit, limit)
-    found = np.zeros(size, dtype=np.int64)
-    np.add.at(found, both[:, 1], change)
+    counts = np.zeros(size, dtype=np.int64)
+    np.add.at(counts, both[:, 1], change)
     # what was seen never shrinks: rows that go and come back are not new
     state = Seen(
         units=both[:, 0],
@@ -212,7 +213,7 @@ def arrivals(
         sums=np.where(rows_now >= rows_before, sums_now, sums_before),
         used=used + allowed,
     )
-    return found, state
+    return counts, state
 
 
 def _pairs(
@@ -230,9 +231,9 @@ def _pairs(
 
 
 def _spread(values: Integers, places: Integers, count: int) -> Integers:
-    found = np.zeros(count, dtype=np.int64)
-    found[places] = values
-    return found
+    periods = np.zeros(count, dtype=np.int64)
+    periods[places] = values
+    return periods
 
 
 def _within(units: Integers, fresh: Integers, used: Integers, cap: int) -> Integers:
@@ -307,8 +308,8 @@ class Stream:
 
 def solve(factorisation: Factorisation, measured: Integers) -> Floats:
     """Return K⁻¹Y by forward substitution."""
-    found = np.zeros(measured.shape)
+    solution = np.zeros(measured.shape)
     for period in range(len(measured)):
         weights = factorisation.row(period).astype(np.float64)
-        found[period] = (measured[period] - weights[:-1] @ found[:period]) / weights[-1]
-    return found
+        solution[period] = (measured[period] - weights[:-1] @ solution[:period]) / weights[-1]
+    return solution

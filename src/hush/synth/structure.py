@@ -10,7 +10,7 @@ cliques of the triangulated graph stay within a number of cells. Several penalti
 **What is measured.** A measured pair no longer errs by e but by its noise, c·n/√ρ over its n cells. Given all pairs
 that lie within cliques, the ones to be measured and their parts of ρ maximise Σ (e_p - c·n_p/√ρ_p): parts are
 proportional to n_p^(2/3), so that the noise of a set is (Σ n_p^(2/3))^(3/2)·c/√ρ, and sets are prefixes of the order of
-e_p/n_p^(2/3). With Laplace noise likewise, with n_p^(1/2) and a square (`hush.synth.noising`).
+e_p/n_p^(2/3). With Laplace noise likewise, with n_p^(1/2) and a square (`hush.synth.measurements`).
 
 >>> graph = choose(4, [2, 2, 2, 2], {(0, 1): 90.0, (2, 3): 80.0, (0, 2): 1.0}, noise=1.0, power=2 / 3, limit=8)
 >>> graph.measured
@@ -20,10 +20,10 @@ e_p/n_p^(2/3). With Laplace noise likewise, with n_p^(1/2) and a square (`hush.s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
+from hush.core.values import dataclass
 from hush.synth.model import Places, eliminate, fits
 
 _PENALTIES = (0.0, 0.1, 0.4, 0.8)
@@ -112,10 +112,10 @@ def _worthwhile(
     """Return the pairs to be measured, and by how many rows they will err less."""
     order = sorted(pairs, key=lambda pair: (-scores[pair] / cells[pair] ** power, pair))
     best, count, error, weight = 0.0, 0, 0.0, 0.0
-    for place, pair in enumerate(order, start=1):
+    for rank, pair in enumerate(order, start=1):
         error += scores[pair]
         weight += cells[pair] ** power
         gain = error - noise * weight ** (1 / power)
         if gain > best:
-            best, count = gain, place
+            best, count = gain, rank
     return tuple(sorted(order[:count])), best

@@ -1,4 +1,4 @@
-r"""Synthetic rows: select, measure, generate, certify.
+"""Synthetic rows: select, measure, generate, certify.
 
 ::
 
@@ -26,6 +26,20 @@ more, or fewer, in the data than in the table, N and N' being their numbers of r
 >>> made = synthesise(plan, rows)
 >>> abs(len(made.table) - 150) < 30, made.table.domain == domain
 (True, True)
+
+**Synthetic children for synthetic parents: visits of patients, members of households.**
+
+Two releases are joined, which costs nothing more. One has the parents with the number of their children, one row of
+each unit. The other has single children with the columns of their parent, few rows of each unit. Each synthetic parent
+is given as many children as it says. They are drawn from the synthetic children whose parent has the same codes in the
+shared columns; where there are none, the last of the shared columns is left out, and so on.
+
+>>> from hush.synth.domain import Domain
+>>> parents = CodedTable.of(Domain.of({"sex": 2, "n": 3}), {"sex": [0, 1, 1], "n": [2, 0, 1]})
+>>> children = CodedTable.of(Domain.of({"sex": 2, "ill": 2}), {"sex": [0, 0, 1], "ill": [1, 1, 0]})
+>>> owners, rows = deal(parents, parents.column("n"), children, ["sex"], Draws(b"seed"))
+>>> owners.tolist(), children.column("ill")[rows].tolist()
+([0, 0, 2], [1, 1, 0])
 """
 
 from __future__ import annotations
@@ -42,9 +56,8 @@ import numpy.typing as npt
 from hush.core import InvalidValueError, integer
 from hush.synth.domain import CodedTable, Columns, Domain
 from hush.synth.fitting import MAX_COLUMNS, Fitting, Progress, Settings, SynthesisPlan, certified_pairs
-from hush.synth.measurements import Measurement
-from hush.synth.model import Places
-from hush.synth.noising import Price
+from hush.synth.measurements import Measurement, Price
+from hush.synth.model import Draws, Places
 from hush.synth.synthetic import Synthetic
 
 
@@ -99,7 +112,7 @@ class _Run:
                 part = spent / 2 if number + 1 < plan.settings.rounds else spent
                 spent -= part
                 for pair, share in state.chosen(self._kept, pairs, part):
-                    columns = tuple(names[place] for place in pair)
+                    columns = tuple(names[column] for column in pair)
                     self._measure(columns, binned.marginal(columns), "counts", plan.parameter(share))
                 state.fit(self._kept, self._progress)
         seed = secrets.token_hex(16)
@@ -109,7 +122,7 @@ class _Run:
             produced = made.table
 
             def shown(pair: Places) -> npt.NDArray[np.int64]:
-                return produced.marginal(tuple(names[place] for place in pair))
+                return produced.marginal(tuple(names[column] for column in pair))
 
             self._score(self._table, shown, certified_pairs(plan), plan.settings.certificate)
             made = Synthetic(plan=plan, measurements=tuple(self._kept), seed=seed, fitted=state)
@@ -130,9 +143,41 @@ class _Run:
         names = self._plan.domain.names
         scores = np.array(
             [
-                int(np.abs(table.marginal(tuple(names[place] for place in pair)) - reference(pair)).sum())
+                int(np.abs(table.marginal(tuple(names[column] for column in pair)) - reference(pair)).sum())
                 for pair in pairs
             ],
             dtype=np.int64,
         )
         self._measure((), scores, "scores", self._plan.score_parameter(share, len(pairs)))
+
+
+Integers = npt.NDArray[np.int64]
+
+
+def deal(
+    parents: CodedTable, numbers: npt.NDArray[Any], children: CodedTable, shared: Sequence[str], draws: Draws
+) -> tuple[Integers, Integers]:
+    """Return, for each child that is dealt out, the place of its parent and that of the row it is a copy of."""
+    for name in shared:
+        if parents.domain.size(name) != children.domain.size(name):
+            raise InvalidValueError("shared", got=name, allowed="columns that have the same codes in both releases")
+    owners = np.repeat(np.arange(len(parents)), np.maximum(np.asarray(numbers, dtype=np.int64), 0))
+    chosen = np.full(len(owners), -1, dtype=np.int64)
+    if not len(children):
+        return owners[:0], chosen[:0]
+    columns = list(shared)
+    while True:
+        open_ = np.flatnonzero(chosen < 0)
+        if not len(open_):
+            return owners, chosen
+        wanted = parents.mixed(columns)[owners[open_]] if columns else np.zeros(len(open_), dtype=np.int64)
+        offered = children.mixed(columns) if columns else np.zeros(len(children), dtype=np.int64)
+        order = np.argsort(offered, kind="stable")
+        first = np.searchsorted(offered[order], wanted, side="left")
+        count = np.searchsorted(offered[order], wanted, side="right") - first
+        there = count > 0
+        pick = (draws.words(len(open_)) % np.maximum(count, 1).astype(np.uint64)).astype(np.int64)
+        chosen[open_[there]] = order[(first + pick)[there]]
+        if not columns:
+            return owners, chosen
+        columns.pop()

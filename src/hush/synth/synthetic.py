@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import integer
+from hush.core.values import dataclass
 from hush.synth.domain import CodedTable, Columns, Domain
 from hush.synth.fitting import Fitting, Settings, SynthesisPlan, certified_pairs
-from hush.synth.measurements import Measurement, MeasurementsError, pack, unpack
+from hush.synth.measurements import Measurement, MeasurementsError, Price, pack, quantile, unpack
 from hush.synth.model import Draws, Places
-from hush.synth.noising import Price, quantile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Certificate:
     @property
     def worst(self) -> Quality:
         """The pair that is furthest from the data, as far as is known."""
-        return max(self.pairs, key=lambda item: item.distance)
+        return max(self.pairs, key=lambda quality: quality.distance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,22 +111,24 @@ class Synthetic:
         scores = self._certified()
         if scores is None:
             return None
-        pairs, item = scores
-        names, whole = self.plan.domain.names, max(self.fitted.total, 1.0)
-        deviation = math.sqrt(item.variance) / whole
-        half = quantile(item.law, confidence) * deviation
-        found = tuple(
-            Quality(columns=tuple(names[place] for place in pair), distance=float(score) / whole, error=half)
-            for pair, score in zip(pairs, item.values.tolist(), strict=True)
+        pairs, measurement = scores
+        names, total = self.plan.domain.names, max(self.fitted.total, 1.0)
+        deviation = math.sqrt(measurement.variance) / total
+        half = quantile(measurement.law, confidence) * deviation
+        qualities = tuple(
+            Quality(columns=tuple(names[column] for column in pair), distance=float(score) / total, error=half)
+            for pair, score in zip(pairs, measurement.values.tolist(), strict=True)
         )
         mean_error = quantile("gaussian", confidence) * deviation / math.sqrt(len(pairs))
-        mean = sum(quality.distance for quality in found) / len(found)
-        return Certificate(pairs=found, mean=mean, mean_error=mean_error, confidence=confidence)
+        mean = sum(quality.distance for quality in qualities) / len(qualities)
+        return Certificate(pairs=qualities, mean=mean, mean_error=mean_error, confidence=confidence)
 
     def _certified(self) -> tuple[list[Places], Measurement] | None:
         if not self.plan.settings.certificate or len(self.plan.domain) < 2:
             return None
-        return certified_pairs(self.plan), [item for item in self.measurements if item.kind == "scores"][-1]
+        return certified_pairs(self.plan), [
+            measurement for measurement in self.measurements if measurement.kind == "scores"
+        ][-1]
 
     def count(self, where: Mapping[str, Iterable[int]], *, confidence: float = 0.95) -> CountAnswer:
         """Return how many rows have, in each named column, one of the given codes.
@@ -151,9 +153,9 @@ class Synthetic:
         value = float(np.count_nonzero(mask[tuple(self.table.column(name) for name in columns)]))
         options: list[CountAnswer] = []
         if len(columns) == 1:
-            item = self.measurements[self.plan.domain.place(columns[0])]
-            error = z * math.sqrt(item.variance * np.count_nonzero(mask))
-            options.append(CountAnswer(value=float(item.values[mask].sum()), error=error, source="measured"))
+            measurement = self.measurements[self.plan.domain.place(columns[0])]
+            error = z * math.sqrt(measurement.variance * np.count_nonzero(mask))
+            options.append(CountAnswer(value=float(measurement.values[mask].sum()), error=error, source="measured"))
         bound = self._bound(columns, confidence)
         if bound is not None:
             options.append(CountAnswer(value=value, error=bound, source="model with certificate"))
@@ -196,7 +198,7 @@ class Synthetic:
             "price": [plan.price.law, str(plan.price.amount)],
             "rows": plan.rows,
             "touched": plan.touched,
-            "settings": {item.name: str(getattr(settings, item.name)) for item in fields(settings)},
+            "settings": {field_.name: str(getattr(settings, field_.name)) for field_ in fields(settings)},
             "seed": self.seed,
             **(header or {}),
         }
@@ -226,7 +228,7 @@ class Synthetic:
 
 
 def _mask(size: int, codes: Iterable[int]) -> npt.NDArray[np.bool_]:
-    found = np.zeros(size, dtype=np.bool_)
+    mask = np.zeros(size, dtype=np.bool_)
     for code in codes:
-        found[integer(code, "where", minimum=0, maximum=size - 1)] = True
-    return found
+        mask[integer(code, "where", minimum=0, maximum=size - 1)] = True
+    return mask

@@ -1,6 +1,6 @@
 """How good an answer is: (α, β) both ways, measured usefulness, budget splits, and ε in plain words."""
 
-from hush.mechanisms.vector_noise import vector_noise
+from hush.mechanisms.estimators.means import vector_noise
 from hush.utility.meaning import exposure, hockey_stick, is_private, plain, posterior, privacy_loss
 from hush.utility.planner import Question, crossover, expected_errors, split
 from hush.utility.usefulness import (

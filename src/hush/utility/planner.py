@@ -6,7 +6,7 @@ to a constant. Under Σε_i = ε the *total* Σw_i/ε_i is least for ε_i ∝ �
 add up to ε exactly.
 
 **Laplace or Gaussian.** `crossover` says from how many coordinates on Gaussian noise is the smaller one, and
-`hush.mechanisms.vector_noise` takes whichever is.
+`hush.mechanisms.estimators.means` takes whichever is.
 
 >>> [round(float(e), 6) for e in split([Question(sensitivity=1), Question(sensitivity=4)], epsilon=3)]
 [1.0, 2.0]
@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import theorems
 from hush.core import InvalidValueError, Number, positive
+from hush.core.values import dataclass
 
 _PARTS = 10**9
 

@@ -36,12 +36,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from hush.core import Number, exact, fraction_between, integer, nonnegative, positive
 from hush.core.balls import Ball, flint, precision
+from hush.core.values import dataclass
 from hush.mechanisms.base import Additive
 from hush.mechanisms.laplace import Laplace
 

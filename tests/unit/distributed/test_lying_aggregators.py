@@ -7,9 +7,8 @@ import pytest
 from secure_sums import STEPS, Play
 
 from hush.distributed import AggregationError, LaplaceShare, Party
-from hush.distributed.messages import Message
+from hush.distributed.messages import Message, rebuild
 from hush.distributed.network import _largest
-from hush.distributed.shamir import rebuild
 
 SHAPES = (None, 0, "x", [], {}, [1], [[]], {"a": 1}, {"talk": 5, "mask": 5}, {"pieces": 3, "seed": 1}, [None], 1.5)
 

@@ -9,8 +9,7 @@ from secure_sums import STEPS, Play
 
 from hush.core import InvalidValueError
 from hush.distributed import AggregationError, Aggregator, Party, Session, new_key
-from hush.distributed.messages import Message
-from hush.distributed.shamir import PRIME, rebuild, split
+from hush.distributed.messages import PRIME, Message, rebuild, split
 
 
 def rows(count, length=3):

@@ -10,8 +10,8 @@ from hush import learn
 from hush.accounting import ObjectivePerturbationEvent, compose
 from hush.core import InvalidValueError
 from hush.learn.additive import _continuation
-from hush.learn.basis import Knots, numeric_map
 from hush.learn.budget import NeedsDeltaError, deviation, gaussian_budget, share_budget
+from hush.learn.features import Knots, numeric_map
 from hush.learn.model import NotFittedError
 
 CHOICE = np.random.default_rng(7)  # picks rows, never noise

@@ -186,6 +186,30 @@ def test_a_dear_question_waits_for_the_owner(
             ledger.decide(1, approve=True, actor=OWNER)
 
 
+def test_a_larger_budget_is_asked_for_and_approved_at_the_machine(
+    policy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(policy.parent)
+    with open_policy(policy) as curator, pytest.raises(LedgerError, match="no budget of their own"):
+        curator.request(epsilon=3)
+    (policy.parent / "own").mkdir()
+    (policy.parent / "people.csv").rename(policy.parent / "own" / "people.csv")
+    policy = policy.parent / "own" / "hush.toml"
+    policy.write_text(POLICY + 'budget = { epsilon = "1" }\n')
+    monkeypatch.chdir(policy.parent)
+    open_policy(policy, create=True).close()
+    text = policy.read_text()
+    with open_policy(policy) as curator:
+        wish = curator.request(epsilon="3/2", reason="one more")
+        assert run(["requests"]) == 0
+        assert f"{wish.number}  waiting  alice on clinic, a budget of ε=3/2; one more" in capsys.readouterr().out
+    assert run(["requests", "--approve", str(wish.number)]) == 0
+    assert policy.read_text() == text.replace('budget = { epsilon = "1" }', 'budget = { epsilon = "1.5" }')
+    with open_policy(policy) as curator:
+        own = next(view for view in curator.budget() if view.analyst == "alice")
+        assert own.epsilon == Fraction(3, 2)
+
+
 @pytest.mark.parametrize(
     "line",
     [

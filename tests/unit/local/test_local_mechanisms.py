@@ -9,9 +9,8 @@ import pytest
 from hush import local
 from hush.core import InvalidValueError
 from hush.local import LocalMean, LocalVectorMean, ProjectiveGeometry
-from hush.local.means import _best
+from hush.local.means import _best, _moments_at, _threshold, vectors_of
 from hush.local.projective_geometry import _numbers, _points, _vectors
-from hush.local.vectors import _moments_at, _threshold, vectors_of
 
 
 @pytest.mark.parametrize(("field", "length"), [(2, 5), (3, 4), (5, 3), (7, 3)])

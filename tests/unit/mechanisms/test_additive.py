@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hush.accounting import compose
 from hush.core import HushError, InvalidValueError
 from hush.mechanisms import Additive, Gaussian, Laplace
-from hush.mechanisms.calibration import discrete_delta
+from hush.mechanisms.gaussian import discrete_delta
 
 
 def discrete_laplace_tail(scale: float, t: float) -> float:

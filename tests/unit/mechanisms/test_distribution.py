@@ -13,7 +13,7 @@ import pytest
 from hush.accounting import ApproximateDPEvent, ZCDPEvent
 from hush.core import InvalidValueError
 from hush.mechanisms.grouped import Contribution, GroupedDistribution, Sparse, distribution
-from hush.mechanisms.grouped.gaussian import squared_sensitivity
+from hush.mechanisms.grouped.noise import squared_sensitivity
 
 MEDIAN = [(Fraction(1, 2), 0.95)]
 BINS, ROWS = 5, 2

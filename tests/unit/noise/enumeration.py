@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import Any
 
 import flint
+from predictable_bits import PredictableBits
 
 from hush.noise.bits import system_bits
-from hush.noise.testing import PredictableBits
 
 ONES = 2**64 - 1
 PRECISION = 400

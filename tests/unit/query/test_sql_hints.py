@@ -55,7 +55,7 @@ WAYS_OUT = {
     "SELECT SUM(CAST(city AS INTEGER)) FROM visits": "Write CLIP(CAST(city AS INT), lower, upper) with",
     "SELECT AVG(day) FROM visits": "Use MEDIAN(x), MIN(x) or MAX(x), or count days",
     "SELECT MAX(at) FROM visits": "without limit. Add WHERE … BETWEEN lower AND upper",
-    "SELECT SUM(DISTINCT age) FROM visits": "Leave DISTINCT out",
+    "SELECT VARIANCE(DISTINCT age) FROM visits": "Leave DISTINCT out",
     "SELECT SUM(CLIP(income, 5, 1)) FROM visits": "got 5 and 1. Write the lower one first.",
     "SELECT SUM(CLIP(income, age, 1)) FROM visits": "Write the number itself",
     "SELECT COUNT(*) FROM visits GROUP BY BIN(age, 5, 5, 2)": "Write for instance BIN(x, 0, 100, 20).",

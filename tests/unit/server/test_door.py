@@ -279,6 +279,47 @@ def test_nothing_escapes(running, token):
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM (WITH duckdb_settings AS (SELECT 1) SELECT * FROM duckdb_settings) q, duckdb_settings",
+        "WITH duckdb_settings AS (SELECT * FROM duckdb_settings) SELECT * FROM duckdb_settings",
+        "WITH RECURSIVE duckdb_settings AS (SELECT * FROM duckdb_settings) SELECT * FROM duckdb_settings",
+        (
+            "WITH RECURSIVE duckdb_settings AS (SELECT name FROM duckdb_settings UNION ALL SELECT name FROM "
+            "duckdb_settings WHERE false) SELECT * FROM duckdb_settings"
+        ),
+        "WITH a AS (SELECT * FROM duckdb_settings), duckdb_settings AS (SELECT 1) SELECT * FROM a",
+        "WITH duckdb_settings AS (SELECT 1) SELECT * FROM main.duckdb_settings",
+        "WITH hush_types AS (SELECT 1) SELECT * FROM hush.main.hush_types",
+        "SELECT (WITH visits AS (SELECT 1 AS x) SELECT x FROM visits), COUNT(*) FROM visits",
+    ],
+)
+def test_a_name_made_in_one_place_names_nothing_in_another(statement):
+    catalogue = SystemCatalogue([])
+    assert not catalogue.answers(statement)
+    with pytest.raises(QuestionError, match="The catalogue has no table"):
+        catalogue.run(statement)
+    catalogue.close()
+
+
+def test_common_tables_are_found_where_they_are_known():
+    catalogue = SystemCatalogue([])
+    for statement, rows in (
+        ("WITH a AS (SELECT 1 AS x), b AS (SELECT x + 1 AS y FROM a) SELECT b.y, A.x FROM b, a", [(2, 1)]),
+        (
+            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 3) SELECT n FROM t",
+            [(1,), (2,), (3,)],
+        ),
+        ("SELECT * FROM (WITH c AS (SELECT 2 AS z) SELECT * FROM c) q", [(2,)]),
+        ('WITH "Tab" AS (SELECT 1 AS x) SELECT "Tab".x FROM "Tab"', [(1,)]),
+        ("WITH pg_class AS (SELECT 7 AS x) SELECT x FROM pg_class", [(7,)]),
+    ):
+        assert catalogue.answers(statement)
+        assert catalogue.run(statement)[1] == rows
+    catalogue.close()
+
+
 def test_who_comes(running, token, people):
     wrong = "Sign in with your name and a token of yours"
     for user, secret in (("alice", "hush_wrong"), ("bob", token), ("nobody", token), ("alice", "")):

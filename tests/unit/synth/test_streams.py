@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hush.core import InvalidValueError
-from hush.synth.noising import quantile
+from hush.synth.measurements import quantile
 from hush.synth.streams import Factorisation, Seen, Stream, arrivals, plan_stream, solve
 
 HALF = Fraction(1, 2)

@@ -17,7 +17,7 @@ import difflib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar
 
@@ -25,6 +25,7 @@ from hush.accounting.description import Description
 from hush.accounting.errors import DescriptionError, UnknownEventError
 from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import precision, up
+from hush.core.values import dataclass
 
 VERSION = 1
 _TYPES: dict[str, type[Event]] = {}
@@ -87,7 +88,7 @@ class Event(ABC):
         return {"version": VERSION, "type": self.type, **self._parameters()}
 
     def _parameters(self) -> dict[str, Any]:
-        return {item.name: written(getattr(self, item.name)) for item in fields(self)}  # type: ignore[arg-type]
+        return {field_.name: written(getattr(self, field_.name)) for field_ in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Event:
@@ -97,7 +98,7 @@ class Event(ABC):
     @classmethod
     def _read(cls, data: Mapping[str, Any]) -> Event:
         """Build the event from its parameters; types whose JSON differs from their fields override this."""
-        names = {item.name for item in fields(cls)}  # type: ignore[arg-type]
+        names = {field_.name for field_ in fields(cls)}  # type: ignore[arg-type]
         return cls(**only_parameters(cls.type, data, names))
 
     def __mul__(self, count: int) -> Event:
@@ -107,7 +108,7 @@ class Event(ABC):
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{item.name}={_plain(getattr(self, item.name))}" for item in fields(self))  # type: ignore[arg-type]
+        shown = ", ".join(f"{field_.name}={_plain(getattr(self, field_.name))}" for field_ in fields(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({shown})"
 
 
@@ -183,13 +184,13 @@ class ComposedEvent(Event):
     def _read(cls, data: Any) -> Event:
         content = only_parameters(cls.type, data, {"events"})
         require(content, cls.type, "events")
-        return cls(parts=[_counted_part(item) for item in content["events"]])
+        return cls(parts=[_counted_part(part) for part in content["events"]])
 
 
-def _counted_part(item: Any) -> tuple[Event, int]:
-    if not isinstance(item, dict):
-        raise InvalidValueError("events", got=item, allowed="a list of events")
-    content = dict(item)
+def _counted_part(entry: Any) -> tuple[Event, int]:
+    if not isinstance(entry, dict):
+        raise InvalidValueError("events", got=entry, allowed="a list of events")
+    content = dict(entry)
     count = integer(content.pop("count", 1), "count", minimum=0)
     return event_from_json(content), count
 
@@ -228,12 +229,12 @@ def written(value: object) -> Any:
     if isinstance(value, Event):
         return value.to_json()
     if isinstance(value, tuple):
-        return [written(item) for item in value]
+        return [written(element) for element in value]
     return value
 
 
 def _plain(value: object) -> str:
     if isinstance(value, tuple):
-        inside = ", ".join(_plain(item) for item in value)
+        inside = ", ".join(_plain(element) for element in value)
         return f"({inside},)" if len(value) == 1 else f"({inside})"
     return str(value) if isinstance(value, Fraction) else repr(value)

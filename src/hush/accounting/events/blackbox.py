@@ -14,7 +14,6 @@ Fraction(...)
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -24,6 +23,7 @@ from hush.accounting.pairs import ResponsePair
 from hush.accounting.pairs.shuffle import read_shuffle, shuffled_epsilon
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive, probability
 from hush.core.balls import ball, fraction_up, precision
+from hush.core.values import dataclass
 
 
 def black_box(epsilon: Fraction, delta: Fraction) -> Description:

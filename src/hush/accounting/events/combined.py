@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import Any, ClassVar
@@ -31,6 +30,7 @@ from hush.accounting.events.mechanisms import pure
 from hush.accounting.pairs import Pair
 from hush.core import InvalidValueError, Neighbours, integer
 from hush.core.balls import Ball, flint, fraction_up, precision
+from hush.core.values import dataclass
 
 
 @registered
@@ -180,7 +180,7 @@ class ParallelEvent(Event):
     def _read(cls, data: Any) -> Event:
         content = only_parameters(cls.type, data, {"events", "neighbours", "partition"})
         require(content, cls.type, "events", "neighbours", "partition")
-        return cls(**{**content, "events": [event_from_json(item) for item in content["events"]]})
+        return cls(**{**content, "events": [event_from_json(content_of_part) for content_of_part in content["events"]]})
 
 
 def _ordered(parts: list[Description]) -> list[Description] | None:
@@ -201,7 +201,7 @@ def _ordered(parts: list[Description]) -> list[Description] | None:
     if all(part == parts[0] for part in parts):
         return parts
     sizes = [size(part) for part in parts]
-    kinds = {found[0] if found else None for found in sizes}
+    kinds = {kind_and_size[0] if kind_and_size else None for kind_and_size in sizes}
     if None in kinds or len(kinds) != 1:
         return None
-    return [part for _, part in sorted(zip(sizes, parts, strict=True), key=lambda item: item[0][1], reverse=True)]  # type: ignore[index]
+    return [part for _, part in sorted(zip(sizes, parts, strict=True), key=lambda sized: sized[0][1], reverse=True)]  # type: ignore[index]

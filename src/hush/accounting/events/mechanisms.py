@@ -20,7 +20,6 @@ exponential mechanism or permute-and-flip.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -40,6 +39,7 @@ from hush.accounting.pairs import (
 )
 from hush.accounting.pairs.skellam import MOST_VARIANCE
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
+from hush.core.values import dataclass
 
 
 @registered

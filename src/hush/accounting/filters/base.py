@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -40,6 +40,7 @@ from hush.accounting.prices import pure_price
 from hush.core import BudgetExceededError, HushError, InvalidValueError, Number, exact, nonnegative, probability
 from hush.core.format import figure
 from hush.core.rounding import decimal_unit, largest_decimal, short_down, short_up, smallest_decimal
+from hush.core.values import dataclass
 
 _MOST_DENOMINATOR_BITS = 2048
 _INFINITE = "infinite"
@@ -263,16 +264,16 @@ class Filter(ABC):
         A hint that saves questions, and decides nothing.
         """
         try:
-            goal, at, slope = math.log(loss), 0.0, 2.0
+            goal, log_epsilon, slope = math.log(loss), 0.0, 2.0
             miss = math.log(self._pure(Fraction(1))) - goal
             for _ in range(8):
                 step = -miss / slope
-                at += step
-                before, miss = miss, math.log(self._pure(Fraction(math.exp(at)))) - goal
+                log_epsilon += step
+                before, miss = miss, math.log(self._pure(Fraction(math.exp(log_epsilon)))) - goal
                 if abs(miss) < 1e-7:
                     break
                 slope = (miss - before) / step
-            return Fraction(math.exp(at - miss / slope))
+            return Fraction(math.exp(log_epsilon - miss / slope))
         except (ArithmeticError, ValueError, HushError):
             return None
 
@@ -299,8 +300,8 @@ class Filter(ABC):
         left = self.remaining().delta
         needed = figure(short_up(charge.delta, digits=_DIGITS))
         rest = figure(short_down(left, digits=_DIGITS)) if left else "0"
-        whole, part = f"{owner}'s δ={figure(self.delta)}", figure(self.reserve)
-        kept = whole if self.reserve == self.delta else f"the {part} that {whole} sets aside for that"
+        total, part = f"{owner}'s δ={figure(self.delta)}", figure(self.reserve)
+        kept = total if self.reserve == self.delta else f"the {part} that {total} sets aside for that"
         lower = "lower delta, " if left else ""
         return (
             f"needs δ={needed}, as choosing private keys does, but {rest} of {kept} remains; "
@@ -335,13 +336,13 @@ class Filter(ABC):
         return cls(**figures)
 
 
-def _overspent(owner: str, symbol: str, whole: Fraction) -> str:
-    return f"more than {owner}'s {symbol}={figure(whole)} has been spent already; ask the owner for more"
+def _overspent(owner: str, symbol: str, total: Fraction) -> str:
+    return f"more than {owner}'s {symbol}={figure(total)} has been spent already; ask the owner for more"
 
 
-def plus(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+def plus(first: Fraction | None, other: Fraction | None) -> Fraction | None:
     """Add two figures of which None is infinite."""
-    return None if one is None or other is None else one + other
+    return None if first is None or other is None else first + other
 
 
 def _next(value: Fraction) -> Fraction:

@@ -101,7 +101,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
@@ -114,6 +113,7 @@ from hush.accounting.theorems.gaussian import largest_mu
 from hush.core import HushError, InvalidValueError, Number, fraction_between, nonnegative, positive, probability
 from hush.core.balls import ball, fraction_down
 from hush.core.rounding import certified, float_down
+from hush.core.values import dataclass
 
 RESERVE = Fraction(1, 4)
 """The part of δ kept for the masses of approximate steps unless the account says otherwise.
@@ -213,9 +213,9 @@ def _choose(
         return best_order(fewest, highest=1e15, digits=4), kept
 
     def repeats(alpha: float) -> float:
-        at = Fraction(alpha)
-        kept = reserve if reserve is not None else _balanced(epsilon, delta, at, mix)
-        loss, mass = _mix(mix, at)
+        order = Fraction(alpha)
+        kept = reserve if reserve is not None else _balanced(epsilon, delta, order, mix)
+        loss, mass = _mix(mix, order)
         room = float(epsilon) - float_cost(alpha, delta - kept)
         return -min(room / loss if loss else math.inf, float(kept) / mass if mass else math.inf)
 
@@ -281,7 +281,7 @@ class ZCDPFilter(Filter):
 
 @lru_cache(maxsize=4096)
 def _largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    alpha = best_order(lambda at: (float_cost(at, delta) - float(epsilon)) / at, highest=1e15)
+    alpha = best_order(lambda order: (float_cost(order, delta) - float(epsilon)) / order, highest=1e15)
     room = certified(lambda: (ball(epsilon) - conversion_cost(alpha, delta)) / ball(alpha), bits=32)
     return Fraction(float_down(fraction_down(room)))
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -23,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core.balls import Ball, ball, flint
+from hush.core.values import dataclass
 
 Complexes = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]

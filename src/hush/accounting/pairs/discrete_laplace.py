@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -25,6 +24,7 @@ import numpy as np
 from hush.accounting.pairs.base import UNIT, Batch, Complexes, Floats, Pair, Terms, expm1, total, upward
 from hush.accounting.pairs.hyperbolic import sinhc
 from hush.core.balls import Ball, ball, down, flint
+from hush.core.values import dataclass
 
 _MOST_LOSSES = 64
 """The largest sensitivity whose losses are written out one by one."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +25,7 @@ import numpy as np
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, total, upward
 from hush.accounting.pairs.loss_cells import discrete_gaussian_cells
 from hush.core.balls import Ball, ball, down, flint
+from hush.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

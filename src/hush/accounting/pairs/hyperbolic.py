@@ -29,7 +29,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -49,6 +48,7 @@ from hush.accounting.pairs.base import (
 )
 from hush.accounting.pairs.loss_cells import laplace_cells
 from hush.core.balls import Ball, ball, flint
+from hush.core.values import dataclass
 
 
 def _half() -> Ball:

@@ -51,15 +51,15 @@ def sampled_valley(q: float, kappa: float, c: float) -> float | None:
 
 def sampled_rough_cumulant(q: float, kappa: float, c: Floats, noise: Range) -> Floats:
     """Return about ln ∫ e^{cl}dP over a range of a sampled Gaussian's noise, forward: for the choice of tilts alone."""
-    found = np.empty(c.shape)
+    cumulants = np.empty(c.shape)
     for k, tilt in enumerate(c):
         low = max(-_MARGIN, noise[0])
         high = min(max((1 + float(tilt)) * kappa, low) + _MARGIN, noise[1])
         t = np.linspace(low, max(high, low + 1e-9), 2001)
         f = _density(q, kappa, float(tilt), t, reverse=False)
         peak = float(f.max())
-        found[k] = peak + math.log(float(np.exp(f - peak).sum()) * float(t[1] - t[0])) - _NORM
-    return found
+        cumulants[k] = peak + math.log(float(np.exp(f - peak).sum()) * float(t[1] - t[0])) - _NORM
+    return cumulants
 
 
 def _log_a(q: float, argument: Floats) -> Floats:
@@ -89,8 +89,8 @@ def _ratio(t: Floats, shift: float, h: float) -> Floats:
     """Return ln g(t − shift) − ln g(t), both next to ln 2h: small, and with a small error."""
     front = 5 / 9 * math.exp(-0.3 * h * h)
     root = math.sqrt(0.6) * h
-    here, there = 2 * np.sinh(root * t / 2) ** 2, 2 * np.sinh(root * (t - shift) / 2) ** 2
-    return np.asarray(np.log1p(front * (there - here) / (4 / 9 + front * (1 + here))))
+    near_ripple, there = 2 * np.sinh(root * t / 2) ** 2, 2 * np.sinh(root * (t - shift) / 2) ** 2
+    return np.asarray(np.log1p(front * (there - near_ripple) / (4 / 9 + front * (1 + near_ripple))))
 
 
 def _ruled(low: float, high: float, step: float, far: float) -> tuple[Floats, float] | None:
@@ -159,9 +159,9 @@ def discrete_gaussian_cells(sigma: float, delta: int, c: float, width: float) ->
         first = second / 2 * (w - 1) + fourth / 24 * (w * w - 6 * w + 3)
         return np.asarray(first + sixth / 720 * (w * w * w - 15 * w * w + 45 * w - 15))
 
-    here, there = excess(s), excess(s + mu)
-    losses = mu * (s + mu / 2) + np.log1p((here - there) / (1 + there))
-    logs = -0.5 * s * s + np.log1p(here) + math.log(size / sigma) - _NORM + c * losses
+    ripple, there = excess(s), excess(s + mu)
+    losses = mu * (s + mu / 2) + np.log1p((ripple - there) / (1 + there))
+    logs = -0.5 * s * s + np.log1p(ripple) + math.log(size / sigma) - _NORM + c * losses
     far = (reach + mu + 2) * size / (2 * sigma)
     slip = 16 * UNIT * (mu * reach + mu * mu + far * far) + far**8
     wrong = 16 * UNIT * (reach * reach + 8) + far**8
@@ -197,24 +197,24 @@ def sampled_gaussian_cells(
         points += 0 if ruled is None else ruled[0].size
         if ruled is None or points > _MOST_CELLS:
             return None
-        at, h = ruled
-        loss = _log_a(q, kappa * at - kappa * kappa / 2 + _ratio(at, kappa, h))
-        lists.append((loss, _log_mass(at, h) + (-c * loss if reverse else (1 + c) * loss)))
+        nodes, h = ruled
+        loss = _log_a(q, kappa * nodes - kappa * kappa / 2 + _ratio(nodes, kappa, h))
+        lists.append((loss, _log_mass(nodes, h) + (-c * loss if reverse else (1 + c) * loss)))
         rule = _rule_error(far, h)
         # q's rounding is amplified by 1/(1−q), that of the argument by ω.
-        here = omega * (2 * rule + 16 * UNIT * kappa * far) + 16 * UNIT * float(np.abs(loss).max()) / (1 - q)
-        slip, widest = max(slip, here), max(widest, kappa * omega * 2 * h)
-        wrong = max(wrong, rule + 16 * UNIT * (far * far + 8) + here)
+        loss_error = omega * (2 * rule + 16 * UNIT * kappa * far) + 16 * UNIT * float(np.abs(loss).max()) / (1 - q)
+        slip, widest = max(slip, loss_error), max(widest, kappa * omega * 2 * h)
+        wrong = max(wrong, rule + 16 * UNIT * (far * far + 8) + loss_error)
     losses, logs = (np.concatenate(parts) for parts in zip(*lists, strict=True))
     peak = float(logs.max())
-    whole = peak + math.log(float(np.exp(logs - peak).sum()))
+    log_total = peak + math.log(float(np.exp(logs - peak).sum()))
     ends = _density(q, kappa, c, np.array([first, low, high, last]), reverse=reverse) - _NORM
     left = max(float(ends[0]), float(ends[1])) + math.log(low - first) if low > first else -math.inf
     right = max(float(ends[2]), float(ends[3])) + math.log(last - high) if last > high else -math.inf
-    outside = math.exp(min(left - whole, 0.0)) + math.exp(min(right - whole, 0.0))
-    for at, open_end in ((ends[0], noise[0]), (ends[3], noise[1])):
+    outside = math.exp(min(left - log_total, 0.0)) + math.exp(min(right - log_total, 0.0))
+    for nodes, open_end in ((ends[0], noise[0]), (ends[3], noise[1])):
         if math.isinf(open_end):
-            outside += math.exp(min(float(at) - whole, 0.0)) / (_MARGIN - 0.5)
+            outside += math.exp(min(float(nodes) - log_total, 0.0)) / (_MARGIN - 0.5)
     losses = -losses if reverse else losses
     return LossCells(losses, logs, widest, wrong, slip, outside * (1 + 1e-6))
 
@@ -252,13 +252,13 @@ def laplace_cells(
         # ln of the q-mass ¼∫e^{-(l+e)/2}dl = ¼·e^{-(l+e)/2}·4·sinh(h/2); ln sinh x = x + ln(1−e^{-2x}) − ln 2.
         lists.append((middles, -0.5 * (middles + e) + (h / 2 + math.log(-math.expm1(-h)) - math.log(2))))
         widest = max(widest, 2 * h * omega)
-    at, still = (np.concatenate(parts) for parts in zip(*lists, strict=True))
+    centres, still = (np.concatenate(parts) for parts in zip(*lists, strict=True))
     if not atoms:
         still = still + math.log(2 / -math.expm1(-e))
     else:
-        at = np.concatenate([at, [-e, e]])
+        centres = np.concatenate([centres, [-e, e]])
         still = np.concatenate([still, [math.log(0.5), math.log(0.5) - e]])
-    losses = at if rate == 1.0 else _log_a(rate, at)
+    losses = centres if rate == 1.0 else _log_a(rate, centres)
     sign = -1.0 if reverse and rate < 1.0 else 1.0
     logs = still + power * losses
     omega = min(1.0, rate * math.exp(min(e, 700.0)) / (1 - rate)) if rate < 1 else 1.0

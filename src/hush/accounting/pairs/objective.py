@@ -41,7 +41,6 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -50,6 +49,7 @@ from hush.accounting.errors import DescriptionError
 from hush.accounting.pairs.base import UNIT, Batch, Complexes, Floats, Pair, upward
 from hush.accounting.pairs.gaussian import gaussian_profile
 from hush.core.balls import Ball, ball, flint, precision, up
+from hush.core.values import dataclass
 
 _BITS = 128
 

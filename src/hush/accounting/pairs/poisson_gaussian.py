@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -48,6 +47,7 @@ from hush.accounting.pairs.base import (
 from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.pairs.loss_cells import sampled_gaussian_cells, sampled_rough_cumulant, sampled_valley
 from hush.core.balls import Ball, ball, flint, up
+from hush.core.values import dataclass
 
 _MARGIN = 10.0  # the sum is cut where φ has fallen by e^{-50}
 _FARTHEST = 400.0

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -40,6 +39,7 @@ from hush.accounting.pairs.base import (
 from hush.accounting.pairs.hyperbolic import LaplacePair
 from hush.accounting.pairs.loss_cells import laplace_cells
 from hush.core.balls import Ball, ball, flint, up
+from hush.core.values import dataclass
 
 _FARTHEST = 600.0
 _RADII = (1.3, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
@@ -79,8 +79,8 @@ class PoissonLaplacePair(Pair):
         for j in range(panels):
             centre = w * (2 * j + 1) - e
             for x, weight in roots:
-                at = centre + w * x
-                summed += w * weight * (p * log_a(at) - (at + e) / 2).exp()
+                node = centre + w * x
+                summed += w * weight * (p * log_a(node) - (node + e) / 2).exp()
             worst = worst.max((p.real * log_a(centre) - (centre + e) / 2).exp())
         # The rule's error, on whichever Bernstein ellipse gives the least bound; v < π keeps A away from zero on it.
         bound = None
@@ -212,8 +212,8 @@ class _PoissonLaplaceBatch(Batch):
             # Between grid points ln G moves by at most (|power| + 2.5)·step.
             top = float(logs.max()) + (abs(power) + 2.5) * 2 * e / 256
             density = top + math.log(6.0) - math.log(max(low, 1e-300))
-            whole = float(np.logaddexp(atoms, density))
-            bound += count * (min(whole, self._real(q, e, c)) + 1e-12 * (1 + abs(whole)))
+            log_total = float(np.logaddexp(atoms, density))
+            bound += count * (min(log_total, self._real(q, e, c)) + 1e-12 * (1 + abs(log_total)))
         return upward(bound)
 
     def _real(self, q: float, e: float, c: float) -> float:
@@ -232,21 +232,21 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
     x, weights = _legendre_floats(count)
     w = e / panels
     centres = (2 * np.arange(panels) + 1) * w - e
-    at = (centres[:, None] + w * x).ravel()
+    nodes = (centres[:, None] + w * x).ravel()
     weight = np.tile(w * weights / 4, panels)
-    at = np.concatenate([at, [-e, e]])
-    log_weight = np.concatenate([np.log(weight) - (at[:-2] + e) / 2, [math.log(0.5), math.log(0.5) - e]])
+    nodes = np.concatenate([nodes, [-e, e]])
+    log_weight = np.concatenate([np.log(weight) - (nodes[:-2] + e) / 2, [math.log(0.5), math.log(0.5) - e]])
     log_a = np.where(
-        at > 30,
-        at + math.log(q) + np.log1p((1 - q) / q * np.exp(-np.abs(at))),
-        np.log1p(q * np.expm1(np.minimum(at, 31))),
+        nodes > 30,
+        nodes + math.log(q) + np.log1p((1 - q) / q * np.exp(-np.abs(nodes))),
+        np.log1p(q * np.expm1(np.minimum(nodes, 31))),
     )
     # Error of ln A: its own rounding and q's (amplified by 1/(1−q)), and that of l times ω = dlnA/dl.
-    omega = np.minimum(1.0, q / (1 - q) * np.exp(np.minimum(at, 700.0)))
-    log_error = 16 * UNIT * (np.abs(log_a) / (1 - q) + omega * (np.abs(at) + e))
+    omega = np.minimum(1.0, q / (1 - q) * np.exp(np.minimum(nodes, 700.0)))
+    log_error = 16 * UNIT * (np.abs(log_a) / (1 - q) + omega * (np.abs(nodes) + e))
     value = np.empty(z.shape, dtype=z.dtype)
     error = np.empty(z.shape)
-    rows = max(1, (1 << 18) // at.size)
+    rows = max(1, (1 << 18) // nodes.size)
     # The rule's error, on whichever Bernstein ellipse gives the least bound.
     best = math.inf
     for r in _RADII:

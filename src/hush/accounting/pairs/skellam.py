@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -41,6 +40,7 @@ import numpy as np
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, upward
 from hush.core.balls import Ball, ball, down, flint, precision, up
 from hush.core.rounding import smallest_decimal
+from hush.core.values import dataclass
 
 MOST_VARIANCE = 10**6
 """The largest variance whose outputs are written out one by one."""

@@ -94,5 +94,5 @@ def range_epsilon(width: Fraction, count: int, target: LogInterval) -> tuple[flo
         return 0.0, high
     largest = float_up(width * count)
     slope = max(1.0, -target.lower / max(high, 1e-300))
-    found = invert(lambda x: _log_delta(float(width), count, x), target, guess=0.8 * low, slope=slope, largest=largest)
-    return found[0], min(found[1], high)
+    ends = invert(lambda x: _log_delta(float(width), count, x), target, guess=0.8 * low, slope=slope, largest=largest)
+    return ends[0], min(ends[1], high)

@@ -58,8 +58,8 @@ def _times(left: Terms, right: Terms) -> Terms:
     product: Terms = {}
     for x, p in left.items():
         for y, q in right.items():
-            found = product.get(x + y)
-            product[x + y] = p * q if found is None else found + p * q
+            coefficient = product.get(x + y)
+            product[x + y] = p * q if coefficient is None else coefficient + p * q
     return product
 
 
@@ -67,8 +67,8 @@ def _power(terms: Terms, count: int) -> Terms:
     """Return the terms of the count-th power; two-term sums by the binomial theorem."""
     if len(terms) == 2:
         (x, p), (y, q) = terms.items()
-        one = flint().arb_poly([1])
-        left, right = [one], [one]
+        unit = flint().arb_poly([1])
+        left, right = [unit], [unit]
         for _ in range(count):
             left.append(left[-1] * p)
             right.append(right[-1] * q)
@@ -196,14 +196,14 @@ def _ball_residues(half: Ball, coefficients: list[Ball], bits: int) -> Ball:
 def residues(y: Floats, degree: int) -> list[Floats]:
     """Return r_{-1}(y), r_0(y), …, r_degree(y) for y ≥ 0, degree ≤ 24, each with a relative error below 256 units."""
     v = 0.5 * y
-    found = [0.5 * (1 + np.exp(-y)), -np.expm1(-y)]
+    first_two = [0.5 * (1 + np.exp(-y)), -np.expm1(-y)]
     near = v < _SUMMED_BELOW
     values = [np.empty(y.shape) for _ in range(degree)]
-    for here, parts in ((near, _suffixes), (~near, _complements)):
-        if degree and here.any():
-            for value, part in zip(values, parts(v[here], degree), strict=True):
-                value[here] = part
-    return found + values
+    for arguments, parts in ((near, _suffixes), (~near, _complements)):
+        if degree and arguments.any():
+            for value, part in zip(values, parts(v[arguments], degree), strict=True):
+                value[arguments] = part
+    return first_two + values
 
 
 def _suffixes(v: Floats, degree: int) -> list[Floats]:
@@ -219,15 +219,15 @@ def _suffixes(v: Floats, degree: int) -> list[Floats]:
 def _complements(v: Floats, degree: int) -> list[Floats]:
     """Subtract the probabilities below j+1 from those of the whole parity."""
     even = np.exp(-2 * v)
-    whole = [0.5 * (1 + even), 0.5 * (1 - even)]
+    parities = [0.5 * (1 + even), 0.5 * (1 - even)]
     term = np.exp(-np.minimum(v, 700.0))
-    found = []
+    results = []
     for j in range(1, degree + 1):
         # Probability j−1 has the parity of j+1.
-        whole[(j - 1) % 2] = whole[(j - 1) % 2] - term
+        parities[(j - 1) % 2] = parities[(j - 1) % 2] - term
         term = term * (v / j)
-        found.append(2.0 ** (j + 1) * whole[(j + 1) % 2])
-    return found
+        results.append(2.0 ** (j + 1) * parities[(j + 1) % 2])
+    return results
 
 
 def _rounded(value: Ball) -> tuple[float, float]:
@@ -277,15 +277,15 @@ class FloatExpansion:
         for x, coefficients in self.terms:
             # x − t carries a rounding of each besides.
             off = eta + 2 * UNIT * (abs(x) + np.abs(t))
-            here = t < x + off
-            if not here.any():
+            above = t < x + off
+            if not above.any():
                 continue
-            y = np.maximum(x - t[here], 0.0)
-            slip = off[here]
+            y = np.maximum(x - t[above], 0.0)
+            slip = off[above]
             parts = residues(y, len(coefficients) - 1)
             for j, (coefficient, size) in enumerate(coefficients):
-                value[here] += coefficient * parts[j + 1]
-                error[here] += size * (
+                value[above] += coefficient * parts[j + 1]
+                error[above] += size * (
                     300 * UNIT * parts[j + 1]
                     + 1e-290
                     + slip * (parts[j] + parts[j + 1] / 2) * (1 + 1e-9)

@@ -50,7 +50,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Protocol
 
@@ -63,6 +62,7 @@ from hush.accounting.profile.closed_forms import FloatExpansion, closed_profile,
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
 from hush.core.balls import Ball, ball, flint, precision, up
+from hush.core.values import dataclass
 
 _MOST_ATOMS = 4_000_000
 _MOST_BALLS = 6_000
@@ -107,23 +107,23 @@ class _InBalls:
         value, error = np.zeros(x.shape), np.zeros(x.shape)
         certain = flint().arb(1)
         away = max(4 * eta, 1 / c)
-        for i, place in enumerate(x):
+        for i, argument in enumerate(x):
             bits = 96
             while True:
                 with precision(bits):
-                    at = ball(float(place))
-                    found = self._profile(at)
-                    if (found.is_finite() and found.rel_accuracy_bits() > 50) or bits > 3000:
+                    loss = ball(float(argument))
+                    delta = self._profile(loss)
+                    if (delta.is_finite() and delta.rel_accuracy_bits() > 50) or bits > 3000:
                         break
                 bits *= 4
             with precision(bits):
                 # |δ'(x')| ≤ P(Z > x') ≤ 1, and ≤ δ(x−s)/(1−e^{-s/2}) for x' ≥ x − s/2: 1 − e^{x-s-Z} is no less there.
-                slope = certain.min(self._profile(at - ball(away)) / -(-ball(away) / 2).expm1())
-                front = (ball(c) * at - ball(scale)).exp()
-                found, slope = found * front, (slope if slope.is_finite() else certain) * front * ball(eta)
-            middle = max(float(found.mid()), 0.0)
+                slope = certain.min(self._profile(loss - ball(away)) / -(-ball(away) / 2).expm1())
+                front = (ball(c) * loss - ball(scale)).exp()
+                delta, slope = delta * front, (slope if slope.is_finite() else certain) * front * ball(eta)
+            middle = max(float(delta.mid()), 0.0)
             value[i] = middle
-            error[i] = float(found.rad()) + float(slope.abs_upper()) + 4 * UNIT * middle + 1e-320
+            error[i] = float(delta.rad()) + float(slope.abs_upper()) + 4 * UNIT * middle + 1e-320
         return value, error * (1 + 1e-9)
 
 
@@ -284,16 +284,16 @@ class LatticeLaw:
     def window(self, c: float) -> tuple[float, float, float]:
         """Return losses between which the tilted law lies, but for the mass given last."""
         steps = _CHERNOFF_STEPS / min(1.0, float(self.span))
-        here, blur = self.cumulant.at(np.array([c]))
+        log_moment, blur = self.cumulant.at(np.array([c]))
         up_k, up_r = self.cumulant.at(c + steps)
         down_steps = np.concatenate([c * np.linspace(0.05, 0.95, 19), c + 1 + steps])
         # K(c − s) = K(s − c − 1) where s > c + 1.
         places = np.where(down_steps < c, c - down_steps, down_steps - c - 1)
         down_k, down_r = self.cumulant.at(np.maximum(places, 1e-300))
         with np.errstate(all="ignore"):
-            slack = blur[0] + 1e-12 * (1 + abs(here[0]))
-            highs = (up_k + up_r + 1e-12 * np.abs(up_k) - here[0] + slack + _WINDOW_NATS) / steps
-            lows = -(down_k + down_r + 1e-12 * np.abs(down_k) - here[0] + slack + _WINDOW_NATS) / down_steps
+            slack = blur[0] + 1e-12 * (1 + abs(log_moment[0]))
+            highs = (up_k + up_r + 1e-12 * np.abs(up_k) - log_moment[0] + slack + _WINDOW_NATS) / steps
+            lows = -(down_k + down_r + 1e-12 * np.abs(down_k) - log_moment[0] + slack + _WINDOW_NATS) / down_steps
         high = float(np.min(np.where(np.isfinite(highs), highs, np.inf)))
         low = float(np.max(np.where(np.isfinite(lows), lows, -np.inf)))
         outside = 0.0
@@ -323,9 +323,11 @@ class LatticeLaw:
         scale = float(k[0].real)
         # The first loss is (first + o/d)·d: its turn at node j is 2π(j·first mod N)/N + 2πj(o/d)/N, no large angle.
         part = self.offset / self.span
-        whole = math.floor(part)
+        whole_steps = math.floor(part)
         turn = (
-            2 * math.pi * (np.remainder(j * ((first + whole) % size), size) / size + j * (float(part - whole) / size))
+            2
+            * math.pi
+            * (np.remainder(j * ((first + whole_steps) % size), size) / size + j * (float(part - whole_steps) / size))
         )
         with np.errstate(under="ignore"):
             moments = np.exp(k - scale - 1j * turn)
@@ -334,9 +336,9 @@ class LatticeLaw:
         # |M − e^K̂| ≤ e^K̂·(e^R − 1), below e^{K̂+R} for a node whose value is lost: there e^R alone may overflow.
         sure = r + r[0]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            known = np.abs(moments) * (np.expm1(np.minimum(sure, 1.0)) + UNIT * units)
+            moment_errors = np.abs(moments) * (np.expm1(np.minimum(sure, 1.0)) + UNIT * units)
             lost = np.exp(k.real - scale + sure + UNIT * units)
-            errors = np.where(sure <= 1.0, known, lost)
+            errors = np.where(sure <= 1.0, moment_errors, lost)
         masses = np.fft.irfft(np.conj(moments), n=size)
         norm = float(np.linalg.norm(masses))
         blur = 2 * float(errors.sum())
@@ -372,19 +374,19 @@ def _misplaced(blur: float, masses: Floats, span: float, reach: float, outside: 
 
 def groups(pairs: Mapping[Pair, int]) -> list[LatticeLaw]:
     """Gather pairs on lattices whose common refinement is not much finer than each; the rest stay apart."""
-    found: list[tuple[dict[Pair, int], Fraction, Fraction]] = []
+    lattices: list[tuple[dict[Pair, int], Fraction, Fraction]] = []
     for pair, count in pairs.items():
         own = pair.lattice()
         if own is None:
             continue
-        for i, (members, offset, span) in enumerate(found):
+        for i, (members, offset, span) in enumerate(lattices):
             common = _gcd(span, own[1])
             if 8 * common >= max(span, own[1]):
-                found[i] = ({**members, pair: count}, offset + count * own[0], common)
+                lattices[i] = ({**members, pair: count}, offset + count * own[0], common)
                 break
         else:
-            found.append(({pair: count}, count * own[0], own[1]))
-    return [LatticeLaw(members, offset, span) for members, offset, span in found]
+            lattices.append(({pair: count}, count * own[0], own[1]))
+    return [LatticeLaw(members, offset, span) for members, offset, span in lattices]
 
 
 def _gcd(a: Fraction, b: Fraction) -> Fraction:

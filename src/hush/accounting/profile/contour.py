@@ -42,7 +42,6 @@ same nodes give.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -53,6 +52,7 @@ from hush.accounting.pairs import GaussianPair
 from hush.accounting.pairs.base import UNIT, Complexes, Floats, expm1
 from hush.accounting.profile.cumulant import COARSE, LOG_TOLERANCE, Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.core.values import dataclass
 
 _MOST_CUT_NODES = 1 << 15
 _MAX_PERIOD = 1 << 21
@@ -127,17 +127,17 @@ class Contour:
 
     def fit_delta(self, log_delta: float) -> tuple[Line, float] | None:
         """Return a line for the ε at which ln δ(ε) is the target, and a first guess at that ε."""
-        found = self.saddle.at_delta(log_delta)
-        if found is None:
+        saddle = self.saddle.at_delta(log_delta)
+        if saddle is None:
             return None
-        c, guess = found
+        c, guess = saddle
         line = self.fit_epsilon(0.0) if guess == 0.0 else self._line(c, guess, log_delta)
         return None if line is None else (line, guess)
 
     def fit_epsilon(self, epsilon: float) -> Line | None:
         """Return a line for δ at this ε."""
-        found = self.saddle.at_epsilon(epsilon)
-        return None if found is None else self._line(found[0], epsilon, found[1])
+        saddle = self.saddle.at_epsilon(epsilon)
+        return None if saddle is None else self._line(saddle[0], epsilon, saddle[1])
 
     def _line(self, c: float, epsilon: float, log_delta: float) -> Line | None:
         """Choose P and J for the abscissa c so that every error is about 1e-15 of δ, as far as can be."""
@@ -150,12 +150,12 @@ class Contour:
         # The cut: double U until the bound on the tail is small enough; give up where the nodes run out.
         offset = c * epsilon + goal
         allowed = self.nodes
-        most = allowed * h
+        farthest = allowed * h
 
         def excess(top: float) -> float:
             return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - offset
 
-        if excess(most) > -LOG_TOLERANCE + _LOOSEST:
+        if excess(farthest) > -LOG_TOLERANCE + _LOOSEST:
             return None
         nodes = 16
         while nodes < allowed and excess(nodes * h) > 0:
@@ -285,10 +285,10 @@ class Contour:
             size = np.abs(terms)
             # A node whose value is lost (R large) counts with its whole bound e^{K̂+R}; one of which nothing is known
             # (R infinite) makes the sum infinite, and the answer trivial.
-            known = size * np.expm1(np.minimum(line.r, 1.0))
+            rounding_errors = size * np.expm1(np.minimum(line.r, 1.0))
             lost = np.exp(exponent.real - peak + line.r) * np.abs(kernel) * weights
             relative = UNIT * (units + 16 * np.abs(z) * epsilon + 8 * np.abs(exponent) + 8 * abs(peak))
-            rounding = float(np.where(line.r <= 1.0, known, lost + size).sum()) * (1 + 1e-9)
+            rounding = float(np.where(line.r <= 1.0, rounding_errors, lost + size).sum()) * (1 + 1e-9)
             rounding += float((size * relative).sum()) + 64 * UNIT * float(size.sum())
         total = float(terms.real.sum())
         if not (math.isfinite(total) and math.isfinite(rounding)):
@@ -392,20 +392,20 @@ class SmoothedContour:
     @staticmethod
     def _ends(contour: Contour, line: Line, epsilon: float, mu_squared: float) -> LogInterval:
         """Return both ends of ln δ(ε) of the composition itself."""
-        found = contour.log_delta(line, epsilon)
-        if mu_squared > 1e-2 or not math.isfinite(found.lower):
-            return LogInterval(lower=-math.inf, upper=found.upper)
+        ends = contour.log_delta(line, epsilon)
+        if mu_squared > 1e-2 or not math.isfinite(ends.lower):
+            return LogInterval(lower=-math.inf, upper=ends.upper)
         mu = math.sqrt(mu_squared)
         less = contour.log_density(line, epsilon, mu / math.sqrt(2) * (1 + 1e-15))
         less += math.log(math.sqrt(3) * (0.4 * mu + mu_squared / 2)) + mu_squared + 1e-12
-        lower = found.lower + math.log1p(-math.exp(less - found.lower)) - 1e-15 if less < found.lower else -math.inf
-        return LogInterval(lower=lower, upper=found.upper)
+        lower = ends.lower + math.log1p(-math.exp(less - ends.lower)) - 1e-15 if less < ends.lower else -math.inf
+        return LogInterval(lower=lower, upper=ends.upper)
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
         plain = Contour(self.cumulant, largest=self.largest)
-        found = plain.saddle.at_epsilon(epsilon)
-        made = None if found is None else self._contour(found[0], epsilon, found[1], plain)
+        saddle = plain.saddle.at_epsilon(epsilon)
+        made = None if saddle is None else self._contour(saddle[0], epsilon, saddle[1], plain)
         line = None if made is None else made[0].fit_epsilon(epsilon)
         if made is None or line is None:
             return NOTHING_KNOWN
@@ -414,8 +414,8 @@ class SmoothedContour:
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
         plain = Contour(self.cumulant, largest=self.largest)
-        found = plain.saddle.at_delta(target.lower)
-        made = None if found is None else self._contour(found[0], found[1], target.lower, plain)
+        saddle = plain.saddle.at_delta(target.lower)
+        made = None if saddle is None else self._contour(saddle[0], saddle[1], target.lower, plain)
         fit = None if made is None else made[0].fit_delta(target.lower)
         if made is None or fit is None:
             return 0.0, math.inf

@@ -38,7 +38,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
@@ -52,6 +51,7 @@ from hush.accounting.profile.conditioning import LatticeLaw, groups
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.grid_law import GridLaw, GridPart, composed, value_at, window
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.core.values import dataclass
 
 _MOST_STEPS = 100_000
 _MOST_PARTS = 120
@@ -105,35 +105,35 @@ class Convolution:
 
     def _terms(self, c: float) -> list[tuple[list[Choice], float]]:
         """Return the terms of the sum: which pairs take which part of their law, and ln of how many ways."""
-        whole: list[Choice] = []
+        uncut: list[Choice] = []
         cut: list[tuple[Pair, int, float]] = []
         for pair, count in self.cumulant.pairs.items():
             if pair.atoms_suffice(count) or pair.gaussian() is not None:
                 continue
-            at = None if self.cumulant.reverse else pair.valley(c)
-            if at is None:
-                whole.append((pair, count, EVERYWHERE))
+            valley = None if self.cumulant.reverse else pair.valley(c)
+            if valley is None:
+                uncut.append((pair, count, EVERYWHERE))
             else:
-                cut.append((pair, count, at))
+                cut.append((pair, count, valley))
         # Where there would be too many terms, those with the most steps stay whole.
-        cut.sort(key=lambda item: item[1])
+        cut.sort(key=lambda sampled: sampled[1])
         self._cut_short = None
         while math.prod(count + 1 for _, count, _ in cut) > _MOST_TERMS:
-            pair, count, at = cut.pop()
-            most = _MOST_TERMS // math.prod(n + 1 for _, n, _ in cut) - 1
-            if most >= 3 and count <= _MOST_CUT:
+            pair, count, valley = cut.pop()
+            jumps = _MOST_TERMS // math.prod(n + 1 for _, n, _ in cut) - 1
+            if jumps >= 3 and count <= _MOST_CUT:
                 # Many steps, few of which take the upper part: the rest of the sum is bounded as a whole.
-                cut.append((pair, count, at))
-                self._cut_short = pair, count, at, min(most, _MOST_JUMPS)
+                cut.append((pair, count, valley))
+                self._cut_short = pair, count, valley, min(jumps, _MOST_JUMPS)
                 break
-            whole.append((pair, count, EVERYWHERE))
+            uncut.append((pair, count, EVERYWHERE))
         tops = [n if self._cut_short is None or p != self._cut_short[0] else self._cut_short[3] for p, n, _ in cut]
         terms = []
         for numbers in product(*(range(top + 1) for top in tops)):
-            chosen, ways = list(whole), 0.0
-            for (pair, count, at), j in zip(cut, numbers, strict=True):
-                chosen += [(pair, count - j, (-math.inf, at))] if j < count else []
-                chosen += [(pair, j, (at, math.inf))] if j else []
+            chosen, ways = list(uncut), 0.0
+            for (pair, count, valley), j in zip(cut, numbers, strict=True):
+                chosen += [(pair, count - j, (-math.inf, valley))] if j < count else []
+                chosen += [(pair, j, (valley, math.inf))] if j else []
                 ways += math.log(math.comb(count, j))
             terms.append((chosen, ways))
         return terms
@@ -150,7 +150,7 @@ class Convolution:
         base = rest.real(near) if rest.pairs else np.zeros(near.shape)
         base = base - near * epsilon - np.log(near) - np.log1p(near)
         tables: dict[tuple[Pair, Range], Floats] = {}
-        found = []
+        tilts = []
         for chosen, _ in terms:
             height = base
             for pair, count, part in chosen:
@@ -159,12 +159,12 @@ class Convolution:
                         tables[pair, part] = pair.rough_cumulant(near, part)
                     height = height + count * tables[pair, part]
             height = np.where(np.isfinite(height), height, np.inf)
-            at = min(max(int(np.argmin(height)), 1), near.size - 2)
-            left, middle, right = (float(x) for x in height[at - 1 : at + 2])
+            lowest = min(max(int(np.argmin(height)), 1), near.size - 2)
+            left, middle, right = (float(x) for x in height[lowest - 1 : lowest + 2])
             bend = left - 2 * middle + right
             shift = 0.5 * (left - right) / bend if math.isfinite(bend) and bend > 0 else 0.0
-            found.append(float(near[at]) * 2.0 ** (min(max(shift, -1.0), 1.0) / 8))
-        return found
+            tilts.append(float(near[lowest]) * 2.0 ** (min(max(shift, -1.0), 1.0) / 8))
+        return tilts
 
     def _climbed(self, term: list[Choice], c: float, epsilon: float) -> float:
         """Return a better tilt where the cumulant is not known beyond c: doubled while that lowers the peak."""
@@ -192,23 +192,23 @@ class Convolution:
         made = [(pair.cells(c, width, reverse=self.cumulant.reverse, noise=part), n) for pair, n, part in term]
         if self._mu_squared:
             made.append((gaussian_cells(self._mu_squared, c, width), 1))
-        for found, count in made:
-            if found is None:
+        for cells, count in made:
+            if cells is None:
                 return None
-            peak = float(found.logs.max())
-            masses = np.exp(found.logs - peak)
-            whole = float(masses.sum())
-            exponent = UNIT * 8 * (float(np.abs(found.logs).max()) + abs(peak) + 8)
-            error = (found.wrong + found.outside + exponent) * 1.1
-            scale = peak + math.log(whole)
-            parts.append(GridPart(found.losses, masses / whole, scale, count, found.width, error, found.slip))
+            peak = float(cells.logs.max())
+            masses = np.exp(cells.logs - peak)
+            mass = float(masses.sum())
+            exponent = UNIT * 8 * (float(np.abs(cells.logs).max()) + abs(peak) + 8)
+            error = (cells.wrong + cells.outside + exponent) * 1.1
+            scale = peak + math.log(mass)
+            parts.append(GridPart(cells.losses, masses / mass, scale, count, cells.width, error, cells.slip))
         atoms = self._atoms(c)
         return None if atoms is None else parts + atoms
 
     def _atoms(self, c: float) -> list[GridPart] | None:
         """Return the tilted laws on lattices, multiplied as long as their atoms stay few."""
         if c not in self._known:
-            found: list[GridPart] = []
+            merged: list[GridPart] = []
             for group in self._groups:
                 law = group.tilted(c)
                 if law is None:
@@ -221,30 +221,30 @@ class Convolution:
                     return None
                 error = (2 * law.error + law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1
                 part = GridPart(law.losses[keep], law.masses[keep], law.log_scale, 1, 0.0, error, slip)
-                if found and found[-1].losses.size * part.losses.size <= _FEW_ATOMS:
-                    found[-1] = found[-1].times(part, c)
+                if merged and merged[-1].losses.size * part.losses.size <= _FEW_ATOMS:
+                    merged[-1] = merged[-1].times(part, c)
                 else:
-                    found.append(part)
+                    merged.append(part)
             if len(self._known) > 8:
                 self._known.clear()
-            self._known[c] = found
+            self._known[c] = merged
         return self._known[c]
 
     def _sum(self, epsilon: float, c: float) -> _Sum | None:
         """Return the laws of the terms that matter at ε."""
         terms = self._terms(c)
-        found = []
+        bounded = []
         for (term, ways), start in zip(terms, self._placed(terms, c, epsilon), strict=True):
-            at = self._climbed(term, start, epsilon)
-            parts = self._parts(term, at, 0.25 / (at + 1))
+            tilt = self._climbed(term, start, epsilon)
+            parts = self._parts(term, tilt, 0.25 / (tilt + 1))
             if parts is None:
                 return None
             # K of the true term is above that of its merged cells by at most c times their width.
-            scale = math.fsum(p.count * (p.log_scale + at * p.width + p.error) for p in parts)
-            most = ways + scale + float(log_kappa(np.array([at]))[0]) + 1e-12 * (1 + abs(scale))
-            found.append((most - at * epsilon, most, at, term, ways, parts))
+            scale = math.fsum(p.count * (p.log_scale + tilt * p.width + p.error) for p in parts)
+            log_bound = ways + scale + float(log_kappa(np.array([tilt]))[0]) + 1e-12 * (1 + abs(scale))
+            bounded.append((log_bound - tilt * epsilon, log_bound, tilt, term, ways, parts))
         # From the term that weighs most at ε.
-        found.sort(key=lambda item: -item[0])
+        bounded.sort(key=lambda candidate: -candidate[0])
         laws: list[tuple[GridLaw, float]] = []
         skipped: list[tuple[float, float]] = []
         if self._cut_short is not None:
@@ -253,13 +253,13 @@ class Convolution:
                 return None
             skipped.append(remainder)
         # Many terms share what one may cost.
-        kept = sum(bound >= found[0][0] - _NEGLIGIBLE for bound, *_ in found)
+        kept = sum(bound >= bounded[0][0] - _NEGLIGIBLE for bound, *_ in bounded)
         power = max(_MOST_POWER, self._most - math.ceil(math.log2(max(kept, 1))))
-        for bound, most, at, term, ways, parts in found:
-            if laws and bound < found[0][0] - _NEGLIGIBLE:
-                skipped.append((most, at))
+        for bound, log_bound, tilt, term, ways, parts in bounded:
+            if laws and bound < bounded[0][0] - _NEGLIGIBLE:
+                skipped.append((log_bound, tilt))
                 continue
-            law = self._law(term, at, parts, power)
+            law = self._law(term, tilt, parts, power)
             if law is None:
                 return None
             laws.append((law, ways))
@@ -268,13 +268,13 @@ class Convolution:
     def _remainder(self, epsilon: float, c: float) -> tuple[float, float] | None:
         """Return (K + ln κ, c) that bounds all terms in which more steps than were counted take the upper part."""
         assert self._cut_short is not None  # noqa: S101 - asked for only then
-        pair, count, at, top = self._cut_short
+        pair, count, valley, top = self._cut_short
         others: list[Choice] = [
             (p, n, EVERYWHERE)
             for p, n in self.cumulant.pairs.items()
             if p != pair and not p.atoms_suffice(n) and p.gaussian() is None
         ]
-        term: list[Choice] = [(pair, 1, (-math.inf, at)), (pair, 1, (at, math.inf)), *others]
+        term: list[Choice] = [(pair, 1, (-math.inf, valley)), (pair, 1, (valley, math.inf)), *others]
         j = np.arange(top + 1, count + 1)
         ways = np.array([math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in j])
         best: tuple[float, float] | None = None
@@ -284,16 +284,16 @@ class Convolution:
                 continue
             lower, upper, *rest = [p.count * (p.log_scale + x * p.width + p.error) for p in parts]
             scale = float(np.logaddexp.reduce(ways + (count - j) * lower + j * upper)) + math.fsum(rest)
-            found = scale + float(log_kappa(np.array([x]))[0]) + 1e-11 * (1 + abs(scale)), float(x)
-            if best is None or found[0] - found[1] * epsilon < best[0] - best[1] * epsilon:
-                best = found
+            bound = scale + float(log_kappa(np.array([x]))[0]) + 1e-11 * (1 + abs(scale)), float(x)
+            if best is None or bound[0] - bound[1] * epsilon < best[0] - best[1] * epsilon:
+                best = bound
         return best
 
-    def _law(self, term: list[Choice], c: float, rough: list[GridPart], most: int) -> GridLaw | None:
+    def _law(self, term: list[Choice], c: float, rough: list[GridPart], largest_power: int) -> GridLaw | None:
         """Return the law of N for one term."""
         low, high, down, up = window(rough)
         wanted = math.sqrt(self._goal / (1.3 * sum(p.count for p in rough)) / (c * (c + 1)))
-        power = min(max(math.ceil(math.log2(max((high - low) / wanted, 1.0))), _LEAST_POWER), most)
+        power = min(max(math.ceil(math.log2(max((high - low) / wanted, 1.0))), _LEAST_POWER), largest_power)
         span = 2.0 ** math.ceil(math.log2((high - low) / (2.0**power * 0.95)))
         if span * c > 0.1 or span > 0.1:
             return None
@@ -303,27 +303,27 @@ class Convolution:
     # -- answers --------------------------------------------------------------------------------------------------
 
     def _at(self, terms: _Sum, epsilon: float) -> LogInterval:
-        lows, highs = [-math.inf], [most - c * epsilon for most, c in terms.skipped]
+        lows, highs = [-math.inf], [log_bound - c * epsilon for log_bound, c in terms.skipped]
         for law, ways in terms.laws:
-            found = value_at(law, ways, epsilon)
-            lows.append(found.lower)
-            highs.append(found.upper)
+            ends = value_at(law, ways, epsilon)
+            lows.append(ends.lower)
+            highs.append(ends.upper)
         lower, upper = float(np.logaddexp.reduce(lows)), float(np.logaddexp.reduce(highs))
         return LogInterval(lower=lower - 1e-14 * (1 + abs(lower)), upper=min(0.0, upper + 1e-14 * (1 + abs(upper))))
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
-        found = SaddlePoint(self.cumulant, largest=self.largest).at_epsilon(epsilon)
-        terms = None if found is None else self._sum(epsilon, found[0])
+        saddle_point = SaddlePoint(self.cumulant, largest=self.largest).at_epsilon(epsilon)
+        terms = None if saddle_point is None else self._sum(epsilon, saddle_point[0])
         return NOTHING_KNOWN if terms is None else self._at(terms, epsilon)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
         saddle = SaddlePoint(self.cumulant, largest=self.largest)
-        found = saddle.root(target.lower)
-        if found is None:
+        root = saddle.root(target.lower)
+        if root is None:
             return 0.0, math.inf
-        c, guess = found
+        c, guess = root
         lower, upper = 0.0, math.inf
         for _ in range(6):
             terms = self._sum(guess, c)

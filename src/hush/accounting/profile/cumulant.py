@@ -151,38 +151,44 @@ class SaddlePoint:
         self._sharp: set[int] = set()
         self._top = max(int(np.searchsorted(GRID, last)), 1) if last < GRID[-1] else len(GRID) - 1
 
-    def _sharpen(self, at: int) -> bool:
+    def _sharpen(self, index: int) -> bool:
         """Replace the interpolated K round a place by K itself; return whether that was new.
 
         Sampled noise has a cumulant that turns upwards within a fraction of a decade, which no interpolation follows.
         """
-        low = max(at - at % 8 - 8, 0)
+        low = max(index - index % 8 - 8, 0)
         if low in self._sharp or self.cumulant.affordable() < 1 << 15:
             return False
         self._sharp.add(low)
-        here = slice(low, low + 24)
-        k, r = self.cumulant.line(("real", "fine", low), lambda: GRID[here])
+        window = slice(low, low + 24)
+        k, r = self.cumulant.line(("real", "fine", low), lambda: GRID[window])
         with np.errstate(all="ignore"):
-            self._real[here] = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
+            self._real[window] = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
         return True
 
     def _sought(self, choose: Callable[[Floats, Floats], tuple[int, float] | None]) -> tuple[float, float] | None:
         """Return the c that ``choose`` picks, and what it says of it, sharpened until it stays, then zoomed in."""
-        found = choose(GRID[: self._top + 1], self._real[: self._top + 1])
+        choice = choose(GRID[: self._top + 1], self._real[: self._top + 1])
         for _ in range(6):
-            if found is None or not self._sharpen(found[0]):
+            if choice is None or not self._sharpen(choice[0]):
                 break
-            found = choose(GRID[: self._top + 1], self._real[: self._top + 1])
-        if found is None:
+            choice = choose(GRID[: self._top + 1], self._real[: self._top + 1])
+        if choice is None:
             return None
-        c, k, at = GRID, self._real, found[0]
+        c, k, index = GRID, self._real, choice[0]
         for level in range(9):
-            inside = 0 < at < len(c) - 1
-            if self.cumulant.affordable() < 1 << 15 or not (_bent(c, k, at) if inside else level > 0):
+            inside = 0 < index < len(c) - 1
+            if self.cumulant.affordable() < 1 << 15 or not (_bent(c, k, index) if inside else level > 0):
                 break
             # Next to a kink the first choice may be a step too low or too high: then go on from the edge.
-            low = float(c[at - 1]) if at > 0 else float(GRID[max(int(np.searchsorted(GRID, c[0] * 0.999)) - 1, 0)])
-            high = float(c[at + 1]) if at < len(c) - 1 else float(GRID[int(np.searchsorted(GRID[:-1], c[-1] * 1.001))])
+            low = (
+                float(c[index - 1]) if index > 0 else float(GRID[max(int(np.searchsorted(GRID, c[0] * 0.999)) - 1, 0)])
+            )
+            high = (
+                float(c[index + 1])
+                if index < len(c) - 1
+                else float(GRID[int(np.searchsorted(GRID[:-1], c[-1] * 1.001))])
+            )
             if not low < high:
                 break
             finer = low * (high / low) ** _ZOOM_STEPS
@@ -191,8 +197,8 @@ class SaddlePoint:
             closer = choose(finer, exact)
             if closer is None:
                 break
-            c, k, found, at = finer, exact, closer, closer[0]
-        return float(c[found[0]]), found[1]
+            c, k, choice, index = finer, exact, closer, closer[0]
+        return float(c[choice[0]]), choice[1]
 
     def at_delta(self, log_delta: float) -> tuple[float, float] | None:
         """Return c, and the ε, where the saddle-point estimate of ln δ is nearest to the target."""
@@ -202,16 +208,16 @@ class SaddlePoint:
             usable = np.isfinite(estimate) & np.isfinite(epsilon)
             if not usable.any():
                 return None
-            at = int(np.argmin(np.where(usable, np.abs(estimate - log_delta), np.inf)))
-            guess = float(epsilon[at]) + float(estimate[at] - log_delta) / float(c[at])
-            return at, min(max(guess, 0.0), self.largest)
+            nearest = int(np.argmin(np.where(usable, np.abs(estimate - log_delta), np.inf)))
+            guess = float(epsilon[nearest]) + float(estimate[nearest] - log_delta) / float(c[nearest])
+            return nearest, min(max(guess, 0.0), self.largest)
 
         return self._sought(choose)
 
     def guess(self, log_delta: float) -> tuple[float, float] | None:
         """Return about where ε lies, and −d ln δ/dε there."""
-        found = self.at_delta(log_delta)
-        return None if found is None else (found[1], found[0])
+        saddle = self.at_delta(log_delta)
+        return None if saddle is None else (saddle[1], saddle[0])
 
     def first_guess(self, log_delta: float) -> tuple[float, float]:
         """Return about where ε lies, and −d ln δ/dε there, or 1 and 1 where nothing is known: a start for a search."""
@@ -224,12 +230,12 @@ class SaddlePoint:
             with np.errstate(all="ignore"):
                 height = k - c * epsilon - np.log(c) - np.log1p(c)
             height = np.where(np.isfinite(height), height, np.inf)
-            at = int(np.argmin(height))
-            if not math.isfinite(height[at]):
+            lowest = int(np.argmin(height))
+            if not math.isfinite(height[lowest]):
                 return None
             _, _, curvature = _profile(c, k)
-            spread = float(curvature[at]) if math.isfinite(float(curvature[at])) else 1.0
-            return at, min(float(height[at]) - 0.5 * math.log(2 * math.pi * max(spread, 1e-300)), -1e-3)
+            spread = float(curvature[lowest]) if math.isfinite(float(curvature[lowest])) else 1.0
+            return lowest, min(float(height[lowest]) - 0.5 * math.log(2 * math.pi * max(spread, 1e-300)), -1e-3)
 
         return self._sought(choose)
 
@@ -243,19 +249,19 @@ class SaddlePoint:
         best = None
         for _ in range(50):
             middle = 0.5 * (low + high)
-            found = self.at_epsilon(middle)
-            if found is None:
+            saddle = self.at_epsilon(middle)
+            if saddle is None:
                 break
-            best = found[0], middle
-            low, high = (middle, high) if found[1] > log_delta else (low, middle)
-            if (high - low) * found[0] < 0.1:
+            best = saddle[0], middle
+            low, high = (middle, high) if saddle[1] > log_delta else (low, middle)
+            if (high - low) * saddle[0] < 0.1:
                 break
         return best
 
     def estimate(self, epsilon: float) -> float | None:
         """Return about ln δ(ε), by the saddle-point formula."""
-        found = self.at_epsilon(epsilon)
-        return None if found is None else found[1]
+        saddle = self.at_epsilon(epsilon)
+        return None if saddle is None else saddle[1]
 
     def ahead(self, c: float) -> tuple[Floats, Floats, Floats]:
         """Return some abscissae a little beyond c, with K and its error there."""
@@ -273,26 +279,29 @@ class SaddlePoint:
         first = int(np.searchsorted(GRID, c * 1.01))
         beyond = np.concatenate([close, GRID[first:]])
         with np.errstate(all="ignore"):
-            known = np.concatenate([np.where(error < 1, values, np.inf), self._real[first:]])
-            needed = (known - beyond * epsilon + log_kappa(beyond) - goal) / (beyond - c)
+            cumulants = np.concatenate([np.where(error < 1, values, np.inf), self._real[first:]])
+            needed = (cumulants - beyond * epsilon + log_kappa(beyond) - goal) / (beyond - c)
         needed = needed[np.isfinite(needed)]
         forward = min(float(needed.min()) if needed.size else math.inf, self.largest - epsilon)
         backward = -goal / c
         return max(backward, forward if math.isfinite(forward) else backward, 1e-300)
 
 
-def _steep(k: Floats, at: int) -> bool:
+def _steep(k: Floats, index: int) -> bool:
     """Whether K rises so fast beyond a point of the grid that points nearer to it are worth a look."""
-    near = k[max(at - 2, 0) : at + 2]
+    near = k[max(index - 2, 0) : index + 2]
     return bool(not np.isfinite(near).all() or near[-1] > 2.5 * near[0])
 
 
-def _bent(c: Floats, k: Floats, at: int) -> bool:
+def _bent(c: Floats, k: Floats, index: int) -> bool:
     """Whether a step of this grid leaves the saddle point by more than can be afforded: K'' times its square."""
     with np.errstate(all="ignore"):
-        low, high = (k[at] - k[at - 1]) / (c[at] - c[at - 1]), (k[at + 1] - k[at]) / (c[at + 1] - c[at])
-        bend = float((high - low) * (c[at + 1] - c[at - 1]) / 2)
-    return not bend <= _LARGEST_BEND and float(c[at + 1] / c[at]) > 1 + 1e-12
+        low, high = (
+            (k[index] - k[index - 1]) / (c[index] - c[index - 1]),
+            (k[index + 1] - k[index]) / (c[index + 1] - c[index]),
+        )
+        bend = float((high - low) * (c[index + 1] - c[index - 1]) / 2)
+    return not bend <= _LARGEST_BEND and float(c[index + 1] / c[index]) > 1 + 1e-12
 
 
 def _profile(c: Floats, k: Floats) -> tuple[Floats, Floats, Floats]:

@@ -3,13 +3,13 @@ r"""The law of N of :mod:`.convolution`: parts split on a power-of-2 grid, trans
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from hush.accounting.pairs.base import UNIT, Complexes, Floats
 from hush.accounting.profile.cumulant import log_kappa
 from hush.accounting.profile.method import LogInterval
+from hush.core.values import dataclass
 
 _WINDOW_NATS = 45.0
 _FARTHEST_START = 1 << 61

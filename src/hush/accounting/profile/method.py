@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
+
+from hush.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ def invert(
     upper = _climb(look, target, root, slope, largest) if ends != "lower" else math.inf
     lower = _descend(look, target, root, slope) if ends != "upper" else 0.0
     # Whatever was seen on the way is evidence too.
-    upper = min([upper, *(x for x, found in seen.items() if found.upper <= target.lower)])
-    lower = max([lower, *(x for x, found in seen.items() if found.lower >= target.upper)])
+    upper = min([upper, *(x for x, delta_ends in seen.items() if delta_ends.upper <= target.lower)])
+    lower = max([lower, *(x for x, delta_ends in seen.items() if delta_ends.lower >= target.upper)])
     return lower, upper
 
 
@@ -91,9 +92,9 @@ def _root(f: Callable[[float], float], guess: float, slope: float, largest: floa
             high = x
             if x == 0.0:
                 break
-        found = (y_last - y) / (x - x_last) if x != x_last else math.nan
-        if math.isfinite(found) and found > 0:
-            slope = found
+        secant = (y_last - y) / (x - x_last) if x != x_last else math.nan
+        if math.isfinite(secant) and secant > 0:
+            slope = secant
         if abs(y) < 1e-14 or (math.isfinite(high) and high - low <= 4e-16 * high):
             break
         x_last, y_last = x, y

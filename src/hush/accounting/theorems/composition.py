@@ -184,22 +184,30 @@ def parallel(steps: Pairs, *, neighbours: Neighbours | str, partition: Partition
 
 def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
     """Return the tight guarantee for ``size`` units: (Kε, (e^{Kε}-1)/(e^ε-1)·δ), δ rounded up and at most 1."""
-    one, slip, units = nonnegative(epsilon, "epsilon"), probability(delta, "delta"), integer(size, "size", minimum=1)
+    unit_epsilon, slip, units = (
+        nonnegative(epsilon, "epsilon"),
+        probability(delta, "delta"),
+        integer(size, "size", minimum=1),
+    )
     if slip == 0 or units == 1:
-        return ApproximateDP(units * one, slip)
-    if one == 0:
+        return ApproximateDP(units * unit_epsilon, slip)
+    if unit_epsilon == 0:
         return ApproximateDP(Fraction(0), min(units * slip, Fraction(1)))
-    factor = certified(lambda: ball(units * one).expm1() / ball(one).expm1())
-    return ApproximateDP(units * one, _at_most_one(fraction_up(factor) * slip))
+    factor = certified(lambda: ball(units * unit_epsilon).expm1() / ball(unit_epsilon).expm1())
+    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * slip))
 
 
 def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
     """Return the textbook guarantee for ``size`` units: (Kε, K·e^{(K-1)ε}·δ), δ rounded up and at most 1."""
-    one, slip, units = nonnegative(epsilon, "epsilon"), probability(delta, "delta"), integer(size, "size", minimum=1)
+    unit_epsilon, slip, units = (
+        nonnegative(epsilon, "epsilon"),
+        probability(delta, "delta"),
+        integer(size, "size", minimum=1),
+    )
     if slip == 0 or units == 1:
-        return ApproximateDP(units * one, slip)
-    factor = certified(lambda: units * ball((units - 1) * one).exp())
-    return ApproximateDP(units * one, _at_most_one(fraction_up(factor) * slip))
+        return ApproximateDP(units * unit_epsilon, slip)
+    factor = certified(lambda: units * ball((units - 1) * unit_epsilon).exp())
+    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * slip))
 
 
 def _at_most_one(delta: Fraction) -> Fraction:
@@ -272,17 +280,17 @@ _EXACT_STEPS = 512  # Π(1-δᵢ) is formed as a rational up to this many steps 
 
 def optimal_homogeneous(epsilon: Number, delta0: Number = 0, *, count: int, delta: Number) -> Bound:
     """Return the ε of ``count`` steps of (``epsilon``, ``delta0``) at a total of ``delta``; exact, ends rounded out."""
-    one, own = positive(epsilon, "epsilon"), probability(delta0, "delta0")
+    step_epsilon, own = positive(epsilon, "epsilon"), probability(delta0, "delta0")
     steps, total = integer(count, "count", minimum=1), probability(delta, "delta")
-    law = _Binomial(one, steps)
-    return _invert(law, [(one, own, steps)], total)
+    law = _Binomial(step_epsilon, steps)
+    return _invert(law, [(step_epsilon, own, steps)], total)
 
 
 def optimal_homogeneous_delta(epsilon0: Number, delta0: Number = 0, *, count: int, epsilon: Number) -> Bound:
     """Return the δ of ``count`` steps of (``epsilon0``, ``delta0``) at ``epsilon``; exact, ends rounded outwards."""
-    one, own = positive(epsilon0, "epsilon0"), probability(delta0, "delta0")
-    steps, at = integer(count, "count", minimum=1), nonnegative(epsilon, "epsilon")
-    return _forward(_Binomial(one, steps), [(one, own, steps)], at)
+    step_epsilon, own = positive(epsilon0, "epsilon0"), probability(delta0, "delta0")
+    steps, target = integer(count, "count", minimum=1), nonnegative(epsilon, "epsilon")
+    return _forward(_Binomial(step_epsilon, steps), [(step_epsilon, own, steps)], target)
 
 
 def optimal_heterogeneous(steps: Pairs, *, delta: Number) -> Bound:
@@ -291,20 +299,22 @@ def optimal_heterogeneous(steps: Pairs, *, delta: Number) -> Bound:
     law = _law(pairs)
     if law is not None:
         return _invert(law, pairs, total)
-    found = _accountant(pairs).epsilon(total, strict=False)
+    certified_ends = _accountant(pairs).epsilon(total, strict=False)
     if not 0 < total < 1:
-        return found
+        return certified_ends
     # The advanced theorem is never below the optimum, so it caps what the accountant could not narrow down.
-    return Bound(lower=found.lower, upper=min(found.upper, advanced_improved(pairs, delta=total).upper))
+    return Bound(
+        lower=certified_ends.lower, upper=min(certified_ends.upper, advanced_improved(pairs, delta=total).upper)
+    )
 
 
 def optimal_heterogeneous_delta(steps: Pairs, *, epsilon: Number) -> Bound:
     """Return the δ of different (ε, δ) steps at ``epsilon``: exact for few, certified for many."""
-    pairs, at = tally(steps), nonnegative(epsilon, "epsilon")
+    pairs, target = tally(steps), nonnegative(epsilon, "epsilon")
     law = _law(pairs)
     if law is None:
-        return _accountant(pairs).delta(at, strict=False)
-    return _forward(law, pairs, at)
+        return _accountant(pairs).delta(target, strict=False)
+    return _forward(law, pairs, target)
 
 
 class _Binomial:
@@ -408,15 +418,15 @@ def _law(pairs: list[tuple[Fraction, Fraction, int]]) -> _Law | None:
     return _Discrete(groups, unit)
 
 
-def _forward(law: _Law, pairs: list[tuple[Fraction, Fraction, int]], at: Fraction) -> Bound:
+def _forward(law: _Law, pairs: list[tuple[Fraction, Fraction, int]], epsilon: Fraction) -> Bound:
     low, high = 0, law.pieces
     while low < high:  # the first loss above ε'
         middle = (low + high) // 2
-        low, high = (low, middle) if law.loss(middle) > at else (middle + 1, high)
+        low, high = (low, middle) if law.loss(middle) > epsilon else (middle + 1, high)
 
     def value() -> Ball:
         above, below = law.masses(low)
-        loss = (above - ball(at).exp() * below).nonnegative_part()
+        loss = (above - ball(epsilon).exp() * below).nonnegative_part()
         kept = sum((count * (-ball(own)).log1p() for _, own, count in pairs if own), flint().arb(0)).exp()
         return 1 - kept * (1 - loss) if any(own for _, own, _ in pairs) else loss
 
@@ -434,16 +444,18 @@ def _invert(law: _Law, pairs: list[tuple[Fraction, Fraction, int]], total: Fract
     if total == 1:
         return Bound(lower=0.0, upper=0.0)
     exactly = _exact_target(pairs, total)
-    most = sum((count * epsilon for epsilon, _, count in pairs), Fraction(0))
+    largest_loss = sum((count * epsilon for epsilon, _, count in pairs), Fraction(0))
     if exactly == 0:
-        return enclosure(ball(most))
+        return enclosure(ball(largest_loss))
     for working in PRECISIONS:
         with precision(working):
             target = ball(exactly) if exactly is not None else _target(pairs, total)
             epsilon_ball = _piece(law, target)
             if epsilon_ball is not None and (epsilon_ball.is_zero() or epsilon_ball.rel_accuracy_bits() >= 56):
-                found = enclosure(epsilon_ball)
-                return Bound(lower=min(found.lower, float_down(most)), upper=min(found.upper, float_up(most)))
+                ends = enclosure(epsilon_ball)
+                return Bound(
+                    lower=min(ends.lower, float_down(largest_loss)), upper=min(ends.upper, float_up(largest_loss))
+                )
     raise PrecisionError(
         "The optimal composition could not be certified: two pieces of its curve cannot be told apart."
     )
@@ -455,8 +467,8 @@ def _piece(law: _Law, target: Ball) -> Ball | None:
     def settled(piece: int) -> bool | None:
         """Is δ_RR(loss(piece)) at most the target? At piece -1: δ_RR(0)."""
         above, below = law.masses(piece + 1)
-        at = ball(law.loss(piece)) if piece >= 0 else flint().arb(0)
-        delta = above - at.exp() * below
+        loss = ball(law.loss(piece)) if piece >= 0 else flint().arb(0)
+        delta = above - loss.exp() * below
         return True if delta <= target else False if delta > target else None
 
     start = settled(-1)

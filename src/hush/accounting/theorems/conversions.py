@@ -52,20 +52,20 @@ def conversion_cost(alpha: Fraction, delta: Fraction) -> Ball:
 
 def renyi_to_epsilon(alpha: Number, gamma: Number, *, delta: Number) -> Bound:
     """Return ε at ``delta`` of (α, γ)-Rényi DP by the best known conversion; the value is rounded up."""
-    at, loss, slip = order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
-    return _at_least_zero(lambda: ball(loss) + conversion_cost(at, slip))
+    exact_order, loss, slip = order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
+    return _at_least_zero(lambda: ball(loss) + conversion_cost(exact_order, slip))
 
 
 def renyi_to_epsilon_textbook(alpha: Number, gamma: Number, *, delta: Number) -> Bound:
     """Return ε at ``delta`` of (α, γ)-Rényi DP by Mironov's γ + ln(1/δ)/(α-1), rounded up."""
-    at, loss, slip = order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
-    return _at_least_zero(lambda: ball(loss) - ball(slip).log() / ball(at - 1))
+    exact_order, loss, slip = order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
+    return _at_least_zero(lambda: ball(loss) - ball(slip).log() / ball(exact_order - 1))
 
 
 def renyi_to_delta(alpha: Number, gamma: Number, *, epsilon: Number) -> Bound:
     """Return δ at ``epsilon`` of (α, γ)-Rényi DP by the best known conversion, rounded up and at most 1."""
-    at, loss, target = order(alpha), nonnegative(gamma, "gamma"), nonnegative(epsilon, "epsilon")
-    bound = enclosure(certified(lambda: renyi_delta_ball(at, ball(loss), target)))
+    exact_order, loss, target = order(alpha), nonnegative(gamma, "gamma"), nonnegative(epsilon, "epsilon")
+    bound = enclosure(certified(lambda: renyi_delta_ball(exact_order, ball(loss), target)))
     return Bound(lower=min(bound.lower, 1.0), upper=min(bound.upper, 1.0))
 
 
@@ -80,8 +80,8 @@ def zcdp_to_epsilon(rho: Number, *, delta: Number) -> Bound:
     cost, slip = nonnegative(rho, "rho"), fraction_between(delta, "delta")
     if cost == 0:
         return Bound(lower=0.0, upper=0.0)
-    at = best_order(lambda alpha: alpha * float(cost) + float_cost(alpha, slip))
-    return _at_least_zero(lambda: ball(at * cost) + conversion_cost(at, slip))
+    chosen_order = best_order(lambda alpha: alpha * float(cost) + float_cost(alpha, slip))
+    return _at_least_zero(lambda: ball(chosen_order * cost) + conversion_cost(chosen_order, slip))
 
 
 def zcdp_to_epsilon_textbook(rho: Number, *, delta: Number) -> Bound:
@@ -99,8 +99,8 @@ def zcdp_to_delta(rho: Number, *, epsilon: Number) -> Bound:
     def exponent(alpha: float) -> float:
         return (alpha - 1) * (alpha * float(cost) - float(target) + math.log1p(-1 / alpha)) - math.log(alpha)
 
-    at = best_order(exponent)
-    bound = enclosure(certified(lambda: renyi_delta_ball(at, ball(at * cost), target)))
+    chosen_order = best_order(exponent)
+    bound = enclosure(certified(lambda: renyi_delta_ball(chosen_order, ball(chosen_order * cost), target)))
     return Bound(lower=min(bound.lower, 1.0), upper=min(bound.upper, 1.0))
 
 

@@ -30,8 +30,8 @@ from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, largest_
 
 def gaussian_delta(*, epsilon: Number, mu: Number) -> Bound:
     """Return the exact δ of a Gaussian mechanism with μ = Δ/σ at ``epsilon``; ends rounded outwards."""
-    at, ratio = nonnegative(epsilon, "epsilon"), positive(mu, "mu")
-    return enclosure(certified(lambda: gaussian_delta_ball(ball(at), ball(ratio)), bits=56))
+    exact_epsilon, ratio = nonnegative(epsilon, "epsilon"), positive(mu, "mu")
+    return enclosure(certified(lambda: gaussian_delta_ball(ball(exact_epsilon), ball(ratio)), bits=56))
 
 
 def gaussian_delta_ball(epsilon: Ball, mu: Ball) -> Ball:
@@ -49,8 +49,8 @@ def largest_mu(*, epsilon: Number, delta: Number) -> Fraction:
 
     δ rises with μ, so there is a last decimal that is certainly allowed.
     """
-    at, slip = nonnegative(epsilon, "epsilon"), fraction_between(delta, "delta")
-    return largest_decimal(lambda mu: mu_allowed(mu**2, at, slip), digits=12)
+    exact_epsilon, slip = nonnegative(epsilon, "epsilon"), fraction_between(delta, "delta")
+    return largest_decimal(lambda mu: mu_allowed(mu**2, exact_epsilon, slip), digits=12)
 
 
 def analytic(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
@@ -61,26 +61,26 @@ def analytic(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Frac
 
 def classical(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
     """Return Dwork and Roth's σ = cΔ/ε with c² > max(9/4, 2·ln(1.25/δ)); for 0 < ε < 1."""
-    at, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
-    if at >= 1:
+    exact_epsilon, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
+    if exact_epsilon >= 1:
         raise InvalidValueError(
             "epsilon", got=epsilon, allowed="below 1 for the classical bound", hint="The analytic bound has no limit."
         )
     factor = max(_root(Fraction(5, 4), slip), Fraction(3, 2))
     # The theorem asks for strictly more than c, so the last digit goes up once more where nothing was rounded.
-    return _checked(factor * (1 + Fraction(1, 10**11)), at, slip, sensitivity)
+    return _checked(factor * (1 + Fraction(1, 10**11)), exact_epsilon, slip, sensitivity)
 
 
 def two_over_delta(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
     """Return σ = Δ√(2·ln(2/δ))/ε; refused where the exact formula says that it is not enough."""
-    at, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
-    return _checked(_root(Fraction(2), slip), at, slip, sensitivity)
+    exact_epsilon, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
+    return _checked(_root(Fraction(2), slip), exact_epsilon, slip, sensitivity)
 
 
 def one_over_delta(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
     """Return σ = Δ√(2·ln(1/δ))/ε; refused where the exact formula says that it is not enough."""
-    at, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
-    return _checked(_root(Fraction(1), slip), at, slip, sensitivity)
+    exact_epsilon, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
+    return _checked(_root(Fraction(1), slip), exact_epsilon, slip, sensitivity)
 
 
 def _root(constant: Fraction, delta: Fraction) -> Fraction:

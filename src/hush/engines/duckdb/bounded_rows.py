@@ -27,8 +27,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hush.core.values import dataclass
 from hush.engines.duckdb.cache import Cache, Item
 from hush.engines.errors import EngineError, log
 from hush.engines.sql.build import count

@@ -17,10 +17,10 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import Sql
 from hush.engines.sql.keys import Axis, in_form
 from hush.engines.sql.queries import read

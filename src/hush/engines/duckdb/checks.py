@@ -22,10 +22,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hush.core.values import dataclass
 from hush.engines.duckdb.delimited import Tally
 from hush.engines.duckdb.loading import said
 from hush.engines.duckdb.other_programs import sheet_of

@@ -43,10 +43,11 @@ import gzip
 import io
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from hush.core.values import dataclass
 
 BLOCK = 2**22
 RECORD = 2**24

@@ -14,13 +14,14 @@ import secrets
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from hush.core import HushError
 from hush.core.storage import DEFAULT_CACHE, parse_size
+from hush.core.values import dataclass
 from hush.engines.base import Choose, CodedRows, Exact
 from hush.engines.duckdb import few_rows as few
 from hush.engines.duckdb.bounded_rows import BoundedTables

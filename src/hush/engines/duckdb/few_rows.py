@@ -13,7 +13,7 @@ that is computed in Python's integers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from sys import getsizeof
 from typing import Any
@@ -21,15 +21,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.engines.base import Choose, Exact, Histograms, Sparse
 from hush.engines.duckdb.few_rows_statement import FEW, GROUP, LONG, ORDER, Flat
 from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.values import Form
-from hush.mechanisms.grouped.integers import integer_array
+from hush.mechanisms.grouped.base import integer_array
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.plan import Plan
-from hush.query.plan.statistics import Count, DistinctCount, Factor, Others, Population, Statistic, Total, UnitCount
+from hush.query.plan.statistics import (
+    Count,
+    Distinct,
+    DistinctCount,
+    DistinctTotal,
+    Factor,
+    Others,
+    Population,
+    Statistic,
+    Total,
+    UnitCount,
+)
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -203,7 +215,7 @@ class _Rows:
                 members = self._members(item.population)
                 seen = self.pair if members is None else self.pair[members]
                 return np.bincount(self.pairs[np.unique(seen)], minlength=self.size)
-            case DistinctCount():
+            case DistinctCount() | DistinctTotal():
                 return self._different(item)
 
     def _product(self, item: Total) -> Integers:
@@ -235,8 +247,8 @@ class _Rows:
             found[group] += scaled // many if down or scaled >= 0 else -(-scaled // many)
         return integer_array(found)
 
-    def _different(self, item: DistinctCount) -> Integers:
-        """Return how many values each group shows; a unit shows some of its own in each."""
+    def _different(self, item: Distinct) -> npt.NDArray[Any]:
+        """Return how many values each group shows, or their sum; a unit shows some of its own in each."""
         number, mixed = self.flat.distinct[item]
         values, inside = self._inside(self.columns[number], item.population)
         rows = np.arange(len(values)) if inside is None else np.flatnonzero(inside)
@@ -248,7 +260,11 @@ class _Rows:
             hashed = self.limits.units is not Units.NUMBERED
             order = np.asarray(self._cut(self.columns[mixed]))[rows] if hashed else values[rows]
             rows = rows[_first(pairs // most, order, values[rows], self.limits.rows)]
-        return np.bincount(np.unique(self.group[rows] * most + values[rows]) // most, minlength=self.size)
+        shown, first = np.unique(self.group[rows] * most + values[rows], return_index=True)
+        if isinstance(item, DistinctCount):
+            return np.bincount(shown // most, minlength=self.size)
+        places, _ = self._placed(item.factor, item.population)
+        return _added(places[rows[first]] - item.factor.centre, shown // most, self.size)
 
     # histograms
 

@@ -13,9 +13,9 @@ own order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     Named,
     alias,
@@ -43,7 +43,7 @@ from hush.engines.statements import Statements
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction
-from hush.query.plan.statistics import DistinctCount, Factor, Others, Population, Total
+from hush.query.plan.statistics import Distinct, DistinctCount, DistinctTotal, Factor, Others, Population, Total
 
 FEW = 2**16
 """No more rows than this are handed out."""
@@ -73,7 +73,7 @@ class Flat:
     """A number on the factor's grid, not clamped."""
     populations: dict[Population, str | None]
     """A column that says whether a row is in a population; None for every row."""
-    distinct: dict[DistinctCount, tuple[str, str]]
+    distinct: dict[Distinct, tuple[str, str]]
     """A value's number, and the hash in whose order a unit's values come."""
     bins: dict[Choice, str]
     """In which bin of a list a row falls."""
@@ -101,7 +101,7 @@ class FlatWriter:
 
     def statement(self, choices: Sequence[Choice]) -> Flat:
         """Return the statement for all statistics and choices."""
-        seen: dict[DistinctCount, str] = {}
+        seen: dict[Distinct, str] = {}
         bins: dict[Choice, str] = {}
         for item in self._extraction.statistics:
             self._member(item.population)
@@ -111,7 +111,9 @@ class FlatWriter:
                         self._place(factor)
                 case Others():
                     self._member(item.population.within or Population())
-                case DistinctCount():
+                case DistinctCount() | DistinctTotal():
+                    if isinstance(item, DistinctTotal):
+                        self._place(item.factor)
                     value = key_value(self._rows.known[item.expression], item.expression.type)
                     seen[item] = self._cells.add(value.sql).label
         for choice in choices:
@@ -135,7 +137,7 @@ class FlatWriter:
             test = condition_in(self._rows, population)
             self._populations[population] = None if test is None else self._cells.add(test).label
 
-    def _written(self, seen: dict[DistinctCount, str], bins: dict[Choice, str]) -> Flat:
+    def _written(self, seen: dict[Distinct, str], bins: dict[Choice, str]) -> Flat:
         """Return the rows with what is numbered among all of them."""
         order, units = self._rows.order(), self._extraction.limits.units
         read = dict.fromkeys([*self._factors.values(), *filter(None, self._populations.values()), *bins.values()])
@@ -148,7 +150,7 @@ class FlatWriter:
             shown.append(column(GROUP, "t"))
         keys, long = self._private_keys()
         shown += keys
-        numbers: dict[DistinctCount, tuple[str, str]] = {}
+        numbers: dict[Distinct, tuple[str, str]] = {}
         for at, (item, label) in enumerate(seen.items()):
             value, (number, mixed) = column(label, "t"), (f"d{at}", f"e{at}")
             shown.append(alias(case((not_null(value), window("dense_rank", [], [value]))), number))

@@ -31,10 +31,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hush.core.values import dataclass
 from hush.engines.duckdb.delimited import BREAK, FIELD, LONG, RETURN, Tally, Writer, json_lines, plain_rows, utf8_blocks
 from hush.engines.duckdb.sources import FIRST_RECORD, UNREADABLE, Source, compressed, opened_text
 from hush.engines.errors import SourceError

@@ -19,11 +19,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.engines.base import Choose, Exact
 from hush.engines.duckdb.cache import Cache
 from hush.engines.duckdb.session import Session

@@ -25,12 +25,13 @@ import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from hush.core.storage import DECIMALS, ENCODINGS, SEPARATORS, text_encoding
+from hush.core.values import dataclass
 from hush.engines.duckdb.delimited import opened
 from hush.engines.duckdb.other_programs import PROGRAMS
 from hush.engines.errors import SourceError

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Self
 
+from hush.core.values import dataclass
 from hush.engines.errors import EngineError, SourceError
 from hush.engines.postgresql.connection import Server
 from hush.engines.postgresql.dialect import POSTGRESQL

@@ -8,8 +8,8 @@ what it needs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from hush.core.values import dataclass
 from hush.engines.postgresql.dialect import POSTGRESQL
 from hush.engines.postgresql.engine import OpenTables
 from hush.engines.server import ParameterisedText, Row

@@ -7,8 +7,7 @@ hash leaves the unit out, because those numbers shift when a row goes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     Named,
     Sql,

@@ -11,11 +11,12 @@ chosen keys and their numbers lie in a table of the session's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import Any
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     NULL,
     Sql,

@@ -53,14 +53,27 @@ from hush.engines.sql.rows import Cells, Fresh, Rows, condition_in, tested, toge
 from hush.engines.sql.values import Form, Value
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction
-from hush.query.plan.statistics import Count, DistinctCount, Factor, Others, Population, Total, UnitCount
+from hush.query.plan.statistics import (
+    Count,
+    Distinct,
+    DistinctCount,
+    DistinctTotal,
+    Factor,
+    Others,
+    Population,
+    Total,
+    UnitCount,
+)
 
 KEPT = "kept"
 """How many rows of each group are kept: an extra column, by which the engine knows what storing them would take."""
 
 
 class MainWriter:
-    """Writes the main statement of one extraction over its rows: all statistics but distinct values."""
+    """Writes the main statement of one extraction over its rows: all statistics but those of distinct values.
+
+    Where every row is a unit, distinct values are counted here.
+    """
 
     def __init__(self, extraction: Extraction, rows: Rows) -> None:
         self._extraction = extraction
@@ -69,7 +82,7 @@ class MainWriter:
         self._chosen = [
             (index, item)
             for index, item in enumerate(extraction.statistics)
-            if self._alone or not isinstance(item, DistinctCount)
+            if not isinstance(item, DistinctTotal if self._alone else Distinct)
         ]
 
     @property
@@ -190,6 +203,8 @@ class MainWriter:
                     test = condition_in(self._rows, item.population)
                     shown = seen if test is None else case((cells.add(test), seen))
                     value = call("count", distinct(shown))
+                case DistinctTotal():
+                    continue
             answers.append(alias(value, f"s{index}"))
         return answers
 
@@ -213,7 +228,7 @@ class MainWriter:
                     floor = isinstance(item, Total) and item.range[1] <= 0
                     down = weighted_down(pair, self._extraction.limits.rows, many, floor=floor)
                     value = self._over_pairs(case((binary("<=", many, most), pair), otherwise=down))
-                case DistinctCount():
+                case DistinctCount() | DistinctTotal():
                     continue
             answers.append(alias(value, f"s{index}"))
         answers.append(alias(self._over_pairs(many), KEPT))

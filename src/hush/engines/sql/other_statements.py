@@ -38,6 +38,7 @@ from hush.engines.sql.build import (
     null,
     row_hash,
     summed,
+    total,
     wide_quotient,
     window,
 )
@@ -51,10 +52,15 @@ from hush.mechanisms.grouped import GroupedQuantile
 from hush.query.plan.choices import Choice, Histogram, LineHistogram, Pick
 from hush.query.plan.limits import Units
 from hush.query.plan.plan import Extraction
-from hush.query.plan.statistics import DistinctCount
+from hush.query.plan.statistics import Distinct, DistinctCount, DistinctTotal
 
 _LARGEST = 2**62
 _FAR = 2**120
+
+
+def _place(item: Distinct) -> list[Named]:
+    """Return the integer of a value, if it is summed: rows with one value have one integer, so any will do."""
+    return [alias(call("min", column("i", "t")), "i")] if isinstance(item, DistinctTotal) else []
 
 
 class OtherWriter:
@@ -82,24 +88,36 @@ class OtherWriter:
     def _by(self) -> list[Sql]:
         return [column(UNIT, "t"), *self._keys]
 
-    def distinct(self, item: DistinctCount) -> Query:
-        """Return the statement for one count of distinct values: the key columns and ``s``."""
+    def distinct(self, item: Distinct) -> Query:
+        """Return the statement for one count or sum of distinct values: the key columns and ``s``."""
         value = key_value(self._rows.known[item.expression], item.expression.type)
         test = condition_in(self._rows, item.population)
         cell = value.sql if test is None else case((test, value.sql))
-        kept = self._only(self._rows.kept([alias(cell, "v")]))
+        cells = [alias(cell, "v")]
+        if isinstance(item, DistinctTotal):
+            cells.append(alias(grid_index(self._rows.known[item.expression], item.factor), "i"))
+        kept = self._only(self._rows.kept(cells))
+        if self._alone:
+            return self._over_values(item, where(select([], kept), not_null(column("v", "t"))))
         by = self._by()
-        seen = where(select([*by, column("v", "t")], kept), not_null(column("v", "t")))
+        seen = where(select([*by, column("v", "t"), *_place(item)], kept), not_null(column("v", "t")))
         seen = grouped(seen, [*by, column("v", "t")])
         mixed = row_hash([column(UNIT, "t"), column("v", "t")], self._rows.salt + 1)
         order = [column("v", "t")] if self._extraction.limits.units is Units.NUMBERED else [mixed, column("v", "t")]
         rank = window("row_number", by, order)
-        ranked = select([*self._keys, column("v", "t"), alias(rank, "rank")], seen)
-        shown = where(
-            select([*self._keys, alias(call("count", distinct(column("v", "t"))), "s")], ranked),
-            binary("<=", column("rank", "t"), integer(self._extraction.limits.rows)),
-        )
-        return grouped(shown, self._keys)
+        carried = [column("i", "t")] if isinstance(item, DistinctTotal) else []
+        ranked = select([*self._keys, column("v", "t"), *carried, alias(rank, "rank")], seen)
+        few = binary("<=", column("rank", "t"), integer(self._extraction.limits.rows))
+        return self._over_values(item, where(select([], ranked), few))
+
+    def _over_values(self, item: Distinct, rows: Query) -> Query:
+        """Return the number or the sum of the values v that occur in a group's rows."""
+        if isinstance(item, DistinctCount):
+            counted = alias(call("count", distinct(column("v", "t"))), "s")
+            return grouped(rows.showing([*self._keys, counted]), self._keys)
+        once = grouped(rows.showing([*self._keys, column("v", "t"), *_place(item)]), [*self._keys, column("v", "t")])
+        value = binary("-", column("i", "t"), integer(item.factor.centre)) if item.factor.centre else column("i", "t")
+        return grouped(select([*self._keys, alias(total(value), "s")], once), self._keys)
 
     def histogram(self, pick: Pick) -> Query:
         """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶².

@@ -14,9 +14,10 @@ wide, and a table must not be refused for its number of columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import Named, Sql, alias, binary, column, integer, name, whole, work_of
 from hush.engines.sql.dialect import dialect
 

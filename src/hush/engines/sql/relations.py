@@ -8,8 +8,9 @@ different types are compared as text, so that no value can make a comparison fai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     EVERYTHING,
     MADE,

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import MADE, ColumnName, Named, Sql, alias, apart, column, costing, integer, whole
 from hush.engines.sql.expressions import render
 from hush.engines.sql.queries import Query, select

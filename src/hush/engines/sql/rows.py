@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
+from hush.core.values import dataclass
 from hush.engines.sql.build import (
     EVERYTHING,
     FALSE,
@@ -40,7 +41,7 @@ from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.limits import MAX_ROWS, Units
 from hush.query.plan.plan import Extraction
-from hush.query.plan.statistics import DistinctCount, Population, Statistic, Total
+from hush.query.plan.statistics import Distinct, Population, Statistic, Total
 from hush.query.types import Kind
 
 MANY = "n"
@@ -370,6 +371,6 @@ def _expressions(statistic: Statistic) -> list[Expression]:
     found = _of_population(statistic.population)
     if isinstance(statistic, Total):
         found += [factor.expression for factor in statistic.factors]
-    if isinstance(statistic, DistinctCount):
+    if isinstance(statistic, Distinct):
         found.append(statistic.expression)
     return found

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
+from hush.core.values import dataclass
 from hush.engines.sql import spans
 from hush.engines.sql.build import (
     Sql,

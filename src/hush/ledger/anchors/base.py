@@ -35,9 +35,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from hush.core.values import dataclass
 from hush.ledger.entries import Entry, Head, follow
 from hush.ledger.errors import LedgerDamagedError
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any
 
@@ -24,8 +24,9 @@ from hush.accounting import Event
 from hush.core import InvalidValueError, Neighbours, Number, fraction_between, integer
 from hush.core.balls import ball, flint, fraction_down
 from hush.core.rounding import certified, short_down
+from hush.core.values import dataclass
 from hush.mechanisms.base import confidence_level
-from hush.mechanisms.propose import Refused
+from hush.mechanisms.propose_test_release import Refused
 
 USUAL = Fraction(19, 20)
 
@@ -71,9 +72,9 @@ def propose_delta(size: int | None = None) -> Fraction:
     """
     if size is None:
         return Fraction(1, 10**6)
-    many = integer(size, "size", minimum=2)
+    rows = integer(size, "size", minimum=2)
     return short_down(
-        fraction_down(certified(lambda: flint().arb.exp(ball(many).log() * ball(Fraction(-11, 10))))), digits=2
+        fraction_down(certified(lambda: flint().arb.exp(ball(rows).log() * ball(Fraction(-11, 10))))), digits=2
     )
 
 

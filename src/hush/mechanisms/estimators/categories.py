@@ -27,10 +27,10 @@ from hush.core import InvalidValueError, Neighbours, Number, exact, integer
 from hush.core.columns import any_array, as_floats, one_column, present, require_column
 from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.estimators.base import Estimate, read_delta
-from hush.mechanisms.flip import PermuteAndFlip
-from hush.mechanisms.frequency import codes
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace, GroupedMode, Sparse
+from hush.mechanisms.randomized_response import codes
+from hush.mechanisms.selection import PermuteAndFlip
 from hush.mechanisms.top import TopK
 from hush.sensitivity.statistics import read_bounds
 
@@ -120,7 +120,7 @@ def top_k(
     names, counts = _names(categories), tally(data, categories, None)
     law = TopK(k=k, sensitivity=1, epsilon=epsilon, monotonic=relation is ADD_REMOVE)
     return Estimate(
-        value=[names[at] for at in law.release(counts)],
+        value=[names[index] for index in law.release(counts)],
         event=law.event,
         method="top-k",
         unit="count",
@@ -172,8 +172,8 @@ def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDAr
     if column is not None and column.dtype.kind in "iu" and isinstance(names, range) and names.step == 1:
         inside = column[(column >= names.start) & (column < names.stop)].astype(np.int64) - names.start
         return np.bincount(inside, minlength=len(names)).astype(np.int64)
-    found = codes(data, tuple(names))
-    return np.bincount(found[found >= 0], minlength=len(names)).astype(np.int64)
+    code = codes(data, tuple(names))
+    return np.bincount(code[code >= 0], minlength=len(names)).astype(np.int64)
 
 
 def _size(data: Any) -> int:

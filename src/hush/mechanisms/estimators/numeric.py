@@ -13,7 +13,7 @@ of rows is public, it counts as the grid point nearest to zero (sum) or the midd
 
 **Means under add/remove.** n is private. Releasing Σx and n would split ε. Instead release A = Σ(upper - x) and B =
 Σ(x - lower): one row changes both, by amounts that add up to R = upper - lower exactly, so the *pair* has ℓ₁
-sensitivity R and each gets the whole ε (`hush.mechanisms.grouped.laplace` proves what such a pair costs; a question's
+sensitivity R and each gets the whole ε (`hush.mechanisms.grouped.noise` proves what such a pair costs; a question's
 AVG is answered so, too). Then n = (A+B)/R and the mean is lower + R·B/(A+B). **Variances** likewise:
 for t = (x - lower)/R the three Bernstein polynomials t², 2t(1-t), (1-t)² add up to 1, and their sums give n, Σt and
 Σt². **Ratios** Σ(c∧s)/Σs: count s∧c and s∧¬c, disjoint cells of ℓ₁ sensitivity 1 (2 under replace). The error of a
@@ -47,7 +47,7 @@ from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.estimators.base import Estimate, read_delta, require_bounds, total
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace
-from hush.mechanisms.grouped.integers import integer_array
+from hush.mechanisms.grouped.base import integer_array
 from hush.mechanisms.laplace import Laplace
 from hush.sensitivity.statistics import read_bounds
 

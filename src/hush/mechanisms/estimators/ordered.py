@@ -2,8 +2,8 @@ r"""Medians, quantiles, smallest and largest values.
 
 The default is the exponential mechanism over the grid (`hush.mechanisms.column_quantile`), which also answers a
 question's `MEDIAN(x)`. It draws an interval with the answer, at a confidence that is chosen beforehand; at a higher one
-nothing more is known than the bounds. On request medians go by smooth sensitivity (`hush.mechanisms.smooth`) or by
-propose–test–release (`hush.mechanisms.propose`), which may refuse.
+nothing more is known than the bounds. On request medians go by smooth sensitivity (`hush.mechanisms.smooth_noise`) or
+by propose–test–release (`hush.mechanisms.propose_test_release`), which may refuse.
 
 **Several quantiles** share ε evenly and are put in order afterwards, which is free and moves none of them further
 from its target rank. (Halving, as of Kaplan, Schnapp and Stemmer 2022, splits ε by levels but adds up their errors,
@@ -43,8 +43,8 @@ from hush.core.rounding import certified, short_down
 from hush.mechanisms.base import choose, confidence_level, ordinary
 from hush.mechanisms.column_quantile import Quantile
 from hush.mechanisms.estimators.base import USUAL, Estimate, read_delta, require_bounds
-from hush.mechanisms.propose import ProposeTestRelease
-from hush.mechanisms.smooth import SmoothNoise
+from hush.mechanisms.propose_test_release import ProposeTestRelease
+from hush.mechanisms.smooth_noise import SmoothNoise
 from hush.sensitivity.order import instability, rank, smooth_gap
 from hush.sensitivity.statistics import read_bounds
 
@@ -112,7 +112,7 @@ def median(
     x = np.sort(rows)
     first, last = -((-lower) // grid.step), upper // grid.step
     position = rank(len(x), _HALF)
-    here = int(x[position - 1]) if len(x) else first
+    middle = int(x[position - 1]) if len(x) else first
     if method == "smooth":
         require_bounds(bounds, "a median", "Declare bounds, or leave method at 'exponential'.")
         pure = noise is None or choose(noise, ("polynomial", "cauchy", "laplace", "gaussian"), "noise") in {
@@ -126,7 +126,7 @@ def median(
             step=grid.step if unit is None else unit,
         )
         reach = smooth_gap(x, position, first, last, law.beta) * grid.step
-        value = law.release(here * grid.step, reach)
+        value = law.release(middle * grid.step, reach)
         shown = builtins.min(builtins.max(value, float(lower)), float(upper))
         # How wide the noise was is itself private, so there is no half-width to show.
         return Estimate(
@@ -165,8 +165,8 @@ def propose_median(
         slip = short_down(fraction_down(certified(lambda: ball(delta) / (2 * ball(half).exp() + ball(delta)))))
     law = ProposeTestRelease(epsilon=half, delta=slip, eta=proposed * step, noise=noise, step=answers or step)
     position = rank(len(x), _HALF)
-    here = int(x[position - 1]) if len(x) else 0
-    value = law.release(here * step, instability(x, position, proposed))
+    middle = int(x[position - 1]) if len(x) else 0
+    value = law.release(middle * step, instability(x, position, proposed))
     return Estimate(
         value=value,
         event=law.event,

@@ -9,25 +9,21 @@ from typing import TYPE_CHECKING
 from hush.core.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from hush.mechanisms.grouped.contribution import Contribution
+    from hush.mechanisms.grouped.base import Contribution, Histograms, Sparse
     from hush.mechanisms.grouped.distribution import GroupedDistribution
-    from hush.mechanisms.grouped.gaussian import GroupedGaussian, zcdp_budget
-    from hush.mechanisms.grouped.histograms import Histograms, Sparse
     from hush.mechanisms.grouped.keys import KeySelection, KeyThreshold, units_needed
-    from hush.mechanisms.grouped.laplace import GroupedLaplace
     from hush.mechanisms.grouped.mode import GroupedMode
+    from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, zcdp_budget
     from hush.mechanisms.grouped.noise_sums import GroupedNoise, SummedNoise, exact_share, sum_error
     from hush.mechanisms.grouped.quantile import GroupedQuantile
 else:
     __getattr__ = on_demand(
         __name__,
         {
-            "hush.mechanisms.grouped.contribution": ("Contribution",),
+            "hush.mechanisms.grouped.base": ("Contribution", "Histograms", "Sparse"),
             "hush.mechanisms.grouped.distribution": ("GroupedDistribution",),
-            "hush.mechanisms.grouped.gaussian": ("GroupedGaussian", "zcdp_budget"),
-            "hush.mechanisms.grouped.histograms": ("Histograms", "Sparse"),
+            "hush.mechanisms.grouped.noise": ("GroupedGaussian", "GroupedLaplace", "zcdp_budget"),
             "hush.mechanisms.grouped.keys": ("KeySelection", "KeyThreshold", "units_needed"),
-            "hush.mechanisms.grouped.laplace": ("GroupedLaplace",),
             "hush.mechanisms.grouped.mode": ("GroupedMode",),
             "hush.mechanisms.grouped.noise_sums": ("GroupedNoise", "SummedNoise", "exact_share", "sum_error"),
             "hush.mechanisms.grouped.quantile": ("GroupedQuantile",),

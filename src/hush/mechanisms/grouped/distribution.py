@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from statistics import NormalDist
 from typing import NamedTuple
@@ -61,11 +61,9 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
-from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
-from hush.mechanisms.grouped.gaussian import GroupedGaussian, squared_sensitivity
-from hush.mechanisms.grouped.histograms import Histograms, Sparse
-from hush.mechanisms.grouped.integers import Integers, exact_sum
-from hush.mechanisms.grouped.laplace import GroupedLaplace
+from hush.core.values import dataclass
+from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Integers, Sparse, exact_sum
+from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, squared_sensitivity
 from hush.mechanisms.grouped.quantile_draws import DrawnIntervals
 
 Floats = npt.NDArray[np.float64]
@@ -135,8 +133,8 @@ class GroupedDistribution:
             _Descents(self, every[start : start + together], quantiles).ends()
             for start in range(0, len(every), together)
         ]
-        found = np.concatenate([np.zeros((0, len(quantiles), 2), dtype=np.int64), *ends])
-        return [self._interval(found[:, place, 0], found[:, place, 1]) for place in range(len(quantiles))]
+        bounds = np.concatenate([np.zeros((0, len(quantiles), 2), dtype=np.int64), *ends])
+        return [self._interval(bounds[:, quantile, 0], bounds[:, quantile, 1]) for quantile in range(len(quantiles))]
 
     def error(self, fraction: Fraction, confidence: float = 0.95) -> float:
         """Return about how many rows a quantile is off, on average over lines."""
@@ -230,7 +228,7 @@ class _Descents:
     def _children(self, start: npt.NDArray[np.int64], width: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return the noisy children of each descent's node, and which of them there are; noise is drawn once a node."""
         law = self._law
-        nodes, place = np.unique(self._group * law.bins + start, return_inverse=True)
+        nodes, node_of = np.unique(self._group * law.bins + start, return_inverse=True)
         group, first = np.divmod(nodes, law.bins)
         begin = first[:, None] + width * np.arange(law.children + 1)
         edges = self._upto[np.searchsorted(self._places, group[:, None] * law.bins + np.minimum(begin, law.bins))]
@@ -238,20 +236,22 @@ class _Descents:
         noisy = np.zeros(there.shape)
         exact = np.diff(edges, axis=1)[there]
         noisy[there] = exact_sum(exact, law.noise.draw(len(exact))).astype(np.float64)
-        place = place.ravel()
-        return noisy[place], there[place]
+        node_of = node_of.ravel()
+        return noisy[node_of], there[node_of]
 
     def _top(self, width: int) -> _Node:
         """Return the children of the root that the descents go to."""
         noisy, there = self._children(np.zeros(len(self._group), dtype=np.int64), width)
         variance, fraction = self._law.noise.variance, self._fraction
-        many = there.sum(axis=1)
+        present = there.sum(axis=1)
         after = np.arange(self._law.children + 1)
         upto = _cumulated(noisy)
         values = upto - fraction[:, None] * upto[:, -1:]
-        inside = np.minimum(after, many[:, None])
-        spread = variance * ((1 - fraction[:, None]) ** 2 * inside + fraction[:, None] ** 2 * (many[:, None] - inside))
-        child = self._child(values, spread, many)
+        inside = np.minimum(after, present[:, None])
+        spread = variance * (
+            (1 - fraction[:, None]) ** 2 * inside + fraction[:, None] ** 2 * (present[:, None] - inside)
+        )
+        child = self._child(values, spread, present)
         rows = np.arange(len(child))
         return _Node(
             start=child * width,
@@ -265,33 +265,35 @@ class _Descents:
     def _down(self, node: _Node, width: int) -> _Node:
         """Return the children that the descents go to from the nodes where they are."""
         noisy, there = self._children(node.start, width)
-        variance, many = self._law.noise.variance, there.sum(axis=1)
-        missing = (node.weight - noisy.sum(axis=1)) / many
+        variance, present = self._law.noise.variance, there.sum(axis=1)
+        missing = (node.weight - noisy.sum(axis=1)) / present
         parts = np.where(there, noisy + missing[:, None], 0.0)
         values = node.before[:, None] + _cumulated(parts)
-        inside = np.minimum(np.arange(self._law.children + 1), many[:, None])
-        share = inside / many[:, None]
+        inside = np.minimum(np.arange(self._law.children + 1), present[:, None])
+        share = inside / present[:, None]
         spread = (
             node.before_variance[:, None]
             + 2 * share * node.covariance[:, None]
             + share**2 * node.weight_variance[:, None]
             + variance * inside * (1 - share)
         )
-        child = self._child(values, np.maximum(spread, 0.0), many)
+        child = self._child(values, np.maximum(spread, 0.0), present)
         rows = np.arange(len(child))
         return _Node(
             start=node.start + child * width,
             before=values[rows, child],
             weight=parts[rows, child],
             before_variance=np.maximum(spread[rows, child], 0.0),
-            weight_variance=variance * (1 - 1 / many) + node.weight_variance / many**2,
-            covariance=node.covariance / many + child * node.weight_variance / many**2 - variance * child / many,
+            weight_variance=variance * (1 - 1 / present) + node.weight_variance / present**2,
+            covariance=node.covariance / present
+            + child * node.weight_variance / present**2
+            - variance * child / present,
         )
 
-    def _child(self, values: Floats, spread: Floats, many: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _child(self, values: Floats, spread: Floats, present: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return where each descent goes on, by R at the borders of children and its variance."""
         slack = self._reach[:, None] * np.sqrt(spread)
-        last = many - 1
+        last = present - 1
         reached = (values + slack >= 0)[:, 1:]  # at the end of each child
         lower = np.where(reached.any(axis=1), np.argmax(reached, axis=1), 0)
         short = (values - slack < 0)[:, :-1] & (np.arange(values.shape[1] - 1) <= last[:, None])  # where each begins

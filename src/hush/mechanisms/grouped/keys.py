@@ -34,7 +34,6 @@ bound e^{-z²/2}/(z√2π) ≤ δ/k this happens to one of the k keys with proba
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -46,9 +45,10 @@ import numpy.typing as npt
 
 from hush.accounting import Event, PartitionSelectionEvent, ZCDPEvent
 from hush.core import InvalidValueError, Number, PrecisionError, fraction_between, integer
+from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, ordinary
-from hush.mechanisms.grouped.contribution import Contribution
-from hush.mechanisms.grouped.gaussian import GroupedGaussian
+from hush.mechanisms.grouped.base import Contribution
+from hush.mechanisms.grouped.noise import GroupedGaussian
 from hush.noise import bernoulli
 
 _GRID = 2**120

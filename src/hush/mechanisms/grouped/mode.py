@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -27,9 +26,9 @@ import numpy.typing as npt
 
 from hush.accounting import BoundedRangeEvent, Event
 from hush.core import Number
+from hush.core.values import dataclass
 from hush.mechanisms.base import confidence_level
-from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
-from hush.mechanisms.grouped.histograms import Histograms, Sparse
+from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Sparse
 from hush.noise import select_each, uniform_integers
 
 
@@ -95,17 +94,17 @@ def draw_listed(rate: Fraction, every: Histograms, size: int) -> npt.NDArray[np.
     Of ascending bins b₀, b₁, … the j-th has b_j - j values without weight below it. So the value without weight that
     has r others below it comes after those bins with b_j - j ≤ r, and is r plus their number.
     """
-    groups, bins, many = every.groups, every.joined.bins, np.diff(every.edges)
+    groups, bins, occupied_bins = every.groups, every.joined.bins, np.diff(every.edges)
     others = every.edges[1:] + np.arange(len(every))  # of each group the last candidate
     scores, times = np.zeros((2, len(bins) + len(every)), dtype=np.int64)
     occupied = np.arange(len(bins)) + groups
-    scores[occupied], times[occupied], times[others] = every.joined.weights, 1, size - many
-    won = select_each(scores, rate, weights=times, sizes=many + 1)
+    scores[occupied], times[occupied], times[others] = every.joined.weights, 1, size - occupied_bins
+    won = select_each(scores, rate, weights=times, sizes=occupied_bins + 1)
     absent = won == others
     picked = np.zeros(len(every), dtype=np.int64)
     picked[~absent] = bins[won[~absent] - np.flatnonzero(~absent)]
     drawn = np.flatnonzero(absent)
-    rank = uniform_integers(size - many[drawn])
+    rank = uniform_integers(size - occupied_bins[drawn])
     below = bins - (np.arange(len(bins)) - every.edges[groups]) + groups * size  # ascending over all groups
     picked[drawn] = rank + np.searchsorted(below, rank + drawn * size, side="right") - every.edges[drawn]
     return picked

@@ -12,16 +12,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 
-from hush.mechanisms.grouped.gaussian import GroupedGaussian
-from hush.mechanisms.grouped.imagined_noise import Floats, middles, shuffled
-from hush.mechanisms.grouped.laplace import GroupedLaplace
+from hush.core.values import dataclass
+from hush.mechanisms.grouped.noise import Floats, GroupedGaussian, GroupedLaplace, middles, shuffled
 from hush.noise import bernoulli
 
 GroupedNoise = GroupedLaplace | GroupedGaussian
@@ -79,11 +77,11 @@ class SummedNoise:
         """Return what is as if drawn ``size`` times; never to protect anything."""
         if self.times <= _FEW:
             return np.asarray(np.add.reduce([self.law.imagine(size) for _ in range(self.times)]))
-        return shuffled(np.array([_normal_quantile(place) for place in middles(size)]) * math.sqrt(self.variance))
+        return shuffled(np.array([_normal_quantile(middle) for middle in middles(size)]) * math.sqrt(self.variance))
 
 
-def _normal_quantile(place: float) -> float:
-    return NormalDist().inv_cdf((place + 1) / 2)
+def _normal_quantile(middle: float) -> float:
+    return NormalDist().inv_cdf((middle + 1) / 2)
 
 
 def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
@@ -101,7 +99,7 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
     sums = [law for _, law in parts if isinstance(law, SummedNoise)]
     if sums and sum(law.times for law in sums) + len(parts) - len(sums) > _FEW:
         return _normal_half_width(parts, confidence)
-    parts = [(factor, one) for factor, law in parts for one in _one_by_one(law)]
+    parts = [(factor, single) for factor, law in parts for single in _one_by_one(law)]
     if all(isinstance(law, GroupedGaussian) for _, law in parts):
         spread = math.hypot(
             *(float(factor) * float(law.sigma) for factor, law in parts if isinstance(law, GroupedGaussian))
@@ -128,10 +126,10 @@ def _normal_half_width(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNois
         return sum((law.error(certain) * factor for factor, law in parts), Fraction(0))
     variance = fourth = 0.0
     for factor, law in parts:
-        one = float(factor) ** 2 * law.variance
+        variance_of_law = float(factor) ** 2 * law.variance
         times = law.times if isinstance(law, SummedNoise) else 1
         laplace = any(isinstance(part, GroupedLaplace) for part in _one_by_one(law)[:1])
-        variance, fourth = variance + one, fourth + (3 * one**2 / times if laplace else 0.0)
+        variance, fourth = variance + variance_of_law, fourth + (3 * variance_of_law**2 / times if laplace else 0.0)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     excess = fourth / variance**2 if variance > _TINY else 0.0
     half = math.sqrt(variance) * (z + (z**3 - 3 * z) * excess / 24)
@@ -166,14 +164,14 @@ def exact_share(
     (factor, law), *_ = parts
     if isinstance(law, SummedNoise):  # which has small steps beside its spread
         return Fraction(0), Fraction(0)
-    whole, half = (factor / grid).denominator == 1, Fraction(1, 2)
-    t = law.error(confidence) if whole else int(law.error(confidence) * factor / grid + half)
+    on_grid, half = (factor / grid).denominator == 1, Fraction(1, 2)
+    t = law.error(confidence) if on_grid else int(law.error(confidence) * factor / grid + half)
     if t < 2:
         return Fraction(0), Fraction(0)
-    more, less = (law.within(k if whole else math.ceil((k + half) * grid / factor) - 1) for k in (t, t - 1))
+    more, less = (law.within(k if on_grid else math.ceil((k + half) * grid / factor) - 1) for k in (t, t - 1))
     if more - confidence < (1 - confidence) / 3:
         return Fraction(0), Fraction(0)
-    return factor if whole else grid, Fraction(min(1.0, (more - confidence) / (more - less)))
+    return factor if on_grid else grid, Fraction(min(1.0, (more - confidence) / (more - less)))
 
 
 def with_shorter(width: float, less: float, share: Fraction, size: int) -> list[float]:
@@ -192,8 +190,8 @@ def _laplace_half_width(scales: tuple[tuple[float, float], ...], confidence: flo
     points: Floats = np.zeros(1)
     masses: Floats = np.ones(1)
     slack = 0.0
-    for (scale, factor), many in Counter(scales[:-1]).items():
-        further, weights = _points(scale, many)
+    for (scale, factor), repeats in Counter(scales[:-1]).items():
+        further, weights = _points(scale, repeats)
         points = np.add.outer(points, further * factor).ravel()
         masses = np.multiply.outer(masses, weights).ravel()
         if len(points) > 16 * _POINTS:  # move them to fewer places, by half the distance of two at most
@@ -208,14 +206,20 @@ def _laplace_half_width(scales: tuple[tuple[float, float], ...], confidence: flo
         tail = np.exp(-rate * (np.abs(beyond + 0.5) + 0.5)) / (1 + math.exp(-rate))  # P[X > k], or P[X ≤ k] for k < 0
         return 2 * float(masses @ np.where(beyond >= 0, tail, 1 - tail))
 
-    low, high = 0.0, sum(weight * (one * math.log(2 * len(scales) / (1 - confidence)) + 1) for one, weight in scales)
+    low, high = (
+        0.0,
+        sum(
+            weight * (scale_of_law * math.log(2 * len(scales) / (1 - confidence)) + 1)
+            for scale_of_law, weight in scales
+        ),
+    )
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if outside(middle) <= 1 - confidence else (middle, high)
     return float(f"{high + slack:.9g}")
 
 
-def _points(scale: float, many: int) -> tuple[Floats, Floats]:
+def _points(scale: float, repeats: int) -> tuple[Floats, Floats]:
     """Return whole numbers, or some of them, and the masses of a sum of ``many`` noises of one scale there.
 
     Beyond 16 scales lies 1e-7 of the mass of one.
@@ -225,6 +229,6 @@ def _points(scale: float, many: int) -> tuple[Floats, Floats]:
     single: Floats = np.exp(-np.abs(np.arange(-last, last + 1, dtype=np.float64)) * (stride / scale))
     single /= single.sum()
     masses = single
-    for _ in range(many - 1):
+    for _ in range(repeats - 1):
         masses = np.convolve(masses, single)
-    return np.arange(-many * last, many * last + 1, dtype=np.float64) * stride, masses
+    return np.arange(-repeats * last, repeats * last + 1, dtype=np.float64) * stride, masses

@@ -107,15 +107,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import lru_cache
 
 from hush.accounting import Event
 from hush.core import InvalidValueError
-from hush.mechanisms.grouped.contribution import ONE_GROUP, Contribution
-from hush.mechanisms.grouped.histograms import Sparse
-from hush.mechanisms.grouped.integers import Integers
+from hush.core.values import dataclass
+from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Integers, Sparse
 from hush.mechanisms.grouped.mode import bounded_range_event
 from hush.mechanisms.grouped.quantile_draws import END_WEIGHT, Aims, DrawnIntervals, Ties, draw_points, draw_quantiles
 
@@ -207,11 +206,11 @@ class GroupedQuantile:
 
     def target(self, rows: int) -> int:
         """Return t of so many rows, in units of scores; private, as their number is."""
-        whole = rows * self.row_weight
+        total = rows * self.row_weight
         if not self._extreme:
-            return whole * self.fraction.numerator
-        inside = min(self.aims.rank, whole // 2)
-        return whole - inside if self.fraction else inside
+            return total * self.fraction.numerator
+        inside = min(self.aims.rank, total // 2)
+        return total - inside if self.fraction else inside
 
     def rows_needed(self) -> float:
         """Return of how many rows a quantile is known for sure, however they lie; of fewer it may be anything.

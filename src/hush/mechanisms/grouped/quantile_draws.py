@@ -3,22 +3,33 @@
 The scores, and what the points of a quantile mean, are in `hush.mechanisms.grouped.quantile`. A histogram is sparse, so
 candidates for a point are few: each occupied bin near the target, each run of empty points between two of them, and all
 that lies beyond on either side, where the score is cut; the points of each share one score. Of the candidates, tuples
-of such points, `hush.mechanisms.grouped.point_tuples` draws one.
+of such points, `draw_tuples` draws one.
+
+**Draw tuples of points whose probability falls with the largest of their distances: exactly, for all groups at
+once.**
+
+A tuple (y₁, …, y_s) of points with distances d₁, …, d_s, each from a target of its own, is to have the probability
+proportional to e^(-rate·max dᵢ). For each target, its *side*, the points form runs that share a distance. Put the runs
+of all sides in one order by their distance, those that tie in any order that is kept to. One of the s runs a tuple's
+points lie in is then its last, and its distance is the largest. So the tuples are parted into *boxes*, one a run: the
+point of this run's side is any of the run, the points of the other sides are any of their sides' runs before it. A race
+over the boxes, each weighted by how many tuples it has, picks one, and a uniform number on every side a tuple of it.
+There may be tuples of several kinds, each with boxes of its own, in one race. No number is larger than that of a side's
+points in all groups and kinds together: the products, which would be, are never formed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.mechanisms.grouped.histograms import Histograms, Sparse
-from hush.mechanisms.grouped.integers import Integers
-from hush.mechanisms.grouped.point_tuples import TupleKind, draw_tuples
+from hush.core.values import dataclass
+from hush.mechanisms.grouped.base import Histograms, Integers, Sparse
+from hush.noise import select_each, uniform_integers
 
 END_WEIGHT = 10
 """How many times as much as all points together "below all" and "above all" weigh in near pairs."""
@@ -135,8 +146,8 @@ class PointRuns:
         start = every.joined.bins * aims.cell
         wide = aims.cell if every.joined.cells is None else every.joined.cells * aims.cell
         stop = np.minimum(start + wide, self._points)
-        most = max(float(weights.sum(dtype=np.float64)) * b, aims.reach * b)  # and times γ
-        weights = (weights if most < _FIT else weights.astype(object)) * b
+        largest = max(float(weights.sum(dtype=np.float64)) * b, aims.reach * b)  # and times γ
+        weights = (weights if largest < _FIT else weights.astype(object)) * b
         upto = np.concatenate([np.zeros(1, weights.dtype), np.cumsum(weights)])
         self._whole: Integers = upto[edges[1:]] - upto[edges[:-1]]
         # The weight below a bin and up to it, less the target:
@@ -175,8 +186,8 @@ class PointRuns:
         self._last = np.cumsum(runs) - 1
         self._first = self._last - runs + 1
         own = np.arange(1, len(group) + 1) + 2 * group
-        most = 2 * (END_WEIGHT + 2) * self._points * len(runs)  # of one side: its points, and what counts as such
-        self._start, self._stop = np.zeros((2, len(self._group)), dtype=np.int64 if most < _FIT else object)
+        largest = 2 * (END_WEIGHT + 2) * self._points * len(runs)  # of one side: its points, and what counts as such
+        self._start, self._stop = np.zeros((2, len(self._group)), dtype=np.int64 if largest < _FIT else object)
         self._start[own], self._start[self._last] = start, self._points
         self._stop[own + 1] = stop  # of the bin before
         self._below, self._upto = np.zeros((2, len(self._group)), dtype=self._whole.dtype)
@@ -227,3 +238,76 @@ class PointRuns:
         begin[0, self._first] -= beyond
         end[1, self._last] += beyond
         return TupleKind(distance=np.maximum(distance, least[self._group]), begin=begin, end=end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TupleKind:
+    """Tuples of one kind: runs of points, group after group, in a row for each of their sides."""
+
+    distance: Integers
+    begin: Integers
+    """The number of a run's first point."""
+    end: Integers
+    """And of what follows its last one."""
+    times: int = 1
+    """How often each tuple counts, where it lacks one of the sides that other kinds have."""
+
+
+def draw_tuples(group: Integers, kinds: Sequence[TupleKind], rate: Fraction) -> tuple[Integers, list[Integers]]:
+    """Draw each group's tuple: its kind, and the numbers of its points, side by side; any numbers for sides it lacks.
+
+    ``group`` is that of each run, alike for all sides. Every group has runs.
+    """
+    rows = [len(kind.distance) for kind in kinds]
+    race = np.concatenate([np.tile(group * len(kinds) + at, count) for at, count in enumerate(rows)])
+    distance, begin, end = (
+        np.concatenate([part.ravel() for part in parts])
+        for parts in zip(*((kind.distance, kind.begin, kind.end) for kind in kinds), strict=True)
+    )
+    order = in_order(race, distance)
+    run_sizes = (end - begin)[order]
+    origin = np.repeat(np.concatenate([np.arange(count, dtype=np.int8) for count in rows]), len(group))[order]
+    runs = np.outer(np.bincount(group), rows).ravel()  # of each place: a group and a kind
+    sides = []
+    for at in range(max(rows)):
+        lacking = [0 if at < count else kind.times for count, kind in zip(rows, kinds, strict=True)]
+        sides.append(_Side(run_sizes, origin == at, runs, np.tile(lacking, len(runs) // len(kinds))))
+    weights, *times = (side.size for side in sides)
+    chosen = select_each(
+        -distance[order], rate, weights=weights, times=times, sizes=runs.reshape(-1, len(kinds)).sum(axis=1)
+    )
+    inside = uniform_integers(np.concatenate([side.size[chosen] for side in sides])).reshape(len(sides), -1)
+    where = np.searchsorted(np.cumsum(runs), chosen, side="right")
+    points = []
+    for side, number in zip(sides, inside, strict=True):
+        run, rest = side.find(chosen, where, number)
+        points.append(begin[order[run]] + rest)
+    return where % len(kinds), points
+
+
+def in_order(race: Integers, distance: Integers) -> Integers:
+    """Return the order of runs by their place and distance."""
+    span = int(distance.max()) + 1
+    if distance.dtype != object and (int(race.max()) + 1) * span < 2**63:
+        return np.argsort(race * span + distance, kind="stable")  # the quickest for rows that are in order of place
+    order = np.argsort(distance, kind="stable")
+    return order[np.argsort(race[order], kind="stable")]
+
+
+class _Side:
+    """The points of one side, in the order of all runs."""
+
+    def __init__(self, run_sizes: Integers, own: npt.NDArray[np.bool_], runs: Integers, lacking: Integers) -> None:
+        self._many, self._own = run_sizes, own
+        self._upto = np.cumsum(np.where(own, run_sizes, 0))
+        before = np.append(np.zeros(1, run_sizes.dtype), self._upto[np.cumsum(runs) - 1])[:-1]
+        # A place that lacks this side has as many points of it as its tuples count, as if they came before: nobody's.
+        self._start = before - lacking
+        self.size: Integers = np.where(own, run_sizes, self._upto - np.repeat(self._start, runs))
+        """How many points of this side each run's box has."""
+
+    def find(self, chosen: Integers, race: Integers, inside: Integers) -> tuple[Integers, Integers]:
+        """Return the run of a point of each chosen box, in its place, and which of the run's points it is."""
+        number = inside + np.where(self._own[chosen], self._upto[chosen] - self._many[chosen], self._start[race])
+        run = np.searchsorted(self._upto, number, side="right")
+        return run, number - self._upto[run] + self._many[run]

@@ -20,13 +20,13 @@ import datetime as dt
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.query.expressions import Call, Expression, Op
 from hush.query.types import Kind, Type
 

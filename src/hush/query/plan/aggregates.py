@@ -26,9 +26,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
+from hush.core.values import dataclass
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.choices import Choice, ChoiceKind, LineHistogram, ValueHistogram
@@ -49,6 +50,7 @@ from hush.query.plan.estimators import (
 from hush.query.plan.statistics import (
     Count,
     DistinctCount,
+    DistinctTotal,
     Factor,
     Halves,
     Noised,
@@ -90,6 +92,7 @@ def check_sizes(needs: Needs) -> None:
     factors: list[tuple[Factor, ...]] = [(line.factor,) for line in lines]
     for statistic in (member for item in needs.statistics for member in members(item)):
         factors += [statistic.factors] if isinstance(statistic, Total) else []
+        factors += [(statistic.factor,)] if isinstance(statistic, DistinctTotal) else []
     for product in factors:
         step = math.prod((factor.step for factor in product), start=Fraction(1))
         largest = step * max(1, *(abs(end) for factor in product for end in (factor.first, factor.last))) ** 2
@@ -114,6 +117,13 @@ def _compile(aggregate: Aggregate, counted: Mapping[Population, Source | None], 
             return _alone(UnitCount(population=population), needs, counts=True)
         case AggregateKind.COUNT_DISTINCT:
             return _alone(DistinctCount(population=population, expression=aggregate.arguments[0]), needs)
+        case AggregateKind.SUM_DISTINCT:
+            raw = Factor.raw(aggregate.arguments[0])
+            summed = DistinctTotal(population=population, factor=raw)
+            needs.want(summed, _ONE)
+            return Linear(parts=((summed, raw.step),), grid=_grid(raw), rounding=_rounding(raw))
+        case AggregateKind.AVG_DISTINCT:
+            return _distinct_mean(aggregate.arguments[0], population, needs)
         case AggregateKind.MODE:
             choice = _mode(aggregate, population)
         case AggregateKind.QUANTILE:
@@ -132,6 +142,17 @@ def _compile(aggregate: Aggregate, counted: Mapping[Population, Source | None], 
 def _alone(statistic: UnitCount | DistinctCount, needs: Needs, *, counts: bool = False) -> Linear:
     needs.want(statistic, _ONE)
     return Linear(parts=((statistic, _ONE),), counts=counts)
+
+
+def _distinct_mean(argument: Expression, population: Population, needs: Needs) -> Mean:
+    """Return the mean of the values that occur: a sum of them around the middle of the range, and their number."""
+    factor = Factor.centred(argument)
+    total = DistinctTotal(population=population, factor=factor)
+    count = DistinctCount(population=population, expression=argument)
+    needs.want(total, _ONE)
+    needs.want(count, _QUARTER)
+    centred = Centred(factor=factor, centre=Fraction(factor.centre), parts=((total, _ONE),))
+    return Mean(total=centred, count=((count, _ONE),))
 
 
 def _counted(aggregate: Aggregate, weights: Weights, source: Source | None, needs: Needs) -> Estimator:

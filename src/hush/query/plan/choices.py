@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
 
 from hush.accounting.events import Event
+from hush.core.values import dataclass
 from hush.mechanisms.grouped import GroupedDistribution, GroupedMode, GroupedQuantile
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression

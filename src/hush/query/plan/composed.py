@@ -12,13 +12,14 @@ which may be in several groups, nor for quantiles: these levels are asked apart.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, cast
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, Number, nonnegative, positive
+from hush.core.values import dataclass
 from hush.mechanisms.grouped import GroupedNoise, SummedNoise
 from hush.query.composed import (
     AnswerTable,

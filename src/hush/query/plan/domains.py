@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
+from hush.core.values import dataclass
 from hush.query.expressions import Call, Column, Expression, Literal, Released, pieces
 from hush.query.plan.restrictions import narrowed_key, public_scans, restricted
 from hush.query.relations import (

@@ -11,12 +11,12 @@ every group and every draw (`Truths`). Groups are rows and draws are columns, ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.values import dataclass
 from hush.query.plan.choices import Choice
 from hush.query.plan.statistics import Factor, Halves, Statistic, Total
 from hush.query.question import AggregateKind

@@ -33,10 +33,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from hush.core import InvalidValueError, integer
+from hush.core.values import dataclass
 from hush.mechanisms.grouped import Contribution
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Column, Expression

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
 from hush.accounting.events import Event
+from hush.core.values import dataclass
 from hush.mechanisms.grouped import (
     GroupedDistribution,
     GroupedGaussian,

@@ -13,8 +13,9 @@ All of it depends on the question and on public tables.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from hush.core.values import dataclass
 from hush.query.expressions import Call, Column, Expression, Op, columns_in, substituted
 from hush.query.functions import all_of, call
 from hush.query.functions.logic import conjuncts

@@ -25,8 +25,9 @@ own rows and on nothing else, in whatever order they are stored. Hence adding or
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hush.core.values import dataclass
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.limits import MAX_ROWS, Limits, Units, limits

@@ -9,7 +9,7 @@ not NULL) of an integer that lies in [-bound, bound] for every row there could b
 where index(x) = x/step, rounded and clamped between two public integers. Where units may be weighted down, and their
 sums truncated, the step is a fraction of the column's own: 2²⁰ steps or more, so that what is cut off hardly matters.
 Distinct units and distinct values are counted apart; both count something a unit can add at most once (units) or
-``rows`` times (values).
+``rows`` times (values). Distinct values are also summed, see `DistinctTotal`.
 
 **Halves.** Counts, sums and averages of one column need Σx and n, and take them from two `Halves`, a = Σ(x-l) and
 b = Σ(x-u) for bounds l < u of width w = 2h around the middle c: n = (a-b)/w and Σ(x-c) = (a+b)/2. A row adds x-l to the
@@ -37,11 +37,12 @@ Factor(expression=..., step=Fraction(1, 1), first=0, last=120, centre=60)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
 from hush.core import Grid
+from hush.core.values import dataclass
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Expression, Hashed, Op, hashed_once
 from hush.query.functions import all_of, constant
@@ -228,6 +229,36 @@ class DistinctCount(Hashed):
 
 @hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DistinctTotal(Hashed):
+    """The sum of the values that occur, each once, as integers around a centre: SUM(DISTINCT x).
+
+    The values are those that `DistinctCount` counts: S = ⋃ S_u, where S_u are the at most ``rows`` values that unit u
+    shows in the group, whatever other units there are. The sum is f(S) = Σ (index(v) - centre) over v in S. A unit that
+    comes makes S grow by a subset of S_u, which has ``rows`` values at most, and each changes f by ``bound`` at most.
+    So the sensitivity within a group is rows·bound, as that of a sum over rows. A value may be on a finer grid than its
+    integer: values are told apart as they are, so that f does not depend on which of two equal indices is meant.
+    """
+
+    population: Population
+    factor: Factor
+
+    @property
+    def expression(self) -> Expression:
+        """Whose values are summed."""
+        return self.factor.expression
+
+    @property
+    def bound(self) -> int:
+        """The largest magnitude of one value's integer, at least 1."""
+        return max(*map(abs, self.factor.ends), 1)
+
+
+Distinct = DistinctCount | DistinctTotal
+"""What is made of distinct values."""
+
+
+@hashed_once
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Others(Hashed):
     """How many rows are in the wider population and not in this one, each counted ``times`` times."""
 
@@ -240,7 +271,7 @@ class Others(Hashed):
         return self.times
 
 
-Statistic = Count | Total | UnitCount | DistinctCount | Others
+Statistic = Count | Total | UnitCount | DistinctCount | DistinctTotal | Others
 
 
 @hashed_once

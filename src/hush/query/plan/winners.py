@@ -44,8 +44,8 @@ points. Where there are more groups, or HAVING is not settled, such a bar reache
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from hush.core.values import dataclass
 from hush.query.plan.choices import Choice
 from hush.query.plan.domains import Domain, Listed
 from hush.query.plan.estimators import Estimator, Linear, Mean, Moment

@@ -10,9 +10,18 @@ from hush.query.expressions import Column, Expression
 from hush.query.functions import describe as written
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.domains import MAX_KEYS, Domain, most_keys, public_size
-from hush.query.plan.estimators import Estimator, Linear, Picked
+from hush.query.plan.estimators import Estimator, Linear, Mean, Picked
 from hush.query.plan.limits import Limits, Units
-from hush.query.plan.statistics import DistinctCount, Halves, Noised, Population, Total, UnitCount
+from hush.query.plan.statistics import (
+    Distinct,
+    DistinctCount,
+    DistinctTotal,
+    Halves,
+    Noised,
+    Population,
+    Total,
+    UnitCount,
+)
 from hush.query.question import Question
 from hush.query.relations import scans
 from hush.query.types import Type
@@ -34,6 +43,8 @@ def describe(statistic: Noised) -> str:
         case Total():
             of = tuple(factor.expression for factor in statistic.factors)
             return _item("sum of", of, statistic.population)
+        case DistinctTotal():
+            return _item("sum of distinct values of", (statistic.expression,), statistic.population)
         case DistinctCount():
             return _item("distinct values of", (statistic.expression,), statistic.population)
         case UnitCount():
@@ -180,8 +191,12 @@ def _many(number: int, what: str) -> str:
 
 
 def _plain_count(estimator: Estimator) -> bool:
-    return _distinct(estimator) or (isinstance(estimator, Linear) and estimator.counts)
+    if not isinstance(estimator, Linear):
+        return False
+    return estimator.counts or isinstance(estimator.parts[0][0], DistinctCount)
 
 
 def _distinct(estimator: Estimator) -> bool:
-    return isinstance(estimator, Linear) and isinstance(estimator.parts[0][0], DistinctCount)
+    if isinstance(estimator, Mean):
+        return isinstance(estimator.count[0][0], DistinctCount)
+    return isinstance(estimator, Linear) and isinstance(estimator.parts[0][0], Distinct)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlglot import exp
 
+from hush.core.values import dataclass
 from hush.query.aggregates import AGGREGATES, BY_KIND, ArgumentNeed
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Column, Expression, Literal, Op, pieces
@@ -52,13 +52,14 @@ def read(node: exp.Expr, rows: Rows) -> Written:
         return _quantile(node, node.args.get("quantile") or node.args.get("expression"), rows, node.this)
     record = record_of(node)
     if record is not None and record.kind is not None:
+        kind, node = _without_distinct(record.kind, node)
         arguments = [rows.convert(argument) for argument in arguments_of(node, record.arity)]
         if record.of_booleans:
             arguments = [
                 call(Op.TO_INTEGER, argument) if argument.type.kind is Kind.BOOLEAN else argument
                 for argument in arguments
             ]
-        return Written(record.kind, tuple(arguments), None)
+        return Written(kind, tuple(arguments), None)
     raise QuestionError(
         f"There is no aggregate {called(node)} here.",
         nearest(called(node)) or "There are " + ", ".join(_LISTED) + ".",
@@ -66,6 +67,21 @@ def read(node: exp.Expr, rows: Rows) -> Written:
 
 
 _LISTED = sorted(record.names[0] for record in AGGREGATES if record.names and record.kind is not None)
+
+
+_OF_DISTINCT = {_K.SUM: _K.SUM_DISTINCT, _K.AVG: _K.AVG_DISTINCT, _K.MIN: _K.MIN, _K.MAX: _K.MAX}
+"""What aggregates of distinct values are; the least and the greatest value are the same of all rows."""
+
+
+def _without_distinct(kind: AggregateKind, node: exp.Expr) -> tuple[AggregateKind, exp.Expr]:
+    """Return ``SUM(DISTINCT x)`` as the sum of distinct values of x."""
+    argument = node.args.get("this")
+    if kind not in _OF_DISTINCT or not isinstance(argument, exp.Distinct) or len(argument.expressions) != 1:
+        return kind, node
+    only(argument, "expressions")
+    plain = node.copy()
+    plain.set("this", plain.this.expressions[0])
+    return _OF_DISTINCT[kind], plain
 
 
 def _count(node: exp.Count, rows: Rows) -> Written:

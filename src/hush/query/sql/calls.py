@@ -167,7 +167,7 @@ def arguments_of(node: exp.Expr, count: int) -> list[exp.Expr]:
         raise QuestionError(f"{called(node)} takes {wanted_arguments(count, count)}; got {len(given)}.")
     if isinstance(given[0] if given else None, exp.Distinct):
         raise QuestionError(
-            f"DISTINCT is supported in COUNT(DISTINCT x) only; got {shown(node)}.",
+            f"DISTINCT is supported in COUNT, SUM, AVG, MIN and MAX, of one argument; got {shown(node)}.",
             "Leave DISTINCT out, or count how many values there are: COUNT(DISTINCT x).",
         )
     return given

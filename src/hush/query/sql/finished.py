@@ -7,12 +7,13 @@ ROLLUP, CUBE and GROUPING SETS ask for several lists of keys at once: one questi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Protocol
 
 from sqlglot import exp
 
+from hush.core.values import dataclass
 from hush.query.composed import Window
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Op, Released

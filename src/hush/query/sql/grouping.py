@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp
 
+from hush.core.values import dataclass
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Expression, Literal, pieces
 from hush.query.sql.calls import QUANTILES

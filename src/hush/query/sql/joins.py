@@ -13,10 +13,11 @@ that all parts of an OR share holds for the OR itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from sqlglot import exp
 
+from hush.core.values import dataclass
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
 from hush.query.functions import all_of, call

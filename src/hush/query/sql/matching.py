@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from sqlglot import exp
 
+from hush.core.values import dataclass
 from hush.query.composed import (
     AnswerTable,
     Asked,

@@ -14,12 +14,12 @@ Snowflake's ``DP_INTERVAL_LOW(alias)`` and ``DP_INTERVAL_HIGH(alias)`` are the e
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlglot import exp
 
 from hush.core import InvalidValueError, exact
+from hush.core.values import dataclass
 from hush.query.errors import QuestionError
 from hush.query.sql.nodes import identifier, is_set, shown
 

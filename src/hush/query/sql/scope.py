@@ -14,12 +14,13 @@ import contextlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any, Protocol
 
 from sqlglot import exp
 
+from hush.core.values import dataclass
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.expressions import Call, Column, Expression, Op
 from hush.query.functions.rules import is_null

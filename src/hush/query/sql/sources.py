@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from sqlglot import exp
 
+from hush.core.values import dataclass
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.expressions import Column, Expression
 from hush.query.functions import all_of

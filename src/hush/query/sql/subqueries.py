@@ -18,11 +18,12 @@ None of these makes several rows of one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
 
+from hush.core.values import dataclass
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Op, columns_in
 from hush.query.functions import call, constant

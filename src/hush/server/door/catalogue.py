@@ -158,8 +158,7 @@ class SystemCatalogue:
         tree = _parsed(statement)
         if not isinstance(tree, exp.Select | exp.Union | exp.Subquery):
             return False
-        own = {part.alias for part in tree.find_all(exp.CTE)}
-        tables = [table for table in tree.find_all(exp.Table) if table.name not in own]
+        tables = [table for table in tree.find_all(exp.Table) if _common_table(table) is None]
         return all(_place(table) is not None or isinstance(table.this, exp.Func) for table in tables)
 
     def run(self, statement: str) -> tuple[list[ResultColumn], list[tuple[Any, ...]]]:
@@ -185,13 +184,17 @@ class SystemCatalogue:
     def _rewritten(self, tree: exp.Expression) -> exp.Expression:
         """Return a statement whose tables and functions are ours; refuse all others."""
         known = set(_NAMED.findall(_MACROS)) | _HARMLESS | set(_RENAMED)
-        own = {part.alias for part in tree.find_all(exp.CTE)}
-        for table in list(tree.find_all(exp.Table)):
+        names = {id(part): f"hush_common_{number}" for number, part in enumerate(tree.find_all(exp.CTE))}
+        tables = [(table, _common_table(table)) for table in tree.find_all(exp.Table)]
+        for table, common in tables:
             if isinstance(table.this, exp.Func):
                 _check_function(table.this, known)
                 table.set("db", None)
                 continue
-            if table.name in own:
+            if common is not None:  # under a name that nothing else has, whatever the engine's rules of scope are
+                if not table.alias:
+                    table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+                table.set("this", exp.to_identifier(names[id(common)]))
                 continue
             place = _place(table)
             if place is None:
@@ -201,6 +204,8 @@ class SystemCatalogue:
             table.set("this", exp.to_identifier(_stored_name(place), quoted=True))
             if not table.alias:
                 table.set("alias", exp.TableAlias(this=exp.to_identifier(place.partition(".")[2])))
+        for part in tree.find_all(exp.CTE):
+            part.args["alias"].set("this", exp.to_identifier(names[id(part)]))
         _check_lengths(tree)
         for dot in list(tree.find_all(exp.Dot)):
             if isinstance(dot.expression, exp.Func) and dot.this.name == "pg_catalog":
@@ -312,6 +317,40 @@ def _parsed(statement: str) -> Any:
     finally:
         logger.disabled = before
     return trees[0] if len(trees) == 1 else None
+
+
+def _common_table(table: exp.Table) -> exp.CTE | None:
+    """Return the common table expression that a name stands for at its place in the statement; None for others.
+
+    A name is known to the query under its WITH and to the expressions after it. A recursive one knows itself in the
+    second half of its union alone.
+    """
+    if table.db or table.catalog or isinstance(table.this, exp.Func):
+        return None
+    child: Any = table
+    within = {id(table)}
+    while (node := child.parent) is not None:
+        known: list[Any] = []
+        if isinstance(node, exp.With):
+            for part in node.expressions:
+                if part is child:
+                    body = part.this
+                    if (
+                        node.args.get("recursive")
+                        and isinstance(body, exp.SetOperation)
+                        and id(body.expression) in within
+                    ):
+                        known.append(part)
+                    break
+                known.append(part)
+        elif (clause := node.args.get("with_")) is not None and clause is not child:
+            known = clause.expressions
+        for part in known:
+            if isinstance(part, exp.CTE) and part.alias.lower() == table.name.lower():
+                return part
+        child = node
+        within.add(id(node))
+    return None
 
 
 def _place(table: exp.Table) -> str | None:

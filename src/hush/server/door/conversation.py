@@ -17,10 +17,11 @@ import asyncio
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hush.core import BudgetExceededError, HushError
+from hush.core.values import dataclass
 from hush.curator.answer import Answer
 from hush.curator.explanation import Explanation
 from hush.query.errors import QuestionError

@@ -16,9 +16,9 @@ import secrets
 import socket
 import ssl
 import struct
-from dataclasses import dataclass
 
 from hush.core import HushError
+from hush.core.values import dataclass
 from hush.ledger import Role
 from hush.server.door import messages
 from hush.server.door.catalogue_rows import PARAMETERS

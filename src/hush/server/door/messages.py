@@ -12,10 +12,10 @@ import datetime as dt
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from hush.core.values import dataclass
 from hush.query.types import Kind
 
 LONGEST = 64 * 1024

@@ -12,9 +12,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
+from hush.core.values import dataclass
 from hush.query.errors import QuestionError, did_you_mean
 
 OURS = ("epsilon", "accuracy", "delta", "confidence", "max_rows", "max_groups", "data", "fresh", "dialect")

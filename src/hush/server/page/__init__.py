@@ -3,6 +3,7 @@
 *   `asking`: Ask; `before` is what is known before a question is paid for;
 *   `answers`: the answer, its files, Compare;
 *   `spending`: Budget, History, receipts;
+*   `requests`: what waits for the owner;
 *   `tables`: Tables, and *What is this?*;
 *   `owning`: Data, People, Audit, and the first steps of an owner; `account`: one's password, tokens and browsers;
 *   `frame`: what surrounds every page.
@@ -20,9 +21,9 @@ from hush.server.routes import Reached
 
 def table() -> list[Reached]:
     """Return the pages' part of the table of routes."""
-    from hush.server.page import account, answers, asking, owning, spending, tables
+    from hush.server.page import account, answers, asking, owning, requests, spending, tables
     from hush.server.page.frame import told
 
-    modules = (asking, answers, spending, tables, owning, account)
+    modules = (asking, answers, spending, tables, requests, owning, account)
     places = [place for module in modules for place in module.table()]
     return [replace(place, handler=told(place.handler)) for place in places]

@@ -17,9 +17,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError
-from hush.core.format import visible
+from hush.core.format import figure, visible
 from hush.curator.answer import Answer
+from hush.ledger import ApprovalNeededError
 from hush.server import problems
+from hush.server.opened import OpenPolicy
 from hush.server.page.answers import NARROW, WIDE, both, shown
 from hush.server.page.before import ROWS, Before, before
 from hush.server.page.frame import show
@@ -72,7 +74,19 @@ async def _asking(
         problem=None if error is None else _problem(error),
         answer=None if tried is None else shown(tried),
         request_id=uuid.uuid4().hex,
+        ask_first=await _ask_first(service, who),
+        reason=_text(values, "reason", 2000),
     )
+
+
+async def _ask_first(service: Service, who: Person) -> str:
+    """Return above which ε a question waits for the owner; nothing where none does."""
+
+    def look(opened: OpenPolicy) -> str:
+        analyst = opened.policy.analysts.get(who.name)
+        return "" if analyst is None or analyst.ask_first is None else figure(analyst.ask_first, exact=True)
+
+    return await service.with_policy(look)
 
 
 async def _before(service: Service, who: Person, question: str, values: QueryParams | FormData) -> Before:
@@ -103,6 +117,7 @@ async def ask(request: Request, service: Service, who: Person) -> Response:
     name = _text(form, "request", 200) or uuid.uuid4().hex
     terms: dict[str, Any] = {"epsilon": epsilon} if epsilon else {}
     terms |= {"fresh": True} if "fresh" in form else {}
+    terms |= {"reason": reason} if (reason := _text(form, "reason", 2000).strip()) else {}
     try:
         answer = await service.ask(who, question, request=name, data=_text(form, "data", 200) or None, **terms)
     except HushError as error:
@@ -164,8 +179,9 @@ def _quoted(name: str) -> str:
     return name if name.isidentifier() and name.islower() else '"' + name.replace('"', '""') + '"'
 
 
-def _problem(error: HushError) -> dict[str, str]:
-    return {"text": visible(str(error), lines=True), "pointer": error.pointer()}
+def _problem(error: HushError) -> dict[str, Any]:
+    waits = isinstance(error, ApprovalNeededError)
+    return {"text": visible(str(error), lines=True), "pointer": error.pointer(), "waits": waits}
 
 
 def _text(values: QueryParams | FormData, name: str, most: int) -> str:

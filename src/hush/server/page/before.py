@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from hush.core.format import figure
+from hush.core.values import dataclass
 from hush.curator.curator import Curator
 from hush.curator.explanation import ComposedExplanation, Explanation
 from hush.ledger.budgets import price

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -11,6 +10,7 @@ from starlette.responses import Response
 
 from hush.core import HushError
 from hush.core.format import figure, visible
+from hush.core.values import dataclass
 from hush.ledger import AccountView, Role
 from hush.server import problems
 from hush.server.errors import ForbiddenError, NoPolicyError, SignInError
@@ -21,7 +21,9 @@ from hush.server.routes import Handler
 from hush.server.service import Service
 
 _ANALYST = (("Ask", "/ask"), ("Budget", "/budget"), ("History", "/history"), ("Tables", "/tables"))
-_OWNER = (("Data", "/data"), ("People", "/people"), ("Audit", "/audit"))
+_OWNER = (("Data", "/data"), ("People", "/people"), ("Requests", "/requests"), ("Audit", "/audit"))
+_REQUESTS = (("My requests", "/requests"),)
+"""Where analysts see what they asked the owner for; owners have a place for all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +61,19 @@ async def show(
     if Role.ANALYST in who.roles:
         with suppress(ForbiddenError, NoPolicyError):  # an analyst whom no policy names yet
             await service.with_curator(who, look)
-    places = [*(_ANALYST if Role.ANALYST in who.roles else ()), *(_OWNER if who.owner else ())]
+    waiting = await _waiting(service, who) if who.owner else 0
+    places = [*(_ANALYST if Role.ANALYST in who.roles else ()), *(_OWNER if who.owner else _REQUESTS)]
     chosen = data or (data_sets[0] if data_sets else "")
-    head = {"places": places, "bars": bars, "data_sets": data_sets, "data": chosen}
+    badges = {"/requests": waiting} if waiting else {}
+    head = {"places": places, "badges": badges, "bars": bars, "data_sets": data_sets, "data": chosen}
     return draw(request, service, who, template, status, **head, **values)
+
+
+async def _waiting(service: Service, who: Person) -> int:
+    """Return how many requests wait for an owner."""
+    with suppress(HushError):  # whatever is wrong with policy or ledger, the page itself says
+        return sum(request["state"] == "waiting" for request in await service.requests(who))
+    return 0
 
 
 def told(handler: Handler) -> Handler:

@@ -12,7 +12,7 @@ import csv
 import json
 import os
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from starlette.responses import Response
 
 from hush.core import HushError, InvalidValueError, exact
 from hush.core.format import visible
+from hush.core.values import dataclass
 from hush.curator.data_sets import read_policy, schema_types
 from hush.engines.opening import CSV, Source, inner_tables, open_sources, proposed_encoding, table_name
 from hush.ledger import Actor, LedgerMissingError, Role
@@ -119,7 +120,7 @@ def drafted(tables: list[FoundTable], form: FormData) -> str:
         unit=None if unit == EVERY_ROW else unit,
         epsilon=epsilon,
         delta=delta,
-        analyst=said("analyst") or "alice",
+        analysts=[said("analyst") or "alice"],
     )
     return text.replace('unit = ""\n', "") if unit == EVERY_ROW else text
 
@@ -183,6 +184,7 @@ async def save_policy(request: Request, service: Service, who: Person) -> Respon
     text = str(form.get("policy", "")).replace("\r\n", "\n")
     try:
         policy = await asyncio.to_thread(_saved, service.settings.policy, text, Actor.owner(who.name), "ledger" in form)
+        service.people.note("write-policy")
         service.policy.look_again()
     except HushError as error:
         return await _data(request, service, who, 422, problem={"text": str(error), "pointer": ""}, review=text)
@@ -303,6 +305,7 @@ def _add(service: Service, who: Person, name: str, form: FormData) -> None:
         except BaseException:
             service.people.remove(name)
             raise
+        service.people.note("write-policy", name)
         service.policy.look_again()
         return
     service.people.add(name, roles=[role])

@@ -12,7 +12,7 @@ from hush.core.format import figure, visible
 from hush.query.types import Kind
 from hush.report import files
 from hush.report.columns import AnswerColumn
-from hush.server.api import _number
+from hush.server.api import number_in
 from hush.server.page.frame import bar, show
 from hush.server.people import Person
 from hush.server.questions import ServedCurator
@@ -31,6 +31,7 @@ async def budget_page(request: Request, service: Service, who: Person) -> Respon
         return [
             {
                 "data": view.data,
+                "own": view.analyst == who.name,
                 "bar": bar(view),
                 "delta": figure(view.delta) if view.delta else "",
                 "key_delta": figure(view.remaining.delta) if view.delta else "",
@@ -66,7 +67,7 @@ async def history_page(request: Request, service: Service, who: Person) -> Respo
 
 async def receipt_page(request: Request, service: Service, who: Person) -> Response:
     """Show one charge: what was asked, what it released, its price and its place in the ledger."""
-    found = await service.receipt(who, _number(request))
+    found = await service.receipt(who, number_in(request))
     release = _release(found) | {"hash": found["hash"], "events": found["events"], "request": found["request"]}
     return await show(request, service, who, "receipt.html", data=found["data"], release=release, price=_prices(found))
 

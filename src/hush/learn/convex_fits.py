@@ -1,0 +1,339 @@
+"""Private minima of convex objectives: by objective perturbation, and by noisy Newton steps.
+
+**Objective perturbation whose floating-point errors are all paid for.**
+
+The ideal mechanism releases the exact minimum θ* of
+
+    J(θ) = Σᵢ ℓ(yᵢ, xᵢ·θ) + ½(θ−θ₀)ᵀΛ(θ−θ₀) + b·θ,    b ~ N(0, σ²I) of real numbers
+
+(:mod:`hush.accounting.pairs.objective` has its privacy). A computer finds some θ̃ near θ*. Here (Iyengar et al. 2019,
+approximate minima perturbation):
+
+* **Certificate.** J is λ-strongly convex, so ‖θ̃ − θ*‖ ≤ ‖∇J(θ̃)‖/λ. The gradient is computed in floats, with a bound
+  on its error (below); θ̃ is *certified* if the computed norm and that bound together are at most the public γ.
+* **Release.** θ̃ is rounded to a public grid of step g, and an ideal Gaussian of deviation s, rounded to the grid, is
+  added. Given θ*, θ̃ is a function of the rows within τ = γ/λ + √d·g/2 of θ*, for either neighbour, so this is a
+  Gaussian mechanism of sensitivity 2τ. The two events compose; with s = 200τ/μ the second costs 10⁻⁴ of the first's μ².
+
+**What the error bound holds**, with u = 2⁻⁵³, k columns of at most L levels and m features each, n rows:
+
+* b is rounded to 2⁻³⁰: √d·2⁻³¹.
+* A margin is a sum of k+1 table entries, each a dot product of m terms: off by (k+m+3)·u·S, S the sum of moduli. ℓ'
+  moves by β times that, is evaluated to within 16u and rounded to u, so each row is off by R·(β(k+m+3)uS + 17u).
+* The sums over levels are exact integers (:mod:`hush.learn.features`). A column's features are dot products of L of
+  them, whose moduli add up to at most 3n/2 over the column, for no level's features add up to more: off by
+  3/2·(L+4)·u·n per column, √(k+1) times that together.
+* The ridge is off by 4u·d·‖Λ‖·‖θ−θ₀‖.
+
+All of it enters with a factor of 2 in hand.
+
+**No certificate.** Newton's direction p = −H⁻¹g lowers ‖g‖ for every convex J (the derivative of ½‖g‖² along it is
+−‖g‖²), and steps are halved until it does, so the iteration ends at the minimum whatever the rows are. Only a table of
+more than some ten million rows can exceed what floats certify: then the answer is the public θ₀ plus the same noise. No
+error, warning or iteration count that leaves here depends on rows.
+
+**Noisy Newton steps: fits where a unit has several rows, made of sums of integers alone.**
+
+Objective perturbation asks that neighbours differ by one row, for its proof is about a change of rank one. Here a unit
+may add or remove up to k rows. What is released is ordinary sums with Gaussian noise (Ganesh, Haghifam, Steinke,
+Thakurta 2023, "Faster differentially private convex optimization via second-order methods"):
+
+1. **The second moments** A = Σ xᵢxᵢᵀ of the features, once.
+2. **Gradients** gₜ = Σ ℓ'(yᵢ, xᵢ·θₜ)·xᵢ at the public θₜ, a few times. Each step moves θ by
+   −[w(Â + λI)]⁻¹ g̃ₜ, with w a public guess of the loss's mean second derivative.
+
+**Integers.** Features are rounded to 2⁻¹⁰, derivatives, which lie in [−1, 1], to 2⁻¹². So every sum is one of integers,
+the same for each order of the rows.
+
+**Sensitivity.** In units of the grid a row has ‖x‖ ≤ R, computed exactly from the rounded public maps. It adds a vector
+of norm at most 2¹²·R to a gradient. To the upper triangle of A it adds xᵢxⱼ, i ≤ j, of squared norm ½[(Σxᵢ²)² + Σxᵢ⁴] ≤
+R⁴. A unit adds at most k of these, so k times as much. Each release has its share of one μ², which adds up; the event
+is that of one Gaussian.
+
+**The ridge** λ is what noise alone can make of the smallest eigenvalue, 2√d deviations of an entry: below that Â says
+nothing. It shortens steps where nothing is known, and stopping early keeps them short; the coefficients themselves are
+not shrunk. (Shrinking them by λ, too, lost 0.02 to 0.08 of R² on three tables.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.core.values import dataclass
+from hush.learn.budget import OUTPUT, deviation, noisy
+from hush.learn.features import Design
+from hush.learn.schema import Codes, Floats
+from hush.noise import rounded_gaussian
+
+GAMMA = Fraction(1, 2**13)
+"""The gradient norm that a released minimum must be certified to have, times the loss's smoothness β."""
+STEP = Fraction(1, 2**28)
+"""The grid of released coefficients."""
+_DRAW = 2**30
+_UNIT = 2.0**-53
+_STEPS, _HALVINGS = 60, 40
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A convex loss of a margin and a target, its derivative within ±1."""
+
+    derivative: Callable[[Floats, Floats], Floats]
+    second: Callable[[Floats, Floats], Floats]
+    smoothness: Fraction
+    """β, the largest second derivative."""
+    two_sided: bool
+    """Whether the derivative can have either sign for the same target."""
+
+
+def _sigmoid(m: Floats) -> Floats:
+    decay = np.exp(-np.abs(m))
+    return np.asarray(np.where(m >= 0, 1.0, decay) / (1.0 + decay))
+
+
+LOGISTIC = Loss(
+    derivative=lambda m, y: _sigmoid(m) - y,
+    second=lambda m, _y: _sigmoid(m) * _sigmoid(-m),
+    smoothness=Fraction(1, 4),
+    two_sided=False,
+)
+"""ln(1 + e^{−m}) for y = 1 and ln(1 + e^m) for y = 0; the derivative p − y keeps its sign."""
+HUBER = Loss(
+    derivative=lambda m, y: np.clip(m - y, -1.0, 1.0),
+    second=lambda m, y: (np.abs(m - y) < 1.0).astype(np.float64),
+    smoothness=Fraction(1),
+    two_sided=True,
+)
+"""½r² for |r| ≤ 1 and |r| − ½ beyond, r = m − y."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Perturbation:
+    """The public parameters of one fit; noise and ridge follow from what it may cost."""
+
+    loss: Loss
+    radius_squared: Fraction
+    """R², the largest squared norm of a row's features with the intercept."""
+    mu_squared: Fraction
+    """What b may cost."""
+    curvature: Fraction
+    """βR²/λ."""
+    width: int
+    """d, how many coefficients there are."""
+
+    @property
+    def sigma(self) -> Fraction:
+        """The deviation of each coordinate of b."""
+        return deviation(self.mu_squared, self.radius_squared)
+
+    @property
+    def ridge(self) -> Fraction:
+        """λ, the least eigenvalue of the ridge."""
+        return self.loss.smoothness * self.radius_squared / self.curvature
+
+    @property
+    def gamma(self) -> Fraction:
+        """γ, the gradient norm that a minimum must be certified to have."""
+        return GAMMA * self.loss.smoothness
+
+    @property
+    def tolerance(self) -> Fraction:
+        """τ: how far a released minimum may be from the ideal one, rounded up."""
+        return self.gamma / self.ridge + (math.isqrt(self.width) + 1) * STEP / 2
+
+    @property
+    def output_sigma(self) -> Fraction:
+        """The deviation of the noise added to the minimum."""
+        return deviation(OUTPUT * self.mu_squared, (2 * self.tolerance) ** 2)
+
+    def penalty(self) -> Floats:
+        """Return the diagonal of the smallest ridge allowed, rounded up."""
+        return np.full(self.width, math.nextafter(float(self.ridge), math.inf))
+
+    def release(
+        self, design: Design, target: Floats, counted: npt.NDArray[np.bool_], centre: Floats, penalty: Floats
+    ) -> Floats:
+        """Return the noisy minimum for the rows ``counted``; ``penalty`` is the ridge's diagonal, at least λ."""
+        b = np.asarray(rounded_gaussian(self.sigma * _DRAW, self.width), dtype=np.float64) / _DRAW
+        minimum = certified_minimum(self, design, target, counted, centre, penalty, b)
+        point = centre if minimum is None else minimum
+        steps = np.rint(point / float(STEP)).astype(np.int64)
+        noisy = steps + rounded_gaussian(self.output_sigma / STEP, self.width)
+        return np.asarray(noisy * float(STEP), dtype=np.float64)
+
+
+def certified_minimum(
+    how: Perturbation,
+    design: Design,
+    target: Floats,
+    counted: npt.NDArray[np.bool_],
+    centre: Floats,
+    penalty: Floats,
+    b: Floats,
+    *,
+    steps: int = _STEPS,
+) -> Floats | None:
+    """Return a point with a gradient certified to be at most γ, or None."""
+    loss = how.loss
+
+    def gradient(theta: Floats) -> tuple[Floats, Floats]:
+        margins = design.margins(theta)
+        derivative = np.where(counted, loss.derivative(margins, target), 0.0)
+        return design.sums(derivative) + penalty * (theta - centre) + b, margins
+
+    theta = np.array(centre, dtype=np.float64)
+    slope, margins = gradient(theta)
+    norm = float(np.linalg.norm(slope))
+    for _ in range(steps):
+        if norm <= float(how.gamma) / 256:
+            break
+        weight = np.where(counted, loss.second(margins, target), 0.0)
+        hessian = design.curvature(weight)
+        hessian[np.diag_indices_from(hessian)] += penalty
+        direction = np.linalg.solve(hessian, slope)
+        share = 1.0
+        for _ in range(_HALVINGS):
+            trial = theta - share * direction
+            slope_there, margins_there = gradient(trial)
+            norm_there = float(np.linalg.norm(slope_there))
+            if norm_there <= (1 - share / 4) * norm:
+                break
+            share /= 2
+        else:
+            break  # floats can do no better
+        theta, slope, margins, norm = trial, slope_there, margins_there, norm_there
+    return theta if norm + _gradient_error(how, design, theta, centre, penalty) <= float(how.gamma) else None
+
+
+def _gradient_error(how: Perturbation, design: Design, theta: Floats, centre: Floats, penalty: Floats) -> float:
+    """Return the bound on the error of a computed gradient's norm; the docstring derives it."""
+    radius, count = math.sqrt(float(how.radius_squared)), len(design.codes)
+    levels = max((part.shape[0] for part in design.maps), default=1)
+    wide = max((part.shape[1] for part in design.maps), default=1)
+    margin = (count + wide + 3) * _UNIT * design.reach(theta)
+    rows = design.rows * radius * (float(how.loss.smoothness) * margin + 17 * _UNIT)
+    features = 1.5 * (levels + 4) * _UNIT * design.rows * math.sqrt(count + 1) * design.intercept
+    ridge = 4 * design.width * _UNIT * float(penalty.max()) * float(np.linalg.norm(theta - centre))
+    return 2 * (rows + features + ridge) + math.sqrt(design.width) / (2 * _DRAW)
+
+
+LOOKS, MOMENTS, STEPS = Fraction(12, 100), Fraction(28, 100), Fraction(60, 100)
+"""How a fit shares its μ²: looks at the columns, second moments, all gradients together."""
+_FEATURE, _DERIVATIVE = 2.0**10, 2.0**12
+_CHUNK = 1 << 14
+"""Rows at a time: products of features are at most 2²⁴, so that sums of so many are exact in floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewtonDesign:
+    """Rows with features rounded to the grid, of which a unit has at most ``rows``."""
+
+    design: Design
+    radius_squared: int
+    """The largest squared norm of a row's features, in squared units of the grid."""
+    rows: int
+
+    @classmethod
+    def of(cls, codes: Sequence[Codes], maps: Sequence[Floats], *, intercept: float, rows: int) -> NewtonDesign:
+        """Round the public maps, and find how long a row can be."""
+        rounded = [np.rint(part * _FEATURE) for part in maps]
+        constant = round(intercept * _FEATURE)
+        longest = sum(int((part * part).sum(axis=1).max()) for part in rounded) + constant**2
+        return cls(Design(codes, rounded, intercept=float(constant)), longest, rows)
+
+    @property
+    def width(self) -> int:
+        """How many coefficients there are."""
+        return self.design.width
+
+    def _features(self, chunk: slice) -> Floats:
+        parts = [part[codes[chunk]] for codes, part in zip(self.design.codes, self.design.maps, strict=True)]
+        rows = len(parts[0]) if parts else 0
+        return np.hstack([np.full((rows, 1), self.design.intercept), *parts])
+
+    def margins(self, theta: Floats) -> Floats:
+        """Return x·θ for each row."""
+        return self.design.margins(theta) / _FEATURE
+
+    def moments(self, counted: npt.NDArray[np.bool_], mu_squared: Fraction) -> tuple[Floats, float]:
+        """Return the noisy second moments of the rows that count, and the deviation of an entry's noise."""
+        total = np.zeros((self.width, self.width), dtype=np.int64)
+        for first in range(0, self.design.rows, _CHUNK):
+            chunk = slice(first, first + _CHUNK)
+            part = self._features(chunk)[counted[chunk]]
+            total += (part.T @ part).astype(np.int64)
+        sigma = deviation(mu_squared, Fraction(self.rows**2 * self.radius_squared**2))
+        upper = np.triu_indices(self.width)
+        entries = noisy(total[upper], sigma)
+        result = np.zeros(total.shape)
+        result[upper] = entries / _FEATURE**2
+        return result + np.triu(result, 1).T, float(sigma) / _FEATURE**2
+
+    def gradient(self, derivative: Floats, mu_squared: Fraction) -> tuple[Floats, float]:
+        """Return the noisy sum of derivative times features, and the deviation of an entry's noise."""
+        derivatives = np.rint(np.clip(derivative, -1.0, 1.0) * _DERIVATIVE).astype(np.int64)
+        total = np.zeros(self.width, dtype=np.int64)
+        total[0] = int(self.design.intercept) * int(derivatives.sum())
+        for codes, part, block in zip(self.design.codes, self.design.maps, self.design.slices, strict=True):
+            # Sums over a level are below 2⁵³ for fewer than 2⁴¹ rows, so that counting with weights is exact.
+            level = np.bincount(codes, derivatives.astype(np.float64), minlength=part.shape[0]).astype(np.int64)
+            total[block] = part.astype(np.int64).T @ level
+        reach = Fraction(self.rows**2 * self.radius_squared) * int(_DERIVATIVE) ** 2
+        sigma = deviation(mu_squared, reach)
+        unit = _FEATURE * _DERIVATIVE
+        return noisy(total, sigma) / unit, float(sigma) / unit
+
+
+@dataclass(frozen=True, slots=True)
+class Preconditioner:
+    """The noisy second moments, ready to turn gradients into steps."""
+
+    values: Floats
+    vectors: Floats
+    ridge: float
+
+    @classmethod
+    def of(cls, moments: Floats, sigma: float) -> Preconditioner:
+        """Take eigenvalues once; what noise can have made is not below zero."""
+        values, vectors = np.linalg.eigh(moments)
+        return cls(np.maximum(values, 0.0), vectors, 2 * sigma * math.sqrt(len(values)))
+
+    def step(self, gradient: Floats, weight: float) -> Floats:
+        """Return [w(A + λI)]⁻¹ g."""
+        return np.asarray(self.vectors @ ((self.vectors.T @ gradient) / (weight * (self.values + self.ridge))))
+
+    def covariance(self, sigma: float, weight: float) -> Floats:
+        """Return about the covariance of a step's noise."""
+        scaled = self.vectors * (sigma / (weight * (self.values + self.ridge)))
+        return np.asarray(scaled @ scaled.T)
+
+
+def noisy_newton(
+    rows: NewtonDesign,
+    derivative: Callable[[Floats], Floats],
+    *,
+    start: Floats,
+    counted: npt.NDArray[np.bool_],
+    preconditioner: Preconditioner,
+    weight: float,
+    mu_squared: Fraction,
+    steps: int,
+) -> tuple[Floats, Floats]:
+    """Return θ after some noisy steps, and about the covariance of its noise; ``derivative`` is ℓ' at margins."""
+    theta, sigma = start, 0.0
+    for _ in range(steps):
+        slopes = np.where(counted, derivative(rows.margins(theta)), 0.0)
+        gradient, sigma = rows.gradient(slopes, mu_squared / steps)
+        theta = theta - preconditioner.step(gradient, weight)
+    return theta, preconditioner.covariance(sigma, weight)
+
+
+def newton_error(mu_squared: Fraction, unit_rows: int, columns: int, *, weight: float, rows: int) -> float:
+    """Return about the noise's deviation in the effect of a level that so many rows have."""
+    sigma = unit_rows * math.sqrt((columns + 1) / float(mu_squared * STEPS / 4))
+    return sigma / (weight * rows)

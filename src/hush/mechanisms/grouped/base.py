@@ -1,0 +1,164 @@
+"""What every mechanism for groups is given: whole numbers, sparse histograms, and how much one unit counts.
+
+**How many groups of a question neighbours differ in: what every mechanism for groups is calibrated to.**
+
+A question answers in groups. One unit counts in at most ``groups`` of them, because its other rows are left out before
+anything is computed (`hush.query.plan.limits`), and neighbours differ by ``units``: one that comes or goes, or two
+where one is replaced by another. So at most groups·units groups differ between neighbours, its *cells*.
+
+>>> Contribution(groups=3, units=2).cells
+6
+
+**Whole numbers of all groups in one array: of 64 bits, or Python's own where those may not do.**
+
+>>> exact_sum(np.array([2**62, 1]), np.array([2**62, 1])).tolist()
+[9223372036854775808, 2]
+
+**Exact histograms of all groups at once, sparse: what quantiles and modes are drawn from.**
+
+>>> pair = [Sparse(bins=np.array([2, 5]), weights=np.array([3, 1])), Sparse(bins=np.array([4]), weights=np.array([7]))]
+>>> joined = Histograms.of(pair)
+>>> joined.joined.bins.tolist(), joined.edges.tolist(), joined[1].weights.tolist()
+([2, 5, 4], [0, 2, 3], [7])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.accounting import ComposedEvent, Event
+from hush.core import integer
+from hush.core.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
+    """In how many groups a unit counts, and by how many units neighbours differ."""
+
+    groups: int = 1
+    units: int = 1
+
+    def __post_init__(self) -> None:
+        integer(self.groups, "groups", minimum=1)
+        integer(self.units, "units", minimum=1, maximum=2)
+
+    @property
+    def cells(self) -> int:
+        """How many groups differ between neighbours, at most."""
+        return self.groups * self.units
+
+    def in_each_group(self, event: Event) -> Event:
+        """Return the event of one release in each of a unit's groups."""
+        return event if self.groups == 1 else ComposedEvent(parts=[(event, self.groups)])
+
+
+ONE_GROUP = Contribution()
+"""One unit comes or goes, and counts in one group."""
+
+
+Integers = npt.NDArray[Any]
+"""Of 64 bits, or Python's own where those may not do."""
+
+
+def integer_array(values: Sequence[int] | Integers) -> Integers:
+    """Return whole numbers as an array."""
+    try:
+        return np.array(values, dtype=np.int64)
+    except OverflowError:
+        return np.array(values, dtype=object)
+
+
+def largest_magnitude(values: Integers) -> int:
+    """Return the largest magnitude, 0 of no numbers."""
+    return max(int(values.max()), -int(values.min())) if len(values) else 0
+
+
+def exact_sum(values: Integers, noise: Integers) -> Integers:
+    """Return sums; of Python's own integers where they would not fit."""
+    form = np.int64 if max(largest_magnitude(values), largest_magnitude(noise)) < 2**62 else object
+    return np.asarray(values.astype(form) + noise.astype(form))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sparse:
+    """A histogram of one group: bins in order, and their weights.
+
+    For values of a list the bin is the value's number; on a line it is the number of the first cell of the bin, and
+    ``cells`` says how many cells each bin has, where that is not 1.
+    """
+
+    bins: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.int64]
+    cells: npt.NDArray[np.int64] | None = None
+
+    @classmethod
+    def counted(cls, bins: npt.ArrayLike) -> Sparse:
+        """Return how often each bin occurs.
+
+        >>> Sparse.counted([4, 1, 4]).weights.tolist()
+        [1, 2]
+        """
+        distinct, weights = np.unique(np.asarray(bins), return_counts=True)
+        return cls(bins=distinct, weights=weights.astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histograms(Sequence[Sparse]):
+    """Histograms of many groups: as a sequence one a group, and in arrays all of them, group after group."""
+
+    joined: Sparse
+    edges: npt.NDArray[np.int64]
+    """The first bin of each group, and the number of all."""
+
+    @classmethod
+    def of(cls, histograms: Sequence[Sparse]) -> Histograms:
+        """Return any sequence of histograms as one of these."""
+        if isinstance(histograms, Histograms):
+            return histograms
+        none = np.zeros(0, dtype=np.int64)
+        cells = [np.ones(len(group.bins), np.int64) if group.cells is None else group.cells for group in histograms]
+        joined = Sparse(
+            bins=np.concatenate([none, *(group.bins for group in histograms)]),
+            weights=np.concatenate([none, *(group.weights for group in histograms)]),
+            cells=np.concatenate([none, *cells]),
+        )
+        return cls(joined=joined, edges=_edges([len(group.bins) for group in histograms]))
+
+    @property
+    def groups(self) -> npt.NDArray[np.int64]:
+        """The number of each bin's group."""
+        return np.repeat(np.arange(len(self)), np.diff(self.edges))
+
+    def take(self, groups: Sequence[int] | npt.NDArray[np.int64]) -> Histograms:
+        """Return the histograms of some groups, in this order."""
+        chosen = np.asarray(groups, dtype=np.int64)
+        sizes = np.diff(self.edges)[chosen]
+        edges = _edges(sizes)
+        return Histograms(
+            joined=self._part(np.arange(edges[-1]) + np.repeat(self.edges[chosen] - edges[:-1], sizes)), edges=edges
+        )
+
+    def _part(self, bins: slice | npt.NDArray[np.int64]) -> Sparse:
+        cells = None if self.joined.cells is None else self.joined.cells[bins]
+        return Sparse(bins=self.joined.bins[bins], weights=self.joined.weights[bins], cells=cells)
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    @overload
+    def __getitem__(self, group: int) -> Sparse: ...
+    @overload
+    def __getitem__(self, group: slice) -> Histograms: ...
+    def __getitem__(self, group: int | slice) -> Sparse | Histograms:
+        if isinstance(group, slice):
+            return self.take(range(len(self))[group])
+        at = range(len(self))[group]
+        return self._part(slice(int(self.edges[at]), int(self.edges[at + 1])))
+
+
+def _edges(sizes: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    return np.append(0, np.cumsum(sizes, dtype=np.int64))

@@ -1,0 +1,293 @@
+"""Laplace and Gaussian noise for a number of every group, and noise that is imagined to find errors.
+
+**Add Laplace noise to a whole number in every group, for all groups at once: pure ε, drawn exactly.**
+
+Noise k has probability ∝ e^(-|k|/scale). A unit changes ``sensitivity`` in ℓ₁ in one group, and at most ``cells``
+groups differ between neighbours (`Contribution`), so a scale of cells·sensitivity/ε makes all groups together ε-DP.
+
+**The event.** Where one unit comes or goes, it changes at most ``groups`` groups, which are independently noised: the
+composition of ``groups`` scalar mechanisms, which is never worse than pure ε and better in Rényi terms. Where one unit
+replaces another, one group may change twice as much or two groups once each; the pure ε covers all.
+
+**Several numbers that share one change.** Numbers of a group that change by i and j with i + j ≤ b (the two halves of a
+sum, which give the number of rows as well; the cells of a histogram) are charged as one that changes by b, which is at
+least as revealing. Proof: with r = e^{-1/scale}, clamping x to [0, s] loses nothing about centre 0 against s = i + j;
+T, the clamped number, has under centre 0 the masses 1/(1+r), then r^t·(1-r)/(1+r), and r^s/(1+r) at its ends. Of two
+numbers, clamped to [0, i] and [0, j], the sum V says all: both T and V = t mean a likelihood ratio of r^{2t-s}. V has
+less mass than T at 0 and s, by a factor 1+r, and at least as much between: each 0 < t < s has two pairs or more with
+one number at an end, of mass r^t·(1-r)/(1+r)² or more each, and 2/(1+r)² ≥ 1/(1+r). So the likelihood ratio of T has
+the same mean, 1, and more spread: a difference of masses with signs +, -, + makes every convex function's mean larger
+(Karlin, Novikoff 1963), and with it every divergence. Of three numbers with i + j + k ≤ b the first two are in this way
+less revealing than one that changes by i + j (beside whatever is independent of them), and this one and the third than
+one that changes by b; and so on.
+
+>>> counts = GroupedLaplace.for_epsilon(Fraction(1, 10))
+>>> counts.scale, counts.error(0.95), counts.event
+(Fraction(10, 1), 30, DiscreteLaplaceEvent(parameter=1/10, sensitivity=1))
+>>> GroupedLaplace.for_epsilon(Fraction(10**9)).release(np.array([3, 1, 4])).tolist()
+[3, 1, 4]
+
+**Add Gaussian noise to a whole number in every group, for all groups at once: zero-concentrated DP, drawn exactly.**
+
+Noise k has probability ∝ e^(-k²/2σ²). A unit changes a statistic by ``sensitivity`` = b in one group, so neighbours
+differ by at most Δ₂ = units·√groups·b in ℓ₂, whatever the shape of the change. Discrete Gaussian noise is Δ₂²/2σ²-zCDP
+on vectors of integers (Canonne, Kamath, Steinke 2020, Theorem 4 and composition over coordinates), and ρ-zCDP implies
+(ε,δ) for
+
+    δ = e^{(α-1)(αρ-ε)}·(1-1/α)^α/(α-1),     any α > 1
+
+(their Corollary 13). Where a single number changes, the event is the discrete law itself.
+
+>>> noise = GroupedGaussian.for_rho(zcdp_budget(Fraction(1), Fraction(1, 10**6)), contribution=Contribution(groups=4))
+>>> round(float(noise.sigma), 2), noise.error(0.95)
+(9.06, 18)
+
+**Noise that is imagined, to find out how far answers may be off; it never protects anything.**
+
+Of each of n equally likely ranges of a law the middle is taken, and they are put in random order. Several noises
+imagined together are as if independent, but each has the quantiles of its law (a Latin hypercube; McKay, Beckman,
+Conover 1979), so what is found varies less than with independent draws: at n = 400 an interval's true coverage has a
+standard deviation of 0.9 % where two noises of a size matter, and next to none where one does, instead of 1.1 %.
+
+>>> sorted(shuffled_middles(4).tolist())
+[-0.75, -0.25, 0.25, 0.75]
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.accounting import ApproximateDPEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent, Event, ZCDPEvent
+from hush.core.values import dataclass
+from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Integers, exact_sum
+from hush.noise import discrete_gaussian, discrete_laplace, permutation, uniform_integer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedLaplace:
+    """Adds independent discrete Laplace noise of one scale to the whole numbers of all groups."""
+
+    scale: Fraction
+    sensitivity: int = 1
+    """What one unit changes in one group, in ℓ₁ over the numbers that are noised together."""
+    contribution: Contribution = ONE_GROUP
+
+    @classmethod
+    def for_epsilon(
+        cls, epsilon: Fraction, *, sensitivity: int = 1, contribution: Contribution = ONE_GROUP
+    ) -> GroupedLaplace:
+        """Return the noise at which all groups together are ε-DP."""
+        return cls(scale=contribution.cells * sensitivity / epsilon, sensitivity=sensitivity, contribution=contribution)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The pure ε of all groups together."""
+        return self.contribution.cells * self.sensitivity / self.scale
+
+    @property
+    def event(self) -> Event:
+        """What an accountant needs."""
+        if self.contribution.units > 1:
+            return ApproximateDPEvent(epsilon=self.epsilon)
+        return self.contribution.in_each_group(DiscreteLaplaceEvent(scale=self.scale, sensitivity=self.sensitivity))
+
+    def release(self, integers: Integers) -> Integers:
+        """Return one number of every group with noise."""
+        return exact_sum(integers, self.draw(len(integers)))
+
+    def draw(self, size: int) -> npt.NDArray[Any]:
+        """Draw the noise of ``size`` groups."""
+        return discrete_laplace(self.scale, size=size)
+
+    def imagine(self, size: int) -> Floats:
+        """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
+        return shuffled(_laplace_quantiles(float(self.scale), size))
+
+    @property
+    def variance(self) -> float:
+        """2r/(1-r)², r = e^(-1/scale)."""
+        half = 1 / (2 * float(self.scale))
+        return 0.0 if half > 350 else 0.5 / math.sinh(half) ** 2
+
+    def error(self, confidence: float | Fraction = 0.95) -> int:
+        """Return the least t with P[|X| ≤ t] ≥ confidence, from P[|X| > t] = 2r^(t+1)/(1+r)."""
+        rate = 1 / float(self.scale)
+        tail = float(1 - confidence) * (1 + math.exp(-rate)) / 2
+        return max(0, math.ceil(-math.log(tail) / rate - 1e-12) - 1) if tail < 1 else 0
+
+    def within(self, t: int) -> float:
+        """Return P[|X| ≤ t]."""
+        rate = 1 / float(self.scale)
+        return 1 - 2 * math.exp(-rate * (t + 1)) / (1 + math.exp(-rate))
+
+    def falls_to(self, share: float) -> int:
+        """Return where the law has fallen to a share of its maximum.
+
+        >>> GroupedLaplace(scale=Fraction(10)).falls_to(0.05)
+        30
+        """
+        return math.ceil(float(self.scale) * -math.log(share))
+
+
+@lru_cache(maxsize=256)
+def _laplace_quantiles(scale: float, size: int) -> Floats:
+    """Return them like `GroupedLaplace.error`."""
+    places = middles(size)
+    tails = (1 - np.abs(places)) * ((1 + math.exp(-1 / scale)) / 2)
+    return np.asarray(np.sign(places) * np.maximum(np.ceil(-np.log(tails) * scale - 1e-12) - 1, 0))
+
+
+_WIDE = 100
+"""From this σ on the continuous law stands for the discrete one in error bars."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedGaussian:
+    """Adds independent discrete Gaussian noise of one σ to the whole numbers of all groups."""
+
+    sigma: Fraction
+    sensitivity: int = 1
+    """What one unit changes in one group, in ℓ₂ over the numbers that are noised together."""
+    contribution: Contribution = ONE_GROUP
+    numbers: int = 1
+    """How many numbers of a group are noised together."""
+
+    @classmethod
+    def for_rho(
+        cls, rho: Fraction, *, sensitivity: int = 1, contribution: Contribution = ONE_GROUP, numbers: int = 1
+    ) -> GroupedGaussian:
+        """Return the noise at which all groups together are ρ-zCDP; σ is rounded up at twelve digits."""
+        variance = Fraction(squared_sensitivity(sensitivity, contribution)) / (2 * rho)
+        scale = 10 ** max(0, 13 - len(str(int(variance))) // 2)
+        root = math.isqrt(math.ceil(variance * scale * scale) - 1) + 1
+        return cls(sigma=Fraction(root, scale), sensitivity=sensitivity, contribution=contribution, numbers=numbers)
+
+    @property
+    def event(self) -> Event:
+        """What an accountant needs."""
+        if self.contribution.cells == self.numbers == 1:
+            return DiscreteGaussianEvent(sigma=self.sigma, sensitivity=self.sensitivity)
+        return ZCDPEvent(rho=squared_sensitivity(self.sensitivity, self.contribution) / (2 * self.sigma**2))
+
+    def release(self, integers: Integers) -> Integers:
+        """Return one number of every group with noise."""
+        return exact_sum(integers, self.draw(len(integers)))
+
+    def draw(self, size: int) -> npt.NDArray[Any]:
+        """Draw the noise of ``size`` groups."""
+        return discrete_gaussian(self.sigma, size=size)
+
+    def imagine(self, size: int) -> Floats:
+        """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
+        return shuffled(_gaussian_quantiles(float(self.sigma), size))
+
+    @property
+    def variance(self) -> float:
+        """σ², which the discrete law never exceeds."""
+        return float(self.sigma) ** 2
+
+    def error(self, confidence: float = 0.95) -> int:
+        """Return the least t with P[|X| ≤ t] ≥ confidence."""
+        sigma = float(self.sigma)
+        if sigma > _WIDE:
+            return math.ceil(NormalDist().inv_cdf((1 + confidence) / 2) * sigma)
+        return bisect_left(_within(sigma), confidence)
+
+    def within(self, t: int) -> float:
+        """Return P[|X| ≤ t]; where σ > 100 that of the continuous law half a step further, which is within 1e-5."""
+        sigma = float(self.sigma)
+        if sigma > _WIDE:
+            return 2 * NormalDist().cdf((t + 0.5) / sigma) - 1
+        within = _within(sigma)
+        return within[min(t, len(within) - 1)]
+
+    def falls_to(self, share: float) -> int:
+        """Return where the law has fallen to a share of its maximum."""
+        return math.ceil(float(self.sigma) * math.sqrt(-2 * math.log(share)))
+
+
+def squared_sensitivity(sensitivity: int, contribution: Contribution) -> int:
+    """Return Δ₂², the square of how far neighbours' vectors over all groups are apart."""
+    return contribution.units**2 * contribution.groups * sensitivity**2
+
+
+@lru_cache(maxsize=256)
+def zcdp_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return a ρ, rounded down, such that ρ-zCDP implies (ε,δ)-DP; 0 if none was found."""
+    target, log_delta = float(epsilon), math.log(delta.numerator) - math.log(delta.denominator)
+
+    def rho(alpha: float) -> float:
+        cost = math.log(alpha - 1) - alpha * math.log1p(-1 / alpha)
+        return (target + (log_delta + cost) / (alpha - 1)) / alpha
+
+    # any order gives a valid ρ; the best lies near 1 + ln(1/δ)/ε
+    middle = 1 + 2 * max(1.0, -log_delta) / target
+    orders = [1 + (middle - 1) * 2 ** (step / 32) for step in range(-160, 65)]
+    best = max(map(rho, orders))
+    if best <= 0:
+        return Fraction(0)
+    digits = 10 - math.floor(math.log10(best))
+    return Fraction(math.floor(best * (1 - 1e-9) * 10**digits), 10**digits)
+
+
+@lru_cache(maxsize=256)
+def _within(sigma: float) -> tuple[float, ...]:
+    """Return P[|X| ≤ t] for t = 0, 1, … up to twelve σ."""
+    masses = [math.exp(-k * k / (2 * sigma * sigma)) for k in range(int(12 * sigma) + 2)]
+    inside = list(accumulate([masses[0], *(2 * mass for mass in masses[1:])]))
+    return tuple(mass / inside[-1] for mass in inside)
+
+
+@lru_cache(maxsize=256)
+def _gaussian_quantiles(sigma: float, size: int) -> Floats:
+    """Return those of the discrete law; where σ > 100 those of the continuous one, moved to whole numbers."""
+    if sigma > _WIDE:
+        return np.asarray(np.rint(_normal_quantiles(size) * sigma))
+    places = middles(size)
+    return np.asarray(np.sign(places) * np.searchsorted(_within(sigma), np.abs(places)))
+
+
+@lru_cache(maxsize=16)
+def _normal_quantiles(size: int) -> Floats:
+    return np.array([NormalDist().inv_cdf((middle + 1) / 2) for middle in middles(size).tolist()])
+
+
+Floats = npt.NDArray[np.float64]
+
+
+def middles(size: int) -> Floats:
+    """Return 2u-1 for the middles u of ``size`` equal ranges of [0, 1]: P[|X| ≤ t] is asked to be its magnitude."""
+    return np.arange(1 - size, size, 2) / size
+
+
+def shuffled(values: Floats) -> Floats:
+    """Return values in random order."""
+    return values[permutation(len(values))]
+
+
+def shuffled_middles(size: int) -> Floats:
+    """Return the middles of ``size`` equal ranges of [-1, 1] in random order."""
+    return shuffled(middles(size))
+
+
+def own_orders(rows: int, draws: int) -> npt.NDArray[np.int64]:
+    """Return an order of the draws for each row, so that rows that share their draws are as if independent.
+
+    Row by row it is a·d + b modulo their number, which must be a prime, with random a and b: at each place any draw of
+    a row is as likely as any other, whatever those of the other rows are.
+
+    >>> sorted(own_orders(1, 3)[0].tolist())
+    [0, 1, 2]
+    """
+    times, shift = uniform_integer(draws - 1, size=rows) + 1, uniform_integer(draws, size=rows)
+    places = times[:, None].astype(np.int32) * np.arange(draws, dtype=np.int32) + shift[:, None].astype(np.int32)
+    return np.asarray(places % np.int32(draws), dtype=np.int64)  # draws are few thousand, so products fit

@@ -1,0 +1,243 @@
+r"""The exponential mechanism in metric form: a point y with probability ∝ e^(-d(y, f(D))/α).
+
+With Δ the largest distance between neighbours' values, d(y, f(D)) moves by at most Δ, so the weights move by e^(Δ/α)
+and the normaliser by as much again: α = 2Δ/ε is ε-DP. If the normaliser is the same for every value, only the weights
+move, and α = Δ/ε is enough (THEORY item 14). That is a fact to be proven, not a hope, so it is proven at
+construction:
+
+* on a finite space, by computing the sorted distances from every point: if all these lists are equal, so are the sums
+  of e^(-d/α) for every α. (On a cycle they are; on a segment they are not, and ``normaliser="constant"`` is refused.)
+* on all the integers with d = |y - x|, by translation: that is the discrete Laplace law.
+
+**Utility.** It is the exponential mechanism with the score -d, and its figures are those of the distance: with y the
+answer and d₀ the distance of the nearest point (0 for a value in the space), P[d(y, f) > d₀ + t] ≤ (k-1)e^(-t/α) for k
+points, since the normaliser is at least the nearest point's weight. Where the normaliser is constant the law of the
+distance is the same around every point, and `error` is its exact quantile. ``bias(value)`` is d₀ - E[d] ≤ 0 and
+``variance(value)`` is Var[d]; variance + bias² is the mean squared distance, on the integers the noise's variance.
+
+>>> ring = MetricExponential.on_cycle(12, epsilon=1)
+>>> ring.alpha
+Fraction(1, 1)
+>>> ring.error(0.95), round(ring.bias(3), 3)
+(3.0, -0.836)
+>>> MetricExponential(points=[0, 1, 2], metric=lambda a, b: abs(a - b), epsilon=1, normaliser="constant")
+Traceback (most recent call last):
+...
+hush.core.errors.InvalidValueError: The 'normaliser' parameter must be 'any' here...
+>>> MetricExponential.on_integers(epsilon=10**6).release(7)
+7
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hush import noise
+from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, DiscreteLaplaceEvent
+from hush.core import InvalidValueError, Number, integer, nonnegative
+from hush.core.balls import ball, fraction_up
+from hush.core.rounding import certified, float_up
+from hush.core.values import dataclass
+from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
+from hush.mechanisms.laplace import Laplace
+from hush.mechanisms.selection import chances, moments
+
+_MOST = 4096  # points for which all distances are computed
+
+
+def _gap(a: int, b: int) -> int:
+    return abs(a - b)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class MetricExponential(Setter):
+    """Releases a point of a metric space near the true one.
+
+    Parameters
+    ----------
+    points
+        The space; None, for all the integers, is `on_integers`' own.
+    metric
+        d(y, x), an exact number of at least 0, symmetric, with the triangle inequality.
+    sensitivity
+        The largest d(f(D), f(D')) over neighbours.
+    normaliser
+        "any", or "constant" where Σ e^(-d/α) is the same around every point; that is checked, and halves the noise.
+    """
+
+    points: tuple[Any, ...] | None
+    metric: Callable[[Any, Any], Number] = field(repr=False)
+    sensitivity: Fraction
+    epsilon: Fraction
+    normaliser: str
+
+    def __init__(
+        self,
+        *,
+        points: Sequence[Any] | None,
+        metric: Callable[[Any, Any], Number],
+        epsilon: Number,
+        sensitivity: Number = 1,
+        normaliser: str = "any",
+    ) -> None:
+        choose(normaliser, ("any", "constant"), "normaliser")
+        if (points is not None and not isinstance(points, (Sequence, AbstractSet))) or isinstance(points, (str, bytes)):
+            raise InvalidValueError("points", got=points, allowed="a list of points")
+        if not callable(metric):
+            raise InvalidValueError("metric", got=metric, allowed="a function of two points")
+        space = None if points is None else tuple(points)
+        if space is None and metric is not _gap:
+            raise InvalidValueError("points", got=None, allowed="a finite space", hint="There is on_integers() too.")
+        if space is not None and not 1 <= len(space) <= _MOST:
+            raise InvalidValueError("points", got=f"{len(space)} points", allowed=f"from 1 to {_MOST} points")
+        self._set(points=space, metric=metric, normaliser=normaliser)
+        self._set(sensitivity=ordinary(sensitivity, "sensitivity"), epsilon=ordinary(epsilon, "epsilon"))
+        if space is not None and normaliser == "constant":
+            first = sorted(self._distances(space[0]))
+            if any(sorted(self._distances(point)) != first for point in space):
+                raise InvalidValueError(
+                    "normaliser", got=normaliser, allowed="'any' here",
+                    hint="The distances from one point are not those from another: the normaliser depends on the data.",
+                )  # fmt: skip
+
+    @classmethod
+    def on_cycle(cls, size: int, *, epsilon: Number, sensitivity: Number = 1) -> MetricExponential:
+        """Return the mechanism on 0 … size-1 around a cycle (hours, weekdays, angles)."""
+        around = integer(size, "size", minimum=1, maximum=_MOST)
+        return cls(
+            points=range(around),
+            metric=lambda a, b: min((a - b) % around, (b - a) % around),
+            epsilon=epsilon,
+            sensitivity=sensitivity,
+            normaliser="constant",
+        )
+
+    @classmethod
+    def on_integers(cls, *, epsilon: Number, sensitivity: int = 1) -> MetricExponential:
+        """Return the mechanism on all the integers with d = |y - x|: the discrete Laplace law."""
+        reach = integer(sensitivity, "sensitivity", minimum=1)
+        return cls(points=None, metric=_gap, epsilon=epsilon, sensitivity=reach, normaliser="constant")
+
+    @classmethod
+    def with_noise(
+        cls,
+        noise: Number,
+        *,
+        points: Sequence[Any],
+        metric: Callable[[Any, Any], Number],
+        sensitivity: Number = 1,
+        normaliser: str = "any",
+    ) -> MetricExponential:
+        """Return the mechanism on this space whose length α is ``noise``."""
+        sides = 1 if normaliser == "constant" else 2
+        budget = sides * ordinary(sensitivity, "sensitivity") / ordinary(noise, "noise")
+        return cls(points=points, metric=metric, epsilon=budget, sensitivity=sensitivity, normaliser=normaliser)
+
+    @classmethod
+    def for_error(
+        cls,
+        error: Number,
+        *,
+        confidence: Number = Fraction(19, 20),
+        points: Sequence[Any],
+        metric: Callable[[Any, Any], Number],
+        sensitivity: Number = 1,
+        normaliser: str = "any",
+    ) -> MetricExponential:
+        """Return the mechanism on this space with the smallest ε, to 12 digits, whose `error` is at most this."""
+        space = cls(points=points, metric=metric, epsilon=1, sensitivity=sensitivity, normaliser=normaliser)
+        if len(space.points or ()) < 2:
+            raise InvalidValueError("points", got="one point", allowed="at least two: a single one is never wrong")
+
+        def made(epsilon: Fraction) -> MetricExponential:
+            other = cls(points=points, metric=metric, epsilon=epsilon, sensitivity=sensitivity)
+            other._set(normaliser=normaliser)  # proven once, above: it does not depend on ε
+            return other
+
+        return least(made, lambda mechanism: mechanism.error(confidence), error)
+
+    @property
+    def alpha(self) -> Fraction:
+        """The length α of the exponent."""
+        return self.sensitivity * (1 if self.normaliser == "constant" else 2) / self.epsilon
+
+    @property
+    def event(self) -> BoundedRangeEvent | DiscreteLaplaceEvent | ApproximateDPEvent:
+        """Range ε; with a constant normaliser the log-ratios lie in [-ε, ε], which is pure ε and no narrower range."""
+        if self.points is None:
+            return DiscreteLaplaceEvent(scale=self.alpha, sensitivity=int(self.sensitivity))
+        if self.normaliser == "any":
+            return BoundedRangeEvent(epsilon=self.epsilon)
+        return ApproximateDPEvent(epsilon=self.epsilon, delta=0)
+
+    def _distances(self, centre: Any) -> list[Fraction]:
+        try:
+            return [nonnegative(self.metric(point, centre), "metric") for point in self.points or ()]
+        except InvalidValueError:  # its text would quote a distance from the true value
+            raise InvalidValueError("metric", got="another value", allowed="a distance of at least zero") from None
+
+    def _scores(self, value: Any) -> npt.NDArray[Any]:
+        if self.normaliser == "constant" and value not in (self.points or ()):
+            raise InvalidValueError("value", got="a value outside the space", allowed="one of the mechanism's points")
+        scores: npt.NDArray[Any] = np.empty(len(self.points or ()), dtype=object)
+        scores[:] = [-distance for distance in self._distances(value)]
+        return scores
+
+    def release(self, value: Any) -> Any:
+        """Return a point near ``value``."""
+        if self.points is None:
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise InvalidValueError("value", got=type(value).__name__, allowed="a whole number")
+            return int(value) + noise.discrete_laplace(self.alpha)
+        return self.points[noise.select(self._scores(value), 1 / self.alpha)]
+
+    def probabilities(self, value: Any) -> npt.NDArray[np.float64]:
+        """Return the probability of each point, given the true value."""
+        if self.points is None:
+            raise InvalidValueError("points", got=None, allowed="a finite space, to list the probabilities")
+        return chances(self._scores(value), 1 / self.alpha)
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """Return how much further than the nearest point the answer lies at most, with at least this probability."""
+        miss = 1 - confidence_level(confidence)
+        if self.points is None:
+            return Laplace(sensitivity=self.sensitivity, scale=self.alpha, step=1).error(confidence)
+        others = len(self.points) - 1
+        if not others:
+            return 0.0
+        if self.normaliser == "any":
+            return float_up(fraction_up(certified(lambda: ball(others / miss).log() * ball(self.alpha), bits=40)))
+        away = self._distances(self.points[0])
+        chance = dict.fromkeys(sorted(away, reverse=True), 0.0)
+        for distance, p in zip(away, chances(-np.array(away, dtype=object), 1 / self.alpha).tolist(), strict=True):
+            chance[distance] += p
+        beyond, furthest = 0.0, Fraction(0)
+        for distance, p in chance.items():
+            furthest = distance
+            beyond += p
+            if beyond * (1 + 1e-12) > miss:  # the sum of at most 4096 floats is right to 10⁻¹²
+                break
+        return float_up(furthest)
+
+    def bias(self, value: Any) -> float:
+        """Return d₀ - E[d]: minus how much further than the nearest point the answer lies on average."""
+        return self._moments(value)[0]
+
+    def variance(self, value: Any) -> float:
+        """Return the variance of the answer's distance from ``value``."""
+        return self._moments(value)[1]
+
+    def _moments(self, value: Any) -> tuple[float, float]:
+        if self.points is None:
+            # |X| for the discrete Laplace law: E|X| = 2r/(1-r²), and E[X²] is the noise's variance.
+            r = float(np.exp(-1 / float(self.alpha)))
+            mean = 2 * r / (1 - r * r)
+            return -mean, Laplace(sensitivity=self.sensitivity, scale=self.alpha, step=1).variance - mean * mean
+        return moments(self.probabilities(value), self._scores(value).tolist())

@@ -1,0 +1,245 @@
+r"""Propose–test–release: propose a sensitivity η, test privately that the data are far from exceeding it, then release.
+
+Let A(D) be any whole number that (i) differs by at most 1 between neighbours and (ii) is 0 wherever some neighbour D'
+has |f(D) - f(D')| > η: the distance to the nearest data set whose *local sensitivity* exceeds η is one. Then
+
+    release f(D) + (ηa/ε)·Z₂   if   A(D) + (a/ε)·Z₁ > b/ε,   else answer ⊥ (`Refused`), which is charged like an answer.
+
+**Privacy** (Dwork, Lei 2009; Avella-Medina, Brunel 2020; THEORY item 16). Neighbours with |f - f'| ≤ η: the test is
+ε-DP by (i) and the release is ε-DP, together 2ε. Neighbours with |f - f'| > η: by (ii) A = 0 on *both*, so both run
+the same test and pass it with probability P[(a/ε)Z₁ > b/ε] only. Laplace, a = 1, b = ln(2/δ): that is at most δ: (2ε,
+δ). Gaussian, a = √(2 ln(1.25/δ)), b = a², ε < 1: (2ε, 2e^ε·δ + δ²).
+
+One source measures the distance at which |f(D) - f(D₂)| exceeds η, seen *from D itself*. Then (ii) fails: the median
+of 501 zeros, one 0.5 and 499 times 1.1 is far from moving by 1 and yet one row from a data set whose median is 0: not
+private.
+
+**Utility.** `error`, `variance` and `bias` are those of an answer, given that there is one: of (ηa/ε)·Z₂, rounded to
+the grid. `probabilities` says how likely an answer is at a distance, `distance_needed` from which distance on.
+`for_error` finds the smallest ε for a proposed η, `with_noise` the ε at which the answer's noise has a given scale.
+
+**Rounding.** Z₁ is discrete Laplace (A is whole; P[X > t] = r^(⌊t⌋+1)/(1+r) ≤ e^{-εt}), or an ideal real normal
+rounded to 2⁻²⁰ and compared with a threshold 2⁻²⁰ higher. b/ε is rounded up: refusing more often is the safe side. a
+is rounded up and b taken as a², so that P[Z > b/a] = P[Z > a] only falls.
+
+>>> test = ProposeTestRelease(epsilon=1, delta="1e-6", eta="0.5", step="0.01")
+>>> test.release(7, distance=0) is Refused or True      # with probability 1 - 10⁻⁶
+True
+>>> ProposeTestRelease(epsilon=10**4, delta="0.5", eta=1, step="0.5").release(7, distance=1000)
+7.0
+>>> Refused
+Refused
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hush import noise as noises
+from hush.accounting import ProposeTestReleaseEvent
+from hush.core import InvalidValueError, Number, fraction_between, integer
+from hush.core.balls import ball, flint, fraction_up
+from hush.core.columns import on_grid, one_number
+from hush.core.rounding import certified, float_up, short_up
+from hush.core.values import dataclass
+from hush.mechanisms.base import Setter, choose, confidence_level, gaussian_variance, laplace_variance, least, ordinary
+from hush.mechanisms.gaussian import normal_quantile
+
+_FINE = 2**20
+_NEVER = 2**62
+
+
+class RefusedType:
+    """The type of ⊥: a mechanism looked, and chose not to answer. There is one value, `Refused`; it is false."""
+
+    __slots__ = ()
+    _only: Any = None
+
+    def __new__(cls) -> Self:
+        """Return the one value."""
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        only: Self = cls._only
+        return only
+
+    def __repr__(self) -> str:
+        return "Refused"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (RefusedType, ())
+
+
+Refused: Final = RefusedType()
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ProposeTestRelease(Setter):
+    """Releases a value if it is privately found to be stable; costs (2ε, δ) with Laplace noise either way.
+
+    Parameters
+    ----------
+    epsilon, delta
+        Of each of the two steps, as in the theorem; `event` has the total.
+    eta
+        The proposed sensitivity η, in units of the value.
+    noise
+        "laplace" or "gaussian".
+    step
+        The public grid of answers.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    eta: Fraction
+    noise: str
+    step: Fraction
+
+    def __init__(self, *, epsilon: Number, delta: Number, eta: Number, noise: str = "laplace", step: Number) -> None:
+        budget, slip = ordinary(epsilon, "epsilon"), fraction_between(delta, "delta")
+        choose(noise, ("laplace", "gaussian"), "noise")
+        if noise == "gaussian" and budget >= 1:
+            raise InvalidValueError("epsilon", got=epsilon, allowed="below 1 for Gaussian noise")
+        self._set(epsilon=budget, delta=slip, eta=ordinary(eta, "eta"), noise=noise, step=ordinary(step, "step"))
+
+    @classmethod
+    def with_noise(
+        cls, scale: Number, *, delta: Number, eta: Number, noise: str = "laplace", step: Number
+    ) -> ProposeTestRelease:
+        """Return the mechanism whose answers have noise of this scale (Laplace's b or Gauss's σ)."""
+        kind = choose(noise, ("laplace", "gaussian"), "noise")
+        spread = _spread(fraction_between(delta, "delta")) if kind == "gaussian" else 1
+        budget = ordinary(eta, "eta") * spread / ordinary(scale, "scale")
+        return cls(epsilon=budget, delta=delta, eta=eta, noise=noise, step=step)
+
+    @classmethod
+    def for_error(
+        cls,
+        error: Number,
+        *,
+        confidence: Number = Fraction(19, 20),
+        delta: Number,
+        eta: Number,
+        noise: str = "laplace",
+        step: Number,
+    ) -> ProposeTestRelease:
+        """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
+        choose(noise, ("laplace", "gaussian"), "noise")
+        largest = 1 - Fraction(1, 10**12)  # of the Gaussian variant
+        floor = ordinary(step, "step") / 2
+        why = "half a step of the grid: take a smaller step"
+        if noise == "gaussian":
+            best = cls(epsilon=largest, delta=delta, eta=eta, noise=noise, step=step).error(confidence)
+            floor, why = Fraction(best), "the error at ε = 1, below which Gaussian noise is proven: propose a smaller η"
+        return least(
+            lambda epsilon: cls(
+                epsilon=min(epsilon, largest) if noise == "gaussian" else epsilon,
+                delta=delta,
+                eta=eta,
+                noise=noise,
+                step=step,
+            ),
+            lambda made: made.error(confidence),
+            error,
+            floor=floor,
+            why=why,
+        )
+
+    @property
+    def event(self) -> ProposeTestReleaseEvent:
+        """Test and release together; ⊥ costs the same."""
+        return ProposeTestReleaseEvent(epsilon=self.epsilon, delta=self.delta, noise=self.noise)
+
+    @property
+    def spread(self) -> Fraction:
+        """The factor a: 1, or √(2 ln(1.25/δ)) rounded up."""
+        return Fraction(1) if self.noise == "laplace" else _spread(self.delta)
+
+    @property
+    def threshold(self) -> Fraction:
+        """The b/ε that the noisy distance must exceed, rounded up."""
+        if self.noise == "gaussian":
+            return self.spread**2 / self.epsilon
+        return _logarithm(2 / self.delta) / self.epsilon
+
+    def release(self, value: Any, distance: float) -> Any:
+        """Return value + noise, or `Refused`; ``distance`` is A(D) as above, infinite where nothing is unstable."""
+        far, exact_value = _read_distance(distance), one_number(value)
+        width = self.spread / self.epsilon
+        if self.noise == "laplace":
+            passed = far + noises.discrete_laplace(width) > self.threshold
+        else:
+            drawn = Fraction(noises.rounded_gaussian(width * _FINE), _FINE)
+            passed = far + drawn > self.threshold + Fraction(1, _FINE)
+        draw = noises.rounded_laplace if self.noise == "laplace" else noises.rounded_gaussian
+        noisy = draw(self.eta * width / self.step, centre=exact_value / self.step)
+        return on_grid(noisy, self.step) if passed else Refused
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """Return the half-width of an answer, if there is one."""
+        miss = 1 - confidence_level(confidence)
+        width = (
+            fraction_up(certified(lambda: -ball(miss).log(), bits=40))
+            if self.noise == "laplace"
+            else normal_quantile(miss / 2)
+        )
+        return float_up(width * self.eta * self.spread / self.epsilon + self.step / 2)
+
+    @property
+    def variance(self) -> float:
+        """The variance of an answer, if there is one, about a value on the grid."""
+        law = laplace_variance if self.noise == "laplace" else gaussian_variance
+        return law(self.eta * self.spread / self.epsilon / self.step) * float(self.step) ** 2
+
+    @property
+    def bias(self) -> float:
+        """Zero: the noise of an answer is symmetric, and does not depend on the test."""
+        return 0.0
+
+    def probabilities(self, distance: float) -> npt.NDArray[np.float64]:
+        """Return the probabilities of `Refused` and of an answer, at this distance."""
+        short = self.threshold - _read_distance(distance)
+        if self.noise == "laplace":
+            # P[X > t] = r^(⌊t⌋+1)/(1+r) for t ≥ 0, and by symmetry 1 - r^(-⌊t⌋)/(1+r) for t < 0.
+            epsilon, k = float(self.epsilon), math.floor(short)
+            rarer = math.exp(-epsilon * (k + 1 if k >= 0 else -k)) / (1 + math.exp(-epsilon))
+            return np.array([1 - rarer, rarer] if k >= 0 else [rarer, 1 - rarer])
+        above = float((short + Fraction(1, _FINE)) * self.epsilon / self.spread) / math.sqrt(2)
+        return np.array([math.erfc(-above) / 2, math.erfc(above) / 2])
+
+    def distance_needed(self, confidence: Number = Fraction(19, 20)) -> int:
+        """Return the distance A from which on an answer is given with at least this probability."""
+        miss = 1 - confidence_level(confidence)
+        width = self.spread / self.epsilon
+        if self.noise == "laplace":
+            tail = fraction_up(certified(lambda: -ball(miss).log(), bits=40))
+        else:
+            tail = normal_quantile(min(miss, Fraction(49, 100)))
+        return int(self.threshold + tail * width) + 2
+
+
+def _read_distance(distance: float) -> int:
+    try:
+        return _NEVER if distance == math.inf else integer(distance, "distance", minimum=0)
+    except (InvalidValueError, TypeError, ValueError):  # the text would quote the distance, which is private
+        raise InvalidValueError(
+            "distance", got=f"another {type(distance).__name__}", allowed="a whole number of at least 0, or infinity"
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def _spread(delta: Fraction) -> Fraction:
+    return short_up(fraction_up(certified(lambda: flint().arb.sqrt(2 * ball(Fraction(5, 4) / delta).log()))))
+
+
+@lru_cache(maxsize=64)
+def _logarithm(value: Fraction) -> Fraction:
+    return short_up(fraction_up(certified(lambda: ball(value).log())))

@@ -1,0 +1,338 @@
+"""Choose one of several by their scores: the exponential mechanism and permute-and-flip.
+
+Both share how scores are read, and by how much a choice falls short of the best.
+
+Scores are data: NaN and None count as 0 and everything beyond ±10¹⁵⁰ as ±10¹⁵⁰ (clamping cannot increase a
+sensitivity), so no score makes a release fail. Their number is public.
+
+A mechanism that chooses among scores is an estimator of the best score. With G = best - chosen ≥ 0, the *shortfall*,
+
+    bias = E[chosen] - best = -E[G],        variance = Var[chosen] = Var[G],
+
+both exact from the probabilities of the choices, hence functions of the scores, which are private: for planning and for
+the owner's eyes. Without scores there are bounds over *all* scores of k candidates. Let c be the rate in the exponent
+and w_i = e^{-cG_i} the weights of the k-1 others, W their sum.
+
+**Bias.** For the exponential mechanism E[G] = Σ G_i w_i/(1+W) = (1/c)·Σ -w_i ln w_i/(1+W). At a fixed W the entropy is
+largest for equal weights, so all others lie G behind and E[G] = G·x/(1+x), x = (k-1)e^{-cG}. Its slope vanishes where
+cG = 1+x, so x·e^x = (k-1)/e and the largest E[G] is x/c = LambertW((k-1)/e)/c: attained, and about ln(k)/c.
+Permute-and-flip's E[G] is never larger (McKenna, Sheldon 2020, Theorem 2).
+
+**Variance.** Both take a candidate G_i behind with probability at most w_i, so P[G > t] ≤ min(1, (k-1)e^{-ct}), and
+with L = ln(k-1) Var[G] ≤ E[G²] = ∫ 2t·P[G > t] dt ≤ (L² + 2L + 2)/c².
+
+>>> import numpy as np
+>>> moments(np.array([0.75, 0.25]), [Fraction(4), Fraction(0)])
+(-1.0, 3.0)
+>>> round(worst_bias(Fraction(1, 2), 2), 4), worst_variance(Fraction(1), 2)
+(-0.5569, 2.0)
+
+**The exponential mechanism: choose a candidate with probability ∝ e^(ε·score/2Δ), exactly.**
+
+**Privacy.** If a neighbour moves every score by at most Δ, each weight and their sum move by a factor of at most
+e^(ε/2): ε-DP (McSherry, Talwar 2007). The log-ratios even lie in a *window* of width ε (bounded range; Durfee, Rogers
+2019), which composes better than ε-DP alone, and is what the event says. With ``monotonic=True`` (a neighbour moves
+all scores the same way, as it does counts under add/remove) the log-ratios of ∝ e^(ε·score/Δ) lie in a window of
+width ε already: twice the rate at the same price.
+
+**Exactness.** Scores are exact rationals, and the winner is drawn by a race of exponentials decided in ball arithmetic
+where float64 cannot (`hush.noise.select`): the probabilities are the ideal ones.
+
+**Utility** (McSherry, Talwar 2007). P[score ≤ best - (ln k + t)/rate] ≤ e^(-t) for k candidates: `error`, which
+`for_error` inverts. `bias` and `variance` are those of the chosen score (`hush.mechanisms.selection`).
+
+>>> medical = {"Diabetes": 24, "Hepatitis": 8, "Flu": 28, "HIV": 5}
+>>> choose = Exponential(sensitivity=1, epsilon="0.1")
+>>> choose.probabilities(medical).round(4).tolist()
+[0.3271, 0.147, 0.3995, 0.1265]
+>>> Exponential(sensitivity=1, epsilon=10**6).release(medical)
+'Flu'
+>>> round(choose.bias(medical), 2), round(choose.variance(medical), 1)
+(-7.16, 79.7)
+>>> Exponential.for_error(10, candidates=4).error(candidates=4) <= 10
+True
+
+**Permute-and-flip: like the exponential mechanism, and never worse (McKenna, Sheldon 2020).**
+
+Visit the candidates in random order and take each with probability e^(-rate·(best - score)) until one is taken. That is
+the largest of score plus one-sided exponential noise (Ding, Kifer, Steinke, Wang 2021), which is how it is drawn.
+
+**Privacy.** Fix the other candidates' noise: i wins if its own exponential exceeds a threshold, which a neighbour
+moves by at most 2Δ, or by Δ if all scores move the same way (``monotonic``). An exponential of rate c beyond t + s is
+at least e^(-cs) times as likely as beyond t. So rate ε/2Δ, or ε/Δ, is ε-DP. It is *not* of bounded range, so its
+event is its own.
+
+**Probabilities.** Let candidate i come at a uniform time T_i. It wins if it is accepted and no earlier one was:
+P[i] = p_i·∫₀¹ Π_{j≠i} (1 - t·p_j) dt with p_j = e^(-rate·(best - score_j)), an integral of a polynomial.
+
+**Utility.** P[i] ≤ p_i, so P[score ≤ best - t] ≤ (k-1)e^(-rate·t) for k candidates: `error`, which `for_error` inverts.
+`bias` and `variance` are those of the chosen score (`hush.mechanisms.selection`).
+
+>>> import numpy as np
+>>> flip = PermuteAndFlip(sensitivity=1, epsilon=1)
+>>> flip.probabilities([2, 0]).round(4).tolist()
+[0.8161, 0.1839]
+>>> bool(np.isclose(flip.probabilities([24, 8, 28, 5]).sum(), 1))
+True
+>>> round(flip.bias([2, 0]), 4), round(flip.variance([2, 0]), 4)
+(-0.3679, 0.6004)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hush import noise
+from hush.accounting import BoundedRangeEvent, PermuteAndFlipEvent
+from hush.core import InvalidValueError, Number, integer, nonnegative
+from hush.core.balls import ball, flint, fraction_up, precision
+from hush.core.columns import as_array, number
+from hush.core.rounding import certified, float_up
+from hush.core.values import dataclass
+from hush.mechanisms.base import Setter, confidence_level, least, ordinary
+
+_LARGEST_SCORE = 10**150
+
+
+def moments(chances: npt.NDArray[np.float64], scores: Sequence[Any]) -> tuple[float, float]:
+    """Return the bias and the variance of the chosen score."""
+    best = max(scores)
+    behind = np.array([float(best - score) for score in scores], dtype=np.float64)
+    mean = math.fsum(chances * behind)
+    return -mean, math.fsum(chances * (behind - mean) ** 2)
+
+
+def worst_bias(rate: Fraction, candidates: int) -> float:
+    """Return the lowest bias over all scores of so many candidates."""
+    others = integer(candidates, "candidates", minimum=1) - 1
+    if not others:
+        return 0.0
+    if not rate:
+        return -math.inf
+    return -float_up(fraction_up(certified(lambda: (ball(others) * (-ball(1)).exp()).lambertw() / ball(rate), bits=40)))
+
+
+def worst_variance(rate: Fraction, candidates: int) -> float:
+    """Return an upper bound of the variance over all scores of so many candidates."""
+    others = integer(candidates, "candidates", minimum=1) - 1
+    if not others:
+        return 0.0
+    if not rate:
+        return math.inf
+    if others == 1:
+        return float_up(2 / rate**2)
+    return float_up(fraction_up(certified(lambda: ((ball(others).log() + 1) ** 2 + 1) / ball(rate) ** 2, bits=40)))
+
+
+class Choosing(Setter):
+    """Chooses one of several by their scores, at a rate in the exponent."""
+
+    __slots__ = ()
+
+    sensitivity: Fraction
+    epsilon: Fraction
+    monotonic: bool
+
+    @classmethod
+    def with_noise(cls, noise: Number, *, sensitivity: Number = 1, monotonic: bool = False) -> Self:
+        """Return the mechanism of rate 1/noise: ``noise`` is in units of the score."""
+        sides = 1 if truth(monotonic, "monotonic") else 2
+        budget = sides * ordinary(sensitivity, "sensitivity") / ordinary(noise, "noise")
+        return cls(sensitivity=sensitivity, epsilon=budget, monotonic=monotonic)  # type: ignore[call-arg]
+
+    @classmethod
+    def for_error(
+        cls,
+        error: Number,
+        *,
+        confidence: Number = Fraction(19, 20),
+        candidates: int,
+        sensitivity: Number = 1,
+        monotonic: bool = False,
+    ) -> Self:
+        """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
+        number = integer(candidates, "candidates", minimum=2)
+        return least(
+            lambda epsilon: cls(sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic),  # type: ignore[call-arg]
+            lambda made: made.error(confidence, candidates=number),
+            error,
+        )
+
+    @property
+    def rate(self) -> Fraction:
+        """The factor of the score in the exponent: ε/2Δ, or ε/Δ if monotonic."""
+        return self.epsilon / (self.sensitivity if self.monotonic else 2 * self.sensitivity)
+
+    def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
+        """Return the probability of each candidate."""
+        raise NotImplementedError
+
+    def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
+        """Return how far below the best score the chosen one lies at most, with at least this probability."""
+        raise NotImplementedError
+
+    def bias(self, scores: Any = None, *, candidates: int | None = None) -> float:
+        """Return E[chosen score] - best; or, for a number of candidates, a lower bound over all scores."""
+        if candidates is None:
+            return moments(self.probabilities(scores), read_scores(scores)[1].tolist())[0]
+        one_of(scores)
+        return worst_bias(self.rate, candidates)
+
+    def variance(self, scores: Any = None, *, candidates: int | None = None) -> float:
+        """Return the variance of the chosen score; or, for a number of candidates, an upper bound over all scores."""
+        if candidates is None:
+            return moments(self.probabilities(scores), read_scores(scores)[1].tolist())[1]
+        one_of(scores)
+        return worst_variance(self.rate, candidates)
+
+
+def one_of(scores: Any) -> None:
+    """Refuse scores where their number is given."""
+    if scores is not None:
+        raise InvalidValueError("candidates", got="both", allowed="left out where the scores are given")
+
+
+def truth(value: object, parameter: str) -> bool:
+    """Return a boolean; anything else is refused."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidValueError(parameter, got=value, allowed="True or False")
+    return bool(value)
+
+
+def read_scores(scores: Any) -> tuple[list[Any] | None, npt.NDArray[Any]]:
+    """Return the candidates' names, if any, and their scores as exact numbers: an integer array, or rationals."""
+    names = None
+    if isinstance(scores, Mapping):
+        names, scores = list(scores.keys()), list(scores.values())
+    array = as_array(scores, "scores") if not isinstance(scores, list) else _listed(scores)
+    if array.ndim != 1 or not array.size:
+        raise InvalidValueError(
+            "scores", got=f"shape {array.shape}", allowed="a non-empty list of one score a candidate"
+        )
+    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and array.dtype.itemsize < 8):
+        return names, array.astype(np.int64)
+    if array.dtype.kind == "i":
+        # The race needs gaps below 2⁶²; clamping moves no score further from its neighbour's.
+        return names, np.clip(array, -(2**60), 2**60)
+    exact: npt.NDArray[Any] = np.empty(array.size, dtype=object)
+    exact[:] = [
+        min(max(number(score), Fraction(-_LARGEST_SCORE)), Fraction(_LARGEST_SCORE)) for score in array.tolist()
+    ]
+    return names, exact
+
+
+def _listed(scores: list[Any]) -> npt.NDArray[Any]:
+    """Return a list as an array without letting NumPy turn large integers and rationals into floats."""
+    if any(isinstance(score, (list, tuple, str)) for score in scores):
+        raise InvalidValueError("scores", got="nested or text scores", allowed="a non-empty list of numbers")
+    if all(type(score) is int and -(2**60) <= score <= 2**60 for score in scores):
+        return np.array(scores, dtype=np.int64)
+    array: npt.NDArray[Any] = np.empty(len(scores), dtype=object)
+    for index, score in enumerate(scores):
+        array[index] = score
+    return array
+
+
+def chances(scores: npt.NDArray[Any], rate: Fraction) -> npt.NDArray[np.float64]:
+    """Return e^(rate·score)/Σ, each right to the last digit or two of a float."""
+    best = max(scores.tolist())
+    weights = [(-ball(rate * (best - Fraction(score)))).exp() for score in scores.tolist()]
+    total: Any = sum(weights, flint().arb(0))
+    return np.array([float((weight / total).mid()) for weight in weights], dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Exponential(Choosing):
+    """Chooses the index (or key) of a high score.
+
+    ε = 0 is allowed: every candidate is equally likely.
+    """
+
+    sensitivity: Fraction
+    epsilon: Fraction
+    monotonic: bool
+
+    def __init__(self, *, sensitivity: Number = 1, epsilon: Number, monotonic: bool = False) -> None:
+        self._set(sensitivity=ordinary(sensitivity, "sensitivity"), epsilon=nonnegative(epsilon, "epsilon"))
+        self._set(monotonic=truth(monotonic, "monotonic"))
+
+    @property
+    def event(self) -> BoundedRangeEvent:
+        """Range ε, valid however it was chosen."""
+        return BoundedRangeEvent(epsilon=self.epsilon)
+
+    def release(self, scores: Any) -> Any:
+        """Return the chosen index; for a mapping from candidates to scores, the chosen candidate."""
+        names, exact_scores = read_scores(scores)
+        chosen = noise.select(exact_scores, self.rate) if self.rate else noise.uniform_integer(len(exact_scores))
+        return chosen if names is None else names[chosen]
+
+    def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
+        """Return the probability of each candidate, right to the last digit or two."""
+        _, exact_scores = read_scores(scores)
+        return chances(exact_scores, self.rate)
+
+    def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
+        """Return how far below the best score the chosen one lies at most, with at least this probability."""
+        miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
+        if not self.rate:
+            return float("inf") if number > 1 else 0.0
+        return float_up(fraction_up(certified(lambda: (ball(number / miss)).log() / ball(self.rate), bits=40)))
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PermuteAndFlip(Choosing):
+    """Chooses the index (or key) of a high score, with less expected error than `Exponential`."""
+
+    sensitivity: Fraction
+    epsilon: Fraction
+    monotonic: bool
+
+    def __init__(self, *, sensitivity: Number = 1, epsilon: Number, monotonic: bool = False) -> None:
+        self._set(sensitivity=ordinary(sensitivity, "sensitivity"), epsilon=ordinary(epsilon, "epsilon"))
+        self._set(monotonic=truth(monotonic, "monotonic"))
+
+    @property
+    def event(self) -> PermuteAndFlipEvent:
+        """Pure ε."""
+        return PermuteAndFlipEvent(epsilon=self.epsilon)
+
+    def release(self, scores: Any) -> Any:
+        """Return the chosen index; for a mapping from candidates to scores, the chosen candidate."""
+        names, exact_scores = read_scores(scores)
+        chosen = noise.select(exact_scores, self.rate, race="exponential")
+        return chosen if names is None else names[chosen]
+
+    def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
+        """Return the probability of each candidate."""
+        _, exact_scores = read_scores(scores)
+        best = max(exact_scores.tolist())
+        taken = [(-ball(self.rate * (best - Fraction(score)))).exp() for score in exact_scores.tolist()]
+
+        def chance(i: int) -> float:
+            product = flint().arb_poly([1])
+            for j, p in enumerate(taken):
+                if j != i:
+                    product *= flint().arb_poly([1, -p])
+            return float((taken[i] * product.integral()(flint().arb(1))).mid())
+
+        with precision(128 + 4 * len(taken)):
+            return np.array([chance(i) for i in range(len(taken))], dtype=np.float64)
+
+    def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
+        """Return how far below the best score the chosen one lies at most, with at least this probability.
+
+        The noise on every other candidate exceeds t/rate with probability at most e^(-t), and there are k-1 of them.
+        """
+        miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
+        if number == 1:
+            return 0.0
+        return max(
+            0.0, float_up(fraction_up(certified(lambda: ball((number - 1) / miss).log() / ball(self.rate), bits=20)))
+        )

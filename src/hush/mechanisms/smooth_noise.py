@@ -1,0 +1,247 @@
+r"""Noise scaled to smooth sensitivity: less noise where the data are kind, at no loss of privacy.
+
+Let S be β-smooth: S(D) ≤ e^β·S(D') and |f(D) - f(D')| ≤ S(D) for neighbours, hence ≤ min(S, S'). Release f + c·S·Z with
+(THEORY item 15; Nissim, Raskhodnikova, Smith 2007):
+
+* ``"polynomial"`` (default), pure ε: density ∝ (1+|z|)^{-a}, β = ε/(a-1),
+  c = max(e^{-β}/(e^{(ε-β)/a} - 1), 1/(e^{ε/a} - 1));
+* ``"cauchy"``, pure ε: density ∝ 1/(1+|z|^γ), β = ε/2(γ+1), c = 2(γ+1)/ε;
+* ``"laplace"``, (ε, δ): β = ε/(2 ln(2/δ)), c = 2/ε;
+* ``"gaussian"``, (ε, δ): β = ε/(4(1 + ln(2/δ))), c = 5√(2 ln(2/δ))/ε, Z standard normal (one source prints Laplace).
+
+**Proof for the polynomial.** With s = cS, s' = cS', λ = S'/S, u = |y-f|, u' = |y-f'| ≤ u + min(s, s')/c the
+densities' ratio is λ^{1-a}·((s'+u')/(s+u))^a. *λ ≥ 1*: (s'+u+s/c)/(s+u) falls with u, so at worst u = 0: λ(1+1/cλ)^a.
+Its logarithm's slope in λ, (1 - a/(cλ+1))/λ, changes sign once from - to +, so the worst λ is an end: λ = 1 needs c ≥
+1/(e^{ε/a}-1), and λ = e^β needs c ≥ e^{-β}/(e^{(ε-β)/a}-1). *λ ≤ 1*: with u' ≤ u + s'/c either the fraction rises
+with u, at most to 1, and the ratio is at most λ^{1-a} ≤ e^{β(a-1)} = ε's e^ε; or it falls, and the ratio is at most
+λ(1+1/c)^a ≤ e^ε. ∎
+
+**Rounding.** a is rational and β = ε/(a-1) exactly; c is rounded up, β down, which both conditions allow: they hold
+for every larger c and every smaller β. The noise is an ideal real rounded to the grid (`hush.noise.reals`):
+post-processing. A computed S is β-smooth with its rounding included (`hush.sensitivity.order`).
+
+**Utility.** For a smooth sensitivity S the noise has scale cS: `error` is its quantile, `variance` its variance
+(`hush.mechanisms.base`; infinite for a ≤ 3 and γ ≤ 3), and `bias` 0, for the noise is symmetric; for γ ≤ 2 it has
+no mean, and `bias` is NaN. S is private, so these are for planning and for the owner's eyes. `for_error` takes a guess
+of S: as β grows with ε, and S falls with β, an S computed for a smaller ε is on the safe side.
+
+>>> quiet = SmoothNoise(epsilon=1, step="0.001")
+>>> quiet.beta
+Fraction(2, 7)
+>>> quiet.release(0.25, "1e-9")
+0.25
+>>> SmoothNoise.for_error(3, smooth_sensitivity="0.1", step="0.001").error(smooth_sensitivity="0.1") <= 3
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from hush import noise as noises
+from hush.accounting import ApproximateDPEvent
+from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
+from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
+from hush.core.columns import on_grid, one_number, whole_step
+from hush.core.rounding import certified, float_up, short_down, short_up
+from hush.core.values import dataclass
+from hush.mechanisms.base import (
+    Setter,
+    cauchy_variance,
+    choose,
+    confidence_level,
+    gaussian_variance,
+    laplace_variance,
+    least,
+    ordinary,
+    polynomial_variance,
+)
+from hush.mechanisms.gaussian import normal_quantile
+
+_LARGE = Fraction(1000)  # what keeps to a smaller ε keeps to a larger one, and e^ε stays a number to write
+_PURE = {"polynomial", "cauchy"}
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class SmoothNoise(Setter):
+    """Adds noise in proportion to a β-smooth bound of the local sensitivity.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The guarantee; δ for "laplace" and "gaussian" only. From ε = 1000 on the noise is that of 1000.
+    noise
+        "polynomial", "cauchy", "laplace" or "gaussian".
+    power
+        a of the polynomial (above 2; 4.5 by default, near the best for medians), or γ of the Cauchy (above 1; 2).
+    step
+        The public grid of answers.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    noise: str
+    power: Fraction
+    step: Fraction
+    beta: Fraction
+    factor: Fraction
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        noise: str = "polynomial",
+        power: Number | None = None,
+        step: Number,
+    ) -> None:
+        budget = ordinary(epsilon, "epsilon")
+        choose(noise, ("polynomial", "cauchy", "laplace", "gaussian"), "noise")
+        if noise in _PURE and delta is not None:
+            raise InvalidValueError("delta", got=delta, allowed=f"left out for {noise!r} noise, which is pure")
+        slip = Fraction(0) if noise in _PURE else fraction_between(delta, "delta")
+        default = Fraction(9, 2) if noise == "polynomial" else Fraction(2)
+        exponent = default if power is None else exact(power, "power")
+        if exponent < (Fraction(21, 10) if noise == "polynomial" else Fraction(11, 10)):
+            raise InvalidValueError("power", got=power, allowed="at least 2.1 (polynomial) or 1.1 (cauchy)")
+        beta, factor = _RECIPES[noise](min(budget, _LARGE), slip, exponent)
+        self._set(epsilon=budget, delta=slip, noise=noise, power=exponent, step=ordinary(step, "step"))
+        self._set(beta=beta, factor=factor)
+
+    @classmethod
+    def with_noise(
+        cls,
+        noise_factor: Number,
+        *,
+        delta: Number | None = None,
+        noise: str = "polynomial",
+        power: Number | None = None,
+        step: Number,
+    ) -> SmoothNoise:
+        """Return the mechanism of the smallest ε, to 12 digits, whose noise has a scale of at most so many times S."""
+        return least(
+            lambda epsilon: cls(epsilon=epsilon, delta=delta, noise=noise, power=power, step=step),
+            lambda made: float_up(made.factor),
+            ordinary(noise_factor, "noise_factor"),
+        )
+
+    @classmethod
+    def for_error(
+        cls,
+        error: Number,
+        *,
+        confidence: Number = Fraction(19, 20),
+        smooth_sensitivity: Number,
+        delta: Number | None = None,
+        noise: str = "polynomial",
+        power: Number | None = None,
+        step: Number,
+    ) -> SmoothNoise:
+        """Return the mechanism with the smallest ε, to 12 digits, whose `error` for this S is at most this."""
+        return least(
+            lambda epsilon: cls(epsilon=epsilon, delta=delta, noise=noise, power=power, step=step),
+            lambda made: made.error(confidence, smooth_sensitivity=smooth_sensitivity),
+            error,
+            floor=ordinary(step, "step") / 2,
+            why="half a step of the grid: take a smaller step",
+        )
+
+    @property
+    def event(self) -> ApproximateDPEvent:
+        """The release is (ε, δ), pure for polynomial and Cauchy noise."""
+        return ApproximateDPEvent(epsilon=self.epsilon, delta=self.delta)
+
+    def release(self, value: Any, smooth_sensitivity: Number) -> Any:
+        """Return value + noise; ``smooth_sensitivity`` must be β-smooth for this mechanism's ``beta``."""
+        exact_value = one_number(value)
+        try:
+            scale = self.factor * nonnegative(smooth_sensitivity, "smooth_sensitivity") / self.step
+        except InvalidValueError:  # its text would quote the smooth sensitivity, which is private
+            raise InvalidValueError(
+                "smooth_sensitivity",
+                got=f"another {type(smooth_sensitivity).__name__}",
+                allowed="a finite number of at least zero",
+            ) from None
+        if not scale:  # smooth and 0 here means 0 at every data set: the function is a constant, and no secret
+            return on_grid(whole_step(exact_value, self.step), self.step)
+        return on_grid(self._draw(scale, exact_value / self.step), self.step)
+
+    def _draw(self, scale: Fraction, centre: Fraction) -> int:
+        if self.noise == "polynomial":
+            return noises.rounded_polynomial(scale, a=self.power, centre=centre)
+        if self.noise == "cauchy":
+            return noises.rounded_cauchy(scale, gamma=self.power, centre=centre)
+        if self.noise == "laplace":
+            return noises.rounded_laplace(scale, centre=centre)
+        return noises.rounded_gaussian(scale, centre=centre)
+
+    def error(self, confidence: Number = Fraction(19, 20), *, smooth_sensitivity: Number) -> float:
+        """Return the half-width for a given smooth sensitivity.
+
+        That is a private number, so this is for planning and for the owner's eyes. For the Cauchy the tail
+        ∫_t^∞ 2/(1+z^γ) ≤ 2t^{1-γ}/(γ-1) is used, over a mass of at least γ/(γ-1).
+        """
+        miss = 1 - confidence_level(confidence)
+        reach = ordinary(smooth_sensitivity, "smooth_sensitivity")
+        if self.noise == "polynomial":
+            width = fraction_up(certified(lambda: flint().arb.expm1(-ball(miss).log() / ball(self.power - 1)), bits=40))
+        elif self.noise == "cauchy":
+            g = self.power
+            width = fraction_up(certified(lambda: flint().arb.exp(ball(miss * g / 2).log() / ball(1 - g)), bits=40))
+        elif self.noise == "laplace":
+            width = fraction_up(certified(lambda: -ball(miss).log(), bits=40))
+        else:
+            width = normal_quantile(miss / 2)
+        return float_up(width * self.factor * reach + self.step / 2)
+
+    def variance(self, smooth_sensitivity: Number) -> float:
+        """Return the noise's variance for a given smooth sensitivity; infinite where the tail is too heavy."""
+        scale = self.factor * ordinary(smooth_sensitivity, "smooth_sensitivity") / self.step
+        if self.noise == "polynomial":
+            steps = polynomial_variance(scale, self.power)
+        elif self.noise == "cauchy":
+            steps = cauchy_variance(scale, self.power)
+        else:
+            steps = (laplace_variance if self.noise == "laplace" else gaussian_variance)(scale)
+        return steps * float(self.step) ** 2
+
+    @property
+    def bias(self) -> float:
+        """Zero: the noise is symmetric. NaN for Cauchy noise with γ ≤ 2, which has no mean."""
+        return math.nan if self.noise == "cauchy" and self.power <= 2 else 0.0
+
+
+def _polynomial(epsilon: Fraction, _delta: Fraction, a: Fraction) -> tuple[Fraction, Fraction]:
+    beta = epsilon / (a - 1)
+
+    def factor() -> Ball:
+        e, b = ball(epsilon), ball(beta)
+        return ((-b).exp() / ((e - b) / ball(a)).expm1()).max(1 / (e / ball(a)).expm1())
+
+    return beta, short_up(fraction_up(certified(factor)))
+
+
+def _cauchy(epsilon: Fraction, _delta: Fraction, gamma: Fraction) -> tuple[Fraction, Fraction]:
+    return epsilon / (2 * (gamma + 1)), 2 * (gamma + 1) / epsilon
+
+
+def _laplace(epsilon: Fraction, delta: Fraction, _power: Fraction) -> tuple[Fraction, Fraction]:
+    beta = certified(lambda: ball(epsilon) / (2 * (2 / ball(delta)).log()))
+    return short_down(fraction_down(beta)), 2 / epsilon
+
+
+def _gaussian(epsilon: Fraction, delta: Fraction, _power: Fraction) -> tuple[Fraction, Fraction]:
+    beta = certified(lambda: ball(epsilon) / (4 * (1 + (2 / ball(delta)).log())))
+    factor = certified(lambda: 5 * (2 * (2 / ball(delta)).log()).sqrt() / ball(epsilon))
+    return short_down(fraction_down(beta)), short_up(fraction_up(factor))
+
+
+_RECIPES: dict[str, Callable[[Fraction, Fraction, Fraction], tuple[Fraction, Fraction]]] = {
+    "polynomial": _polynomial,
+    "cauchy": _cauchy,
+    "laplace": _laplace,
+    "gaussian": _gaussian,
+}

@@ -1,0 +1,76 @@
+r"""More budget for an analyst: in the ledger, whose account holds, and in the policy, which may only lower it.
+
+A request for more budget (`hush.ledger.requests`) names a new total. To approve it takes both: the ledger's account is
+raised, which is recorded, and the number in the policy's file is written anew. Nothing else in the file changes, and
+where that cannot be made sure of, nothing is decided.
+
+>>> raised('[analysts.ann]\ndata = ["a"]\nbudget = { epsilon = "1" }  # per year\n', "ann", Fraction("1.5"))
+'[analysts.ann]\ndata = ["a"]\nbudget = { epsilon = "1.5" }  # per year\n'
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from hush.core import HushError
+from hush.core.format import decimal
+from hush.ledger import Actor, Ledger
+from hush.policy.file import Policy
+from hush.policy.ledger import replace_file
+
+_SECTION = re.compile(r"(?m)^[ \t]*\[")
+_EPSILON = re.compile(
+    r'(?m)^([ \t]*budget[ \t]*=[ \t]*\{[^}\r\n]*?epsilon[ \t]*=[ \t]*)("[^"\r\n]*"|[0-9][0-9_.eE+-]*)'
+)
+
+
+class PolicyEditError(HushError):
+    """The policy's file cannot be changed safely, so nothing was decided."""
+
+    code = "policy-edit"
+
+
+def decide(
+    policy: Policy, path: str | Path, ledger: Ledger, number: int, *, approve: bool, actor: Actor, reason: str = ""
+) -> bool:
+    """Decide on a request; return whether the policy's file was changed, so that it must be read again."""
+    request = next((found for found in ledger.requests(actor) if found.number == number), None)
+    changed = None
+    if approve and request is not None and request.state == "waiting" and request.wanted is not None:
+        wanted, analyst = Fraction(request.wanted), policy.analysts.get(request.analyst)
+        if analyst is None or analyst.budget is None:
+            raise PolicyEditError(f"The policy gives {request.analyst} no budget of their own; decline the request.")
+        if analyst.budget.epsilon < wanted:
+            changed = raised(Path(path).read_bytes().decode("utf-8"), request.analyst, wanted)
+    ledger.decide(number, approve=approve, actor=actor, reason=reason)
+    if changed is not None:  # after the ledger: should this fail, the policy's smaller budget binds, and is safe
+        replace_file(Path(path), changed)
+    return changed is not None
+
+
+def raised(text: str, analyst: str, epsilon: Fraction) -> str:
+    """Return a policy's text in which an analyst's budget has a new ε, and nothing else is different."""
+    wanted: dict[str, Any] = tomllib.loads(text)
+    wanted["analysts"][analyst]["budget"]["epsilon"] = decimal(epsilon)
+    for header in _headers(text, analyst):
+        end = _SECTION.search(text, header.end())
+        stop = len(text) if end is None else end.start()
+        section = _EPSILON.sub(lambda found: f'{found[1]}"{decimal(epsilon)}"', text[header.end() : stop], count=1)
+        changed = text[: header.end()] + section + text[stop:]
+        if tomllib.loads(changed) == wanted:
+            return changed
+    raise PolicyEditError(
+        f'The budget of {analyst} cannot be found in the policy\'s file. Write epsilon = "{decimal(epsilon)}" there '
+        "by hand, then approve the request again."
+    )
+
+
+def _headers(text: str, analyst: str) -> list[re.Match[str]]:
+    """Return where the section of an analyst may begin: its name bare or in quotes."""
+    escaped = analyst.replace("\\", "\\\\").replace('"', '\\"')
+    names = "|".join(map(re.escape, (analyst, f'"{escaped}"', f"'{analyst}'")))
+    return list(re.finditer(rf"(?m)^[ \t]*\[analysts\.(?:{names})\][^\r\n]*$", text))
