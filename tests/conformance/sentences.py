@@ -143,7 +143,10 @@ class Writer:
 
     def truth(self, source: Source, depth: int = 2) -> str:
         at = depth - 1
-        match self.rng.randrange(16 if depth > 0 else 8):
+        match self.rng.randrange(17 if depth > 0 else 8):
+            case 16:
+                pattern = self.one("'^a'", "'[a-z]+$'", "'(?i)Z{1,2}'", "'a|é', 'i'", "'^.{0,3}$', 's'")
+                return f"{self.one('', 'NOT ')}REGEXP_MATCHES({self.word(source, at)}, {pattern})"
             case 15:
                 pair = f"({self.word(source, at)}, {self.number(source, at)})"
                 return self.one(

@@ -53,7 +53,7 @@ AT_ONCE = 2**14
 """How many groups with private keys are looked at together."""
 _SALT = 10**18
 """Every salt has as many digits, so that no statement is longer for it."""
-_PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
+_PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\$(\d+)""")
 
 Row = tuple[Any, ...]
 
@@ -301,3 +301,18 @@ class ServerEngine(ABC):
     def close(self) -> None:
         """Give back what the engine holds."""
         self._calculator.close()
+
+
+def identifying(schema: Schema) -> dict[str, frozenset[str]]:
+    """Return the columns of each table by which rows find their unit."""
+    found: dict[str, set[str]] = {}
+    for table in schema.tables.values():
+        if table.unit is None:
+            continue
+        holder = table.name
+        for hop in table.unit.hops:
+            found.setdefault(holder, set()).add(hop.column)
+            found.setdefault(hop.table, set()).add(hop.key)
+            holder = hop.table
+        found.setdefault(holder, set()).add(table.unit.column)
+    return {name: frozenset(columns) for name, columns in found.items()}

@@ -31,7 +31,8 @@ NUMBERS = [
 """Of the probes of engines' floats, all but those at which they may differ by declaration (`gaps.EXTREMES`)."""
 WHOLES = [None, 0, 1, -1, 7, -7, 3, 2**53 + 1, 2**63 - 1, -(2**63), 1000, 2]
 TEXTS = [
-    None, "", "a", "B", "abc", "2.5", "-2.5", "1e3", "1_000", "0x1F", "yes", "1.5f", "1,5", "1e400", "1e-400", " 2.5 ", "inf", "nan", "on",
+    None, "", "a", "B", "abc", "2.5", "-2.5", "1e3", "1_000", "0x1F", "yes",
+    "1.5f", "1,5", "1e400", "1e-400", " 2.5 ", "inf", "nan", "on",
     "TRUE", "t", "0", "1", "2021-01-03", "2021-02-30", "2021", "Jan 5 2021", "01/02/2021", "now", "2021-1-3",
     "2021-01-03 04:05:06.789", "\u0130", "\u00df", "\u0149", "\u0391\u03a3", "\ufb01", "\u00e9", "e\u0301",
     "\U0001f600x", "\ufffd", "a\\b", "a%", "ab\\", "\u00a0a", "a a", "a_b", "'; DROP TABLE x", '"', "$1", "12:30",
@@ -170,6 +171,8 @@ def planned(expression: str) -> tuple[Plan, Any]:
 @pytest.fixture(scope="module")
 def benches(reference: Any, engine: Any) -> tuple[Any, Any]:  # noqa: F811
     """Give DuckDB and another engine, over the same rows."""
+    if engine.name not in GAPS:
+        pytest.skip(f"nobody has said yet which functions {engine.name} refuses")
     for bench in (reference, engine):
         bench.fill(rows())
     return reference, engine

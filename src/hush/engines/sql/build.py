@@ -339,6 +339,16 @@ def window(
     return Sql(f"{call(function, *arguments)} OVER ({' '.join(parts)})", work)
 
 
+def row_number() -> Sql:
+    """Return a number that tells the rows of a SELECT apart, in any order."""
+    return Sql(dialect().row_number(), _WINDOW)
+
+
+def constant_rows(rows: Sequence[Sequence[Sql]], label: str, columns: Sequence[str]) -> Sql:
+    """Return rows that are written out, to select from under a name."""
+    return Sql(dialect().constant_rows(rows, label, columns))
+
+
 def apart(value: Sql) -> Sql:
     """Return a value that is computed once and then has a column of its own.
 
@@ -437,6 +447,11 @@ def substring(value: Sql, start: int, size: int) -> Sql:
 def like(value: Sql, pattern: Sql) -> Sql:
     """Return whether a text matches a pattern, without an escape character."""
     return Sql(dialect().like(value, pattern), OPERATION + value.work + pattern.work)
+
+
+def regular_match(value: Sql, pattern: str, flags: str) -> Sql:
+    """Return whether a part of a text matches a regular expression."""
+    return Sql(dialect().regular_match(value, pattern, flags), OPERATION + value.work)
 
 
 def like_escaped(value: Sql, characters: Sequence[tuple[str, bool]], expression: str) -> Sql:
