@@ -34,7 +34,7 @@ EXTREMES = {1e308: 1e100, -1e308: -1e100, 5e-324: 1e-100}
 FUNCTIONS: dict[str, frozenset[str]] = {
     "postgresql": frozenset(
         {
-            *("free % 2", "POWER(free, age)", "CAST(free AS VARCHAR)"),
+            *("free % 2", "POWER(free, age)", "CAST(free AS VARCHAR)", "REGEXP_MATCHES(name, 'a.?b')"),
             *("STRFTIME(day, '%Y-%m')", "STRFTIME(at, '%H:%M:%S')"),
             *("STRPTIME(name, '%Y-%m-%d')", "STRPTIME(name, '%Y')"),
         }

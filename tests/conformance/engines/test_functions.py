@@ -86,6 +86,7 @@ CASES: dict[Op, tuple[str, ...]] = {
         "name LIKE 'a%'", "name LIKE 'a\\%'", "name LIKE 'ab\\'", "name LIKE '%!%' ESCAPE '!'", "name LIKE '_'",
         "name ILIKE 'A_B'", "name LIKE '%a_b%'",
     ),
+    Op.REGEXP_MATCHES: ("REGEXP_MATCHES(name, 'a.?b')",),
     Op.CASE: ("CASE WHEN free > 1 THEN cost WHEN flag THEN 0 END", "CASE name WHEN 'a' THEN 'x' ELSE city END"),
     Op.COALESCE: ("COALESCE(free, cost, 1)", "COALESCE(name, 'none')"),
     Op.NULL_IF: ("NULLIF(free, 2.5)", "NULLIF(name, 'a')"),
