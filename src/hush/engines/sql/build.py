@@ -358,6 +358,16 @@ def _frame_end(rows: int | None, way: str) -> str:
     return f"{abs(rows)} {'PRECEDING' if rows < 0 else 'FOLLOWING'}"
 
 
+def row_number() -> Sql:
+    """Return a number that tells the rows of a SELECT apart, in any order."""
+    return Sql(dialect().row_number(), _WINDOW)
+
+
+def constant_rows(rows: Sequence[Sequence[Sql]], label: str, columns: Sequence[str]) -> Sql:
+    """Return rows that are written out, to select from under a name."""
+    return Sql(dialect().constant_rows(rows, label, columns))
+
+
 def apart(value: Sql) -> Sql:
     """Return a value that is computed once and then has a column of its own.
 
