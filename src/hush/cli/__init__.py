@@ -10,6 +10,7 @@ or an engine. So the names of commands and their short descriptions stand here.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -63,6 +64,10 @@ _MODULES = {
 """Where a command is, if not in the module of its name."""
 
 
+_LASTING = frozenset({"aggregate", "demo", "fit", "party", "serve", "shell", "stream", "synth"})
+"""Commands that go on for long, or make much that only the collector frees."""
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import PackageNotFoundError, version
@@ -112,6 +117,8 @@ def _nothing() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit status."""
+    if not _LASTING.intersection(sys.argv[1:]):  # a command ends before collecting what its imports left would pay
+        gc.disable()
     if "_HUSH_COMPLETE" in os.environ:  # a shell wants to know what may be typed next
         from hush.cli.completion import complete
 

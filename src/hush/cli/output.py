@@ -81,7 +81,11 @@ def owner_log() -> Iterator[None]:
 
 def console() -> Console:
     """Return the console for results."""
-    return _Careful(highlight=False)
+    return _Careful(highlight=False, emoji=False)
+
+
+def _messages() -> Console:
+    return _Careful(file=sys.stderr, highlight=False, emoji=False, soft_wrap=True)
 
 
 @contextmanager
@@ -116,7 +120,7 @@ def fail(error: HushError, *, as_json: bool) -> int:
 
 def warn(message: str) -> None:
     """Print something that deserves a look."""
-    _Careful(file=sys.stderr, highlight=False, soft_wrap=True).print(f"[yellow]warning:[/] {escape(message)}")
+    _messages().print(f"[yellow]warning:[/] {escape(message)}")
 
 
 def usage_failed(error: Exception, *, as_json: bool) -> int | None:
@@ -134,7 +138,7 @@ def _print_error(code: str, message: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": {"code": code, "message": message}})
     else:
-        _Careful(file=sys.stderr, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}")
+        _messages().print(f"[bold red]error:[/] {escape(message)}")
 
 
 class Format(StrEnum):
