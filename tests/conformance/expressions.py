@@ -163,6 +163,7 @@ class Expressions:
             "LIKE with ESCAPE": lambda: self._escaped_like(source, inner),
             "IN a parameter": lambda: f"{self.number(source, inner)} {self.one('IN', 'NOT IN')} ??",
             "rows, ENDS_WITH, DECODE": lambda: self._rows_and_endings(source, inner),
+            "regular expression": lambda: self._regular_expression(source, inner),
         }
         return self.written({**plain, **deep} if depth > 0 else plain)
 
@@ -174,6 +175,10 @@ class Expressions:
     def _escaped_like(self, source: Source, depth: int) -> str:
         pattern = self.one("'%!%%'", "'!a_'", "'%!!'", "'b!_%'")
         return f"{self.word(source, depth)} {self.one('LIKE', 'NOT LIKE', 'ILIKE')} {pattern} ESCAPE '!'"
+
+    def _regular_expression(self, source: Source, depth: int) -> str:
+        pattern = self.one("'^a'", "'[a-z]+$'", "'(?i)Z{1,2}'", "'a|é', 'i'", "'^.{0,3}$', 's'")
+        return f"{self.one('', 'NOT ')}REGEXP_MATCHES({self.word(source, depth)}, {pattern})"
 
     def _rows_and_endings(self, source: Source, depth: int) -> str:
         pair = f"({self.word(source, depth)}, {self.number(source, depth)})"

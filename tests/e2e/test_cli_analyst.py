@@ -122,7 +122,7 @@ def test_a_shell_asks_one_question_after_another(
     with open_policy("hush.toml", analyst="alice") as curator:
         assert len(curator.history()) == 1
         session = Session(curator, "0.1")
-        assert {"visits", "disease", "\\explain", "MEDIAN"} <= set(session.words())
+        assert {"visits", "disease", "\\explain", "MEDIAN(", "DATE_TRUNC("} <= set(session.words())
         pressed = []
 
         def interrupted(*_: object) -> None:

@@ -23,7 +23,13 @@ from hush.server.patience import PatientProtocol
 from hush.server.people import People
 from hush.server.settings import ServiceSettings
 
-_TYPES = {pa.int64(): "integer", pa.float64(): "decimal", pa.string(): "text", pa.date32(): "date"}
+_TYPES = {
+    pa.int64(): "integer",
+    pa.float64(): "decimal",
+    pa.string(): "text",
+    pa.date32(): "date",
+    pa.bool_(): "boolean",
+}
 
 
 @contextmanager
@@ -79,10 +85,12 @@ def clinic_with(
             continue
         parts = [f'type = "{_TYPES[column.type]}"']
         if column.name in (bounds or {}):
-            lower, upper = (bounds or {})[column.name]
-            parts += [f"lower = {lower}", f"upper = {upper}"]
+            lower, upper, *step = (bounds or {})[column.name]
+            parts += [f"lower = {_toml(lower)}", f"upper = {_toml(upper)}", *(f'step = "{one}"' for one in step)]
         if column.name in (values or {}):
-            parts.append(f"values = [{', '.join(repr(value) for value in (values or {})[column.name])}]")
+            listed = (values or {})[column.name]
+            parts.append(f"values = [{', '.join(repr(value) for value in listed if value is not None)}]")
+            parts += ["nullable = true"] if None in listed else []
         lines.append(f"columns.{column.name} = {{ {', '.join(parts)} }}")
     lines += ["[analysts.me]", 'data = ["data"]', f"budget = {shown}"]
     policy = folder / "hush.toml"
@@ -92,6 +100,10 @@ def clinic_with(
     people.add("me", roles=roles)
     people.close()
     return policy
+
+
+def _toml(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ or an engine. So the names of commands and their short descriptions stand here.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -43,6 +44,7 @@ COMMANDS = {
     "aggregate": "Run a secure sum of many parties.",
     "serve": "An API and a page for many analysts.",
     "people": "Who may use a service.",
+    "completion": "Completion for bash, zsh and fish.",
 }
 """The commands, in the order of the help, with what each is for."""
 
@@ -60,6 +62,10 @@ _MODULES = {
     "tables": "check",
 }
 """Where a command is, if not in the module of its name."""
+
+
+_LASTING = frozenset({"aggregate", "demo", "fit", "party", "serve", "shell", "stream", "synth"})
+"""Commands that go on for long, or make much that only the collector frees."""
 
 
 def _version(wanted: bool) -> None:
@@ -81,8 +87,8 @@ def _root(
     """Answer questions about protected data, and account for what the answers reveal."""
 
 
-def application(command: str | None = None) -> typer.Typer:
-    """Return the application with one command; without one, with the names and descriptions of all."""
+def application(command: str | None = None, *, listed: bool = False) -> typer.Typer:
+    """Return the application with one command; without one, or if ``listed``, with the names of all others."""
     app = typer.Typer(
         name="hush",
         help="A differential-privacy curator: noisy answers with error bars, until the budget is spent.\n\n"
@@ -97,9 +103,11 @@ def application(command: str | None = None) -> typer.Typer:
     app.callback()(_root)
     if command is not None:
         import_module(f"hush.cli.{_MODULES.get(command, command)}").register(app)
-        return app
-    for name, words in COMMANDS.items():
-        app.command(name, help=words)(_nothing)
+    if command is None or listed:
+        there = {each.name for each in app.registered_commands} | {each.name for each in app.registered_groups}
+        for name, words in COMMANDS.items():
+            if name not in there:
+                app.command(name, help=words)(_nothing)
     return app
 
 
@@ -109,6 +117,12 @@ def _nothing() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit status."""
+    if not _LASTING.intersection(sys.argv[1:]):  # a command ends before collecting what its imports left would pay
+        gc.disable()
+    if "_HUSH_COMPLETE" in os.environ:  # a shell wants to know what may be typed next
+        from hush.cli.completion import complete
+
+        complete()
     if any(word in COMMANDS for word in sys.argv[1:]):  # else there is nothing to tell of
         from hush.cli.output import log_to_terminal
 

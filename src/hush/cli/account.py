@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from hush.accounting import Row, compare, comparison_chart, compose, event_from_json
-from hush.cli.output import console, print_json
+from hush.cli.output import console, print_json, working
 from hush.core import InvalidValueError, exact
 from hush.core.format import figure
 
@@ -60,12 +60,16 @@ def account(
     if chart is not None and (delta is None or exact(delta, "--delta") == 0):
         raise InvalidValueError("--chart", got=str(chart), allowed="given together with a positive --delta")
     events = [event_from_json(mechanism) for mechanism in _mechanisms(_read(file))]
-    guarantee = compose(events)
-    answer = guarantee.epsilon(delta) if delta is not None else guarantee.delta(epsilon or "0")
+    with working("accounting", quiet=as_json):
+        guarantee = compose(events)
+        answer = guarantee.epsilon(delta) if delta is not None else guarantee.delta(epsilon or "0")
     if not math.isfinite(answer.upper):
         raise InvalidValueError("--delta", got=delta, allowed="one at which these mechanisms have a finite ε")
     pure = delta is not None and exact(delta, "--delta") == 0
-    rows = compare(events, delta=delta) if delta is not None and not pure and (chart is not None or not as_json) else []
+    rows = []
+    if delta is not None and not pure and (chart is not None or not as_json):
+        with working("comparing theorems", quiet=as_json):
+            rows = compare(events, delta=delta)
     if chart is not None:
         _save(chart, rows)
     if as_json:

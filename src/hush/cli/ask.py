@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from hush.cli.options import POLICY, JsonOption, PolicyOption
-from hush.cli.output import Format, FormatOption, console, print_answer, print_json, the_format
+from hush.cli.options import POLICY, JsonOption, PolicyOption, known_analysts
+from hush.cli.output import Format, FormatOption, console, print_answer, print_json, the_format, working
 from hush.core import HushError, InvalidValueError
 from hush.core.format import visible
 
@@ -30,7 +28,13 @@ QueryArgument = Annotated[
     ),
 ]
 AnalystOption = Annotated[
-    str | None, typer.Option("--as", metavar="ANALYST", help="Who asks; needed where the policy names several.")
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="ANALYST",
+        help="Who asks; needed where the policy names several.",
+        autocompletion=known_analysts,
+    ),
 ]
 EpsilonOption = Annotated[str | None, typer.Option("--epsilon", metavar="ε", help="What the whole question may cost.")]
 AccuracyOption = Annotated[
@@ -144,17 +148,14 @@ def ask(
     writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
     writable(output, "--output", (".csv", ".json", ".parquet"))
     asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
-    quiet = form is not Format.TABLE or not sys.stderr.isatty()
     with (
-        telling_of_interrupts(),
+        working("asking", quiet=form is not Format.TABLE, pays=True),
         open_policy(policy, analyst=analyst) as real,
         real.dummy() if dummy else nullcontext(real) as curator,
     ):
-        waiting = nullcontext() if quiet else Console(stderr=True).status("asking …")
-        with waiting:
-            if chart is not None:
-                drawable(curator.explain(text, data=data, dialect=dialect, **asked), chart)
-            answer = curator.ask(text, data=data, request=request, fresh=fresh, reason=reason, dialect=dialect, **asked)
+        if chart is not None:
+            drawable(curator.explain(text, data=data, dialect=dialect, **asked), chart)
+        answer = curator.ask(text, data=data, request=request, fresh=fresh, reason=reason, dialect=dialect, **asked)
     print_answer(answer, form)  # it is paid for, so it is shown before anything else can go wrong
     try:
         if output is not None:
@@ -164,18 +165,6 @@ def ask(
     except HushError as error:
         print(f"error: the answer is above, but not in the file: {visible(str(error))}", file=sys.stderr)
         raise typer.Exit(2) from None
-
-
-@contextmanager
-def telling_of_interrupts() -> Iterator[None]:
-    """Say on Ctrl-C whether the question was charged."""
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        notes = getattr(interrupt, "__notes__", [])
-        said = f"{notes[0]} is its receipt." if notes else "Interrupted before anything was charged."
-        print(f"\n{said}", file=sys.stderr)
-        raise
 
 
 def writable(path: Path | None, option: str, suffixes: tuple[str, ...]) -> None:
@@ -285,7 +274,7 @@ def explain(
     """Explain a question."""
     from hush.curator.opening import open_policy
 
-    with open_policy(policy, analyst=analyst) as curator:
+    with working("planning", quiet=as_json), open_policy(policy, analyst=analyst) as curator:
         asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
         explanation = curator.explain(question(query, file), data=data, dialect=dialect, **asked)
     if as_json:

@@ -20,7 +20,7 @@ from hush.cli.options import (
     opened,
     place,
 )
-from hush.cli.output import console, print_json
+from hush.cli.output import console, print_json, working
 from hush.core import InvalidValueError, exact
 from hush.core.format import decimal, visible
 from hush.curator.data_sets import read_policy
@@ -90,7 +90,7 @@ def open_(
         book = make_ledger(read_policy(policy), actor=actor(analyst), anchor=anchor, anew=anew)
     else:
         book = Ledger.open(place(ledger, policy), anchor=anchor, create=actor(analyst), anew=anew)
-    with book:
+    with book, working("checking every entry", quiet=as_json):
         report = book.verify()
     text = f"The ledger is open at {book.place}, with {report.entries} entries; anchor: {report.anchor}."
     _done(as_json, text, **asdict(report))
@@ -145,6 +145,7 @@ def raise_(
         str | None, typer.Option("--analyst", metavar="NAME", help="Raise this analyst's budget on it.")
     ] = None,
     delta: DeltaOption = None,
+    reason: ReasonOption = "",
     ledger: LedgerOption = None,
     policy: PolicyOption = POLICY,
     anchor: AnchorOption = None,
@@ -153,7 +154,7 @@ def raise_(
 ) -> None:
     """Raise a budget to a new total. What was spent stays spent."""
     with opened(ledger, policy, anchor) as book:
-        book.raise_budget(data, of, epsilon=epsilon, delta=delta, actor=actor(analyst))
+        book.raise_budget(data, of, epsilon=epsilon, delta=delta, actor=actor(analyst), reason=reason)
         holds = next(view for view in book.budget(actor(analyst)) if (view.data, view.analyst) == (data, of))
     whose = f"{of}'s budget on {data}" if of else f"The budget of {data}"
     text = f"{whose} is now ε = {epsilon}."
@@ -171,7 +172,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Check every entry: its hash, its price, the totals, the stored answers, and the anchor."""
-    with opened(ledger, policy, anchor) as book:
+    with working("checking every entry", quiet=as_json), opened(ledger, policy, anchor) as book:
         report = book.verify()
     _done(
         as_json,
@@ -210,7 +211,7 @@ def export(
         if file == "-":
             book.export(sys.stdout, actor=actor(analyst))
             return
-        with _file(file, "x") as target:
+        with _file(file, "x") as target, working("writing", quiet=as_json):
             count = book.export(target, actor=actor(analyst))
     _done(as_json, f"Wrote {count} entries to {file}.", entries=count, file=file)
 
@@ -227,11 +228,11 @@ def import_(
     as_json: JsonOption = False,
 ) -> None:
     """Make a ledger from an export, at a place that has none. Recorded as an act of the owner."""
-    with _file(file, "r") as source:
+    with _file(file, "r") as source, working("importing", quiet=as_json):
         book = Ledger.import_(
             source, place(ledger, policy), actor=actor(analyst), reason=reason, lost=_lost(lost), anchor=anchor
         )
-    with book:
+    with book, working("checking every entry", quiet=as_json):
         report = book.verify()
     _done(as_json, f"Imported: {report.entries} entries, {report.charges} charges.", **asdict(report))
 
@@ -252,7 +253,7 @@ def restore(
     how much they were, or "all" if nobody knows; budgets can be raised afterwards.
     """
     book = Ledger.restore(place(ledger, policy), actor=actor(analyst), reason=reason, lost=_lost(lost), anchor=anchor)
-    with book:
+    with book, working("checking every entry", quiet=as_json):
         report = book.verify()
     _done(as_json, f"Restored: {report.entries} entries; anchor: {report.anchor}.", **asdict(report))
 

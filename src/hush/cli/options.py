@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,8 +29,22 @@ AnchorOption = Annotated[
         help="Where the end of the ledger is kept as well: a file, postgresql://…#name, command:PROGRAM, or none.",
     ),
 ]
+
+
+def known_analysts(incomplete: str) -> list[str]:
+    """Return the analysts of the policy in this folder whose names begin so: for a shell that completes."""
+    try:
+        analysts = tomllib.loads(Path("hush.toml").read_text(encoding="utf-8")).get("analysts", {})
+    except (OSError, ValueError):
+        return []
+    return [name for name in analysts if name.startswith(incomplete)]
+
+
 AsOption = Annotated[
-    str | None, typer.Option("--as", metavar="ANALYST", help="Act as an analyst instead of the owner.")
+    str | None,
+    typer.Option(
+        "--as", metavar="ANALYST", help="Act as an analyst instead of the owner.", autocompletion=known_analysts
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

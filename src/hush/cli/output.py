@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,7 +81,35 @@ def owner_log() -> Iterator[None]:
 
 def console() -> Console:
     """Return the console for results."""
-    return _Careful(highlight=False)
+    return _Careful(highlight=False, emoji=False)
+
+
+def _messages() -> Console:
+    return _Careful(file=sys.stderr, highlight=False, emoji=False, soft_wrap=True)
+
+
+@contextmanager
+def working(doing: str, *, quiet: bool = False, pays: bool = False) -> Iterator[Callable[[str, float], None]]:
+    """Say on a terminal what is being done while it is done, and on Ctrl-C whether it was charged, if it ``pays``.
+
+    What it gives takes a stage and how much of it is done, from 0 to 1. Neither tells anything about rows.
+    """
+    shown = not quiet and sys.stderr.isatty()
+    waiting = Console(stderr=True).status(f"{doing} …") if shown else nullcontext()
+
+    def told(stage: str, done: float) -> None:
+        if waiting_status is not None:
+            waiting_status.update(f"{stage} … {done:.0%}" if done else f"{stage} …")
+
+    try:
+        with waiting as waiting_status:
+            yield told
+    except KeyboardInterrupt as interrupt:
+        if pays:
+            notes = getattr(interrupt, "__notes__", [])
+            told_of = f"{notes[0]} is its receipt." if notes else "Interrupted before anything was charged."
+            print(f"\n{told_of}", file=sys.stderr)
+        raise
 
 
 def fail(error: HushError, *, as_json: bool) -> int:
@@ -92,7 +120,7 @@ def fail(error: HushError, *, as_json: bool) -> int:
 
 def warn(message: str) -> None:
     """Print something that deserves a look."""
-    _Careful(file=sys.stderr, highlight=False, soft_wrap=True).print(f"[yellow]warning:[/] {escape(message)}")
+    _messages().print(f"[yellow]warning:[/] {escape(message)}")
 
 
 def usage_failed(error: Exception, *, as_json: bool) -> int | None:
@@ -110,7 +138,7 @@ def _print_error(code: str, message: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": {"code": code, "message": message}})
     else:
-        _Careful(file=sys.stderr, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}")
+        _messages().print(f"[bold red]error:[/] {escape(message)}")
 
 
 class Format(StrEnum):

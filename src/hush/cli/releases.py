@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from hush.cli.ask import AnalystOption, DataOption, EpsilonOption, QueryArgument, question, writable
 from hush.cli.options import POLICY, JsonOption, PolicyOption
-from hush.cli.output import console, print_json
+from hush.cli.output import console, print_json, working
 from hush.core import InvalidValueError
 from hush.core.on_demand import optional
 from hush.report.columns import shown
@@ -82,7 +79,7 @@ def marginals(
     text = question(table) if by is None else table
     if out is not None and out.exists() and not out.is_dir():
         raise InvalidValueError("--out", got=str(out), allowed="a folder")
-    with open_policy(policy, analyst=analyst) as curator:
+    with working("measuring", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
         if explain:
             explained = curator.explain_marginals(
                 text,
@@ -153,7 +150,7 @@ def ranges(
     text = question(query)
     writable(out, "--out", (".csv",))
     writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
-    with open_policy(policy, analyst=analyst) as curator:
+    with working("measuring", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
         if explain:
             explained = curator.explain_ranges(text, epsilon=epsilon, max_rows=max_rows, data=data)
             print_json(explained.to_json()) if as_json else console().print(str(explained), markup=False)
@@ -212,19 +209,12 @@ def synth(
     if out is not None and not explain:
         optional("pyarrow", "arrow")  # before the charge
     how: dict[str, Any] = {"epsilon": epsilon, "certify": certify, "max_rows": max_rows, "data": data}
-    with open_policy(policy, analyst=analyst) as curator:
+    with working("counting", quiet=as_json, pays=True) as told, open_policy(policy, analyst=analyst) as curator:
         if explain:
             explained = curator.explain_synth(text, **how)
             print_json(explained.to_json()) if as_json else console().print(str(explained), markup=False)
             return
-        quiet = as_json or not sys.stderr.isatty()
-        with nullcontext() if quiet else Console(stderr=True).status("counting …") as status:
-
-            def told(stage: str, part: float) -> None:
-                if status is not None:
-                    status.update(f"{stage} … {part:.0%}" if part else f"{stage} …")
-
-            release = curator.synth(text, **how, request=request, progress=told)
+        release = curator.synth(text, **how, request=request, progress=told)
     if out is not None:
         release.save(out, rows=rows)
     if as_json:
@@ -275,7 +265,7 @@ def fit(
     text = question(query)
     writable(out, "--out", (".json",))
     how: dict[str, Any] = {"target": target, "model": model, "epsilon": epsilon, "data": data}
-    with open_policy(policy, analyst=analyst) as curator:
+    with working("fitting", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
         if explain:
             explained = curator.explain_fit(text, **how)
             print_json(explained.to_json()) if as_json else console().print(str(explained), markup=False)
@@ -331,7 +321,7 @@ def bounds(
     """Estimate what lies beyond the bounds."""
     from hush.curator.opening import open_policy
 
-    with open_policy(policy, analyst=analyst) as curator:
+    with working("estimating", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
         found = curator.bounding(table, by=by, epsilon=epsilon, quantile=quantile, data=data)
     if as_json:
         print_json(found.to_json())

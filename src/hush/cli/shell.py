@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hush.cli.ask import AnalystOption, telling_of_interrupts
+from hush.cli.ask import AnalystOption
 from hush.cli.options import POLICY, JsonOption, PolicyOption
-from hush.cli.output import console, print_json
+from hush.cli.output import console, print_json, working
 from hush.core import HushError, positive
 from hush.core.format import visible
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from hush.curator.curator import Curator
 
 _HELP = """
-Ask one question after another. A question ends with a semicolon or an empty line. Tab completes tables, columns and
-words of SQL; the history is kept between sessions.
+Ask one question after another. A question ends with a semicolon or an empty line. Tab completes tables, columns,
+functions and words of SQL; the history is kept between sessions.
 
     \\tables, \\budget, \\history    what can be asked about, what is left, what was asked
     \\epsilon 0.1                  what every further question may cost
@@ -44,7 +44,7 @@ Examples:
 COMMANDS = ("tables", "budget", "history", "epsilon", "explain", "dummy", "fresh", "show", "help", "quit")
 _SQL = (
     "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT JOIN USING ON AS AND OR NOT IN BETWEEN LIKE IS NULL CASE WHEN THEN "
-    "ELSE END DISTINCT COUNT SUM AVG MEDIAN QUANTILE MIN MAX MODE VARIANCE STDDEV CORR CLIP YEAR MONTH"
+    "ELSE END DISTINCT FILTER WITH UNION ALL ASC DESC CAST EXTRACT DATE INTERVAL"
 )
 
 
@@ -80,10 +80,16 @@ class Session:
         positive(epsilon, "--epsilon")
 
     def words(self) -> list[str]:
-        """Return what can be completed: tables, columns, words of SQL and commands."""
+        """Return what can be completed: tables, columns, functions, words of SQL and commands."""
+        from hush.query.aggregates import AGGREGATES
+        from hush.query.functions import FUNCTIONS, REWRITES
+
+        named = [record.names for record in AGGREGATES] + [record.names for record in FUNCTIONS.values()]
+        named += [record.names for record in REWRITES]
+        functions = {f"{name}(" for names in named for name in names}
         tables = self._curator.tables()
         columns = [column for table in tables.values() for column in table]
-        return sorted({*tables, *columns, *_SQL.split(), *(f"\\{command}" for command in COMMANDS)})
+        return sorted({*tables, *columns, *functions, *_SQL.split(), *(f"\\{command}" for command in COMMANDS)})
 
     def read(self, line: Callable[[], str]) -> None:
         """Read lines until the end, and do what they say."""
@@ -105,8 +111,7 @@ class Session:
     def told(self, do: Callable[[str], Any], text: str) -> bool:
         """Do something and tell of its mistakes; return whether to go on."""
         try:
-            with telling_of_interrupts():
-                return do(text) is not False
+            return do(text) is not False
         except HushError as error:
             print(f"error: {visible(str(error))}", file=sys.stderr)
         except KeyboardInterrupt:
@@ -115,7 +120,9 @@ class Session:
 
     def ask(self, question: str, *, fresh: bool = False) -> None:
         """Ask a question."""
-        self._print(self._curator.ask(question, epsilon=self.epsilon, fresh=fresh))
+        with working("asking", quiet=self._as_json, pays=True):
+            answer = self._curator.ask(question, epsilon=self.epsilon, fresh=fresh)
+        self._print(answer)
 
     def command(self, text: str) -> bool | None:
         """Do what a command of the shell says; False to leave."""

@@ -9,7 +9,7 @@ import typer
 
 from hush.cli.ask import AnalystOption, DataOption, EpsilonOption, QueryArgument, question, writable
 from hush.cli.options import POLICY, JsonOption, PolicyOption
-from hush.cli.output import console, print_json
+from hush.cli.output import console, print_json, working
 from hush.cli.releases import ExplainOption, MaxRowsOption
 from hush.report.columns import shown
 
@@ -62,7 +62,7 @@ def create(
         "max_rows": max_rows,
         "data": data,
     }
-    with open_policy(policy, analyst=analyst) as curator:
+    with working("planning and measuring", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
         said = curator.stream.explain(text, **how)
         if not explain:
             made = curator.stream.create(text, name=name, **how)
@@ -91,7 +91,7 @@ def advance(
     from hush.curator.opening import open_policy
 
     last = int(through) if through is not None and through.isdecimal() else through
-    with open_policy(policy, analyst=analyst) as curator:
+    with working("releasing", quiet=as_json), open_policy(policy, analyst=analyst) as curator:
         stream = curator.stream.open(name)
         before = stream.released
         released = stream.advance(last)

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, Self
 from urllib.parse import quote
 
 from hush.accounting.filters import filter_from_json
 from hush.client.explanation import RemoteExplanation
-from hush.client.transport import Connection, Response
-from hush.core import InvalidValueError, Number, exact
+from hush.client.releases import RemoteReleases
+from hush.client.transport import Connection
+from hush.client.values import amount, answer_in, question_body
+from hush.core import InvalidValueError, Number
 from hush.curator.access import Parameters
-from hush.curator.answer import Answer, Money
+from hush.curator.answer import Answer
 from hush.ledger import AccountView, ParkedQuestion, Release
 from hush.ledger.actors import label
-from hush.ledger.shares import Spending
 from hush.query.builder import Builder
 from hush.query.builder import table as start
-from hush.query.parameters import Binder, to_wire
 
 _STORED = "application/vnd.hush.answer+json"
 
 
-class RemoteCurator:
+class RemoteCurator(RemoteReleases):
     """Asks a service. It has the methods of a `Curator`; use it from any thread."""
 
     def __init__(self, address: str, *, token: str, timeout: float = 300.0, certificates: str | None = None) -> None:
@@ -62,7 +60,7 @@ class RemoteCurator:
         dialect: str = "duckdb",
     ) -> RemoteExplanation:
         """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
-        body = _question(
+        body = question_body(
             question,
             parameters,
             epsilon=epsilon,
@@ -97,7 +95,7 @@ class RemoteCurator:
         dialect: str = "duckdb",
     ) -> Answer:
         """Answer a question, and charge it; see `Curator.ask`."""
-        body = _question(
+        body = question_body(
             question,
             parameters,
             epsilon=epsilon,
@@ -115,7 +113,7 @@ class RemoteCurator:
         if not isinstance(reason, str):
             raise InvalidValueError("reason", got=reason, allowed="a text")
         body["request"] = uuid.uuid4().hex if request is None else label(request, "request")
-        return _answer(self._service.send("POST", "/ask", {**body, "fresh": fresh, "reason": reason}, accept=_STORED))
+        return answer_in(self._service.send("POST", "/ask", {**body, "fresh": fresh, "reason": reason}, accept=_STORED))
 
     def dummy(self) -> RemoteDummy:
         """Return what answers the same questions about made-up rows: free, and marked as such."""
@@ -147,7 +145,7 @@ class RemoteCurator:
 
     def request(self, *, epsilon: Number, reason: str = "", data: str | None = None) -> ParkedQuestion:
         """Ask the owner for a larger budget: ``epsilon`` is its new total. Spends nothing; see `Curator.request`."""
-        body = {"epsilon": _amount(epsilon, "epsilon"), "reason": reason, "data": data}
+        body = {"epsilon": amount(epsilon, "epsilon"), "reason": reason, "data": data}
         return ParkedQuestion(**self._post("/requests", body))
 
     def requests(self) -> list[ParkedQuestion]:
@@ -200,8 +198,8 @@ class RemoteDummy:
     def ask(self, question: str | Builder, /, parameters: Parameters = (), **terms: Any) -> Answer:
         """Answer a question about made-up rows."""
         paid = {"request", "fresh"}  # mean nothing where nothing is paid
-        body = _question(question, parameters, **{name: term for name, term in terms.items() if name not in paid})
-        return _answer(self._curator._service.send("POST", "/dummy", body, accept=_STORED))  # noqa: SLF001 - of one module
+        body = question_body(question, parameters, **{name: term for name, term in terms.items() if name not in paid})
+        return answer_in(self._curator._service.send("POST", "/dummy", body, accept=_STORED))  # noqa: SLF001 - of one module
 
     def close(self) -> None:
         """Do nothing: the connection is the curator's."""
@@ -211,63 +209,3 @@ class RemoteDummy:
 
     def __exit__(self, *_: object) -> None:
         """Do nothing."""
-
-
-def _answer(response: Response) -> Answer:
-    """Return the answer in a response: what the ledger keeps, and what stands beside it."""
-    told, left = response.headers, None
-    if "hush-remaining" in told:
-        epsilon, delta = map(Fraction, told["hush-remaining"].split())
-        left = Money(epsilon=epsilon, delta=delta)
-    return replace(
-        Answer.from_bytes(response.body),
-        receipt=told.get("hush-receipt", ""),
-        remaining=left,
-        spending=_spending(told.get("hush-spending")),
-        made_up="hush-made-up" in told,
-        repeated=told.get("hush-repeated", ""),
-        shared="hush-shared" in told,
-    )
-
-
-def _spending(told: str | None) -> Spending | None:
-    if told is None:
-        return None
-    whose, took, left = json.loads(told)
-    return Spending(whose=whose, took=Fraction(took), left=Fraction(left))
-
-
-def _question(question: str | Builder, parameters: Parameters, **terms: Any) -> dict[str, Any]:
-    """Return a question and its terms as they travel."""
-    if isinstance(question, Builder):
-        from hush.query.sql.building import tree
-
-        text, parameters = str(question), tree(question.steps)[1]
-    elif isinstance(question, str):
-        text = question
-    else:
-        raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
-    Binder(parameters)  # refuses what is neither a list nor a mapping
-    body: dict[str, Any] = {"question": text, "parameters": to_wire(parameters)}
-    for name, value in terms.items():
-        if value is None:
-            continue
-        if name == "dialect" and value == "duckdb":
-            continue
-        if name in {"data", "keys", "dialect"}:
-            body[name] = value if isinstance(value, str) else str(value)
-        elif name == "accuracy" and isinstance(value, tuple | list):
-            body[name] = [_amount(part, name) for part in value]
-        else:
-            body[name] = _amount(value, name)
-    return body
-
-
-def _amount(value: Any, name: str) -> Any:
-    """Return a number as it travels: exactly; what is none is refused here as it would be there."""
-    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    if isinstance(value, float):
-        return value if value - value == 0 else str(value)
-    number = exact(value, name)
-    return str(number)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from html import escape
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
@@ -35,20 +35,22 @@ from hush.core import HushError, InvalidValueError, Number
 from hush.core.format import visible
 from hush.core.values import dataclass
 from hush.curator.answer import Answer, Money
-from hush.curator.catalogue import DescribedTables
 from hush.curator.data_sets import OpenDataSet
 from hush.engines.base import CodedRows
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Ledger, Release, Repeat, Reservation
 from hush.ledger.reading import Budgets
-from hush.ledger.requests import ParkedQuestion
 from hush.ledger.shares import Outlook, Whose, outlook
 from hush.query.builder import Builder
 from hush.query.composed import Composed
 from hush.query.errors import QuestionError, UnknownTableError
-from hush.query.plan.rows import RowPlan, plan_rows
 from hush.query.question import Question
 from hush.query.schema import Schema
+
+if TYPE_CHECKING:
+    from hush.curator.catalogue import DescribedTables
+    from hush.ledger.requests import ParkedQuestion
+    from hush.query.plan.rows import RowPlan
 
 log = logging.getLogger("hush.curator")
 
@@ -272,6 +274,21 @@ class Access:
         self._ledger.answered(reservation, stored)
         return result
 
+    def measured(self, compute: Callable[[], Result]) -> Result:
+        """Return what is computed from rows within what was charged before, such as a further period of a stream."""
+        try:
+            return compute()
+        except EngineError:
+            raise
+        except Exception as error:
+            log.debug("a release failed after its charge", exc_info=error)
+            raise EngineError from None
+
+    def remaining(self, receipt: str | int) -> Money:
+        """Return what may still be spent of the data set that a receipt of this analyst's is about."""
+        made, _ = self._ledger.receipt(int(receipt), Actor.analyst(self.analyst))
+        return self.accounts(made.data).remaining
+
     # rows for whole releases
 
     def plan_rows(
@@ -294,6 +311,7 @@ class Access:
         with self.in_use():
             if not isinstance(question, str):
                 raise InvalidValueError("question", got=question, allowed="SQL as text")
+            from hush.query.plan.rows import plan_rows
             from hush.query.sql import parse_rows
 
             data_set, asked = self.find_data(lambda schema: parse_rows(question, schema, parameters), data)
@@ -310,6 +328,7 @@ class Access:
         measure: Callable[[CodedRows], bytes],
         *,
         text: str,
+        epsilon: Fraction | None = None,
         request: str | None = None,
     ) -> Kept:
         """Charge ``events``, then let ``measure`` make a private release of the coded rows, and keep it.
@@ -321,7 +340,7 @@ class Access:
         with self.in_use():
             data, engine = planned.data_set.schema.data, planned.data_set.engine
             compiled = engine.compile_rows(planned.plan)
-            reservation = self.charge(data, text, events, request)
+            reservation = self.charge(data, text, events, request, epsilon=epsilon)
             stored = reservation.answer
             if stored is None:
                 stored = self.keep(reservation, lambda: measure(engine.rows(compiled)), bytes)
@@ -366,6 +385,8 @@ class Access:
 
     def tables(self) -> DescribedTables:
         """Return the tables that can be asked about: columns, bounds, values, whose rows they are, examples."""
+        from hush.curator.catalogue import DescribedTables
+
         return DescribedTables(data_set.schema for data_set in self.data_sets.values())
 
     # as long as it is open

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,12 +24,13 @@ from hush.core.values import dataclass
 from hush.ledger import Actor, Ledger, LedgerError
 from hush.ledger.reading import receipt_number
 from hush.ledger.shares import Spending
-from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_counts
-from hush.query.plan import Plan
-from hush.query.plan.composed import ComposedPlan
 from hush.query.types import Kind
 from hush.report import files, tables
 from hush.report.columns import AnswerColumn
+
+if TYPE_CHECKING:
+    from hush.query.plan import Plan
+    from hush.query.plan.composed import ComposedPlan
 
 _LIMITS = ("lower", "upper")
 """What a column says of where its truth lies; columns of which nothing is known, and older ones, leave them out."""
@@ -435,6 +436,8 @@ def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
 
 def _projected(values: tuple[Any, ...], total: float | None) -> tuple[Any, ...]:
     """Return the nearest non-negative integers with the given sum: the projection, then largest remainders."""
+    from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_counts
+
     known = [float(value) for value in values if value is not None]
     if not known:
         return values

@@ -14,7 +14,8 @@ condition changes at these, and the ends of each group and the constants' neighb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +26,8 @@ from hush.core import InvalidValueError
 from hush.core.on_demand import optional
 from hush.core.values import dataclass
 from hush.engines.base import CodedRows
-from hush.query.expressions import Call, Expression, Literal, Op, Released
+from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
+from hush.query.parameters import from_wire, to_wire
 from hush.query.plan.rows import CodedColumn, RowPlan
 from hush.query.question import Question
 from hush.query.released import evaluate, key_array, released_in
@@ -123,6 +125,33 @@ class Coding:
         """Return the coding of a plan's rows."""
         return cls(tuple(ReleaseColumn.of(column) for column in plan.columns))
 
+    @classmethod
+    def from_json(cls, content: Sequence[Mapping[str, Any]]) -> Coding:
+        """Return the coding that `to_json` wrote."""
+        columns = []
+        for item in content:
+            bounds: dict[str, Any] = {end: item[end] and Fraction(item[end]) for end in ("lower", "upper", "step")}
+            values = None if item["values"] is None else tuple(from_wire(item["values"]))
+            flags = {"nullable": item["nullable"], "lists_null": item["lists_null"]}
+            type_ = Type(kind=Kind(item["kind"]), values=values, **bounds, **flags)
+            columns.append(ReleaseColumn(CodedColumn.of(item["name"], Column(item["name"], type_)), item["width"]))
+        return cls(tuple(columns))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return what the columns' codes mean as plain JSON values; nothing else of the policy is in it."""
+        return [
+            {
+                "name": column.name,
+                "width": column.width,
+                "kind": type_.kind.value,
+                "nullable": type_.nullable,
+                "lists_null": type_.lists_null,
+                **{end: _text(getattr(type_, end)) for end in ("lower", "upper", "step")},
+                "values": None if type_.values is None else to_wire(type_.values),
+            }
+            for column, type_ in ((column, column.coded.type) for column in self.columns)
+        ]
+
     @cached_property
     def domain(self) -> Domain:
         """The public domain."""
@@ -143,7 +172,8 @@ class Coding:
         return self.columns[self.domain.place(name)]
 
 
-__all__ = ["Coding", "ReleaseColumn"]
+def _text(number: Fraction | None) -> str | None:
+    return None if number is None else str(number)
 
 
 Flags = npt.NDArray[np.bool_]

@@ -20,10 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 from hush.core import Number, nonnegative
 from hush.curator.access import Accounts, Parameters
 from hush.curator.answer import Answer, Money
-from hush.curator.answer_tables import Composer
-from hush.curator.bounding import Bounding, estimate
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.explanation import ComposedExplanation, Explanation
 from hush.curator.outputs import estimate_outputs, read_groups, with_intervals
 from hush.curator.release import release
 from hush.curator.whole_releases import WholeReleases
@@ -39,6 +36,8 @@ from hush.query.plan.composed import ComposedPlan, plan_composed
 from hush.query.question import Question, fingerprint
 
 if TYPE_CHECKING:
+    from hush.curator.bounding import Bounding
+    from hush.curator.explanation import Explanation
     from hush.query.sql.migration import PrivacyOptions
 
 KEY_PART = Fraction(1, 100)
@@ -281,6 +280,8 @@ class Curator(WholeReleases):
         data
             Which data set, where several have a table of this name.
         """
+        from hush.curator.bounding import estimate
+
         data_sets = [data_set for name, data_set in self.data_sets.items() if data in {None, name}]
         data_set = next((data_set for data_set in data_sets if table in data_set.schema.tables), None)
         if data_set is None:
@@ -359,6 +360,8 @@ def _in_words(
     tighter: tuple[Plan, ...] = (),
     outlook: Outlook | None = None,
 ) -> Explanation:
+    from hush.curator.explanation import ComposedExplanation, Explanation
+
     if isinstance(plan, ComposedPlan):
         return ComposedExplanation(replace(plan, notes=(*plan.notes, *notes)), outlook=outlook)
     return Explanation(replace(plan, caveats=(*plan.caveats, *notes)), tighter, outlook)
@@ -398,6 +401,8 @@ def _computing(plan: Plan | ComposedPlan, engine: AnyEngine) -> Callable[[], Ans
 
 def _composed(plan: ComposedPlan, engine: AnyEngine, compiled: Mapping[int, Compiled]) -> Answer:
     """Execute and release every question, and make the table of their answers. Call this after the charge."""
+    from hush.curator.answer_tables import Composer
+
     read = {}
     for number, part in plan.parts.items():
         released = release(part, partial(engine.execute, compiled[number]))

@@ -8,8 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 from html import escape
 from itertools import product
+from math import comb
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from hush.core.values import dataclass
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, masks
+from hush.curator.kept_release import ReleaseHead, packed, unpacked
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError
 from hush.query.plan.wording import gaussian_price
@@ -27,6 +29,8 @@ from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown
 from hush.synth import MarginalPlan, Marginals, Price, plan_marginals
 from hush.synth.marginals import all_marginals
+
+MAX_TABLES = 20_000
 
 
 def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
@@ -108,6 +112,33 @@ class MarginalRelease:
     remaining: Money | None = None
     kept: bytes = field(default=b"", repr=False)
     """The measurements, as they are stored with the receipt."""
+
+    @classmethod
+    def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
+        """Return the release that measurements make."""
+        assert head.coding is not None  # noqa: S101 - this kind has columns
+        return cls(
+            coding=head.coding,
+            marginals=Marginals.from_bytes(measurements, confidence=head.details["confidence"]),
+            price=head.price,
+            caveats=head.caveats,
+            question=head.question,
+            receipt=receipt,
+            remaining=remaining,
+            kept=measurements,
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return what everything that it shows is made of (`hush.curator.kept_release`)."""
+        head = ReleaseHead(
+            kind="marginals",
+            price=self.price,
+            caveats=self.caveats,
+            question=self.question,
+            coding=self.coding,
+            details={"confidence": self.confidence},
+        )
+        return packed(head, self.kept)
 
     @property
     def confidence(self) -> float:
@@ -307,7 +338,12 @@ def planned_marginals(
     if not 0 < confidence < 1:
         raise InvalidValueError("confidence", got=confidence, allowed="a number between 0 and 1")
     coding = Coding.of(planned.plan)
-    workload = all_marginals(coding.domain, integer(degree, "degree", minimum=1, maximum=len(coding.domain)))
+    chosen = integer(degree, "degree", minimum=1, maximum=len(coding.domain))
+    if (tables := comb(len(coding.domain), chosen)) > MAX_TABLES:
+        raise InvalidValueError(
+            "degree", got=f"{degree}, which makes {tables:,} tables", allowed=f"at most {MAX_TABLES:,}"
+        )
+    workload = all_marginals(coding.domain, chosen)
     limits = planned.plan.limits
     plan = plan_marginals(
         coding.domain,
@@ -350,20 +386,21 @@ def release_marginals(
 ) -> MarginalRelease:
     """Charge and measure."""
     plan, coding = explanation.plan, explanation.coding
-    kept = access.release_rows(
-        planned,
-        plan.events,
-        lambda rows: plan.measure(coding.table(rows)).to_bytes(),
-        text=explanation.text,
-        request=request,
-    )
-    return MarginalRelease(
-        coding=coding,
-        marginals=Marginals.from_bytes(kept.measurements, confidence=explanation.confidence),
+    head = ReleaseHead(
+        kind="marginals",
         price=explanation.price,
         caveats=explanation.caveats,
         question=planned.plan.question.text,
-        receipt=kept.receipt,
-        remaining=kept.remaining,
-        kept=kept.measurements,
+        coding=coding,
+        details={"confidence": explanation.confidence},
     )
+    kept = access.release_rows(
+        planned,
+        plan.events,
+        lambda rows: packed(head, plan.measure(coding.table(rows)).to_bytes()),
+        text=explanation.text,
+        epsilon=explanation.price.epsilon,
+        request=request,
+    )
+    measurements = unpacked(kept.measurements)[1]
+    return MarginalRelease.made(head, measurements, receipt=kept.receipt, remaining=kept.remaining)

@@ -25,6 +25,7 @@ from hush.core import InvalidValueError, Number, positive
 from hush.core.values import dataclass
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Money
+from hush.curator.kept_release import ReleaseHead, packed, unpacked
 from hush.engines.base import CodedRows
 from hush.learn import (
     PCA,
@@ -137,14 +138,23 @@ def release_model(
         else:
             rest = {name: part for name, part in columns.items() if name != target}
             model.fit(rest, columns[target])  # type: ignore[attr-defined]
-        return json.dumps(model.to_json(), ensure_ascii=False).encode()
+        return packed(head, json.dumps(model.to_json(), ensure_ascii=False).encode())
 
+    head = ReleaseHead(
+        kind="model", price=explanation.price, caveats=explanation.caveats, question=planned.plan.question.text
+    )
     text = f"FIT {model.kind}{f' of {target}' if target else ''}: {planned.plan.question.text}"
-    kept = access.release_rows(planned, [_event(planned, model)], measure, text=text, request=request)
-    fitted = model_from_json(json.loads(kept.measurements))
-    fitted.receipt = kept.receipt
-    fitted.price = str(explanation.price)
-    fitted.remaining = str(kept.remaining)
+    kept = access.release_rows(
+        planned, [_event(planned, model)], measure, text=text, epsilon=explanation.price.epsilon, request=request
+    )
+    return fitted_model(head, unpacked(kept.measurements)[1], receipt=kept.receipt, remaining=kept.remaining)
+
+
+def fitted_model(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Any:
+    """Return the model that was released, with its receipt."""
+    fitted = model_from_json(json.loads(measurements))
+    fitted.receipt, fitted.price = receipt, str(head.price)
+    fitted.remaining = "" if remaining is None else str(remaining)
     return fitted
 
 

@@ -25,12 +25,10 @@ from hush.curator.data_sets import (
     refuse_sharing,
     schema_types,
 )
-from hush.curator.frames import described_tables, protected_frames
 from hush.engines.opening import Source, open_engine, open_sources
 from hush.ledger import Budget, Ledger, LedgerMissingError
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
 from hush.policy.ledger import POLICY, check_data, ledger_of, make_ledger, open_ledger, rehearsed
-from hush.policy.python_columns import describe
 from hush.query.errors import QuestionError
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table, UnitPath
@@ -155,6 +153,9 @@ def protect(
         an offset. If it is not said: those that a frame's column names, UTC for other columns, and of texts the clock
         as it is written.
     """
+    from hush.curator.frames import described_tables, protected_frames
+    from hush.policy.python_columns import describe
+
     reading = {"separator": separator, "encoding": encoding, "decimal": decimal, "quotes": quotes, "timezone": timezone}
     private = {
         name: Source.of(frame, **reading)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from hush.core.values import dataclass
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
+from hush.curator.kept_release import ReleaseHead, packed, unpacked
 from hush.curator.marginal_release import price_of, release_caveats
 from hush.engines.base import CodedRows
 from hush.query.errors import QuestionError
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, uniform
-from hush.synth import Ranges, plan_ranges
+from hush.synth import Price, Ranges, plan_ranges
 from hush.synth.measurements import pack, quantile, unpack
 from hush.synth.ranges import MAX_RANGE_CELLS, RangePlan
 
@@ -72,6 +73,28 @@ class RangeRelease:
     receipt: str = ""
     remaining: Money | None = None
     kept: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
+        """Return the release that measurements make."""
+        assert head.coding is not None  # noqa: S101 - this kind has a column
+        (column,), told = head.coding.columns, head.details
+        price = Price(law=told["law"], amount=Fraction(told["amount"]))
+        plan = plan_ranges(column.groups, price, rows=told["rows"], touched=told["touched"])
+        return cls(
+            column=column,
+            ranges=Ranges(plan=plan, measurement=unpack(measurements)[1][0]),
+            price=head.price,
+            caveats=head.caveats,
+            question=head.question,
+            receipt=receipt,
+            remaining=remaining,
+            kept=measurements,
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return what everything that it shows is made of (`hush.curator.kept_release`)."""
+        return packed(_head(self.column, self.ranges.plan, self.price, self.caveats, self.question), self.kept)
 
     def histogram(self, edges: Sequence[int] | None = None, *, bins: int = 20) -> Answer:
         """Return counts of neighbouring cells: between cell numbers, or in about so many equal bins."""
@@ -166,16 +189,25 @@ def release_ranges(
     def measure(rows: CodedRows) -> bytes:
         codes = column.grouped(rows.codes[column.name])
         counts = np.bincount(codes, minlength=column.size)[: column.groups]
-        return pack({"release": "ranges", "cells": column.groups}, [plan.measure(counts).measurement])
+        measured = pack({"release": "ranges", "cells": column.groups}, [plan.measure(counts).measurement])
+        return packed(head, measured)
 
-    kept = access.release_rows(planned, plan.events, measure, text=f"RANGES: {question}", request=request)
-    return RangeRelease(
-        column=column,
-        ranges=Ranges(plan=plan, measurement=unpack(kept.measurements)[1][0]),
-        price=explanation.price,
-        caveats=explanation.caveats,
-        question=planned.plan.question.text,
-        receipt=kept.receipt,
-        remaining=kept.remaining,
-        kept=kept.measurements,
+    head = _head(column, plan, explanation.price, explanation.caveats, planned.plan.question.text)
+    kept = access.release_rows(
+        planned,
+        plan.events,
+        measure,
+        text=f"RANGES: {question}",
+        epsilon=explanation.price.epsilon,
+        request=request,
+    )
+    measurements = unpacked(kept.measurements)[1]
+    return RangeRelease.made(head, measurements, receipt=kept.receipt, remaining=kept.remaining)
+
+
+def _head(column: ReleaseColumn, plan: RangePlan, price: Money, caveats: tuple[str, ...], question: str) -> ReleaseHead:
+    """Return what is public of a release of ranges; its noise is planned again from the details."""
+    details = {"law": plan.price.law, "amount": str(plan.price.amount), "rows": plan.rows, "touched": plan.touched}
+    return ReleaseHead(
+        kind="ranges", price=price, caveats=caveats, question=question, coding=Coding((column,)), details=details
     )

@@ -21,6 +21,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -116,7 +117,7 @@ class Streams:
             "caveats": list(caveats),
         }
 
-    def create(self, question: str, *, name: str, **options: Any) -> StreamRelease:
+    def create(self, question: str, *, name: str, request: str | None = None, **options: Any) -> StreamRelease:
         """Make a stream and charge its whole life.
 
         Parameters
@@ -132,6 +133,8 @@ class Streams:
             What it costs.
         every
             "day", "week" or "hour", "period" for whole numbers; by default the time column's own step.
+        request
+            An id of the asker's own: made again with the same id, the stream is there, and nothing is charged.
         start
             The first period; by default the lower bound of the time column.
         max_rows
@@ -139,13 +142,16 @@ class Streams:
         """
         _check_name(name)
         asked, definition, plan, _ = self._planned(question, **options)
-        definition |= {"name": name, "unit_key": secrets.token_hex(16)}
+        definition |= {"name": name, "unit_key": secrets.token_hex(16), "request": request}
         public = {key: value for key, value in definition.items() if key != "unit_key"}
         with self._access.in_use(), self._files.locked(name):
-            if self._files.read(name) is not None:
+            if (there := self._files.read(name)) is not None:
+                if request is not None and StreamState.from_bytes(there).definition.get("request") == request:
+                    return StreamRelease(self._access, self._files, name)
                 raise StreamError(f"There is a stream {name!r} already. Choose another name, or advance that one.")
             text = f"STREAM {name!r} of {plan.periods} periods: {question}"
-            reservation = self._access.charge(asked.data_set.schema.data, text, plan.events)
+            price = Fraction(definition["epsilon"])
+            reservation = self._access.charge(asked.data_set.schema.data, text, plan.events, epsilon=price)
             receipt = str(reservation.number)
             self._access.keep(reservation, lambda: json.dumps(public | {"receipt": receipt}), str.encode)
             begun = Stream.begin(plan, asked.size)
@@ -349,8 +355,8 @@ class StreamRelease:
             if last <= state.stream.released:
                 return state.stream.released
             engine = asked.data_set.engine
-            rows = engine.rows(engine.compile_rows(asked.rows, definition["unit_key"]))
-            state = _advanced(state, asked, rows, last)
+            compiled = engine.compile_rows(asked.rows, definition["unit_key"])
+            state = self._access.measured(partial(_measured, state, asked, compiled, last))
             self._files.write(self.name, state.to_bytes())
             self._files.mark(self.name, last)
         return state.stream.released
@@ -420,6 +426,11 @@ class StreamRelease:
 
     def __repr__(self) -> str:
         return f"<stream {self.name!r}, {self.released} periods released>"
+
+
+def _measured(state: StreamState, asked: _Asked, compiled: Any, last: int) -> StreamState:
+    """Read the rows, and return the state after the periods up to ``last`` were measured."""
+    return _advanced(state, asked, asked.data_set.engine.rows(compiled), last)
 
 
 def _advanced(state: StreamState, asked: _Asked, rows: CodedRows, last: int) -> StreamState:

@@ -12,7 +12,7 @@ from dataclasses import field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from hush.core.values import dataclass
 from hush.curator.access import Access, PlannedRows
 from hush.curator.answer import Money
 from hush.curator.coding import Coding, Masks, masks
+from hush.curator.kept_release import ReleaseHead, packed, unpacked
 from hush.curator.marginal_release import price_of, release_caveats
 from hush.report.columns import shown
 from hush.synth import (
@@ -94,6 +95,36 @@ class SyntheticRelease:
     receipt: str = ""
     remaining: Money | None = None
     kept: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def made(
+        cls,
+        head: ReleaseHead,
+        measurements: bytes,
+        *,
+        receipt: str,
+        remaining: Money | None,
+        synthetic: Synthetic | None = None,
+    ) -> Self:
+        """Return the release that measurements make; ``synthetic`` is what they make, where it is known already."""
+        assert head.coding is not None  # noqa: S101 - this kind has columns
+        return cls(
+            coding=head.coding,
+            synthetic=synthetic or Synthetic.from_bytes(measurements),
+            price=head.price,
+            caveats=head.caveats,
+            question=head.question,
+            receipt=receipt,
+            remaining=remaining,
+            kept=measurements,
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return what everything that it shows is made of (`hush.curator.kept_release`)."""
+        head = ReleaseHead(
+            kind="synthetic", price=self.price, caveats=self.caveats, question=self.question, coding=self.coding
+        )
+        return packed(head, self.measurements)
 
     @cached_property
     def table(self) -> Any:
@@ -242,18 +273,21 @@ def release_synthetic(
 
     def measure(rows: Any) -> bytes:
         made.append(synthesise(plan, coding.table(rows), progress=progress))
-        return made[0].to_bytes()
+        return packed(head, made[0].to_bytes())
 
-    kept = access.release_rows(planned, plan.events, measure, text=explanation.text, request=request)
-    return SyntheticRelease(
-        coding=coding,
-        synthetic=made[0] if made else Synthetic.from_bytes(kept.measurements),
+    head = ReleaseHead(
+        kind="synthetic",
         price=explanation.price,
         caveats=explanation.caveats,
         question=planned.plan.question.text,
-        receipt=kept.receipt,
-        remaining=kept.remaining,
-        kept=kept.measurements,
+        coding=coding,
+    )
+    kept = access.release_rows(
+        planned, plan.events, measure, text=explanation.text, epsilon=explanation.price.epsilon, request=request
+    )
+    measurements = unpacked(kept.measurements)[1]
+    return SyntheticRelease.made(
+        head, measurements, receipt=kept.receipt, remaining=kept.remaining, synthetic=made[0] if made else None
     )
 
 
@@ -313,18 +347,24 @@ def planned_family(
     """Plan parents and children, each for half of the price, and say which columns they share; reads nothing."""
     half = positive(epsilon, "epsilon") / 2
     names = [_names(access, sql, data) for sql in (parents, children)]
-    if number not in names[0] or number in names[1]:
-        raise InvalidValueError("number", got=number, allowed=f"a column of the parents alone: {', '.join(names[0])}")
-    shared = tuple(name for name in names[0] if name in names[1])
-    if not shared or len(shared) == len(names[1]):
-        raise InvalidValueError(
-            "children", got=children, allowed="rows with some columns of the parents, and some of their own"
-        )
+    shared = shared_columns(names[0], names[1], number, children)
     plans = [
         planned_synthesis(access, sql, epsilon=Fraction(half), certify="0.05", max_rows=rows, data=data)
         for sql, rows in ((parents, 1), (children, max_rows))
     ]
     return plans, shared
+
+
+def shared_columns(parents: Sequence[str], own: Sequence[str], number: str, children: str) -> tuple[str, ...]:
+    """Return the columns that parents and children share; refuse what makes no family."""
+    if number not in parents or number in own:
+        raise InvalidValueError("number", got=number, allowed=f"a column of the parents alone: {', '.join(parents)}")
+    shared = tuple(name for name in parents if name in own)
+    if not shared or len(shared) == len(own):
+        raise InvalidValueError(
+            "children", got=children, allowed="rows with some columns of the parents, and some of their own"
+        )
+    return shared
 
 
 def _names(access: Access, sql: str, data: str | None) -> Sequence[str]:

@@ -14,15 +14,34 @@ from hush.accounting.events import Event
 from hush.core import InvalidValueError, Number
 from hush.curator.access import Access
 from hush.curator.data_sets import OpenDataSet
-from hush.ledger import Ledger
+from hush.ledger import Actor, Ledger, LedgerError
+from hush.ledger.reading import receipt_number
 from hush.query.errors import QuestionError
 
 if TYPE_CHECKING:
+    from hush.curator.answer import Money
+    from hush.curator.kept_release import ReleaseHead
     from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
     from hush.curator.model_release import FitExplanation, Recorded
     from hush.curator.range_release import RangeExplanation, RangeRelease
     from hush.curator.streams import Streams
     from hush.curator.synthetic_release import FamilyRelease, SyntheticExplanation, SyntheticRelease
+
+
+def release_of(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Any:
+    """Return the release that a head and measurements make."""
+    from hush.curator.marginal_release import MarginalRelease
+    from hush.curator.model_release import fitted_model
+    from hush.curator.range_release import RangeRelease
+    from hush.curator.synthetic_release import SyntheticRelease
+
+    kinds: Mapping[str, Callable[..., Any]] = {
+        "marginals": MarginalRelease.made,
+        "synthetic": SyntheticRelease.made,
+        "ranges": RangeRelease.made,
+        "model": fitted_model,
+    }
+    return kinds[head.kind](head, measurements, receipt=receipt, remaining=remaining)
 
 
 class WholeReleases(Access):
@@ -264,6 +283,21 @@ class WholeReleases(Access):
 
         how = {"target": target, "model": model, "epsilon": epsilon, "max_rows": max_rows, "data": data}
         return planned_model(self, question, **how, options=options)[1]  # type: ignore[arg-type]
+
+    def released(self, receipt: str | int) -> Any:
+        """Return a whole release of this analyst's by its receipt: tables, synthetic rows, ranges or a model. Free."""
+        from hush.curator.kept_release import unpacked
+
+        with self.in_use():
+            number, actor = receipt_number(receipt), Actor.analyst(self.analyst)
+            made, _ = self._ledger.receipt(number, actor)
+            if made.outcome != "answered":
+                raise LedgerError(f"Receipt {number} has nothing to show: it is {made.outcome}. It stays charged.")
+            head, measurements = unpacked(self._ledger.stored_answer(number, actor))
+            if head is None:
+                hint = "Ask for it again under its request id, which is free."
+                raise LedgerError(f"Receipt {number} is no whole release that can be shown by itself. {hint}")
+            return release_of(head, measurements, receipt=str(number), remaining=None)
 
     def record(self, event: Event, note: str, *, data: str | None = None, request: str | None = None) -> Recorded:
         """Charge an event that hush does not carry out, such as a training run, before it starts.

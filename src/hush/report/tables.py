@@ -27,6 +27,7 @@ from hush.report.columns import AnswerColumn, shown, shown_error
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.text import Text
 
     from hush.report.pictures import Picture
 
@@ -96,7 +97,7 @@ class Terminal:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the answer."""
-        from rich.markup import escape as markup
+        from rich.text import Text
 
         size = len(self.columns[0].values) if self.columns else 0
         shown_rows = range(min(size, self.limit))
@@ -105,7 +106,7 @@ class Terminal:
         if size > self.limit:
             yield f"[dim]… {size - self.limit:,} more rows[/]"
         for note in self.notes:
-            yield f"[dim]{markup(visible(note))}[/]"
+            yield Text(visible(note), style="dim")
 
     def _width(self, cells: Sequence[Sequence[str]]) -> int:
         """Return the least width at which the table can be read: numbers in one line, texts in a few."""
@@ -117,39 +118,39 @@ class Terminal:
 
     def _table(self, cells: Sequence[Sequence[str]]) -> RenderableType:
         from rich.box import SIMPLE_HEAD
-        from rich.markup import escape as markup
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         for column in self.columns:
             if column.kind.numeric:
-                table.add_column(markup(visible(column.name)), justify="right", no_wrap=True)
+                table.add_column(Text(visible(column.name)), justify="right", no_wrap=True)
             else:
-                table.add_column(markup(visible(column.name)), max_width=2 * _LONG)
+                table.add_column(Text(visible(column.name)), max_width=2 * _LONG)
         for at, row in enumerate(zip(*cells, strict=True)):
             table.add_row(*(self._cell(column, at, text) for column, text in zip(self.columns, row, strict=True)))
         return table
 
     def _records(self, cells: Sequence[Sequence[str]]) -> RenderableType:
         from rich.console import Group
-        from rich.markup import escape as markup
         from rich.table import Table
+        from rich.text import Text
 
         blocks: list[RenderableType] = []
         for at, row in enumerate(zip(*cells, strict=True)):
             block = Table.grid(padding=(0, 2))
             for column, text in zip(self.columns, row, strict=True):
-                block.add_row(f"[bold]{markup(visible(column.name))}[/]", self._cell(column, at, text))
+                block.add_row(Text(visible(column.name), style="bold"), self._cell(column, at, text))
             blocks += [block, ""]
         return Group(*blocks)
 
     @staticmethod
-    def _cell(column: AnswerColumn, at: int, text: str) -> str:
-        """Return a cell as markup; NULL is dim, unlike a text that reads so."""
-        from rich.markup import escape as markup
+    def _cell(column: AnswerColumn, at: int, text: str) -> Text:
+        """Return a cell; NULL is dim, unlike a text that reads so. No console takes a key for markup or an emoji."""
+        from rich.text import Text
 
         faint = column.values[at] is None or not column.tells(at)
-        return f"[dim]{markup(text)}[/]" if faint else markup(text)
+        return Text(text, style="dim" if faint else "")
 
 
 def text_table(columns: Sequence[AnswerColumn], *, limit: int = MAX_ROWS) -> str:

@@ -8,6 +8,7 @@
 looks for something finds
 
 *   `routes`: the one table, route → visitor and scope; `api` and `pages` each give their part of it (``table()``);
+*   `releases` and `streams`: the API of whole releases;
 *   `service`: what is done for whoever is signed in. API and pages call the same methods;
 *   `questions`: queue, one question at a time for each person, slots, time limit, cancelling;
 *   `opened`: policy, engines and ledger, opened once for all and read again when the policy changes;
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
 
 def table() -> list[Reached]:
     """Return the whole table of routes."""
-    from hush.server import api, page, pages
+    from hush.server import api, page, pages, releases, streams
 
-    return [*api.table(), *pages.table(), *page.table()]
+    return [*api.table(), *releases.table(), *streams.table(), *pages.table(), *page.table()]
 
 
 def app(settings: ServiceSettings, door: DoorSocket | None = None) -> ASGIApp:

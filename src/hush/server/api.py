@@ -57,7 +57,7 @@ async def explain(request: Request, service: Service, who: Person) -> Response:
 
 async def ask(request: Request, service: Service, who: Person) -> Response:
     """Answer a question."""
-    form = _form(request)
+    form = chosen_form(request, FORMS)
     body = await bodies.read(request, bodies.AskBody)
     parameters = from_wire(body.parameters)
     found = await service.ask(
@@ -68,14 +68,14 @@ async def ask(request: Request, service: Service, who: Person) -> Response:
 
 async def dummy(request: Request, service: Service, who: Person) -> Response:
     """Answer a question about made-up rows."""
-    form = _form(request)
+    form = chosen_form(request, FORMS)
     body = await bodies.read(request, bodies.ExplainBody)
     return written(await service.dummy(who, body.question, from_wire(body.parameters), **body.terms()), form)
 
 
 async def answer(request: Request, service: Service, who: Person) -> Response:
     """Show an answer again."""
-    form = _form(request)
+    form = chosen_form(request, FORMS)
     return written(await service.answer(who, number_in(request)), form)
 
 
@@ -114,20 +114,20 @@ def _arrow(found: Answer) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _form(request: Request) -> str:
+def chosen_form(request: Request, forms: Mapping[str, str]) -> str:
     """Return in which form an answer is wanted, before anything is charged."""
     chosen = request.query_params.get("format")
     if chosen is not None:
-        if chosen not in FORMS:
-            raise InvalidValueError("format", got=chosen, allowed=f"one of {', '.join(FORMS)}")
+        if chosen not in forms:
+            raise InvalidValueError("format", got=chosen, allowed=f"one of {', '.join(forms)}")
         return chosen
     accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "*/*").split(",")]
-    for name, media in FORMS.items():
+    for name, media in forms.items():
         if media in accepted:
             return name
     if {"*/*", "application/*"} & set(accepted):
         return "json"
-    raise BadRequestError(f"Answers can be had as {', '.join(FORMS.values())}.", 406)
+    raise BadRequestError(f"This can be had as {', '.join(forms.values())}.", 406)
 
 
 async def budget(_: Request, service: Service, who: Person) -> Response:
@@ -138,7 +138,7 @@ async def budget(_: Request, service: Service, who: Person) -> Response:
 async def history(request: Request, service: Service, who: Person) -> Response:
     """Show what was asked."""
     limit = request.query_params.get("limit")
-    most = None if limit is None else integer(_whole(limit, "limit"), "limit", minimum=1, maximum=10_000)
+    most = None if limit is None else integer(whole(limit, "limit"), "limit", minimum=1, maximum=10_000)
     return JSONResponse({"releases": await service.history(who, most)})
 
 
@@ -275,7 +275,8 @@ def _role(name: str) -> Role:
     return Role(name)
 
 
-def _whole(text: str, name: str) -> int:
+def whole(text: str, name: str) -> int:
+    """Return a whole number of the query."""
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise InvalidValueError(name, got=text, allowed="a whole number")
     return int(text)
@@ -289,9 +290,10 @@ def number_in(request: Request) -> int:
     return int(text)
 
 
-def _place(
+def place(
     method: str, path: str, handler: Any, visitor: Visitor, summary: str, result: str = "", **more: Any
 ) -> Reached:
+    """Return a place of the API."""
     return Reached(
         method=method,
         path=f"/api/v1{path}",
@@ -310,21 +312,21 @@ def table() -> list[Reached]:
     wish, verdict = bodies.BudgetRequestBody, bodies.DecisionBody
     answers: Mapping[str, Any] = {"query": (FORMAT,), "media": (CSV, ARROW, STORED)}
     return [
-        _place("GET", "/openapi.json", document, Visitor.ANYBODY, "This document", "Document"),
-        _place("GET", "/health", health, Visitor.ANYBODY, "Whether the service answers", "Health"),
-        _place("GET", "/me", me, known, "Who is signed in", "Me"),
-        _place("GET", "/data", data, analyst, "Data sets: schema and policy, never data", "DataSets"),
-        _place("POST", "/explain", explain, analyst, "Price and error of a question", "Explained", body=explained),
-        _place("POST", "/ask", ask, analyst, "Ask, and pay", "Answer", body=bodies.AskBody, scope="ask", **answers),
-        _place("POST", "/dummy", dummy, analyst, "Try on made-up rows, free", "Answer", body=explained, **answers),
-        _place("GET", "/budget", budget, analyst, "What is left", "Accounts"),
-        _place("GET", "/history", history, analyst, "What was asked", "Releases", query=(LIMIT,)),
-        _place("GET", "/receipts/{number}", receipt, analyst, "One charge, with its place in the ledger", "Receipt"),
-        _place("GET", "/answers/{number}", answer, analyst, "An answer that was given, free", "Answer", **answers),
-        _place("GET", "/questions", queue, analyst, "Where one's questions stand", "Queue"),
-        _place("DELETE", "/questions/{request}", cancel, analyst, "End a question", "Cancelled", scope="ask"),
-        _place("GET", "/requests", requests, known, "What waits, or waited, for the owner", "Requests"),
-        _place(
+        place("GET", "/openapi.json", document, Visitor.ANYBODY, "This document", "Document"),
+        place("GET", "/health", health, Visitor.ANYBODY, "Whether the service answers", "Health"),
+        place("GET", "/me", me, known, "Who is signed in", "Me"),
+        place("GET", "/data", data, analyst, "Data sets: schema and policy, never data", "DataSets"),
+        place("POST", "/explain", explain, analyst, "Price and error of a question", "Explained", body=explained),
+        place("POST", "/ask", ask, analyst, "Ask, and pay", "Answer", body=bodies.AskBody, scope="ask", **answers),
+        place("POST", "/dummy", dummy, analyst, "Try on made-up rows, free", "Answer", body=explained, **answers),
+        place("GET", "/budget", budget, analyst, "What is left", "Accounts"),
+        place("GET", "/history", history, analyst, "What was asked", "Releases", query=(LIMIT,)),
+        place("GET", "/receipts/{number}", receipt, analyst, "One charge, with its place in the ledger", "Receipt"),
+        place("GET", "/answers/{number}", answer, analyst, "An answer that was given, free", "Answer", **answers),
+        place("GET", "/questions", queue, analyst, "Where one's questions stand", "Queue"),
+        place("DELETE", "/questions/{request}", cancel, analyst, "End a question", "Cancelled", scope="ask"),
+        place("GET", "/requests", requests, known, "What waits, or waited, for the owner", "Requests"),
+        place(
             "POST",
             "/requests",
             request_budget,
@@ -334,14 +336,14 @@ def table() -> list[Reached]:
             body=wish,
             scope="ask",
         ),
-        _place("POST", "/requests/{number}/decision", decide, owner, "Decide", "Request", body=verdict, scope="own"),
-        _place("GET", "/tokens", tokens, known, "One's tokens, without their secrets", "Tokens"),
-        _place("POST", "/tokens", make_token, known, "Make a token", "NewToken", body=bodies.TokenBody),
-        _place("DELETE", "/tokens/{id}", revoke_token, known, "End a token"),
-        _place("DELETE", "/sessions/{id}", end_session, known, "End a session"),
-        _place("PUT", "/password", set_password, known, "Change one's password", body=bodies.PasswordBody),
-        _place("GET", "/people", people, owner, "Everybody, with their roles", "People", scope="own"),
-        _place("POST", "/people", add_person, owner, "Add somebody", "Link", body=bodies.PersonBody, scope="own"),
-        _place("DELETE", "/people/{name}", remove_person, owner, "Remove somebody", scope="own"),
-        _place("POST", "/people/{name}/links", make_link, owner, "A one-time link", "Link", scope="own"),
+        place("POST", "/requests/{number}/decision", decide, owner, "Decide", "Request", body=verdict, scope="own"),
+        place("GET", "/tokens", tokens, known, "One's tokens, without their secrets", "Tokens"),
+        place("POST", "/tokens", make_token, known, "Make a token", "NewToken", body=bodies.TokenBody),
+        place("DELETE", "/tokens/{id}", revoke_token, known, "End a token"),
+        place("DELETE", "/sessions/{id}", end_session, known, "End a session"),
+        place("PUT", "/password", set_password, known, "Change one's password", body=bodies.PasswordBody),
+        place("GET", "/people", people, owner, "Everybody, with their roles", "People", scope="own"),
+        place("POST", "/people", add_person, owner, "Add somebody", "Link", body=bodies.PersonBody, scope="own"),
+        place("DELETE", "/people/{name}", remove_person, owner, "Remove somebody", scope="own"),
+        place("POST", "/people/{name}/links", make_link, owner, "A one-time link", "Link", scope="own"),
     ]

@@ -8,7 +8,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
-from hush.server.people import LONGEST_TOKEN_DAYS, SHORTEST_PASSWORD, TOKEN_DAYS
+from hush.core import InvalidValueError
+from hush.server.passwords import LONGEST, SHORTEST
+from hush.server.people import LONGEST_TOKEN_DAYS, TOKEN_DAYS
 from hush.server.problems import BadRequestError
 from hush.server.service import MOST_PRICES
 
@@ -75,6 +77,115 @@ class AskBody(ExplainBody):
     )
 
 
+class ReleaseBody(Body):
+    """A whole release, and on which terms it would be made."""
+
+    epsilon: Amount | None = Field(None, description="What the whole release may cost.")
+    max_rows: int | None = Field(None, description="How many rows of a unit count; the policy's if not said.")
+    data: Label | None = Field(None, description="Which data set, where the tables' names do not tell.")
+
+    def how(self) -> dict[str, Any]:
+        """Return the terms as a curator takes them."""
+        given = self.model_dump(exclude={"request", "options"})
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class Paid(Body):
+    """What is made and paid for."""
+
+    request: Label | None = Field(
+        None, description="An id of your own: asked again, what was made comes back, free. So retries are safe."
+    )
+
+
+class MarginalsBody(ReleaseBody):
+    """All tables of some columns."""
+
+    table: Annotated[str, Field(max_length=50_000, description="A table, or SQL that names rows.")]
+    by: Annotated[list[Label], Field(max_length=200)] | None = Field(None, description="The columns of a table.")
+    degree: int = Field(2, description="How many columns each table has.")
+    optimise: Label = Field("max", description="max, sum or cells: the error that is least.")
+    confidence: float = Field(0.95, description="How often an error bar holds.")
+
+
+class PaidMarginalsBody(MarginalsBody, Paid):
+    """All tables of some columns, to be made."""
+
+
+class RowsBody(ReleaseBody):
+    """A release of rows that SQL names."""
+
+    question: Annotated[str, Field(max_length=50_000, description="SQL that names rows: SELECT columns FROM …")]
+
+
+class SynthBody(RowsBody):
+    """Synthetic rows."""
+
+    certify: Amount = Field("0.05", description="The share of the price that buys a certificate.")
+
+
+class PaidSynthBody(SynthBody, Paid):
+    """Synthetic rows, to be made."""
+
+
+class RangesBody(RowsBody):
+    """All ranges of the one column that SQL names."""
+
+
+class PaidRangesBody(RangesBody, Paid):
+    """All ranges of a column, to be made."""
+
+
+class FitBody(RowsBody):
+    """A model."""
+
+    target: Label | None = Field(None, description="The column to predict.")
+    model: Label = Field("regression", description="Which model.")
+    options: dict[str, bool | int | float | str | list[Any] | None] = Field(
+        default_factory=dict, description="The model's own, such as components of pca and clusters of kmeans."
+    )
+
+    def how(self) -> dict[str, Any]:
+        """Return the terms as a curator takes them."""
+        terms = super().how()
+        if clash := sorted(set(self.options) & {*type(self).model_fields, "request"}):
+            raise InvalidValueError("options", got=clash, allowed="the model's own options alone")
+        return {**self.options, **terms}
+
+
+class PaidFitBody(FitBody, Paid):
+    """A model, to be fitted."""
+
+
+class EventBody(Paid):
+    """An event that hush does not carry out itself, such as a training run elsewhere."""
+
+    event: dict[str, Any] = Field(description="The event, as hush.accounting writes it.")
+    note: Annotated[str, Field(max_length=2000, description="What it is for.")]
+    data: Label | None = Field(None, description="Which data set, where there are several.")
+
+
+class StreamBody(RowsBody):
+    """Counts or sums that keep coming."""
+
+    horizon: Annotated[str, Field(max_length=100, description="How long, such as '10 years'.")]
+    every: Label | None = Field(None, description="hour, day or week.")
+    start: str | int | None = Field(None, description="The first period.")
+    confidence: float = Field(0.95, description="How often an error bar holds.")
+
+
+class PaidStreamBody(StreamBody, Paid):
+    """Counts or sums that keep coming, to be begun."""
+
+    name: Label
+
+
+class AdvanceBody(Paid):
+    """How far a stream is to be released."""
+
+    through: str | int | None = Field(None, description="The last period; all that are over, if it is not said.")
+
+
 class BudgetRequestBody(Body):
     """A larger budget that is asked for."""
 
@@ -104,7 +215,7 @@ class PasswordBody(Body):
     """A new password."""
 
     old: Annotated[str, Field(max_length=1000)] = ""
-    new: Annotated[str, Field(min_length=SHORTEST_PASSWORD, max_length=1000)]
+    new: Annotated[str, Field(min_length=SHORTEST, max_length=LONGEST)]
 
 
 class PersonBody(Body):

@@ -57,6 +57,15 @@ _REQUEST = _object(
     why=_TEXT,
     wanted=_OPTIONAL,
 )
+_STREAM = _object(
+    name=_TEXT,
+    question=_TEXT,
+    every=_TEXT,
+    periods={"type": "integer"},
+    released={"type": "integer"},
+    ended={"type": "boolean"},
+    receipt=_TEXT,
+)
 _SCHEMAS: dict[str, Any] = {
     "Problem": _object(type=_TEXT, title=_TEXT, status={"type": "integer"}, code=_TEXT, detail=_TEXT),
     "Document": _OBJECT,
@@ -98,6 +107,18 @@ _SCHEMAS: dict[str, Any] = {
         limit=_NUMBER,
     ),
     "Cancelled": _object(cancelled=_TEXT),
+    "ReleaseExplained": _object(price=_AMOUNT, caveats=_TEXTS, exact=_OBJECT, lines=_TEXTS),
+    "Made": _object(
+        release={"type": "string", "enum": ["marginals", "synthetic", "ranges", "model"]}, receipt=_TEXT, price={}
+    ),
+    "Recorded": _object(receipt=_TEXT, remaining=_AMOUNT),
+    "Streams": _object(streams=_list(_STREAM)),
+    "Stream": _STREAM,
+    "NewStream": _STREAM,
+    "StreamAnswer": _object(name=_TEXT, released={"type": "integer"}, columns=_TEXTS, rows=_list({"type": "array"})),
+    "StreamExplained": _object(
+        price=_AMOUNT, periods={"type": "integer"}, errors=_OBJECT, confidence=_NUMBER, caveats=_TEXTS
+    ),
     "Requests": _object(requests=_list(_REQUEST)),
     "Request": _REQUEST,
     "MadeRequest": _REQUEST,
@@ -106,7 +127,7 @@ _SCHEMAS: dict[str, Any] = {
     "People": _object(people=_list(_object(name=_TEXT, roles=_TEXTS))),
     "Link": {"type": "object", "required": ["link"], "properties": {"link": _TEXT, "name": _TEXT}},
 }
-_CREATED = {"NewToken", "Link", "MadeRequest"}
+_CREATED = {"NewToken", "Link", "MadeRequest", "NewStream"}
 
 
 def document(table: Sequence[Reached]) -> dict[str, Any]:
@@ -194,7 +215,9 @@ def _refusals(place: Reached) -> dict[int, str]:
     if "{" in place.path or place.query or place.body is not None:
         refusals |= {404: "Nothing there that you may see"}
     if place.media:
-        refusals |= {402: "The budget does not suffice; nothing was charged", 406: "No such form of an answer"}
+        refusals |= {406: "No such form"}
+    if place.scope == "ask" or place.media:
+        refusals |= {402: "The budget does not suffice; nothing was charged"}
     if place.visitor is Visitor.ANALYST:
         refusals |= {409: "Another state than needed: no ledger, a request id used before, or cancelled"}
     return refusals

@@ -61,7 +61,8 @@ class OpenPolicy:
         names = self.policy.analysts[person.name].data
         place = ledger_of(self.policy)
         beside = self.policy.directory / "hush.ledger" if isinstance(place, str) else place
-        streams = beside.with_name(beside.name + ".streams")
+        own = hashlib.sha256(person.name.encode()).hexdigest()[:32]  # nobody sees another's streams, nor their names
+        streams = beside.with_name(beside.name + ".streams") / own
         return ServedCurator({name: self.data_sets[name] for name in names}, self.ledger, person.name, streams=streams)
 
     def requests(self, actor: Actor) -> list[ParkedQuestion]:

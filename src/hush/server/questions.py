@@ -80,6 +80,10 @@ class Turn:
         """Remember when the charge was made: slots are counted from there."""
         self._curator, self.reservation, self.charged_at = curator, reservation, time.monotonic()
 
+    def reads(self) -> None:
+        """Remember when rows began to be read within an earlier charge: slots are counted from there."""
+        self.charged_at = time.monotonic()
+
     def end(self, outcome: str) -> bool:
         """Decide how the question ends, once; say whether this call decided it."""
         with self._decided:
@@ -141,6 +145,24 @@ class ServedCurator(Curator):
         self.fail(reservation)
         if not isinstance(failure, EngineError):
             log.debug("a question failed after its charge", exc_info=failure)
+        raise EngineError
+
+    def measured(self, compute: Callable[[], Result]) -> Result:
+        """Compute something within an earlier charge, and return it at the next slot, as an answer would be."""
+        turn = _TURN.get()
+        if turn is None:
+            return super().measured(compute)
+        turn.reads()
+        failure: BaseException | None = None
+        try:
+            result = compute()
+        except BaseException as error:  # noqa: BLE001 - it is looked at when the slot has come
+            failure = error
+        if not turn.wait_for_slot():
+            raise EngineError
+        if failure is None:
+            return result
+        log.debug("a release failed after its charge", exc_info=failure)
         raise EngineError
 
     def fail(self, reservation: Reservation) -> None:

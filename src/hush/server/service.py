@@ -12,18 +12,21 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hush.core import HushError
-from hush.curator.answer import Answer
+from hush.curator.answer import Answer, Money
 from hush.curator.explanation import Explanation
 from hush.ledger import Actor, LedgerError
+from hush.ledger.actors import label
 from hush.policy import raising
 from hush.server import audit, forms
 from hush.server.errors import NoPolicyError, UnknownPlaceError
+from hush.server.explained import ExplanationCache
 from hush.server.metrics import Counters
+from hush.server.oidc import OidcSettings, OpenIdProvider
 from hush.server.opened import CurrentPolicy, OpenPolicy
 from hush.server.people import People, Person
 from hush.server.questions import Questions, ServedCurator, check_rate
@@ -53,6 +56,8 @@ class Service:
             queue=settings.queue,
             each=settings.each,
         )
+        self.oidc = OpenIdProvider(OidcSettings.read(settings.oidc)) if settings.oidc else None
+        self._explained: ExplanationCache[list[Explanation]] = ExplanationCache()
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="hush-service")
 
     async def close(self) -> None:
@@ -123,14 +128,19 @@ class Service:
         """Say what a question would cost: at each of several prices, or on the terms given. Spends nothing."""
         check_rate(self.traffic, f"explain {who.name}", every=1 / 40, burst=400, what="explanations")
 
-        def explain(opened: OpenPolicy) -> list[Explanation]:
-            curator = opened.curator(who)
+        def explain(curator: ServedCurator) -> list[Explanation]:
             if epsilons and "dialect" not in terms:
                 return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
             prices = [{"epsilon": epsilon} for epsilon in epsilons] or [{}]
             return [curator.explain(question, parameters, **terms, **price) for price in prices]
 
-        return await self.with_policy(explain)
+        def look(opened: OpenPolicy) -> list[Explanation]:
+            curator = opened.curator(who)
+            budgets = tuple((view.data, view.analyst, view.account) for view in curator.budget())
+            words = repr((question, parameters, list(epsilons), sorted(terms.items())))
+            return self._explained.get(who.name, (opened.digest, budgets, words), lambda: explain(curator))
+
+        return await self.with_policy(look)
 
     async def ask(
         self,
@@ -142,15 +152,54 @@ class Service:
         **terms: Any,
     ) -> Answer:
         """Answer a question, and charge it. It waits for its turn, and leaves at its slot."""
-        check_rate(self.traffic, f"ask {who.name}", every=1 / 10, burst=200, what="questions")
-        name = uuid.uuid4().hex if request is None else request
 
-        def ask() -> Answer:
+        def ask(curator: ServedCurator, name: str) -> Answer:
+            return curator.ask(question, parameters, request=name, **terms)
+
+        return await self.at_work(who, request, ask)
+
+    # whole releases
+
+    async def explain_release(self, who: Person, kind: str, how: Mapping[str, Any]) -> Any:
+        """Say what a whole release would cost and how far off it would be. Spends nothing."""
+        check_rate(self.traffic, f"explain {who.name}", every=1 / 40, burst=400, what="explanations")
+        return await self.with_curator(who, lambda curator: getattr(curator, f"explain_{kind}")(**how))
+
+    async def release(
+        self, who: Person, kind: str, how: Mapping[str, Any], *, request: str | None = None
+    ) -> tuple[Any, Money]:
+        """Make a whole release, and charge it; also say what remains. It takes its turn as a question does."""
+
+        def release(curator: ServedCurator, name: str) -> tuple[Any, Money]:
+            made = getattr(curator, kind)(**how, request=name)
+            return made, curator.remaining(made.receipt)
+
+        return await self.at_work(who, request, release)
+
+    async def at_work(
+        self, who: Person, request: str | None, work: Callable[[ServedCurator, str], Result], what: str = "questions"
+    ) -> Result:
+        """Do something that is charged or reads rows: it waits for its turn, and leaves at its slot."""
+        check_rate(self.traffic, f"ask {who.name}", every=1 / 10, burst=200, what=what)
+        name = uuid.uuid4().hex if request is None else label(request, "request")
+
+        def do() -> Result:
             with self.policy.use() as opened:
-                return opened.curator(who).ask(question, parameters, request=name, **terms)
+                return work(opened.curator(who), name)
 
         with self.counters.question():
-            return await self.questions.run(who.name, name, ask)
+            return await self.questions.run(who.name, name, do)
+
+    async def released(self, who: Person, number: int) -> Any:
+        """Return a whole release of somebody's own by its receipt. Free."""
+        return await self.with_curator(who, lambda curator: _found(functools.partial(curator.released, number)))
+
+    async def stored(self, who: Person, number: int) -> bytes:
+        """Return what the ledger keeps under a receipt of somebody's own."""
+        actor = Actor.analyst(who.name)
+        return await self.with_policy(
+            lambda opened: _found(functools.partial(opened.ledger.stored_answer, number, actor))
+        )
 
     async def dummy(
         self, who: Person, question: str, parameters: Sequence[Any] | Mapping[str, Any] = (), **terms: Any
@@ -185,8 +234,7 @@ class Service:
 
         def read(opened: OpenPolicy) -> Answer:
             actor = Actor.analyst(who.name)  # owners do not read analysts' answers here either
-            stored = _found(functools.partial(opened.ledger.stored_answer, number, actor))
-            return functools.partial(_with_receipt, number)(Answer.from_bytes(stored))
+            return replace(_found(functools.partial(Answer.shown, opened.ledger, number, actor)), repeated="")
 
         return await self.with_policy(read)
 
@@ -239,9 +287,3 @@ def _found(read: Callable[[], Result]) -> Result:
         if error.code == "unknown-receipt":
             raise UnknownPlaceError from None
         raise
-
-
-def _with_receipt(number: int, answer: Answer) -> Answer:
-    from dataclasses import replace
-
-    return replace(answer, receipt=str(number))

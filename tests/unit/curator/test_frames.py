@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import datetime as dt
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -264,5 +265,6 @@ def test_a_missing_package_is_a_sentence_with_the_command(
 
     monkeypatch.setattr(builtins, "__import__", without)
     monkeypatch.setattr("hush.engines.duckdb.other_programs.import_module", without)
-    with pytest.raises(SourceError, match=r"pip install 'hush\[(arrow|files)\]'"):
+    monkeypatch.setattr(sys.modules["hush.core.on_demand"], "import_module", without)
+    with pytest.raises(HushError, match=r"pip install 'hush\[(arrow|files)\]'"):
         protect(path, budget=1, bounds={"age": (0, 120)})

@@ -16,6 +16,7 @@ from hush.curator.answer import Answer, Money
 from hush.query.types import Kind
 from hush.report import files
 from hush.report.columns import AnswerColumn
+from hush.report.tables import rich_table
 
 KEYS = ("\x1b[31mRED\x1b]0;pwned\x07", "a\u202eb\u2066c", "</script><img src=x onerror=alert(1)>", "=1+1", "\x9b2J\n")
 ANSWER = Answer(
@@ -147,3 +148,14 @@ def test_plain_texts_stay_plain() -> None:
     column = AnswerColumn(name="city", kind=Kind.TEXT, values=values)
     expected = ["city", "Oslo", "New York", "a.b:c/d-e", "Zürich", '""', '" x"', '"a,b"', '"say ""hi"""', ""]
     assert files.to_csv((column,)).splitlines() == expected
+
+
+def test_a_terminal_shows_a_key_as_it_is() -> None:
+    keys = (":heart:", "[red]a[/red]", "[link=x]b", "c:smile:")
+    column = AnswerColumn(name=":cat:", kind=Kind.TEXT, values=keys)
+    others = [AnswerColumn(name=f"{number}{'x' * 9}", kind=Kind.INTEGER, values=(1, 2, 3, 4)) for number in range(3)]
+    for width in (80, 30):  # as a table, and row by row
+        console = Console(file=io.StringIO(), width=width, emoji=True)
+        console.print(rich_table([column, *others], notes=[":dog: [bold]"]))
+        drawn = console.file.getvalue()  # type: ignore[attr-defined]
+        assert [text for text in (*keys, ":cat:", ":dog:", "[bold]") if text not in drawn] == []
