@@ -9,10 +9,11 @@ from axe_playwright_python.sync_playwright import Axe
 from demo_service import Demo, Started
 from playwright.sync_api import Browser, expect
 
-OWNERS = {"data": "/data", "people": "/people", "audit": "/audit", "account": "/account"}
+OWNERS = {"data": "/data", "people": "/people", "requests": "/requests", "audit": "/audit", "account": "/account"}
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
 def test_owners_pages(demo: Demo, browser: Browser, build: Path, scheme: str, width: int) -> None:
     page = demo.page(browser, "olga", viewport={"width": width, "height": 900}, color_scheme=scheme)
     findings = []

@@ -30,9 +30,8 @@ from hush.server.api import number_in, whole
 from hush.server.api import written as written_answer
 from hush.server.errors import UnknownPlaceError
 from hush.server.page.answers import shown
-from hush.server.page.asking import problem_of, quoted, text_of
 from hush.server.page.before import odds
-from hush.server.page.frame import show
+from hush.server.page.frame import problem_of, quoted, show, text_of
 from hush.server.people import Person
 from hush.server.questions import ServedCurator
 from hush.server.releases import FORMS, written
