@@ -230,13 +230,13 @@ class ServerEngine(ABC):
         private = statements.plan.extraction.count_units
         groups = None if private else Groups.public(statements.axes)
         if groups is not None and not statements.plan.events:  # public keys alone: nothing is paid, so no row is read
-            return _shown(Exact(keys=groups.keys, units=None, statistics={}, histograms=()), statements.shown)
+            return Exact(keys=groups.keys, units=None, statistics={}, histograms=()).only(statements.shown)
         with self._begin() as transaction:
             if groups is None:
                 return self._private(compiled, transaction, choose)
             results = iter([self._fetch(transaction, compiled, item.text) for item in statements.statements])
             labels, rows = ([], []) if statements.main is None else (statements.main.labels, next(results))
-            return _shown(groups.exact(statements, labels, rows, results), statements.shown)
+            return groups.exact(statements, labels, rows, results).only(statements.shown)
 
     def _fetch(
         self,
@@ -301,18 +301,6 @@ class ServerEngine(ABC):
     def close(self) -> None:
         """Give back what the engine holds."""
         self._calculator.close()
-
-
-def _shown(exact: Exact, shown: list[int] | None) -> Exact:
-    """Return the groups that are answered."""
-    if shown is None:
-        return exact
-    return Exact(
-        keys=[exact.keys[at] for at in shown],
-        units=None,
-        statistics={item: [values[at] for at in shown] for item, values in exact.statistics.items()},
-        histograms=tuple([bins[at] for at in shown] for bins in exact.histograms),
-    )
 
 
 def identifying(schema: Schema) -> dict[str, frozenset[str]]:

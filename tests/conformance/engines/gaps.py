@@ -31,3 +31,13 @@ NUMBERS = {
 }
 """Where numbers may differ: the values below are left out of tables that are compared, not of those that may fail."""
 EXTREMES = {1e308: 1e100, -1e308: -1e100, 5e-324: 1e-100}
+FUNCTIONS: dict[str, frozenset[str]] = {
+    "postgresql": frozenset(
+        {
+            *("free % 2", "POWER(free, age)", "CAST(free AS VARCHAR)", "REGEXP_MATCHES(name, 'a.?b')"),
+            *("STRFTIME(day, '%Y-%m')", "STRFTIME(at, '%H:%M:%S')"),
+            *("STRPTIME(name, '%Y-%m-%d')", "STRPTIME(name, '%Y')"),
+        }
+    ),
+}
+"""Expressions of `test_functions` that engines refuse, for a reason in `REFUSALS`."""
