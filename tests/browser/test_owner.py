@@ -57,6 +57,29 @@ def test_somebody_is_let_in_and_removed(demo: Demo, browser: Browser) -> None:
     page.context.close()
 
 
+def test_an_owner_decides_on_what_waits(demo: Demo, browser: Browser) -> None:
+    """An analyst asks for more, the owner sees it by its badge and declines; the analyst sees why."""
+    analyst, owner = demo.page(browser, "alice"), demo.page(browser, "olga")
+    analyst.goto("/budget")
+    analyst.get_by_role("link", name="Ask the owner for more").click()
+    before = analyst.locator("tbody tr").count()
+    if analyst.locator("text=a budget of ε").count() == 0:
+        analyst.locator("[name=epsilon]").fill("4")
+        analyst.get_by_role("button", name="Ask the owner").click()
+        assert analyst.locator("tbody tr").count() == before + 1
+    owner.goto("/data")
+    expect(owner.locator(".badge")).to_contain_text("waiting")
+    owner.get_by_role("link", name="Requests").click()
+    panel = owner.locator("section.panel", has_text="→ 4")
+    panel.locator("[name=reason]").fill("not this year")
+    panel.get_by_role("button", name="Decline").click()
+    expect(owner.locator("table")).to_contain_text("declined by olga")
+    analyst.reload()
+    expect(analyst.locator("table")).to_contain_text("declined by olga: not this year")
+    analyst.context.close()
+    owner.context.close()
+
+
 def test_from_an_empty_folder_to_the_first_answer_in_ten_clicks(browser: Browser, tmp_path: Path, build: Path) -> None:
     """The owner signs in, chooses a file, says what may be known, saves; the analyst signs in and asks."""
     lines = "".join(f"{number},{20 + number % 50},{'north' if number % 2 else 'south'}\n" for number in range(2000))

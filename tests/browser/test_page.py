@@ -328,3 +328,38 @@ def test_the_same_question_again_is_free_and_can_be_asked_afresh(
     page.wait_for_url("**/answers/*")
     assert int(page.url.rsplit("/", 1)[1]) > max(receipts)
     page.context.close()
+
+
+def test_without_script_a_question_is_clicked_together_and_a_release_is_made(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser, script=False)
+    page.goto("/ask")
+    page.locator(".build summary").click()
+    form = page.locator(".build form")
+    form.locator("[name=measure]").select_option("average")
+    form.locator("[name=of]").select_option(label="cost")
+    form.locator("[name=by]").select_option(label="region")
+    form.get_by_role("button").click()
+    expect(page.locator("#question")).to_have_value(
+        "SELECT region, AVG(cost) AS mean_cost\nFROM visits\nGROUP BY region"
+    )
+    page.goto("/releases?kind=ranges")
+    page.locator("#releasing [name=epsilon]").fill("0.05")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.locator("#releasing .before")).to_contain_text("all ranges of age")
+    page.get_by_role("button", name="Release for ε 0.05").click()
+    expect(page.locator("h1")).to_contain_text("Release")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    assert download.value.path().read_text(encoding="utf-8").startswith("age,n,n_error")
+    page.context.close()
+
+
+def test_a_release_is_made_with_script(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser)
+    said = watched(page)
+    page.goto(f"/releases?kind=synth&epsilon=0.05&q={urllib.parse.quote(ROWS)}")
+    page.locator("[data-make]").click()
+    page.wait_for_url("**/releases/*")
+    expect(page.locator("h1")).to_contain_text("Release")
+    assert said == []
+    page.context.close()
