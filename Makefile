@@ -44,7 +44,7 @@ docs: $(VENV)/.test
 nightly: $(VENV)/.test
 	HUSH_KILLS=1000 $(BIN)/pytest tests/conformance/ledger -k kill
 	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py tests/conformance/test_over_answers.py tests/conformance/test_whole_way.py tests/attacks/test_borders.py
-	HUSH_CASES=2000 $(BIN)/pytest tests/conformance/engines
+	HUSH_CASES=2000 HUSH_SPARK_CASES=200 $(BIN)/pytest tests/conformance/engines
 	HUSH_STATEMENTS=10000 $(BIN)/pytest -n $(JOBS) tests/conformance/test_differential.py
 	HUSH_EXAMPLES=200 HUSH_QUESTIONS=2000 $(BIN)/pytest tests/conformance/test_api_document.py tests/statistical/test_service_secrecy.py
 

@@ -42,6 +42,8 @@ CONSTRUCTS = {
     "upper case": ("SELECT SUM(CLIP(" + " + ".join(f"LENGTH(UPPER(t || '{at}'))" for at in range(10)) + ", 0, 9)) AS s FROM data", "long"),
     "LIKE": ("SELECT COUNT(*) AS n FROM data WHERE t LIKE '%a_a%a_a%a_b%c'", "long"),
     "ILIKE": ("SELECT COUNT(*) AS n FROM data WHERE " + " OR ".join(f"t ILIKE '%a{at}_x%'" for at in range(5)), "long"),
+    "a regular expression of few states": ("SELECT COUNT(*) AS n FROM data WHERE REGEXP_MATCHES(t, '(aé|a😀)+[^c]*x$')", "long"),
+    "one of many states": ("SELECT COUNT(*) AS n FROM data WHERE REGEXP_MATCHES(t, 'a.{8}c')", "long"),
     "dates in texts": ("SELECT COUNT(*) AS n FROM data WHERE " + " OR ".join(f"CAST(t AS DATE) = DATE '2020-01-{at:02}'" for at in range(1, 20)), "long"),
     "one text of 20 MB": ("SELECT COUNT(*) AS n FROM data, r WHERE LENGTH(t || t || z) > 5", "vast"),
     "all together, as many rows as stay": (ALL, "some"),

@@ -87,7 +87,9 @@ def test_a_row_cannot_make_a_question_fail(channel: str) -> None:
     without, _, other = ask(sql, None)
     assert with_row == without == 1
     for noise in how.noises:
-        change = sum(abs(exact.statistics[item][0] - other.statistics[item][0]) for item in noise.statistics)
+        change = sum(
+            abs(exact.statistics[item].tolist()[0] - other.statistics[item].tolist()[0]) for item in noise.statistics
+        )
         assert change <= noise.l1
 
 

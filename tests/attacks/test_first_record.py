@@ -124,7 +124,7 @@ def counted(path: Path) -> list[list[int]]:
     with hush.protect(path, values={"city": ["a"]}, bounds={"age": (0, 120)}, budget=10) as curator:
         sql = "SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE city = 'a') AS a FROM data"
         desk, how = curator.plan(sql, epsilon=1)
-        return list(desk.engine.run(how).statistics.values())
+        return [values.tolist() for values in desk.engine.run(how).statistics.values()]
 
 
 @pytest.mark.parametrize("place", PLACES)

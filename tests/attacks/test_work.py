@@ -182,7 +182,7 @@ def test_a_condition_costs_what_the_engine_puts_in_place_of_its_columns(units: C
 def exact(curator: Curator, sql: str) -> list[int]:
     desk, how = curator.plan(sql, epsilon=1)
     (statistic,) = how.extraction.statistics
-    return desk.engine.run(how).statistics[statistic]
+    return desk.engine.run(how).statistics[statistic].tolist()
 
 
 LONG = "ab" * 500_000

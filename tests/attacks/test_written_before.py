@@ -112,7 +112,7 @@ def numbers(exact: Exact) -> object:
     order = sorted(range(len(exact.keys)), key=lambda at: repr(exact.keys[at]))
     return (
         [exact.keys[at] for at in order],
-        [[values[at] for at in order] for values in exact.statistics.values()],
+        [[values.tolist()[at] for at in order] for values in exact.statistics.values()],
         [[groups[at] for at in order] for groups in histograms],
     )
 

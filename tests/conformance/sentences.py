@@ -143,7 +143,10 @@ class Writer:
 
     def truth(self, source: Source, depth: int = 2) -> str:
         at = depth - 1
-        match self.rng.randrange(16 if depth > 0 else 8):
+        match self.rng.randrange(17 if depth > 0 else 8):
+            case 16:
+                pattern = self.one("'^a'", "'[a-z]+$'", "'(?i)Z{1,2}'", "'a|é', 'i'", "'^.{0,3}$', 's'")
+                return f"{self.one('', 'NOT ')}REGEXP_MATCHES({self.word(source, at)}, {pattern})"
             case 15:
                 pair = f"({self.word(source, at)}, {self.number(source, at)})"
                 return self.one(
@@ -372,10 +375,20 @@ class Writer:
             )  # fmt: skip
             name = self.name("v")
             by = f" ORDER BY {order}" if "(" in function and not function.startswith("AVG") else ""
+            if by and function[:3] in {"SUM", "COU", "MAX"}:
+                by += self.one(
+                    "", " ROWS UNBOUNDED PRECEDING", " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
+                    " ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING", " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+                )  # fmt: skip
             items.append(f"{function} OVER (PARTITION BY {unit}{part}{by}) AS {name}")
             columns.append((name, "number"))
-        qualify = f" QUALIFY {columns[-1][0]} {self.one('= 1', '< 3', 'IS NOT NULL')}" if self.chance(0.4) else ""
-        text = f"SELECT {unit} AS id, {', '.join(items)} FROM {source.text}{self.where(source, 0.3)}{qualify}"
+        last, test = columns[-1][0], self.one("= 1", "< 3", "IS NOT NULL")
+        window = f"(PARTITION BY {unit} ORDER BY {self.rng.choice(source.columns)[0]})"
+        end = self.one(
+            "", "", f" QUALIFY {last} {test}", f" QUALIFY ROW_NUMBER() OVER {window} {self.one('= 1', '<= 2')}",
+            f" WINDOW w AS {window} QUALIFY ROW_NUMBER() OVER w = 1 AND {last} {test}",
+        )  # fmt: skip
+        text = f"SELECT {unit} AS id, {', '.join(items)} FROM {source.text}{self.where(source, 0.3)}{end}"
         return text, columns, "id"
 
     def within_unit(self, source: Source) -> tuple[str, list[tuple[str, str]], str | None]:

@@ -199,7 +199,7 @@ def compiled(curator, sql: str) -> tuple[DuckDB, Statements, Plan]:
 
 def ask(curator, what: str, rest: str = "") -> list[int]:
     engine, statements, how = compiled(curator, f"SELECT city, {what} AS a FROM data{rest} GROUP BY city")
-    return engine.execute(statements).statistics[how.extraction.statistics[0]]
+    return engine.execute(statements).statistics[how.extraction.statistics[0]].tolist()
 
 
 def test_the_second_question_stores_rows_and_later_ones_read_them(monkeypatch) -> None:

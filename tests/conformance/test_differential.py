@@ -229,6 +229,8 @@ class Generator:
                 f"t {sign} '{self.one(*WORDS)}'",
                 f"s LIKE '{self.one('%a%', '_', '%', 'a%', '')}'",
                 "STARTS_WITH(t, '')",
+                f"REGEXP_MATCHES({self.one('s', 't')}, '{self.one('^[a-y]', '[0-9]+', '(?i)E.?$', 'n|r|^$')}')",
+                f"s {self.one('', 'NOT ')}SIMILAR TO '{self.one('[a-z]+', '.*2', 'a|yes', '.{0,3}')}'",
                 f"CONTAINS(s, '{self.one('a', '', '2')}')",
                 f"day {sign} DATE '2020-02-03'",
                 f"moment {sign} TIMESTAMP '2020-02-03 04:59:59.5'",

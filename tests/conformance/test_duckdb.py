@@ -77,7 +77,7 @@ def write(kind: str, directory):
 def exact(curator, sql: str):
     desk, how = curator.plan(sql, epsilon=1)
     found = desk.engine.run(how)
-    return found.keys, [found.statistics[item] for item in how.extraction.statistics]
+    return found.keys, [found.statistics[item].tolist() for item in how.extraction.statistics]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "duckdb", "sqlite", "arrow", "pandas", "polars", "table", "json"])
@@ -192,7 +192,7 @@ def test_a_unit_is_one_whatever_type_its_tables_store_it_in() -> None:
     union = " UNION ALL ".join(f"SELECT id FROM {label}" for label in tables)
     how = plan(parse(f"SELECT COUNT(*) AS n FROM ({union})", schema), schema, epsilon=1)
     with DuckDB(schema, sources) as engine:
-        assert list(engine.run(how).statistics.values()) == [[3]]
+        assert [values.tolist() for values in engine.run(how).statistics.values()] == [[3]]
 
 
 def test_missing_and_corrupt_sources_are_refused_before_anything_is_asked(tmp_path) -> None:

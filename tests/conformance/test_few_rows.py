@@ -28,7 +28,7 @@ from hush.query.types import Kind, Type
 
 def sums(exact: Exact) -> list[tuple[Any, ...]]:
     """Return the keys and statistics of all groups, in order."""
-    return sorted(zip(map(repr, exact.keys), *exact.statistics.values(), strict=True))
+    return sorted(zip(map(repr, exact.keys), *(values.tolist() for values in exact.statistics.values()), strict=True))
 
 
 def two_ways(engine: DuckDB, how: Plan, monkeypatch: pytest.MonkeyPatch) -> tuple[Exact, Exact]:

@@ -83,6 +83,19 @@ SAME = [
         "SELECT COUNT(*) AS n FROM (SELECT o_custkey, SUM(o_totalprice) OVER (PARTITION BY o_custkey ORDER BY o_orderdate) "
         "AS running FROM orders) t WHERE running > 500000"
     ),
+    (
+        "SELECT COUNT(*) AS n FROM (SELECT o_custkey, SUM(o_totalprice) OVER (PARTITION BY o_custkey ORDER BY o_orderdate, "
+        "o_orderkey ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM orders) t WHERE s > 400000"
+    ),
+    (
+        "SELECT COUNT(*) AS n, COUNT(m) AS m FROM (SELECT o_custkey, MAX(o_totalprice) OVER (w ROWS BETWEEN 2 FOLLOWING AND "
+        "3 FOLLOWING) AS m, COUNT(*) OVER w AS k FROM orders WINDOW w AS (PARTITION BY o_custkey ORDER BY o_orderdate, "
+        "o_orderkey)) t WHERE k > 1"
+    ),
+    (
+        "SELECT COUNT(*) AS n, SUM(o_totalprice) AS s FROM (SELECT o_custkey, o_totalprice FROM orders QUALIFY "
+        "ROW_NUMBER() OVER (PARTITION BY o_custkey ORDER BY o_orderdate, o_orderkey) = 1) t"
+    ),
     "SELECT COUNT(*) AS n FROM (SELECT *, COUNT(*) OVER (PARTITION BY l_orderkey) AS k FROM lineitem) t WHERE k > 3",
 ]
 WAYS_OUT = {
@@ -155,6 +168,10 @@ def test_conditions_on_public_tables_leave_the_keys_that_can_occur(
     assert [row["m"] for row in curator.ask(months, epsilon="1").rows()] == [1, 2, 3]
 
 
+OVER = "WINDOW w AS (PARTITION BY o_custkey ORDER BY o_orderdate)"
+FIRST = f"SELECT o_custkey, o_orderdate FROM orders {OVER}"
+
+
 @pytest.mark.parametrize(
     ("sql", "rows", "groups"),
     [
@@ -169,6 +186,9 @@ def test_conditions_on_public_tables_leave_the_keys_that_can_occur(
             1,
             1,
         ),
+        (f"SELECT COUNT(*) FROM ({FIRST} QUALIFY ROW_NUMBER() OVER w = 1)", 1, 1),
+        (f"SELECT COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER w AS r FROM orders {OVER}) WHERE r < 3", 2, 1),
+        (f"SELECT COUNT(*) FROM ({FIRST} QUALIFY RANK() OVER w = 1)", 100, 1),
         (
             "SELECT o_orderpriority, COUNT(*) FROM (SELECT DISTINCT o_custkey, o_orderpriority FROM orders) t GROUP BY 1",
             1,

@@ -73,7 +73,7 @@ def test_a_compiled_question_holds_its_lists(limit: int) -> None:
         engine.forget()
         ask(curator, 3)
         exact = engine.execute(compiled)
-        assert next(iter(exact.statistics.values())) == [10] * 40
+        assert next(iter(exact.statistics.values())).tolist() == [10] * 40
         name = lists(engine)[0]
         del compiled
         gc.collect()

@@ -94,8 +94,8 @@ def test_a_file_that_changes_after_the_plan_is_read_as_it_is(tmp_path, again: bo
         compiled = desk.engine.compile(how)
         (statistic,) = how.extraction.statistics
         if again:
-            assert desk.engine.execute(compiled).statistics[statistic] == [100]
+            assert desk.engine.execute(compiled).statistics[statistic].tolist() == [100]
         pq.write_table(FRAME.slice(0, 7), tmp_path / "new.parquet")
         (tmp_path / "new.parquet").replace(path)
         for _ in range(2):
-            assert desk.engine.execute(compiled).statistics[statistic] == [7]
+            assert desk.engine.execute(compiled).statistics[statistic].tolist() == [7]

@@ -82,7 +82,7 @@ def by_key(exact: Exact) -> dict[Any, Any]:
             for one in exact.histograms
         ]
         units = None if exact.units is None else int(exact.units[at])
-        found[tuple(key)] = (units, [values[at] for values in exact.statistics.values()], bins)
+        found[tuple(key)] = (units, [values.tolist()[at] for values in exact.statistics.values()], bins)
     assert len(found) == len(exact.keys)
     return found
 

@@ -61,7 +61,7 @@ def asked(engine: DuckDB, what: str, where: str = ""):
 def total(engine: DuckDB, how) -> Fraction:
     exact = engine.run(how)
     (item,) = how.extraction.statistics
-    return exact.statistics[item][0] * item.factors[0].step
+    return exact.statistics[item].tolist()[0] * item.factors[0].step
 
 
 def test_ranges_are_those_of_the_values(engine: DuckDB) -> None:
@@ -118,7 +118,7 @@ def test_a_file_that_changes_is_clamped_into_the_plan_and_looked_at_again(engine
     pq.write_table(pa.table(later), tmp_path / "prices.parquet")
     exact = engine.run(before)
     (item,) = before.extraction.statistics
-    assert 0 < exact.statistics[item][0] <= bound * len(SALES["id"])
-    assert exact.statistics[item][0] * item.factors[0].step == sum(SALES["qty"]) * Fraction(49, 4)
+    assert 0 < exact.statistics[item].tolist()[0] <= bound * len(SALES["id"])
+    assert exact.statistics[item].tolist()[0] * item.factors[0].step == sum(SALES["qty"]) * Fraction(49, 4)
     assert engine.described().tables["prices"].columns["fixed"].upper == 9999
     assert total(engine, asked(engine, "SUM(qty * fixed)")) == sum(SALES["qty"]) * 9999

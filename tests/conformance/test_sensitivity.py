@@ -92,7 +92,7 @@ def integers(exact: Exact, how: Plan | None = None) -> dict[object, object]:
     """Return all of an answer's numbers that are not zero, by group; with the plan, histograms in their wide bins."""
     found: dict[object, object] = {}
     for statistic, values in exact.statistics.items():
-        found |= {(statistic, key): value for key, value in zip(exact.keys, values, strict=True) if value}
+        found |= {(statistic, key): value for key, value in zip(exact.keys, values.tolist(), strict=True) if value}
     if exact.units is not None:
         found |= {("units", key): value for key, value in zip(exact.keys, exact.units.tolist(), strict=True) if value}
     for at, histograms in enumerate(exact.histograms):
@@ -128,7 +128,8 @@ def assert_near(how: Plan, one: Exact, other: Exact, touched: int) -> None:
     share = Fraction(touched, bounds.touched)
     for noise in how.noises:
         found = [
-            (vector(one, one.statistics[item]), vector(other, other.statistics[item])) for item in noise.statistics
+            (vector(one, one.statistics[item].tolist()), vector(other, other.statistics[item].tolist()))
+            for item in noise.statistics
         ]
         changes = [difference(*pair) for pair in found]
         change = [d for member in changes for d in member]

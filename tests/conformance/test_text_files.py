@@ -30,7 +30,7 @@ def _exact(curator: Any, sql: str) -> Fraction:
     desk, how = curator.plan(sql, epsilon=1)
     [(item, values)] = desk.engine.run(how).statistics.items()
     step = item.factors[0].step if isinstance(item, Total) else Fraction(1, getattr(item, "times", 1))
-    return Fraction(values[0] * step)
+    return Fraction(values.tolist()[0] * step)
 
 
 def write(path: Path, text: str | bytes) -> Path:

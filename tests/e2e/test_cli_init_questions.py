@@ -57,7 +57,7 @@ _BUDGET = ("", "=", "=", "", "")
 def test_everything_that_is_answered_is_in_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = ("pid", "5", "3", "0", "120", "0.10..5000", 'Oslo, "Rio, Brazil"', "2020-01-01..2030-12-31")
     answers = (*answers, "2020-01-01..2030-01-01 12:00", "-1.5..1e3 step 0.5")
-    text = _init(monkeypatch, "visits.parquet", *answers, "1e6", "4", "1e-7", "alice, bob", "1", "n")
+    text = _init(monkeypatch, "visits.parquet", *answers, "1e6", "4", "1e-7", "alice, bob", "1", "n", "n")
     assert 'columns.age = { type = "integer", lower = 0, upper = 120 }\n' in text
     assert 'columns.cost = { type = "decimal", step = "0.01", lower = "0.10", upper = 5000 }\n' in text
     policy = Policy.read("hush.toml")
@@ -84,7 +84,7 @@ def test_everything_that_is_answered_is_in_the_policy(monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("folder")
 def test_wrong_answers_are_asked_again(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     answers = ("<", "=pid", "pidd", "pid", "0", "2", "many", "1", "old", "0", "-5", "120", "", "a, a", "a")
-    answers = (*answers, "2020-13-01", ".", "no", "", "-3", "much", "4", "2", "", "alice", "5", "", "n")
+    answers = (*answers, "2020-13-01", ".", "no", "", "-3", "much", "4", "2", "", "alice", "5", "", "n", "n")
     _init(monkeypatch, "visits.parquet", *answers)
     said = " ".join(capsys.readouterr().out.split())
     for words in (
@@ -119,14 +119,14 @@ def test_going_back_forgets_the_last_answer_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("people.csv").write_text("age,size,city\n30,1,Rom\n", encoding="utf-8")
-    answers = ("age", "back", "every row", "int", "<", "int 0..99", "-", "<", "int", "0..9", "<", "1..9", "a, b")
-    text = _init(monkeypatch, "people.csv", *answers, "100", "1", "<", "3", "=", "<", "0", "", "", "n")
+    answers = ("", "age", "back", "every row", "int", "<", "int 0..99", "-", "<", "int", "0..9", "<", "1..9", "a, b")
+    text = _init(monkeypatch, "people.csv", *answers, "100", "1", "<", "3", "=", "<", "0", "", "", "n", "n")
     assert "every row is another person" in text
     assert 'columns.age = { type = "integer", lower = 0, upper = 99 }' in text
     assert 'columns.size = { type = "integer", lower = 1, upper = 9 }' in text
     assert 'budget = { epsilon = "3", delta = "0" }' in text
     told = capsys.readouterr().out
-    assert told.count("Its file keeps no types") == 2, "said again only where one goes back before it"
+    assert told.count("The file keeps no types") == 2, "said again only where one goes back before it"
 
 
 @pytest.mark.usefixtures("folder")
@@ -135,8 +135,8 @@ def test_several_tables_find_their_unit_over_keys(
 ) -> None:
     for name, header in {"visits": "visit,pid", "drugs": "visit,drug", "codes": "drug,words"}.items():
         Path(f"{name}.csv").write_text(f"{header}\n1,secret\n", encoding="utf-8")
-    answers = ("pid", "=", "nowhere", "public", "2", "2", "1", "-", "-", "a, b")
-    text = _init(monkeypatch, "visits.csv drugs.csv codes.csv", *answers, *_BUDGET, "n")
+    answers = ("klingon", "latin-1", "pid", "=", "nowhere", "public", "2", "2", "-", "1", "-", "a, b")
+    text = _init(monkeypatch, "visits.csv drugs.csv codes.csv", *answers, *_BUDGET, "n", "n")
     policy = Policy.read("hush.toml")
     tables = policy.schema("mydata").tables
     unit = tables["drugs"].unit
@@ -147,16 +147,17 @@ def test_several_tables_find_their_unit_over_keys(
     assert list(tables["drugs"].columns) == ["drug"], "what is left out is not there"
     assert list(tables["visits"].columns) == ["visit"], "but the last one is"
     assert "secret" not in text
+    assert text.count('encoding = "latin-1"') == 3
     told = " ".join(capsys.readouterr().out.split())
-    assert "usual is visits.pid via visit" in told
+    assert "= takes visits.pid via visit" in told
     assert "with another table and a column of codes, or public. Got 'nowhere'" in told
 
 
 @pytest.mark.usefixtures("folder")
 def test_files_without_types_are_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = ("", "", ".", "interger", "integer", "0", "", "North,South")
+    answers = ("", "", ".", "", "interger", "integer", "0", "", "North,South")
     given = "--unit pid --epsilon 1 --delta 1e-7"
-    text = _init(monkeypatch, f"visits.parquet beds.csv {given}", *answers, "", "", "n")
+    text = _init(monkeypatch, f"visits.parquet beds.csv {given}", *answers, "", "", "n", "n")
     assert 'columns.beds = { type = "integer", lower = 0 }  # add' in text
     assert 'columns.ward = { type = "text", values = ["North", "South"] }\n' in text
     assert _columns("beds")["ward"].values == ("North", "South")
@@ -182,22 +183,23 @@ def test_on_a_terminal_from_the_first_question_to_the_ledger(folder: Path) -> No
     child = _terminal("init", "visits.parquet")
     for question, answer in (
         ("Whose row is it.*: ", "pid"),
-        ("How many rows does one pid.*: ", "<"),
+        ("How many rows has one pid.*: ", "<"),
         ("Whose row is it.*: ", "="),
-        ("How many rows does one pid.*: ", "4"),
+        ("How many rows has one pid.*: ", "4"),
         ("In how many groups.*: ", "2"),
-        ("age .integer.: .*usual is 0..120.*: ", "="),
-        ("cost .decimal.*: ", "."),
+        ("age: range.*takes 0..120.*: ", "="),
+        ("cost: range.*: ", "."),
         ("About how many people.*: ", "5000"),
-        ("ε = 2  good      about .* counts at ±50.*ε .proposed is 2.*: ", "="),
-        ("δ, .*proposed is 1e-6.*: ", "="),
+        ("ε = 2  good      about .* counts at ±50.*ε .= takes 2.: ", "="),
+        ("δ, .*takes 1e-6.*: ", "="),
         ("Who may ask.*: ", ""),
         ("A budget of their own.*: ", ""),
+        ("Read all rows once.*: ", "y"),
         ("Make its ledger now.*: ", "y"),
     ):
         child.expect(question)
         child.sendline(answer)
-    child.expect("Now anybody the policy names may ask")
+    child.expect("hush ask .SELECT COUNT")
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
@@ -222,8 +224,8 @@ def test_every_row_ranges_usual_values_and_short_types(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("people.csv").write_text("age,sex,size,day,at,name\n30,x,1,,,\n", encoding="utf-8")
-    answers = ("every row", "=", "=", "=", "5..3", "0..100", "0.5..1", "<", "date 2020-01-01..2020-12-31", "", "=")
-    text = _init(monkeypatch, "people.csv", *answers, "", "1", "0", "", "", "n")
+    answers = ("", "every row", "=", "=", "=", "5..3", "0..100", "0.5..1", "<", "date 2020-01-01..2020-12-31", "", "=")
+    text = _init(monkeypatch, "people.csv", *answers, "", "1", "0", "", "", "y", "n")
     told = " ".join(capsys.readouterr().out.split())
     assert "\nunit" not in text
     assert "every row is another person" in text
@@ -233,6 +235,7 @@ def test_every_row_ranges_usual_values_and_short_types(
     assert 'columns.day = { type = "date", lower = 2020-01-01, upper = 2020-12-31 }' in text
     assert "columns.name" not in text
     assert "x" not in _columns("people")["sex"].values
-    assert "usual is integer 0..120" in told
+    assert "= takes integer 0..120" in told
     assert "That buys about 16 counts at ±50" in told
+    assert "1 cells of sex that are not what the policy says" in told
     assert Policy.read("hush.toml").data["mydata"].unit is None

@@ -131,7 +131,7 @@ def wanted(exact: Exact, choose: Choose) -> Exact:
         exact,
         keys=[exact.keys[place] for place in at],
         units=exact.units[at],
-        statistics={item: [values[place] for place in at] for item, values in exact.statistics.items()},
+        statistics={item: values[at] for item, values in exact.statistics.items()},
         histograms=tuple([groups[place] for place in at] for groups in exact.histograms),
     )
 
@@ -153,7 +153,7 @@ def _copied(exact: Exact, times: int) -> Exact:
         exact,
         keys=[tuple(key) for key in exact.keys] * times,
         units=None if exact.units is None else np.tile(exact.units, times),
-        statistics={item: values * times for item, values in exact.statistics.items()},
+        statistics={item: np.tile(values, times) for item, values in exact.statistics.items()},
         histograms=tuple(list(groups) * times for groups in exact.histograms),
     )
 

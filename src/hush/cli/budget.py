@@ -81,16 +81,16 @@ def budget(
     for view, left in zip(views, counts, strict=True):
         table.add_row(
             escape(view.data),
-            escape(view.analyst or "(all)"),
+            escape(view.analyst or "(all)") + (" (removed)" if view.removed else ""),
             figure(view.epsilon),
             figure(view.delta),
             percent(view.spent.share),
             percent(view.remaining.share),
             figure(view.remaining.epsilon),
             figure(view.remaining.delta),
-            str(left),
+            "–" if view.removed else str(left),
             str(view.pending),
-            style="bold" if view.analyst is None else None,
+            style="bold" if view.analyst is None else "dim" if view.removed else None,
         )
     console().print(table)
     for view in views:

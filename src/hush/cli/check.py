@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -63,14 +64,24 @@ def check(
         console().print("What an analyst will see:\n", markup=False)
         console().print(str(result.seen), markup=False, soft_wrap=True)
         console().print("", markup=False)
-    for facts in unread:
-        _print(facts)
     if rows:
-        console().print("These numbers are exact: they are for you, and for nobody who asks questions.", markup=False)
+        _print(unread)
     number = len(result.mistakes)
     good = "The policy can be used." if not number else f"{number} mistake{'s' if number > 1 else ''}."
     console().print(good, markup=False)
     return 2 if number else 0
+
+
+def check_rows(policy: Path) -> bool:
+    """Print mistakes of a policy, and how many rows and cells are not as it says; say whether it can be used."""
+    from hush.curator.checking import check as checked
+
+    with working("reading all rows"), owner_log():
+        result = checked(policy, rows=True)
+    for error in result.mistakes:
+        console().print(f"{error}", markup=False, soft_wrap=True)
+    _print([{"data": data, "table": table, **_facts(found)} for (data, table), found in result.unread.items()])
+    return not result.mistakes
 
 
 def _facts(found: Any) -> dict[str, Any]:
@@ -90,12 +101,18 @@ _WORDS = {
     "too_few_fields": "rows with too few fields",
     "too_many_fields": "rows with too many fields",
     "open_quotes": "lines with a quote that is not closed",
-    "unknown_characters": "characters that the encoding does not have",
+    "unknown_characters": "characters that the encoding does not have; try another, such as windows-1252",
     "without_unit": "rows without a unit",
 }
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(unread: list[dict[str, Any]]) -> None:
+    for facts in unread:
+        _print_table(facts)
+    console().print("These numbers are exact: they are for you, and for nobody who asks questions.", markup=False)
+
+
+def _print_table(facts: dict[str, Any]) -> None:
     out = console()
     out.print(f"{facts['data']}.{facts['table']}: {facts['rows']} rows", markup=False)
     for key, words in _WORDS.items():
@@ -181,10 +198,13 @@ def check_role(policy: PolicyOption = POLICY, as_json: JsonOption = False) -> in
             console().print("No data set of this policy lies in a database.", markup=False)
         for name, item in found.items():
             good = "can read what it must, and nothing else." if item.exact else "is not as it should be:"
+            if item.exact and not item.complete:
+                good = "can read what it must. What else it may do, this engine does not tell."
             console().print(f"{name}: the role {item.role} {good}", markup=False, soft_wrap=True)
             for line in (*item.missing, *item.surplus):
                 console().print(f"  {line}", markup=False, soft_wrap=True)
-            console().print("A role with just what hush needs:", markup=False)
+            if item.grants:
+                console().print("A role with just what hush needs:", markup=False)
             for line in item.grants:
                 console().print(f"  {line}", markup=False, soft_wrap=True)
     return 0 if all(item.exact for item in found.values()) else 2

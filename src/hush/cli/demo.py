@@ -20,6 +20,7 @@ from hush.cli.options import JsonOption
 from hush.cli.output import console, print_json
 from hush.core import BudgetExceededError
 from hush.core.format import figure
+from hush.ledger.shares import percent
 
 if TYPE_CHECKING:
     from hush.curator.curator import Curator
@@ -170,10 +171,8 @@ def demo(
         return
     out.print(Rule("What is left", align="left"))
     for view in left:
-        out.print(
-            f"{view.analyst or 'everybody together':<20} ε = {figure(view.remaining.epsilon)} of "
-            f"{figure(view.epsilon)}: {view.counts(error=50):,} more counts at ±50"
-        )
+        told = f"{percent(view.remaining.share)} of ε={figure(view.epsilon)} is left"
+        out.print(f"{view.whose}: {told}, enough for {view.counts(error=50):,} more counts at ±50")
     if folder is not None:
         out.print(
             f"\nThe tour's ledger ended with it. Go on in {folder}: hush ledger open makes one that stays, then "

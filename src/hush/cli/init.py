@@ -72,7 +72,7 @@ def init(
     """Write a first policy."""
     from hush.cli.interview import EVERY_ROW, Conversation, Said, a_delta, a_unit, agreed, an_epsilon, interview
     from hush.curator.data_sets import read_policy
-    from hush.policy.draft import draft, without_unit
+    from hush.policy.draft import PUBLIC, draft, without_unit
     from hush.policy.ledger import make_ledger
 
     if output.exists() and not force:
@@ -90,7 +90,11 @@ def init(
     )
     if asking:
         given = said
-        said = Conversation().hold(lambda talk: interview(talk, columns, untyped=untyped, given=given))
+        plain = encoding is None and any(table.reading.get("encoding") == "utf-8" for table in tables.values())
+        said = Conversation().hold(lambda talk: interview(talk, columns, untyped=untyped, given=given, encodings=plain))
+        for table in tables.values():
+            if said.encoding and table.reading.get("encoding") == "utf-8":
+                table.reading["encoding"] = said.encoding
     every_row = said.unit == EVERY_ROW
     unit = "" if every_row else said.unit
     lacking = [table for table in (without_unit(columns, unit) if unit else []) if not said.paths.get(table)]
@@ -122,12 +126,21 @@ def init(
     else:
         _warn_of(tables, columns, lacking, unit)
         finished = '= ""' not in text
-        left = "Look through it" if finished else "Fill in the empty places"
-        console().print(f"Wrote {output}. {left}; hush check says whether it can be used.", markup=False)
         option = "" if output == POLICY else f" --policy {output}"
+        left = "Look through it" if finished else "Fill in the empty places"
+        console().print(f"Wrote {output}. {left}; hush check{option} says whether it can be used.", markup=False)
+        question = "Read all rows once, to count for your eyes what is not as you said?"
+        if finished and asking and agreed(question, default=True):
+            from hush.cli.check import check_rows
+
+            finished = check_rows(output)
         if finished and asking and agreed("Make its ledger now, with these budgets?"):
             with make_ledger(read_policy(output), actor=actor(None)) as ledger:
-                console().print(f"Made {ledger.place}. Now anybody the policy names may ask.", markup=False)
+                console().print(f"Made {ledger.place}. Now anybody the policy names may ask:", markup=False)
+                private = [name for name in tables if said.paths.get(name) != PUBLIC and name.isidentifier()]
+                who = f" --as {said.analysts[0]}" if len(said.analysts) > 1 else ""
+                question = f"SELECT COUNT(*) AS n FROM {(private or ['TABLE'])[0]}"  # noqa: S608 - shown, never run
+                console().print(f'  hush ask "{question}" --epsilon 0.1{who}{option}', markup=False, soft_wrap=True)
         else:
             console().print(f"When it is right, make its ledger: hush ledger open{option}", markup=False)
 

@@ -8,15 +8,12 @@ from the names of columns alone.
 *Going back.* The interview is a function of the answers so far: `<` forgets the last answer and runs it again, the
 earlier answers given without a word. So a question may depend on any answer before it.
 
->>> known_words("age", "int 0..120", {"type": "text"}, untyped=True)
-{'type': 'integer', 'lower': '0', 'upper': '120'}
->>> usual_words("birth_year"), usual_words("patient_name"), usual_words("cost")
-('integer 1900..2100', '-', '')
+>>> what_it_buys("1", "")
+'about 16 counts at ±50, or 170 at ±500'
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,12 +26,13 @@ import typer
 from hush.cli.output import console
 from hush.core import HushError, InvalidValueError, exact, positive
 from hush.core.format import visible
+from hush.core.storage import ENCODINGS, text_encoding
 from hush.core.values import dataclass
 from hush.ledger import Budget
 from hush.ledger.actors import label
 from hush.ledger.reading import counts
-from hush.policy.columns import column_type
-from hush.policy.document import Document, PolicyError, Section
+from hush.policy.column_words import LEAVE_OUT, checked_words, known_words, texts, usual_words
+from hush.policy.document import PolicyError
 from hush.policy.draft import PUBLIC, first_words, suggested_paths, without_unit
 from hush.policy.units import UNIT_PATH
 from hush.query.errors import did_you_mean
@@ -45,40 +43,15 @@ T = TypeVar("T")
 _BACK = frozenset({"<", "back"})
 _SKIP = "."
 _TAKE = "="
-_LEAVE_OUT = "-"
 EVERY_ROW = "every row"
 """The answer that every row is another person."""
 _EVERY_ROW = frozenset({EVERY_ROW, "row", "each row", "every row is another person"})
-_USUAL = {
-    r"age|age_years": "integer 0..120",
-    r"sex|gender": "text female, male",
-    r"(year_of_)?birth(_?year)?|yob|year": "integer 1900..2100",
-    r"month": "integer 1..12",
-    r"hour": "integer 0..23",
-    r"minute": "integer 0..59",
-    r"weight(_kg)?": "decimal 0..300",
-    r"height(_cm)?": "decimal 0..250",
-    r"percent(age)?|.*_(percent|pct)": "decimal 0..100",
-    r"lat(itude)?": "decimal -90..90",
-    r"lon(gitude)?": "decimal -180..180",
-    r"date|day|.*_(date|day)|date_.*|date_of_.*": "date 2000-01-01..2030-12-31",
-    r"time(stamp)?|.*_(at|time|timestamp)": "timestamp 2000-01-01..2030-12-31",
-    r"id|.*_id|uuid|.*name|e?mail|phone|.*_(e?mail|phone|address)|address|ssn|iban|notes?|comments?": _LEAVE_OUT,
-}
-"""What is usual for columns of well-known names; never taken from rows, and never without a word of the owner."""
-_TYPES = {"int": "integer", "float": "decimal", "number": "decimal", "str": "text", "string": "text", "bool": "boolean"}
-_INFERRED = (
-    (r"[-+]?[0-9]+", Kind.INTEGER),
-    (r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?", Kind.DECIMAL),
-    (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", Kind.DATE),
-    (r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T].+", Kind.TIMESTAMP),
-)
 _EXAMPLES = {
-    Kind.INTEGER: "its range, such as 0..100",
-    Kind.DECIMAL: "its range, such as 0..5000",
-    Kind.DATE: "its range, such as 2024-01-01..2024-12-31",
-    Kind.TIMESTAMP: "its range, such as 2024-01-01..2024-12-31 23:59:59",
-    Kind.TEXT: "its public values, with commas between",
+    Kind.INTEGER: "range of whole numbers, such as 0..100",
+    Kind.DECIMAL: "range of numbers, such as 0..5000",
+    Kind.DATE: "range of dates, such as 2024-01-01..2024-12-31",
+    Kind.TIMESTAMP: "range of times, such as 2024-01-01..2024-12-31 23:59:59",
+    Kind.TEXT: "public values, with commas between",
 }
 _IDENTIFIER = re.compile(r"(?i)(.*[_ ])?(id|no|nr|key|number)|[a-z]id|[a-z]+(?-i:Id|ID)")
 _OFFERED = ("1", "2", "4", "8")
@@ -145,6 +118,8 @@ class Conversation:
 class Said:
     """What the owner said, in the words of `hush.policy.draft.draft`."""
 
+    encoding: str = ""
+    """How the characters of text files are stored; nothing if that was proposed or said before."""
     unit: str = ""
     """The unit's column, `EVERY_ROW`, or nothing if it is open."""
     paths: Mapping[str, str] = field(default_factory=dict)
@@ -158,28 +133,53 @@ class Said:
 
 
 def interview(
-    talk: Conversation, columns: Sequence[tuple[str, str, str]], *, untyped: Collection[str], given: Said
+    talk: Conversation,
+    columns: Sequence[tuple[str, str, str]],
+    *,
+    untyped: Collection[str],
+    given: Said,
+    encodings: bool = False,
 ) -> Said:
-    """Ask for everything that is not given yet."""
+    """Ask for everything that is not given yet; for the ``encodings`` of text files too, if nothing tells of them."""
     talk.say(
-        'An empty answer leaves a place open for later, "<" goes back, Ctrl-C leaves without writing anything. Say '
-        "what you know of the subject, never what you saw in the data: analysts may read it.\n"
+        "Say what you know of the subject, never what you saw in the data: analysts may read it. Nothing is proposed "
+        "from rows.\n"
+        "  (empty) decide later    - leave a column out            = take what is proposed\n"
+        "  < go back               . leave the rest of a table     Ctrl-C write nothing\n"
     )
+    encoding = ""
+    if encodings:
+        question = "How do the text files store letters like é? (empty: utf-8; old Excel: windows-1252)"
+        encoding = talk.ask(question, _encoding, empty="")
     unit = given.unit or _ask_unit(talk, columns)
     paths = _ask_paths(talk, columns, unit)
-    limits = {} if unit in {"", EVERY_ROW} else _ask_limits(talk, columns, unit, paths)
-    private = [column for column in columns if paths.get(column[0]) != PUBLIC]
-    known, left_out = _ask_columns(talk, private, unit=unit, untyped=untyped)
+    tables: dict[str, list[tuple[str, str]]] = {}
+    for table, column, sql_type in columns:
+        if paths.get(table) != PUBLIC:
+            tables.setdefault(table, []).append((column, sql_type))
+    limits: dict[str, tuple[str, str]] = {}
+    known: dict[tuple[str, str], Mapping[str, Any]] = {}
+    left_out: set[tuple[str, str]] = set()
+    for table, held in tables.items():
+        talk.say(f"\nTable {table}")
+        if unit not in {"", EVERY_ROW}:
+            limits[table] = _ask_limits(talk, unit)
+        for column, words in _ask_columns(talk, held, unit=unit, untyped=table in untyped).items():
+            if words is None:
+                left_out.add((table, column))
+            else:
+                known[table, column] = words
     epsilon, delta = _ask_budget(talk, given)
     talk.say("")
     somebody: tuple[str, ...] = ("alice",)
     analysts = talk.ask("Who may ask? Names, with commas between (empty: alice)", _names, empty=somebody)
     own = talk.ask(
-        "A budget of their own: ε for each of them (empty: none, they share the data's)",
+        "A budget of their own, ε for each (empty: none, they share the data's)",
         lambda said: _own(said, epsilon),
         empty="",
     )
     return Said(
+        encoding=encoding,
         unit=unit,
         paths=paths,
         limits=limits,
@@ -192,10 +192,10 @@ def interview(
     )
 
 
-def agreed(what: str) -> bool:
-    """Ask for a yes or a no; nothing is a no."""
+def agreed(what: str, *, default: bool = False) -> bool:
+    """Ask for a yes or a no; nothing is the default."""
     try:
-        return typer.confirm(what, default=False)
+        return typer.confirm(what, default=default)
     except typer.Abort:
         return False
 
@@ -210,8 +210,12 @@ def _ask_unit(talk: Conversation, columns: Iterable[tuple[str, str, str]]) -> st
         key=lambda name: -len(tables[name]),
     )
     usual = likely[0] if likely and (len(likely) == 1 or len(tables[likely[0]]) > len(tables[likely[1]])) else ""
-    words = f'Whose row is it? One of {", ".join(tables)}; or "{EVERY_ROW}" if every row is another person'
-    return talk.ask(f"{words}{_offer(usual)}", lambda said: a_unit(_taken(said, usual), tables), empty="")
+    talk.say(f"Whose row is it? One of the columns {', '.join(tables)},")
+    return talk.ask(
+        f'or "{EVERY_ROW}" if every row is another person{_offer(usual)}',
+        lambda said: a_unit(_taken(said, usual), tables),
+        empty="",
+    )
 
 
 def a_unit(said: str, names: Collection[str]) -> str:
@@ -253,27 +257,21 @@ def _ask_paths(talk: Conversation, columns: Sequence[tuple[str, str, str]], unit
     return paths
 
 
-def _ask_limits(
-    talk: Conversation, columns: Iterable[tuple[str, str, str]], unit: str, paths: Mapping[str, str]
-) -> dict[str, tuple[str, str]]:
-    """Ask for each private table how much of it one unit may make."""
-    limits = {}
-    for table in dict.fromkeys(table for table, _, _ in columns if paths.get(table) != PUBLIC):
-        talk.say(f"\nTable {table}: rows beyond a limit count less, and a higher limit needs more noise.")
-        rows = talk.ask(
-            f"  How many rows does one {unit} typically have here? (empty: 1)",
-            lambda said: _count(said, "max_rows", MAX_ROWS),
-            empty="1",
-        )
-        groups = "1"
-        if rows != "1":
-            groups = talk.ask(
-                f"  In how many groups of an answer, such as different months, may one {unit} count? (empty: 1)",
-                lambda said: _count(said, "max_groups", MAX_GROUPS),
-                empty="1",
-            )
-        limits[table] = groups, rows
-    return limits
+def _ask_limits(talk: Conversation, unit: str) -> tuple[str, str]:
+    """Ask how much of a table one unit may make: max_groups and max_rows."""
+    rows = talk.ask(
+        f"  How many rows has one {unit}, typically? More needs more noise (empty: 1)",
+        lambda said: _count(said, "max_rows", MAX_ROWS),
+        empty="1",
+    )
+    if rows == "1":
+        return "1", "1"
+    groups = talk.ask(
+        f"  In how many groups, such as months, may one {unit} count? (empty: 1)",
+        lambda said: _count(said, "max_groups", MAX_GROUPS),
+        empty="1",
+    )
+    return groups, rows
 
 
 def _count(said: str, name: str, largest: int) -> str:
@@ -283,41 +281,33 @@ def _count(said: str, name: str, largest: int) -> str:
 
 
 def _ask_columns(
-    talk: Conversation, columns: Sequence[tuple[str, str, str]], *, unit: str, untyped: Collection[str]
-) -> tuple[dict[tuple[str, str], Mapping[str, Any]], set[tuple[str, str]]]:
-    """Ask for each column what is public about it; return the words of columns, and the columns to leave out."""
-    tables: dict[str, dict[str, dict[str, Any]]] = {}
-    for table, column, sql_type in columns:
-        words = first_words(sql_type)
-        if words and words["type"] != Kind.BOOLEAN.value and column.casefold() != unit.casefold():
-            tables.setdefault(table, {})[column] = words
-    declared = {(table, column) for table, column, kind in columns if first_words(kind) and column != unit}
-    known: dict[tuple[str, str], Mapping[str, Any]] = {}
-    left_out: set[tuple[str, str]] = set()
-    for table, asked in tables.items():
+    talk: Conversation, columns: Sequence[tuple[str, str]], *, unit: str, untyped: bool
+) -> dict[str, Mapping[str, Any] | None]:
+    """Ask for each column of a table what is public about it; None for one that is left out."""
+    held = {column: first_words(sql_type) for column, sql_type in columns if column.casefold() != unit.casefold()}
+    declared = {column: words for column, words in held.items() if words}
+    asked = {column: words for column, words in declared.items() if words["type"] != Kind.BOOLEAN.value}
+    if asked:
+        talk.say("  What may anybody know of its columns?")
+    if asked and untyped:
         talk.say(
-            f"\nTable {table}: what may anybody know of its columns? "
-            f'"{_LEAVE_OUT}" leaves a column out of the policy, "{_SKIP}" leaves the rest of this table open.'
+            "  The file keeps no types, so say them too:   int 0..120   decimal 0..5000 step 0.01\n"
+            "  date 2024-01-01..2024-12-31   text   or public values: red, green, blue"
         )
-        if table in untyped:
-            talk.say(
-                "Its file keeps no types. Write for instance  int 0..120  or  decimal 0..5000 step 0.01  or  "
-                "date 2024-01-01..2024-12-31  or  text  or public values:  red, green, blue"
-            )
-        for column, words in asked.items():
-            answer = _ask_column(talk, column, words, untyped=table in untyped)
-            if answer == _SKIP:
-                break
-            if answer == _LEAVE_OUT:
-                left_out.add((table, column))
-            elif isinstance(answer, Mapping) and answer != words:
-                known[table, column] = answer
-        if asked and not {
-            column for holder, column in declared if holder == table and (holder, column) not in left_out
-        }:
-            left_out.discard((table, column))
-            talk.say(f"  A table needs a column that can be asked about: {column} stays.")
-    return known, left_out
+    known: dict[str, Mapping[str, Any] | None] = {}
+    for column, words in asked.items():
+        answer = _ask_column(talk, column, words, untyped=untyped)
+        if answer == _SKIP:
+            break
+        if answer == LEAVE_OUT:
+            known[column] = None
+        elif isinstance(answer, Mapping) and answer != words:
+            known[column] = answer
+    if declared and all(known.get(column, words) is None for column, words in declared.items()):
+        kept = next(reversed(declared))
+        del known[kept]
+        talk.say(f"  A table needs a column that can be asked about: {kept} stays.")
+    return known
 
 
 def _ask_column(talk: Conversation, column: str, words: dict[str, Any], *, untyped: bool) -> Mapping[str, Any] | str:
@@ -327,86 +317,26 @@ def _ask_column(talk: Conversation, column: str, words: dict[str, Any], *, untyp
 
     def read(said: str) -> Mapping[str, Any] | str:
         said = _taken(said, usual)
-        return said if said in {_SKIP, _LEAVE_OUT} else known_words(column, said, words, untyped=untyped)
+        return said if said in {_SKIP, LEAVE_OUT} else known_words(column, said, words, untyped=untyped)
 
-    what = "its type and range, or its values" if untyped else _EXAMPLES[kind]
-    name = column if untyped else f"{column} ({kind.value})"
+    name = column if untyped else f"{column}: {_EXAMPLES[kind]}"
     nothing: Mapping[str, Any] | str = words
-    answer = talk.ask(f"  {name}: {what}{_offer(usual)}", read, empty=nothing)
+    answer = talk.ask(f"  {name}{_offer(usual)}", read, empty=nothing)
     if not isinstance(answer, Mapping):
         return answer
     kind = Kind(answer["type"])
     if untyped and answer.keys() == {"type"} and answer["type"] != words["type"] and kind.ranged:  # a type, no more
         asked: Mapping[str, Any] = dict(answer)
-        question = f"  {column} ({kind.value}): {_EXAMPLES[kind]}"
+        question = f"  {column}: {_EXAMPLES[kind]}"
         answer = talk.ask(question, lambda said: known_words(column, said, asked, untyped=False), empty=asked)
     if "lower" in answer and "upper" not in answer:
         ends: Mapping[str, Any] = dict(answer)
 
         def upper(said: str) -> Mapping[str, Any]:
-            return _checked(column, {**ends, "upper": said})
+            return checked_words(column, {**ends, "upper": said})
 
-        answer = talk.ask(f"  {column} ({kind.value}): upper bound", upper, empty=ends)
+        answer = talk.ask(f"  {column}: upper bound", upper, empty=ends)
     return answer
-
-
-def usual_words(column: str, kind: Kind | None = None) -> str:
-    """Return what is usual for a column of a well-known name, and of this kind; nothing for others."""
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).replace(" ", "_").casefold()
-    usual = next((words for pattern, words in _USUAL.items() if re.fullmatch(pattern, name)), "")
-    if kind is None or usual in {"", _LEAVE_OUT}:
-        return usual
-    type_, _, rest = usual.partition(" ")
-    fits = type_ == kind.value or {type_, kind.value} <= {Kind.INTEGER.value, Kind.DECIMAL.value}
-    return rest if fits else ""
-
-
-def known_words(column: str, said: str, words: Mapping[str, Any], *, untyped: bool) -> Mapping[str, Any]:
-    """Return a column's words with what is said of it: a type if the file keeps none, a range, or public values."""
-    kind, rest = Kind(words["type"]), said
-    if untyped:
-        first, _, others = said.partition(" ")
-        named = _TYPES.get(first.casefold(), first.casefold())
-        if named in {each.value for each in Kind}:
-            kind, rest = Kind(named), others.strip()
-        elif ".." in said:
-            kind = _inferred(said)
-        elif "," not in said:
-            types = ", ".join(each.value for each in Kind)
-            hint = did_you_mean(first, [each.value for each in Kind], otherwise="")
-            allowed = f"a type ({types}), a range such as 0..100, or public values with commas between"
-            raise InvalidValueError(column, got=said, allowed=allowed, hint=hint)
-    kept = words if kind.value == words["type"] else {}
-    found: dict[str, Any] = {**kept, "type": kind.value}
-    if not rest:
-        return _checked(column, found)
-    if not kind.ranged:
-        return _checked(column, {**found, "values": _texts(rest)})
-    rest, _, step = rest.partition(" step ")
-    lower, dots, upper = rest.partition("..")
-    found["lower"] = lower.strip()
-    found |= ({"upper": upper.strip()} if dots else {}) | ({"step": step.strip()} if step else {})
-    return _checked(column, found)
-
-
-def _inferred(said: str) -> Kind:
-    """Return the kind of number, date or time that both ends of a range are."""
-    ends = [end.strip() for end in said.partition(" step ")[0].split("..", 1)]
-    return next(
-        (kind for pattern, kind in _INFERRED if all(re.fullmatch(pattern, end) for end in ends)), Kind.TIMESTAMP
-    )
-
-
-def _checked(column: str, words: dict[str, Any]) -> dict[str, Any]:
-    """Return a column's words, if the policy's rules allow them."""
-    column_type(Section(Document("", {}), (column,), words))
-    return words
-
-
-def _texts(said: str) -> list[str]:
-    """Return the texts of a list; one with a comma in it stands in double quotes."""
-    texts = [text.strip() for text in next(csv.reader([said], skipinitialspace=True))]
-    return [text for text in texts if text]
 
 
 def _ask_budget(talk: Conversation, given: Said) -> tuple[str, str]:
@@ -415,26 +345,24 @@ def _ask_budget(talk: Conversation, given: Said) -> tuple[str, str]:
         return given.epsilon, given.delta
     delta = given.delta
     if not delta:
-        talk.say("\nHow much may all answers together ever reveal about one person? ε and δ say it, once and for all.")
+        talk.say("\nHow much may all answers together, for ever, reveal about one person?")
         people = talk.ask(
-            "About how many people is this data about, as far as anybody may know? (empty: 10000)",
+            "About how many people are in the data, as far as anybody knows? (empty: 10000)",
             lambda said: float(positive(said.replace(",", "").replace("_", ""), "the number of people")),
             empty=1e4,
         )
         delta = proposed_delta(people)
     epsilon = given.epsilon
     if not epsilon:
-        talk.say("What a lifetime budget of ε buys, in counts that are right nineteen times in twenty:")
+        talk.say("What a lifetime budget of ε buys, in counts (± holds 19 times in 20):")
         for offer in _OFFERED:
             talk.say(f"  ε = {offer}  {_STRENGTH[offer]:<8}  {what_it_buys(offer, delta)}")
-        talk.say("All counts of a GROUP BY together are one of them. Sums, means and medians cost more.")
-        epsilon = talk.ask(
-            f"ε{_offer(_PROPOSED, 'proposed')}", lambda said: an_epsilon(_taken(said, _PROPOSED)), empty=""
-        )
+        talk.say("All counts of one GROUP BY are one of them. Sums, means and medians cost more.")
+        epsilon = talk.ask(f"ε{_offer(_PROPOSED)}", lambda said: an_epsilon(_taken(said, _PROPOSED)), empty="")
     if not given.delta:
-        words = "the chance that the promise of ε fails; 0 allows no private keys and buys less"
+        words = "the chance that ε fails; 0 buys less, and no private keys"
         proposed = delta
-        question = f"δ, {words}{_offer(proposed, 'proposed')}"
+        question = f"δ, {words}{_offer(proposed)}"
         delta = talk.ask(question, lambda said: a_delta(_taken(said, proposed)), empty="")
         if epsilon and delta != proposed:
             talk.say(f"That buys {what_it_buys(epsilon, delta)}.")
@@ -451,11 +379,7 @@ def proposed_delta(people: float) -> str:
 
 
 def what_it_buys(epsilon: str, delta: str) -> str:
-    """Return how many good counts a budget is worth, in words.
-
-    >>> what_it_buys("1", "")
-    'about 16 counts at ±50, or 170 at ±500'
-    """
+    """Return how many good counts a budget is worth, in words."""
     account = Budget(epsilon=epsilon, delta=delta or 0).open()
     good, rough = (f"{float(f'{counts(account, error=error):.2g}'):,.0f}" for error in (50, 500))
     return f"about {good} counts at ±50, or {rough} at ±500"
@@ -482,15 +406,21 @@ def _own(said: str, epsilon: str) -> str:
     return said
 
 
+def _encoding(said: str) -> str:
+    if text_encoding(said) is None:
+        raise InvalidValueError("encoding", got=said, allowed=f"an encoding, such as {ENCODINGS}")
+    return said
+
+
 def _names(said: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(label(name, "name") for name in _texts(said)))
+    return tuple(dict.fromkeys(label(name, "name") for name in texts(said)))
 
 
-def _offer(usual: str, word: str = "usual") -> str:
+def _offer(usual: str) -> str:
     """Return in brackets how what is usual can be taken."""
-    if usual == _LEAVE_OUT:
-        return f' (usual is to leave it out: "{_LEAVE_OUT}")'
-    return f' ({word} is {usual}: "{_TAKE}" takes it)' if usual else ""
+    if usual == LEAVE_OUT:
+        return f" ({_TAKE} leaves it out)"
+    return f" ({_TAKE} takes {usual})" if usual else ""
 
 
 def _taken(said: str, usual: str) -> str:

@@ -145,6 +145,7 @@ def raise_(
         str | None, typer.Option("--analyst", metavar="NAME", help="Raise this analyst's budget on it.")
     ] = None,
     delta: DeltaOption = None,
+    reason: ReasonOption = "",
     ledger: LedgerOption = None,
     policy: PolicyOption = POLICY,
     anchor: AnchorOption = None,
@@ -153,7 +154,7 @@ def raise_(
 ) -> None:
     """Raise a budget to a new total. What was spent stays spent."""
     with opened(ledger, policy, anchor) as book:
-        book.raise_budget(data, of, epsilon=epsilon, delta=delta, actor=actor(analyst))
+        book.raise_budget(data, of, epsilon=epsilon, delta=delta, actor=actor(analyst), reason=reason)
         holds = next(view for view in book.budget(actor(analyst)) if (view.data, view.analyst) == (data, of))
     whose = f"{of}'s budget on {data}" if of else f"The budget of {data}"
     text = f"{whose} is now ε = {epsilon}."

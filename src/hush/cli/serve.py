@@ -63,6 +63,9 @@ def serve(
     behind_proxy: Annotated[
         str | None, typer.Option(metavar="ADDRESS,…", help="Proxies with TLS whose X-Forwarded headers are believed.")
     ] = None,
+    oidc: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Sign in at the OpenID provider that this TOML file names.")
+    ] = None,
     pg: Annotated[
         int | None,
         typer.Option("--pg", metavar="PORT", help="Also speak PostgreSQL's protocol, at this port.", min=0, max=65535),
@@ -81,6 +84,10 @@ def serve(
     from hush.server import running
     from hush.server.settings import ServiceSettings, is_loopback, people_of
 
+    if oidc is not None:
+        from hush.server.oidc import OidcSettings, OpenIdProvider
+
+        OpenIdProvider(OidcSettings.read(oidc))  # a mistake in it is told here, not by a worker
     running.check_address(host, certificate=certificate, behind_proxy=behind_proxy)
     logging.getLogger("hush.server").setLevel(logging.WARNING)
     with ExitStack() as stack:
@@ -101,6 +108,7 @@ def serve(
             at_once=at_once,
             queue=queue,
             each=each,
+            oidc="" if oidc is None else str(oidc.resolve()),
             secure=secure,
             hosts=names,
         )

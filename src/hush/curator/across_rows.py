@@ -29,7 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core.values import dataclass
-from hush.query.composed import Frame, Window
+from hush.query.composed import Window
+from hush.query.relations import Frame
 from hush.query.released import Array, Ends
 
 Places = npt.NDArray[np.int64]

@@ -58,7 +58,6 @@ from hush.query.composed import (
     AnswerTable,
     Asked,
     Computed,
-    Frame,
     Matched,
     Qualified,
     Regrouped,
@@ -71,6 +70,7 @@ from hush.query.expressions import Column, Expression, Released, columns_in, wit
 from hush.query.plan.composed import ComposedPlan
 from hush.query.plan.estimators import Picked
 from hush.query.plan.expected import errs
+from hush.query.relations import Frame
 from hush.query.released import Array, Ends, as_array, enclose, evaluate
 from hush.query.released import noisy as made_of_aggregates
 from hush.report.columns import AnswerColumn, uniform

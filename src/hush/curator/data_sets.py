@@ -38,7 +38,7 @@ from hush.query.question import fingerprint
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
-    from hush.engines.opening import OpenTables
+    from hush.engines.opening import OpenTables, SparkTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def open_data_set(
         raise policy.document.error(
             ("data", data.name, "engine"),
             f"there is no engine {_without_secrets(data.engine)!r} yet.",
-            'Use engine = "duckdb" or "postgresql://user@host/database".',
+            'Use engine = "duckdb", "postgresql://user@host/database", or Spark\'s "local[*]" or "sc://host:15002".',
         )
     sources = {name: open_source(policy, data, name) for name in data.tables}
     schema = policy.schema(data.name)
@@ -116,7 +116,7 @@ def _open_server(policy: Policy, data: DataSet, timeout: float | None) -> OpenDa
     return OpenDataSet(schema=schema, engine=open_engine(schema, opened))
 
 
-def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = TIMEOUT) -> OpenTables:
+def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = TIMEOUT) -> OpenTables | SparkTables:
     """Open the tables of a data set that lies in a server."""
     for name, table in data.tables.items():
         if table.reading:
@@ -125,7 +125,9 @@ def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = TI
                 ("data", data.name, "tables", name, key), f"a table of a database has no {key}.", "Delete this line."
             )
     try:
-        return open_tables(data.engine, {name: table.source for name, table in data.tables.items()}, timeout=timeout)
+        schema, tables = policy.schema(data.name), {name: table.source for name, table in data.tables.items()}
+        declared = {name: declared_columns(schema, name) for name in tables}
+        return open_tables(data.engine, tables, declared, directory=policy.directory, timeout=timeout)
     except SourceError as error:
         if error.table is None:
             raise SourceError(f"{policy.document.place(('data', data.name, 'engine'))}: {error}") from None

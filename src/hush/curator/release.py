@@ -21,7 +21,7 @@ import numpy.typing as npt
 from hush.core.values import dataclass
 from hush.engines.base import Choose, Exact, Sparse
 from hush.mechanisms.grouped import GroupedDistribution, Histograms, KeySelection, KeyThreshold
-from hush.mechanisms.grouped.base import Integers, integer_array, largest_magnitude
+from hush.mechanisms.grouped.base import Integers, largest_magnitude
 from hush.mechanisms.grouped.mode import GroupedMode
 from hush.mechanisms.grouped.noise import shuffled_middles
 from hush.query.plan.choices import LineHistogram, Pick, ValueHistogram
@@ -75,7 +75,7 @@ def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> ReleasedGr
     statistics = {}
     for noise in plan.noises:
         for statistic in noise.statistics:
-            values = integer_array(exact.statistics[statistic])
+            values = exact.statistics[statistic]
             statistics[statistic] = noise.law.release(values if chooser is None else values[shown])
     drawn: dict[int, tuple[list[Any], list[float | None]]] = {}
     for pick, groups in zip(plan.picks, exact.histograms, strict=True):

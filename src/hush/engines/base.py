@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core.values import dataclass
-from hush.mechanisms.grouped.base import Histograms, Sparse
+from hush.mechanisms.grouped.base import Histograms, Integers, Sparse
 from hush.query.plan.plan import Extraction, Plan
 from hush.query.plan.rows import RowPlan
 from hush.query.plan.statistics import Statistic
@@ -24,9 +24,22 @@ class Exact:
     """The group keys: all public ones in order, or those of the groups that were wanted, in any order."""
     units: npt.NDArray[np.int64] | None
     """How many units each group has, where keys are chosen privately."""
-    statistics: dict[Statistic, list[int]]
+    statistics: dict[Statistic, Integers]
+    """An array for each, as it goes on into the noise: of 64 bits, or of Python's integers where those do not do."""
     histograms: tuple[Sequence[Sparse], ...]
     """For each of the plan's picks, a histogram a group."""
+
+    def only(self, shown: Sequence[int] | None) -> Exact:
+        """Return the public groups that are answered; None for all."""
+        if shown is None:
+            return self
+        places = np.array(shown, dtype=np.int64)
+        return Exact(
+            keys=[self.keys[place] for place in shown],
+            units=None,
+            statistics={statistic: values[places] for statistic, values in self.statistics.items()},
+            histograms=tuple(Histograms.of(bins).take(places) for bins in self.histograms),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,9 @@ over them, and never changes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hush.core.on_demand import on_demand
@@ -38,12 +40,19 @@ from hush.query.schema import Schema
 
 if TYPE_CHECKING:
     from hush.engines.postgresql import OpenTables
-    from hush.engines.postgresql.rights import Rights, rights_of
+    from hush.engines.postgresql.rights import Rights
+    from hush.engines.spark import SparkTables
 else:
     __getattr__ = on_demand(
         __name__,
-        {"hush.engines.postgresql": ("OpenTables",), "hush.engines.postgresql.rights": ("Rights", "rights_of")},
+        {
+            "hush.engines.postgresql": ("OpenTables",),
+            "hush.engines.postgresql.rights": ("Rights",),
+            "hush.engines.spark": ("SparkTables",),
+        },
     )
+
+_SPARK = re.compile(r"local(\[.*\])?|(spark|sc)://.*")
 
 
 def open_sources(
@@ -60,21 +69,55 @@ def open_sources(
 def is_server(address: str) -> bool:
     """Return whether an engine's address in a policy is that of a server, whose tables are its sources.
 
-    >>> is_server("postgresql://curator@db.example/clinic"), is_server("duckdb")
-    (True, False)
+    >>> is_server("postgresql://curator@db.example/clinic"), is_server("local[*]"), is_server("duckdb")
+    (True, True, False)
     """
-    return address.startswith(("postgresql://", "postgres://"))
+    return address.startswith(("postgresql://", "postgres://")) or _is_spark(address)
 
 
-def open_tables(address: str, tables: Mapping[str, str], *, timeout: float | None = TIMEOUT) -> OpenTables:
-    """Open tables of a server, to see which columns they have; ``tables`` says what each is called there."""
+def _is_spark(address: str) -> bool:
+    return _SPARK.fullmatch(address) is not None
+
+
+def open_tables(
+    address: str,
+    tables: Mapping[str, str],
+    declared: Mapping[str, Sequence[str]] | None = None,
+    *,
+    directory: Path | None = None,
+    timeout: float | None = TIMEOUT,
+) -> OpenTables | SparkTables:
+    """Open tables of a server, to see which columns they have; ``tables`` says what each is called there.
+
+    Spark reads files, too: ``declared`` names the columns of those without a schema, ``directory`` is where they are.
+    """
+    if _is_spark(address):
+        from hush.engines.spark import SparkTables
+
+        return SparkTables(address, tables, declared, directory=directory, timeout=timeout)
     from hush.engines.postgresql import OpenTables
 
     return OpenTables(address, tables, timeout=timeout)
 
 
+def rights_of(opened: OpenTables | SparkTables, needed: Mapping[str, Sequence[str]]) -> Rights:
+    """Return what the role that is connected may do; ``needed`` are the columns of each table that are read."""
+    from hush.engines.postgresql import OpenTables
+    from hush.engines.postgresql.rights import Rights, rights_of
+
+    if isinstance(opened, OpenTables):
+        return rights_of(opened, needed)
+    role, missing = opened.role(), opened.unread(needed)
+    lines = tuple(f"{role} does not read {column}" for column in missing)
+    return Rights(role=role, missing=lines, surplus=(), grants=(), complete=False)
+
+
 def open_engine(
-    schema: Schema, opened: OpenSources | OpenTables, *, cache: str = DEFAULT_CACHE, timeout: float | None = TIMEOUT
+    schema: Schema,
+    opened: OpenSources | OpenTables | SparkTables,
+    *,
+    cache: str = DEFAULT_CACHE,
+    timeout: float | None = TIMEOUT,
 ) -> AnyEngine:
     """Return an engine over open sources or tables, which it closes when it is closed, or if it cannot be made.
 
@@ -84,9 +127,13 @@ def open_engine(
     try:
         if isinstance(opened, OpenSources):
             return DuckDB(schema, opened, cache=cache, timeout=timeout)
-        from hush.engines.postgresql import PostgreSQL
+        from hush.engines.postgresql import OpenTables, PostgreSQL
 
-        return PostgreSQL(schema, opened)
+        if isinstance(opened, OpenTables):
+            return PostgreSQL(schema, opened)
+        from hush.engines.spark import Spark
+
+        return Spark(schema, opened)
     except BaseException:
         opened.close()
         raise
@@ -98,6 +145,7 @@ __all__ = [
     "OpenTables",
     "Rights",
     "Source",
+    "SparkTables",
     "Unread",
     "count_unread",
     "declared_columns",

@@ -53,7 +53,7 @@ AT_ONCE = 2**14
 """How many groups with private keys are looked at together."""
 _SALT = 10**18
 """Every salt has as many digits, so that no statement is longer for it."""
-_PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
+_PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\$(\d+)""")
 
 Row = tuple[Any, ...]
 
@@ -230,13 +230,13 @@ class ServerEngine(ABC):
         private = statements.plan.extraction.count_units
         groups = None if private else Groups.public(statements.axes)
         if groups is not None and not statements.plan.events:  # public keys alone: nothing is paid, so no row is read
-            return _shown(Exact(keys=groups.keys, units=None, statistics={}, histograms=()), statements.shown)
+            return Exact(keys=groups.keys, units=None, statistics={}, histograms=()).only(statements.shown)
         with self._begin() as transaction:
             if groups is None:
                 return self._private(compiled, transaction, choose)
             results = iter([self._fetch(transaction, compiled, item.text) for item in statements.statements])
             labels, rows = ([], []) if statements.main is None else (statements.main.labels, next(results))
-            return _shown(groups.exact(statements, labels, rows, results), statements.shown)
+            return groups.exact(statements, labels, rows, results).only(statements.shown)
 
     def _fetch(
         self,
@@ -303,13 +303,16 @@ class ServerEngine(ABC):
         self._calculator.close()
 
 
-def _shown(exact: Exact, shown: list[int] | None) -> Exact:
-    """Return the groups that are answered."""
-    if shown is None:
-        return exact
-    return Exact(
-        keys=[exact.keys[at] for at in shown],
-        units=None,
-        statistics={item: [values[at] for at in shown] for item, values in exact.statistics.items()},
-        histograms=tuple([bins[at] for at in shown] for bins in exact.histograms),
-    )
+def identifying(schema: Schema) -> dict[str, frozenset[str]]:
+    """Return the columns of each table by which rows find their unit."""
+    found: dict[str, set[str]] = {}
+    for table in schema.tables.values():
+        if table.unit is None:
+            continue
+        holder = table.name
+        for hop in table.unit.hops:
+            found.setdefault(holder, set()).add(hop.column)
+            found.setdefault(hop.table, set()).add(hop.key)
+            holder = hop.table
+        found.setdefault(holder, set()).add(table.unit.column)
+    return {name: frozenset(columns) for name, columns in found.items()}

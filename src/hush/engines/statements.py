@@ -29,6 +29,7 @@ from hush.engines.sql.queries import Query, ordered, select
 from hush.engines.sql.relations import Bounds
 from hush.engines.sql.rows import Reads, Rows
 from hush.engines.sql.values import FORMS, Form, Value
+from hush.mechanisms.grouped.base import Integers, integer_array
 from hush.query.expressions import Released
 from hush.query.plan.choices import Choice
 from hush.query.plan.plan import Plan
@@ -232,12 +233,11 @@ class Groups:
         """Return all combinations of public keys."""
         return cls(keys=list(product(*(axis.values for axis in axes or ()))), grouped=bool(axes))
 
-    def column(self, columns: Sequence[Row], at: int) -> list[int]:
+    def column(self, columns: Sequence[Row], at: int) -> Integers:
         """Return a column of a statement's results by group, 0 for groups that it does not report."""
-        values = [0] * len(self.keys)
-        found = columns[at] if columns else ()
-        for place, value in zip(columns[0] if self.grouped and columns else range(len(found)), found, strict=True):
-            values[place] = value
+        found = integer_array(columns[at] if columns else ())
+        values = np.zeros(len(self.keys), dtype=found.dtype)
+        values[list(columns[0]) if self.grouped and columns else slice(len(found))] = found
         return values
 
     def histograms(self, statement: Statement, rows: Sequence[Row]) -> Histograms:
@@ -256,14 +256,14 @@ class Groups:
         self, compiled: Statements, labels: Sequence[str], main: Sequence[Row], others: Iterator[Sequence[Row]]
     ) -> Exact:
         """Return the exact integers: from the main statement's rows, with the names of their columns, and the rest."""
-        statistics: dict[Statistic, list[int]] = {}
+        statistics: dict[Statistic, Integers] = {}
         wanted, columns = compiled.plan.extraction.statistics, _columns(main)
         for index, item in enumerate(wanted):
             if f"s{index}" in labels:
                 statistics[item] = self.column(columns, labels.index(f"s{index}"))
         for index, statement in compiled.distinct:
             statistics[wanted[index]] = self.column(_columns(next(others)), statement.labels.index("s"))
-        units = np.array(self.column(columns, labels.index("units")), dtype=np.int64) if "units" in labels else None
+        units = self.column(columns, labels.index("units")) if "units" in labels else None
         histograms = tuple(self.histograms(item, next(others)) for item in compiled.histograms)
         return Exact(keys=self.keys, units=units, statistics=statistics, histograms=histograms)
 

@@ -326,7 +326,8 @@ def rate(expression: Expression) -> int:
     if not isinstance(expression, Call):
         return 0
     texts = sum(argument.type.kind is Kind.TEXT and argument.type.values is None for argument in expression.arguments)
-    per_character = FUNCTIONS[expression.op].per_character
+    record = FUNCTIONS[expression.op]
+    per_character = record.per_character if record.cost is None else record.cost(expression)
     own = (MADE if per_character is None else per_character) * texts
     return own + sum(rate(argument) for argument in expression.arguments)
 

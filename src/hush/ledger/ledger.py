@@ -6,13 +6,10 @@
 >>> owner = Actor.owner("Dr Weiss")
 >>> ledger.create_data("clinic", {"epsilon": 1}, actor=owner)
 >>> ledger.add_analyst("alice", data="clinic", budget={"epsilon": "0.5"}, actor=owner)
->>> ticket = ledger.reserve(
-...     "q1", analyst="alice", data="clinic", question="SELECT COUNT(*) FROM visits", events=[LaplaceEvent(scale=4)]
-... )
+>>> asked = {"analyst": "alice", "data": "clinic", "question": "SELECT COUNT(*) FROM visits"}
+>>> ticket = ledger.reserve("q1", **asked, events=[LaplaceEvent(scale=4)])
 >>> ledger.answered(ticket, b"1203")                      # whatever the curator wants back on a replay
->>> ledger.reserve(
-...     "q1", analyst="alice", data="clinic", question="SELECT COUNT(*) FROM visits", events=[LaplaceEvent(scale=4)]
-... ).answer
+>>> ledger.reserve("q1", **asked, events=[LaplaceEvent(scale=4)]).answer
 b'1203'
 >>> [str(view.remaining.epsilon) for view in ledger.budget(owner)]
 ['3/4', '1/4']
@@ -26,7 +23,6 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from hush.accounting.events import Event, event_from_json
@@ -123,9 +119,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # What owners do.
@@ -156,10 +150,18 @@ class Ledger:
         self._chain.append(make)
 
     def raise_budget(
-        self, data: str, analyst: str | None = None, *, epsilon: Number, delta: Number | None = None, actor: Actor
+        self,
+        data: str,
+        analyst: str | None = None,
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        actor: Actor,
+        reason: str = "",
     ) -> None:
         """Raise a data set's budget, or an analyst's on it, to a new total. What was spent stays spent."""
         actor.require_owner("raise a budget")
+        why = {"reason": prose(reason, "reason", longest=2000)} if reason else {}
         label(data, "data")
         Budget(epsilon=epsilon, delta=0 if delta is None else delta)  # refuses what no budget may be
 
@@ -172,7 +174,7 @@ class Ledger:
             after = account.raised(epsilon=epsilon, delta=delta)
             if after == account:
                 raise InvalidValueError("epsilon", got=epsilon, allowed="more than the present budget")
-            body = {"by": actor.name, "when": now(), "accounts": [account_state(key, after)]}
+            body = {"by": actor.name, "when": now(), "accounts": [account_state(key, after)], **why}
             return Entry.draft("raise", body, after=book.head, data=key[0], analyst=key[1]), {key: after}
 
         self._chain.append(make)

@@ -158,7 +158,7 @@ def decide(
     """Record what the owner decided of a request that waits; raise the budget first, if that is what it is about."""
     found = _waiting(chain, number, actor)
     if approve and found.raises(chain.book):
-        raise_budget(found.data, found.analyst, epsilon=str(found.wanted), actor=actor)
+        raise_budget(found.data, found.analyst, epsilon=str(found.wanted), actor=actor, reason=reason)
     body: dict[str, Any] = {"by": actor.name, "when": now(), "of": number, "accounts": []}
     if reason:
         body["reason"] = prose(reason, "reason", longest=2000)

@@ -23,7 +23,7 @@ from dataclasses import field
 from hush.core.values import dataclass
 from hush.query.expressions import Column, Expression, columns_in
 from hush.query.question import Ordering, Question
-from hush.query.relations import Named
+from hush.query.relations import Frame, Named
 from hush.query.types import Kind, Type
 
 INTEGER, DECIMAL = Type(Kind.INTEGER), Type(Kind.DECIMAL)
@@ -47,14 +47,6 @@ class AnswerColumnName:
     def column(self) -> Column:
         """The column in an expression."""
         return Column(self.name, self.type)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """ROWS BETWEEN … AND …: the first and the last row, counted from the current one; None where there is no end."""
-
-    first: int | None
-    last: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

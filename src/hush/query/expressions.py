@@ -93,6 +93,7 @@ class Op(Enum):
     NOT = "NOT"
     IS_NULL = "IS NULL"
     IN = "IN"  # (x, literal, literal, …)
+    REGEXP_MATCHES = "REGEXP_MATCHES"  # (x, pattern literal, flags literal): whether a part of x matches
     LIKE = "LIKE"  # (x, pattern literal) or (x, pattern literal, escape literal)
     # choice
     CASE = "CASE"  # (condition, value, condition, value, …, otherwise)

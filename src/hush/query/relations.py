@@ -157,6 +157,14 @@ class RowOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """ROWS BETWEEN … AND …: the first and the last row, counted from the current one; None where there is no end."""
+
+    first: int | None
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnWindow:
     """A function of a row and of its unit's other rows: those that agree on ``partition``, in an order."""
 
@@ -167,6 +175,8 @@ class OwnWindow:
     offset: int
     """How many rows LAG and LEAD go."""
     type: Type
+    frame: Frame | None = None
+    """Which rows an aggregate runs over; by default up to the current one and its equals, or all without an order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

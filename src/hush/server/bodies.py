@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
 from hush.core import InvalidValueError
-from hush.server.people import LONGEST_TOKEN_DAYS, SHORTEST_PASSWORD, TOKEN_DAYS
+from hush.server.passwords import LONGEST, SHORTEST
+from hush.server.people import LONGEST_TOKEN_DAYS, TOKEN_DAYS
 from hush.server.problems import BadRequestError
 from hush.server.service import MOST_PRICES
 
@@ -214,7 +215,7 @@ class PasswordBody(Body):
     """A new password."""
 
     old: Annotated[str, Field(max_length=1000)] = ""
-    new: Annotated[str, Field(min_length=SHORTEST_PASSWORD, max_length=1000)]
+    new: Annotated[str, Field(min_length=SHORTEST, max_length=LONGEST)]
 
 
 class PersonBody(Body):

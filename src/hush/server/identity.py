@@ -35,6 +35,11 @@ def cookie_name(settings: ServiceSettings) -> str:
     return "__Host-hush" if settings.secure else "hush"
 
 
+def flow_cookie(settings: ServiceSettings) -> str:
+    """Return the name of the cookie that binds a sign-in at another place to a browser."""
+    return f"{cookie_name(settings)}-flow"
+
+
 def identify(request: Request, people: People, settings: ServiceSettings) -> Person | None:
     """Return who sent a request; None where nothing was shown. Raises where it is not valid."""
     shown = request.headers.get("authorization")

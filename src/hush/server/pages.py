@@ -18,7 +18,8 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 
 from hush.report.svg import style_sheet
 from hush.server import identity
-from hush.server.errors import UnknownPlaceError
+from hush.server.errors import SignInError, UnknownPlaceError
+from hush.server.oidc import CALLBACK, FLOW
 from hush.server.people import Person
 from hush.server.questions import check_rate
 from hush.server.routes import NOBODY, Reached, Visitor
@@ -47,7 +48,7 @@ def draw(request: Request, service: Service, who: Person, template: str, status:
 
 async def sign_in_page(request: Request, service: Service, who: Person) -> Response:
     """Show the form."""
-    return draw(request, service, who, "sign_in.html", message="")
+    return draw(request, service, who, "sign_in.html", message="", oidc=service.oidc is not None)
 
 
 async def sign_in(request: Request, service: Service, who: Person) -> Response:
@@ -59,8 +60,53 @@ async def sign_in(request: Request, service: Service, who: Person) -> Response:
     check_rate(service.traffic, f"sign-in as {name}", every=30, burst=20, what="attempts")
     person = await asyncio.to_thread(service.people.check_password, name, password)
     if person is None:
-        return draw(request, service, who, "sign_in.html", 401, message="Name or password are not right.")
+        message = "Name or password are not right."
+        return draw(request, service, who, "sign_in.html", 401, message=message, oidc=service.oidc is not None)
     return _begin(service, person, who)
+
+
+async def sign_in_elsewhere(request: Request, service: Service, _: Person) -> Response:
+    """Send a browser to the OpenID provider."""
+    if service.oidc is None:
+        raise UnknownPlaceError
+    address = request.client.host if request.client else ""
+    check_rate(service.traffic, f"sign-in from {address}", every=6, burst=20, what="attempts")
+    place, browser = await asyncio.to_thread(service.oidc.begin, service.traffic)
+    response = RedirectResponse(place, 303)
+    response.set_cookie(
+        identity.flow_cookie(service.settings),
+        browser,
+        max_age=int(FLOW),
+        path="/",
+        secure=service.settings.secure,
+        httponly=True,
+        samesite="lax",
+    )
+    return response
+
+
+async def back_from_elsewhere(request: Request, service: Service, who: Person) -> Response:
+    """Sign somebody in who comes back from the OpenID provider; they always arrive at the first page."""
+    provider = service.oidc
+    if provider is None:
+        raise UnknownPlaceError
+    address = request.client.host if request.client else ""
+    check_rate(service.traffic, f"sign-in from {address}", every=6, burst=20, what="attempts")
+    cookie = identity.flow_cookie(service.settings)
+    query = dict(request.query_params)
+
+    def sign_in() -> Person:
+        claims = provider.claims(service.traffic, query, request.cookies.get(cookie, ""))
+        return provider.person(service.people, claims)
+
+    try:
+        person = await asyncio.to_thread(sign_in)
+    except SignInError as error:
+        response = draw(request, service, who, "sign_in.html", 401, message=str(error), oidc=True)
+    else:
+        response = _begin(service, person, who)
+    response.delete_cookie(cookie, path="/", secure=service.settings.secure, httponly=True, samesite="lax")
+    return response
 
 
 async def welcome_page(request: Request, service: Service, who: Person) -> Response:
@@ -108,6 +154,8 @@ def table() -> list[Reached]:
     places = [
         ("GET", "/sign-in", sign_in_page, anybody),
         ("POST", "/sign-in", sign_in, anybody),
+        ("GET", "/sign-in/oidc", sign_in_elsewhere, anybody),
+        ("GET", CALLBACK, back_from_elsewhere, anybody),
         ("GET", "/welcome/{secret}", welcome_page, anybody),
         ("POST", "/welcome/{secret}", welcome, anybody),
         ("POST", "/sign-out", sign_out, known),

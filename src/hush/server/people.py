@@ -8,9 +8,7 @@ Secrets are stored as hashes only:
 
 *   tokens, sessions and links are 256 random bits, so one SHA-256 hides them as well as anything could, and a lookup
     costs microseconds (a slow hash on every request would be a denial of service by ourselves);
-*   passwords are chosen by people, so they go through argon2id with 19 MiB and two passes (OWASP's second choice).
-
-A name that nobody has costs as much time as a wrong password: the same hash is computed, against a stand-in.
+*   passwords are chosen by people, so they go through a slow one (`hush.server.passwords`).
 
 >>> people = People.in_memory()
 >>> people.add("alice", roles=[Role.ANALYST])
@@ -30,16 +28,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from hush.core import InvalidValueError
 from hush.core.values import dataclass
 from hush.ledger import OwnerAct, Role
 from hush.ledger.actors import label
 from hush.ledger.system import now
-from hush.server import people_tables
+from hush.server import passwords, people_tables
 from hush.server.errors import PeopleError
 from hush.server.storage import TakenError, in_database, open_storage
 
@@ -53,26 +50,18 @@ LINK = 24 * 3600
 """A one-time link is good for so many seconds."""
 TOKEN_DAYS = 90
 LONGEST_TOKEN_DAYS = 366
-SHORTEST_PASSWORD = 12
 _SEEN = 60
 """A session's last use is written down at most so often."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acting:
-    """Who acts at the moment, and by which token."""
-
-    name: str = ""
-    token: str = ""
-
-
-_ACTING: ContextVar[Acting] = ContextVar("acting", default=Acting())  # noqa: B039 - it is frozen
+_ACTING: ContextVar[tuple[str, str]] = ContextVar("acting", default=("", ""))
+"""Who acts at the moment, and by which token."""
 
 
 @contextmanager
 def acting(name: str, token: str = "") -> Iterator[None]:
     """Let somebody be who does what is done to people, and their token be what takes along what is made."""
-    before = _ACTING.set(Acting(name=name, token=token))
+    before = _ACTING.set((name, token))
     try:
         yield
     finally:
@@ -159,7 +148,7 @@ class People:
     def _act(self, what: str, whom: str, **detail: str) -> None:
         """Write down what is done, in the change that does it, until it stands in the ledger (`hush.server.audit`)."""
         identity = secrets.token_hex(16)
-        content = {"by": _ACTING.get().name or self._by, "what": what, "whom": whom, "detail": detail, "when": now()}
+        content = {"by": _ACTING.get()[0] or self._by, "what": what, "whom": whom, "detail": detail, "when": now()}
         self._storage.change("INSERT INTO hush_outbox VALUES (?, ?)", identity, json.dumps(content))
         self.acted = True
 
@@ -183,28 +172,32 @@ class People:
 
     def add(self, name: str, *, roles: Iterable[Role]) -> None:
         """Add somebody, who cannot sign in before they have a link, a password or a token."""
-        label(name, "name")
         wanted = _roles(roles)
-        into = "INSERT INTO hush_people (name, roles, created) VALUES (?, ?, ?)"
         try:
             with self._storage.changing():
-                self._storage.change(into, name, wanted, self._clock())
-                self._act("add-person", name, roles=_told_roles(wanted))
+                self._insert(name, wanted)
         except TakenError:
             raise PeopleError(f"There is somebody called {name!r} already; choose another name.") from None
 
+    def _insert(self, name: str, roles: str) -> None:
+        into = "INSERT INTO hush_people (name, roles, created) VALUES (?, ?, ?)"
+        self._storage.change(into, label(name, "name"), roles, self._clock())
+        self._act("add-person", name, roles=_told_roles(roles))
+
     def set_roles(self, name: str, *, roles: Iterable[Role]) -> bool:
         """Give somebody other roles, for what they do from now on; return whether that changes anything."""
-        wanted = _roles(roles)
         with self._storage.changing():
-            before = self.names()
-            if name not in before:
-                raise PeopleError(f"There is nobody called {name!r}.")
-            if before[name] == _read_roles(wanted):
-                return False
-            self._storage.change("UPDATE hush_people SET roles = ? WHERE name = ?", wanted, name)
-            self._check_owner(name, before[name])
-            self._act("change-roles", name, roles=_told_roles(wanted))
+            return self._change_roles(name, roles)
+
+    def _change_roles(self, name: str, roles: Iterable[Role]) -> bool:
+        wanted, before = _roles(roles), self.names()
+        if name not in before:
+            raise PeopleError(f"There is nobody called {name!r}.")
+        if before[name] == _read_roles(wanted):
+            return False
+        self._storage.change("UPDATE hush_people SET roles = ? WHERE name = ?", wanted, name)
+        self._check_owner(name, before[name])
+        self._act("change-roles", name, roles=_told_roles(wanted))
         return True
 
     def remove(self, name: str) -> None:
@@ -235,10 +228,7 @@ class People:
 
     def set_password(self, name: str, password: str) -> None:
         """Give somebody a password; all their sessions end."""
-        if not isinstance(password, str) or not SHORTEST_PASSWORD <= len(password) <= 1000:
-            allowed = f"{SHORTEST_PASSWORD} to 1000 characters"
-            raise InvalidValueError("password", got="something else", allowed=allowed)
-        scrambled = _hasher().hash(password)
+        scrambled = passwords.scrambled(password)
         with self._storage.changing():
             if not self._storage.change("UPDATE hush_people SET password = ? WHERE name = ?", scrambled, name):
                 raise PeopleError(f"There is nobody called {name!r}.")
@@ -247,15 +237,9 @@ class People:
 
     def check_password(self, name: str, password: str) -> Person | None:
         """Return who has this name and password; as slow for a name that nobody has."""
-        import argon2
-
         found = self._storage.rows("SELECT password FROM hush_people WHERE name = ?", name)
-        stored = found[0][0] if found and found[0][0] else _stand_in()
-        try:
-            _hasher().verify(stored, password[:1000])
-        except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
-            return None
-        return self.person(name) if found and found[0][0] else None
+        right = passwords.matches(found[0][0] if found else None, password)
+        return self.person(name) if right else None
 
     def may_change(self, who: Person, old: str) -> bool:
         """Return whether somebody may have a new password: who knows the old one, or has none and shows no token.
@@ -277,13 +261,42 @@ class People:
         rows = self._storage.rows(ways, now, now - IDLE, now - ABSOLUTE)
         return any(Role.OWNER in _read_roles(roles) for (roles,) in rows)
 
+    # people of an OpenID provider
+
+    def bind_identity(
+        self, issuer: str, subject: str, name: str, *, roles: frozenset[Role] | None = None
+    ) -> Person | None:
+        """Return who a provider's subject is here; None for a name that is somebody else's.
+
+        The first sign-in binds the subject to a name: to that of somebody whom the owner has added and who has no
+        password, or, with ``roles``, to a new one. Later ones change the roles, where the provider says them.
+        """
+        with self._storage.changing():
+            known = "SELECT person FROM hush_identities WHERE issuer = ? AND subject = ?"
+            bound = self._storage.rows(known, issuer, subject)
+            if not bound:
+                taken = (
+                    "SELECT p.password IS NOT NULL OR EXISTS (SELECT 1 FROM hush_identities i WHERE i.person = p.name) "
+                    "FROM hush_people p WHERE p.name = ?"
+                )
+                found = self._storage.rows(taken, name)
+                if (found and found[0][0]) or not (found or roles):
+                    return None
+                if not found:
+                    self._insert(name, _roles(roles or ()))
+                self._storage.change("INSERT INTO hush_identities VALUES (?, ?, ?)", issuer, subject, name)
+            who = bound[0][0] if bound else name
+            if roles is not None:
+                self._change_roles(who, roles)
+        return self.person(who)
+
     # one-time links
 
     def make_link(self, name: str, *, seconds: float = LINK) -> str:
         """Return a secret that signs somebody in once, as long as the token it was made with is not revoked."""
         secret = secrets.token_urlsafe(32)
         with self._storage.changing():
-            row = (hashed(secret), name, self._clock() + seconds, _ACTING.get().token)
+            row = (hashed(secret), name, self._clock() + seconds, _ACTING.get()[1])
             try:
                 self._storage.change("INSERT INTO hush_links (hash, person, expires, maker) VALUES (?, ?, ?, ?)", *row)
             except TakenError:
@@ -387,7 +400,7 @@ class People:
         names = people_tables.COPIED["hush_tokens"]
         into = f"INSERT INTO hush_tokens ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - ours
         with self._storage.changing():
-            row = (hashed(secret), token.id, name, label, " ".join(chosen), now, token.expires, _ACTING.get().token)
+            row = (hashed(secret), token.id, name, label, " ".join(chosen), now, token.expires, _ACTING.get()[1])
             try:
                 self._storage.change(into, *row)
             except TakenError:
@@ -481,16 +494,3 @@ def _roles(roles: Iterable[Role]) -> str:
 
 def _read_roles(text: str) -> frozenset[Role]:
     return frozenset(Role(name) for name in json.loads(text))
-
-
-@cache
-def _hasher() -> Any:
-    import argon2
-
-    return argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-
-
-@cache
-def _stand_in() -> str:
-    """Return the hash of a password that nobody knows."""
-    return str(_hasher().hash(secrets.token_urlsafe(32)))

@@ -29,11 +29,16 @@ _SCHEMA = (
         "CREATE TABLE IF NOT EXISTS hush_links (hash {blob} PRIMARY KEY, person TEXT NOT NULL "
         "REFERENCES hush_people ON DELETE CASCADE, expires {real} NOT NULL, maker TEXT NOT NULL DEFAULT '')"
     ),
+    (
+        "CREATE TABLE IF NOT EXISTS hush_identities (issuer TEXT NOT NULL, subject TEXT NOT NULL, person TEXT NOT NULL "
+        "UNIQUE REFERENCES hush_people ON DELETE CASCADE, PRIMARY KEY (issuer, subject))"
+    ),
     "CREATE TABLE IF NOT EXISTS hush_outbox (id TEXT PRIMARY KEY, content TEXT NOT NULL)",
 )
 COPIED = {
     "hush_people": ("name", "roles", "password", "created"),
     "hush_tokens": ("hash", "id", "person", "label", "scopes", "created", "expires", "maker"),
+    "hush_identities": ("person", "issuer", "subject"),
     "hush_outbox": ("id", "content"),
 }
 """What a backup holds. Sessions and links are not among it: what has ended must not begin again."""

@@ -26,6 +26,7 @@ from hush.server import audit, forms
 from hush.server.errors import NoPolicyError, UnknownPlaceError
 from hush.server.explained import ExplanationCache
 from hush.server.metrics import Counters
+from hush.server.oidc import OidcSettings, OpenIdProvider
 from hush.server.opened import CurrentPolicy, OpenPolicy
 from hush.server.people import People, Person
 from hush.server.questions import Questions, ServedCurator, check_rate
@@ -55,6 +56,7 @@ class Service:
             queue=settings.queue,
             each=settings.each,
         )
+        self.oidc = OpenIdProvider(OidcSettings.read(settings.oidc)) if settings.oidc else None
         self._explained: ExplanationCache[list[Explanation]] = ExplanationCache()
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="hush-service")
 

@@ -36,6 +36,8 @@ class ServiceSettings:
     """What an engine may use, such as 2GB; nothing for the engine's own choice."""
     threads: int = 0
     """How many threads an engine may use; 0 for the engine's own choice."""
+    oidc: str = ""
+    """The file that says at which OpenID provider people sign in; nothing for none."""
     secure: bool = False
     """Whether browsers come by https, here or at a proxy: cookies are then bound to it."""
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")

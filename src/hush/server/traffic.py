@@ -32,6 +32,7 @@ _SCHEMA = (
         "request TEXT NOT NULL, process TEXT NOT NULL, entered {real} NOT NULL, started {real}, until {real} NOT NULL, "
         "cancelled INTEGER NOT NULL DEFAULT 0)"
     ),
+    "CREATE {kept} TABLE IF NOT EXISTS hush_flows (key TEXT PRIMARY KEY, content TEXT NOT NULL, until {real} NOT NULL)",
     "CREATE {kept} TABLE IF NOT EXISTS hush_rates (key TEXT PRIMARY KEY, idle {real} NOT NULL)",
     (
         "CREATE {kept} TABLE IF NOT EXISTS hush_counters (process TEXT NOT NULL, name TEXT NOT NULL, "
@@ -166,6 +167,21 @@ class Traffic:
                 verdicts[process] = alive(json.loads(process))
             if verdicts[process] is False or until < self._clock():
                 self._storage.change("DELETE FROM hush_tickets WHERE id = ?", ticket)
+
+    # sign-ins that are under way at another place
+
+    def begin_flow(self, key: str, content: str, *, seconds: float) -> None:
+        """Keep something until somebody comes back with its key."""
+        with self._storage.changing():
+            now = self._clock()
+            self._storage.change("DELETE FROM hush_flows WHERE until < ?", now)
+            self._storage.change("INSERT INTO hush_flows VALUES (?, ?, ?)", key, content, now + seconds)
+
+    def end_flow(self, key: str) -> str | None:
+        """Return what was kept under a key, once, if its time has not run out."""
+        with self._storage.changing():
+            found = self._storage.rows("DELETE FROM hush_flows WHERE key = ? RETURNING content, until", key)
+        return str(found[0][0]) if found and found[0][1] > self._clock() else None
 
     # counters
 

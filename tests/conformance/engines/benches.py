@@ -7,16 +7,20 @@ key and the salt, as texts that all engines write alike.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from worlds import STORED, Rows, schema
 
 from hush.engines.base import Exact
 from hush.engines.duckdb import DuckDB
 from hush.engines.postgresql import OpenTables, PostgreSQL
 from hush.engines.postgresql.dialect import PostgreSQLDialect
+from hush.engines.spark import Spark, SparkTables
+from hush.engines.spark.dialect import SparkDialect
 from hush.engines.sql.dialect import Dialect, writing
 from hush.query.plan import Plan
 from hush.query.schema import Schema
@@ -56,6 +60,24 @@ class PortablePostgreSQL(PostgreSQLDialect):
     def row_hash(self, values: Sequence[str], salt: str) -> str:
         parts = [f"COALESCE(REGEXP_REPLACE(CAST({value} AS text), '\\.0$', ''), '-')" for value in values]
         return f'(MD5({" || chr(58) || ".join([*parts, repr(salt)])}) COLLATE "C")'
+
+
+class PortableSpark(SparkDialect):
+    """Spark's words, with the portable order: floats are written as DuckDB writes them."""
+
+    def row_hash(self, values: Sequence[str], salt: str) -> str:
+        parts = [f"COALESCE({self._written(value)}, '-')" for value in values]
+        return f"MD5(CONCAT_WS(':', {', '.join([*parts, repr(salt)])}))"
+
+    def _written(self, value: str) -> str:
+        java = f"CAST({value} AS STRING)"
+        plain = f"CAST(TRY_CAST({java} AS DECIMAL(38,18)) AS STRING)"
+        near = f"ABS(TRY_CAST({java} AS DOUBLE)) >= 1e-4D AND ABS(TRY_CAST({java} AS DOUBLE)) < 1e16D"
+        trimmed = f"REGEXP_REPLACE(REGEXP_REPLACE({plain}, '0+\\u0024', ''), '[.]\\u0024', '')"
+        far = f"REGEXP_REPLACE({java}, '([.]0)?E([0-9])', 'e+\\u00242')"
+        far = f"REGEXP_REPLACE({far}, '([.]0)?E-', 'e-')"
+        written = f"CASE WHEN {near} THEN {trimmed} WHEN {java} = '0.0' THEN '0' ELSE {far} END"
+        return f"CASE WHEN TYPEOF({value}) = 'double' THEN {written} ELSE {java} END"
 
 
 class DuckDBBench:
@@ -137,3 +159,40 @@ class PostgreSQLBench:
     def close(self) -> None:
         self.engine.close()
         self._connection.close()
+
+
+class SparkBench:
+    """Rows in parquet files that Spark reads."""
+
+    name = "spark"
+
+    def __init__(self, address: str, folder: Path) -> None:
+        self._folder = folder
+        empty: Rows = {table: [] for table in STORED}
+        self.fill(empty)
+        self.engine = Spark(
+            schema(Random(0)),
+            SparkTables(address, {table: f"parquet:{folder}/{table}" for table in STORED}, timeout=300),
+        )
+        self.engine._salt = SALT
+        self.engine.words = PortableSpark()
+
+    def fill(self, rows: Rows) -> None:
+        for table, columns in STORED.items():
+            cells = list(zip(*rows[table], strict=True)) or [()] * len(columns)
+            held = {
+                name: pa.array(list(cell), ARROW[kind])
+                for (name, kind), cell in zip(columns.items(), cells, strict=True)
+            }
+            (self._folder / table).mkdir(exist_ok=True)
+            pq.write_table(pa.table(held), self._folder / table / "rows.parquet")
+
+    def compile(self, how: Plan, about: Schema) -> Any:
+        object.__setattr__(self.engine._catalogue, "schema", about)
+        return self.engine.compile(how)
+
+    def execute(self, compiled: Any) -> Exact:
+        return self.engine.execute(compiled)
+
+    def close(self) -> None:
+        self.engine.close()

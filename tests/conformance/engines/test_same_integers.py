@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from benches import DuckDBBench, PostgreSQLBench
+from benches import DuckDBBench, PostgreSQLBench, SparkBench
 from gaps import EXTREMES, REFUSALS
 from test_sensitivity import ASK, assert_near, integers
 from worlds import Rows, world
@@ -17,7 +17,11 @@ from worlds import Rows, world
 from hush.core import HushError, Neighbours
 from hush.query.errors import UnplannableError
 
-CASES = int(os.environ.get("HUSH_CASES", "200")) // len(ASK)
+CASES = {
+    "postgresql": int(os.environ.get("HUSH_CASES", "200")) // len(ASK),
+    "spark": int(os.environ.get("HUSH_SPARK_CASES", "20")) // len(ASK),
+}
+NEIGHBOURS = {"postgresql": max(CASES["postgresql"] // 4, 6), "spark": max(CASES["spark"] // 3, 1)}
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +31,12 @@ def reference() -> Iterator[DuckDBBench]:
     bench.close()
 
 
-@pytest.fixture(scope="module", params=["postgresql"])
-def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
+@pytest.fixture(scope="module", params=list(CASES))
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Give an engine over the tables of `worlds`, made from a connection alone."""
-    bench = PostgreSQLBench(request.getfixturevalue(request.param))
+    address = request.getfixturevalue(request.param)
+    folder = tmp_path_factory.mktemp("rows")
+    bench: Any = PostgreSQLBench(address) if request.param == "postgresql" else SparkBench(address, folder)
     yield bench
     bench.close()
 
@@ -57,7 +63,7 @@ def compiled(bench: Any, plan: Any, about: Any) -> Any:
 @pytest.mark.parametrize("kind", ASK)
 def test_exact_integers_are_those_of_duckdb(kind: str, reference: DuckDBBench, engine: Any) -> None:
     seen = Counter[str]()
-    for seed in range(CASES):
+    for seed in range(CASES[engine.name]):
         rng = Random(f"{kind} {seed}")
         try:
             plan, about = ASK[kind](rng)
@@ -74,14 +80,14 @@ def test_exact_integers_are_those_of_duckdb(kind: str, reference: DuckDBBench, e
         assert integers(engine.execute(there), plan) == integers(reference.execute(here), plan), seed
         seen["same"] += 1
     # trees of random operations take a remainder or a power, which some engines refuse, in every other question
-    assert seen["same"] >= CASES // 4, seen
+    assert seen["same"] >= CASES[engine.name] // 4, seen
 
 
 @pytest.mark.parametrize("kind", ASK)
 def test_no_row_makes_it_fail_and_neighbours_differ_as_planned(kind: str, engine: Any) -> None:
     """All nasty values, the extremes too: no statement fails, and one unit changes no more than the plan says."""
     answered = 0
-    for seed in range(max(CASES // 4, 6)):
+    for seed in range(NEIGHBOURS[engine.name]):
         rng = Random(f"neighbours {kind} {seed}")
         try:
             plan, about = ASK[kind](rng)

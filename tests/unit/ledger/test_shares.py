@@ -112,7 +112,9 @@ def test_analysts_whom_the_policy_names_no_longer_are_removed(
         assert [(view.analyst, view.removed) for view in ledger.budget(OWNER)] == [(None, False), ("alice", True)]
     monkeypatch.chdir(policy.parent)
     assert run(["budget"]) == 0
-    assert "alice on clinic: removed" in " ".join(capsys.readouterr().out.split())
+    told = " ".join(capsys.readouterr().out.split())
+    assert "alice on clinic: removed" in told
+    assert "clinic alice (removed)" in told
 
 
 def test_one_wording_across_commands(
@@ -140,7 +142,7 @@ def test_acts_say_figures_and_reasons_and_exports_are_private(
     policy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(policy.parent)
-    assert run(["ledger", "raise", "clinic", "--epsilon", "6"]) == 0
+    assert run(["ledger", "raise", "clinic", "--epsilon", "6", "--reason", "the board of May"]) == 0
     assert run(["ledger", "export", "all.jsonl"]) == 0
     assert stat.S_IMODE((policy.parent / "all.jsonl").stat().st_mode) == 0o600
     reason = ["--reason", "the disk broke", "--lost", "0.5"]
@@ -149,7 +151,7 @@ def test_acts_say_figures_and_reasons_and_exports_are_private(
     assert run(["ledger", "acts", "--ledger", "copy.ledger"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "opened clinic: ε=4, δ=1e-6" in told
-    assert "raised clinic: ε=6" in told
+    assert "raised clinic: ε=6, δ=1e-6: the board of May" in told
     assert "restored a copy that lacks ε=" in told
     assert "the disk broke" in told
 

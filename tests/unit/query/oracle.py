@@ -221,6 +221,7 @@ STRICT = {
     Op.NOT: lambda a: not a,
     Op.IN: lambda a, *listed: a in listed,
     Op.LIKE: _like,
+    Op.REGEXP_MATCHES: lambda text, pattern, flags: re.search(pattern, text, re.IGNORECASE if flags else 0) is not None,
     Op.LOWER: str.lower,
     Op.UPPER: str.upper,
     Op.TRIM: lambda a: a.strip(" "),

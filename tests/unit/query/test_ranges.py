@@ -73,6 +73,7 @@ BASES = st.sampled_from(["2", "10", "1.5"]).map(lambda text: constant(Fraction(t
 MONTHS = st.integers(-30, 30).map(lambda n: constant(Fraction(n)))
 SIZES = st.integers(1, 3).map(lambda n: constant(Fraction(n)))
 TEXTS = st.sampled_from(["x", "a", "Flu", "f%", "%l_", "", "3"]).map(constant)
+REGULAR = st.sampled_from(["^F", "[a-f]l?u", "x{1,2}$", "(a|3)+"]).map(constant)
 FORMATS = st.sampled_from(["%Y-%m", "%A", "%d.%m.", "%H:%M", "%j %B %G-%V", "%u%%"]).map(constant)
 PARTS = (
     Op.YEAR, Op.QUARTER, Op.MONTH, Op.WEEK, Op.DAY, Op.DAY_OF_YEAR, Op.DAY_OF_WEEK, Op.HOUR, Op.MINUTE, Op.SECOND,
@@ -152,6 +153,7 @@ def grow(number, text, boolean, date):
         tried(Op.IN, number, NUMBERS, NUMBERS),
         tried(Op.IN, text, TEXTS, TEXTS),
         tried(Op.LIKE, text, TEXTS),
+        tried(Op.REGEXP_MATCHES, text, REGULAR, st.sampled_from(["", "i"]).map(constant)),
         tried(Op.LIKE, text, TEXTS, st.sampled_from("%l!").map(constant)),
         tried(Op.TO_BOOLEAN, text | boolean),
     ]

@@ -17,6 +17,8 @@ OPEN = {
     ("GET", "/api/v1/health"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
+    ("GET", "/sign-in/oidc"),
+    ("GET", "/sign-in/oidc/callback"),
     ("GET", "/welcome/{secret}"),
     ("POST", "/welcome/{secret}"),
     ("GET", "/static/{name}"),

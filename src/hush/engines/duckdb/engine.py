@@ -288,8 +288,7 @@ class DuckDB:
         private = compiled.plan.extraction.count_units
         groups = None if private else Groups.public(compiled.axes)
         if groups is not None and not compiled.plan.events:  # public keys alone: nothing is paid, so no row is read
-            listed = groups.keys if compiled.shown is None else [groups.keys[at] for at in compiled.shown]
-            return Exact(keys=listed, units=None, statistics={}, histograms=())
+            return Exact(keys=groups.keys, units=None, statistics={}, histograms=()).only(compiled.shown)
         exact = self._of_few(compiled, None if groups is None else groups.keys, choose)
         if groups is None:
             return self._execute_private(compiled, choose) if exact is None else exact
@@ -297,14 +296,7 @@ class DuckDB:
             results = iter(self._results(compiled))
             labels, rows = ([], []) if compiled.main is None else (compiled.main.labels, next(results))
             exact = groups.exact(compiled, labels, rows, results)
-        if compiled.shown is None:
-            return exact
-        return Exact(
-            keys=[exact.keys[at] for at in compiled.shown],
-            units=None,
-            statistics={item: [values[at] for at in compiled.shown] for item, values in exact.statistics.items()},
-            histograms=tuple([bins[at] for at in compiled.shown] for bins in exact.histograms),
-        )
+        return exact.only(compiled.shown)
 
     def compute(
         self, compiled: Statements, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]

@@ -26,6 +26,7 @@ from hush.engines.base import Choose, Exact, Histograms, Sparse
 from hush.engines.duckdb.few_rows_statement import FEW, GROUP, LONG, ORDER, Flat
 from hush.engines.sql.rendered import UNIT
 from hush.engines.sql.values import Form
+from hush.mechanisms.grouped.base import integer_array
 from hush.query.plan.choices import Choice, LineHistogram
 from hush.query.plan.limits import Limits, Units
 from hush.query.plan.plan import Plan
@@ -76,14 +77,13 @@ def exact(
     statistics = {item: rows.statistic(item) for item in plan.extraction.statistics}
     histograms = [rows.histogram(pick.choice) for pick in plan.picks]
     if public is not None:
-        found = {item: values.tolist() for item, values in statistics.items()}
-        return Exact(keys=public, units=None, statistics=found, histograms=tuple(histograms))
+        return Exact(keys=public, units=None, statistics=statistics, histograms=tuple(histograms))
     there = np.flatnonzero(rows.units)  # not groups that the bounds took from all their units
     wanted = there if choose is None else there[choose(rows.units[there])]
     return Exact(
         keys=_private_keys(flat, columns, wanted),
         units=rows.units[wanted],
-        statistics={item: values[wanted].tolist() for item, values in statistics.items()},
+        statistics={item: values[wanted] for item, values in statistics.items()},
         histograms=tuple(item.take(wanted) for item in histograms),
     )
 
@@ -245,7 +245,7 @@ class _Rows:
         for one, many, group in places:
             scaled = one * self.limits.rows
             found[group] += scaled // many if down or scaled >= 0 else -(-scaled // many)
-        return found
+        return integer_array(found)
 
     def _different(self, item: Distinct) -> npt.NDArray[Any]:
         """Return how many values each group shows, or their sum; a unit shows some of its own in each."""

@@ -1,12 +1,12 @@
 r"""Casts of PostgreSQL that cannot fail: each is guarded by a test of what it is cast from.
 
 Texts become numbers, dates and times by one grammar, which is what DuckDB and PostgreSQL read alike, and never by the
-server's own reading alone: ``now``, ``Jan 5 2021`` and ``0x1F`` mean something to some engines only.
+server's own reading alone: ``now``, ``Jan 5 2021`` and ``on`` mean something to some engines only.
 
     number       [+-]digits[.digits][e[+-]digits], spaces around it; and inf, infinity, nan
-    boolean      true, false, t, f, 1, 0, in any case
-    date         YYYY-MM-DD
-    timestamp    YYYY-MM-DD, then perhaps HH:MM[:SS[.ffffff]] after a space or a T
+    digits       perhaps with _ between them, one at a time; whole numbers also 0x and 0b, and digits to those bases
+    boolean      true, false, t, f, yes, no, y, n, 1, 0, in any case
+    date, timestamp    YYYY-MM-DD, then perhaps HH:MM[:SS[.ffffff]] after a space or a T
 
 >>> try_cast('"x"', "BIGINT", "DOUBLE")
 'CASE WHEN "x" >= FLOAT8 \'-9223372036854775808\' AND "x" < FLOAT8 \'9223372036854775808\' THEN CAST("x" AS bigint) END'
@@ -26,8 +26,9 @@ _FLOATS = {"FLOAT", "DOUBLE"}
 _TIMES = {"DATE", "TIMESTAMP"}
 _FIXED = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _BLANK = r"[ \t\n\r\f\v]*"
-_NUMBER = rf"^{_BLANK}[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{{1,4}})?{_BLANK}$"
-_DATE = rf"^{_BLANK}[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}{_BLANK}$"
+_DIGITS = "[0-9]+(_[0-9]+)*"
+_NUMBER = rf"^{_BLANK}[+-]?({_DIGITS}\.?({_DIGITS})?|\.{_DIGITS})([eE][+-]?[0-9](_?[0-9]){{0,3}})?{_BLANK}$"
+_OTHER_BASES = rf"^{_BLANK}0([xX][0-9a-fA-F](_?[0-9a-fA-F]){{0,14}}|[bB][01](_?[01]){{0,61}}){_BLANK}$"
 _MOMENT = (
     rf"^{_BLANK}[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}"
     rf"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{{1,6}})?)?)?{_BLANK}$"
@@ -110,8 +111,7 @@ def _between(value: str, to: str, made: str) -> str:
 def _within_fixed(value: str, to: str, made: str) -> str:
     fixed = _FIXED.fullmatch(to)
     assert fixed is not None  # noqa: S101 - the caller looked
-    most = 10 ** (int(fixed[1]) - int(fixed[2])) - 1
-    return f"CASE WHEN {value} BETWEEN -{most} AND {most} THEN {made} END"
+    return f"CASE WHEN ABS(ROUND({value}, {fixed[2]})) < {10 ** (int(fixed[1]) - int(fixed[2]))} THEN {made} END"
 
 
 def _from_whole(value: str, to: str, of: str) -> str | None:
@@ -175,18 +175,21 @@ def _from_fixed(value: str, to: str) -> str | None:
 
 def _from_text(value: str, to: str) -> str | None:
     written = f"{value} ~ '{_NUMBER}'"
-    exact = f"CAST({value} AS numeric)"
+    exact = f"CAST(REPLACE({value}, '_', '') AS numeric)"
+    coded = f"WHEN {value} ~ '{_OTHER_BASES}' THEN"
     if to in _BITS:
         low, high = _limits(to)
         inside = f"ROUND({exact}) BETWEEN {low} AND {high}"
-        return f"CASE WHEN {written} THEN CASE WHEN {inside} THEN CAST(ROUND({exact}) AS {type_name(to)}) END END"
+        plain = f"WHEN {written} THEN CASE WHEN {inside} THEN CAST(ROUND({exact}) AS {type_name(to)}) END"
+        whole = f"CAST({value} AS bigint)"
+        return f"CASE {plain} {coded} {whole if to == 'BIGINT' else _between(whole, to, _plain(whole, to))} END"
     if to == "HUGEINT":
-        return f"CASE WHEN {written} THEN ROUND({exact}) END"
+        return f"CASE WHEN {written} THEN ROUND({exact}) {coded} CAST({value} AS numeric) END"
     if to in _FLOATS:
         return _float_in_text(value, to, written, exact)
     if to == "BOOLEAN":
-        word = f"LOWER(BTRIM({value}))"
-        return f"CASE WHEN {word} IN ('true', 't', '1') THEN TRUE WHEN {word} IN ('false', 'f', '0') THEN FALSE END"
+        yes, no = "('true', 't', 'yes', 'y', '1')", "('false', 'f', 'no', 'n', '0')"
+        return f"CASE WHEN LOWER({value}) IN {yes} THEN TRUE WHEN LOWER({value}) IN {no} THEN FALSE END"
     if to in _TIMES:
         return _time_in_text(value, to)
     if _FIXED.fullmatch(to):
@@ -221,11 +224,10 @@ def _largest(exact: str, to: str) -> str:
 
 def _time_in_text(value: str, to: str) -> str:
     """Return the date or timestamp that a text spells, if there is such a day."""
-    pattern = _DATE if to == "DATE" else _MOMENT
     parts = [f"CAST(SPLIT_PART(LEFT(BTRIM({value}), 10), '-', {at}) AS integer)" for at in (1, 2)]
     day = f"CAST(SUBSTRING(BTRIM({value}) FROM '^[0-9]+-[0-9]+-([0-9]+)') AS integer)"
     year, month = parts
     leap = f"CASE WHEN {year} % 4 = 0 AND ({year} % 100 <> 0 OR {year} % 400 = 0) THEN 29 ELSE 28 END"
     last = f"CASE WHEN {month} = 2 THEN {leap} WHEN {month} IN (4, 6, 9, 11) THEN 30 ELSE 31 END"
     real = f"{year} > 0 AND {month} BETWEEN 1 AND 12 AND {day} BETWEEN 1 AND {last}"
-    return f"CASE WHEN {value} ~ '{pattern}' THEN CASE WHEN {real} THEN {_plain(f'BTRIM({value})', to)} END END"
+    return f"CASE WHEN {value} ~ '{_MOMENT}' THEN CASE WHEN {real} THEN {_plain(f'BTRIM({value})', to)} END END"

@@ -41,10 +41,22 @@ _SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 
 _ALIKE = frozenset(
     {
         *("coalesce", "count", "sum", "min", "max", "least", "greatest", "abs", "floor", "ceil", "trunc", "unnest"),
-        *("left", "right", "replace", "strpos", "starts_with", "dense_rank", "row_number", "rank", "lag", "lead"),
+        *(
+            "left",
+            "right",
+            "replace",
+            "strpos",
+            "starts_with",
+            "dense_rank",
+            "row_number",
+            "rank",
+            "lag",
+            "lead",
+        ),
     }
 )
 """Functions that are spelt alike, mean the same, and fail for no value that they are given."""
+_PARTS = {"dayofweek": "DOW", "dayofyear": "DOY"}
 _NULLS = {"VARCHAR": "''", "BOOLEAN": "FALSE", "DATE": "DATE '1970-01-01'", "TIMESTAMP": "TIMESTAMP '1970-01-01'"}
 
 
@@ -52,23 +64,33 @@ def _trimmed(function: str) -> Callable[[Sequence[str]], str]:
     return lambda given: f"{function}({given[0]}, '{_SPACES}')"
 
 
-def _cased(function: str) -> Callable[[Sequence[str]], str]:
-    return lambda given: collated(f'{function}({given[0]} COLLATE "pg_c_utf8")')
+def _cased(function: str, *changed: str) -> Callable[[Sequence[str]], str]:
+    """Return a function that maps characters one by one; ``changed`` are those that DuckDB maps otherwise, and to."""
+
+    def written(given: Sequence[str]) -> str:
+        value = f"TRANSLATE({given[0]}, '{changed[0]}', '{changed[1]}')" if changed else given[0]
+        return collated(f'{function}({value} COLLATE "pg_c_utf8")')
+
+    return written
 
 
 _OTHERWISE: dict[str, Callable[[Sequence[str]], str]] = {
     "length": lambda given: f"CHAR_LENGTH({given[0]})",
+    "strlen": lambda given: f"OCTET_LENGTH({given[0]})",
+    "split_part": lambda given: f"SPLIT_PART({given[0]}, {given[1]}, CAST({given[2]} AS integer))",
+    "date_trunc": lambda given: f"DATE_TRUNC({given[0]}, {given[1]})",
     "contains": lambda given: f"(STRPOS({given[0]}, {given[1]}) > 0)",
     "trim": _trimmed("BTRIM"),
     "ltrim": _trimmed("LTRIM"),
     "rtrim": _trimmed("RTRIM"),
     "lower": _cased("LOWER"),
-    "upper": _cased("UPPER"),
+    "upper": _cased("UPPER", "\u00df", "\u1e9e"),
+    "ends_with": lambda given: f"(RIGHT({given[0]}, CHAR_LENGTH({given[1]})) = {given[1]})",
     "ln": lambda given: f"CASE WHEN {given[0]} > 0 THEN LN({given[0]}) END",
     "log10": lambda given: f"CASE WHEN {given[0]} > 0 THEN LOG({given[0]}) END",
     "sqrt": lambda given: f"CASE WHEN {given[0]} >= 0 THEN SQRT({given[0]}) END",
     "exp": lambda given: (
-        f"CASE WHEN {given[0]} < -700 THEN {number(0)} WHEN {given[0]} <= 700 THEN EXP({given[0]}) END"
+        f"CASE WHEN {given[0]} < -708 THEN {number(0)} WHEN {given[0]} <= 709 THEN EXP({given[0]}) END"
     ),
 }
 
@@ -192,8 +214,8 @@ class PostgreSQLDialect(Dialect):
         return _power(base, exponent, number)
 
     def logarithm(self, base: str, value: str) -> str:
-        """Return a logarithm of a positive float by natural ones, which may differ in the last bit."""
-        return f"CASE WHEN {base} > 0 THEN LN({value}) / NULLIF(LN({base}), 0) END"
+        """Return a logarithm of a positive float by those to the base 10, as DuckDB does: to the last bit."""
+        return f"CASE WHEN {base} > 0 THEN LOG({value}) / NULLIF(LOG({base}), 0) END"
 
     # order, comparisons and statements
 
@@ -263,14 +285,16 @@ class PostgreSQLDialect(Dialect):
 
     def date_part(self, part: str, value: str) -> str:
         """Return a part of a date or timestamp."""
-        return f"CAST(EXTRACT({'DOW' if part == 'dayofweek' else part.upper()} FROM {value}) AS bigint)"
+        return f"CAST(FLOOR(EXTRACT({_PARTS.get(part, part.upper())} FROM {value})) AS bigint)"
 
     def date_trunc(self, unit: str, value: str, form: str) -> str:  # noqa: ARG002
         """Return the start of a unit; of a plain date it would depend on the session's time zone."""
         return f"DATE_TRUNC('{unit}', CAST({value} AS timestamp))"
 
     def date_diff(self, unit: str, first: str, second: str) -> str:
-        """Return the difference of the numbers of two units."""
+        """Return the difference of the numbers of two units; of dates in weeks, the whole weeks between them."""
+        if unit == "week":
+            return f"(({second} - {first}) / 7)"
         return f"({_unit_number(unit, second)} - {_unit_number(unit, first)})"
 
     def moved(self, value: str, *, months: int, days: int, microseconds: int) -> str:
@@ -303,14 +327,12 @@ def _product(operator: str, one: tuple[str, Span | None], two: tuple[str, Span |
     tests = [f"ABS({side}) <= {large}" for side, span in (one, two) if span is None or span[1] > Fraction(10) ** 150]
     tiny = [f"ABS({side}) < {small}" for side, span in (one, two) if span is None or span[0] < Fraction(1, 10**150)]
     if operator == "/":
-        nonzero = f"ABS({right}) >= {small}"
+        tests = [f"ABS({right}) >= {small}", *tests]
         tiny = [test for test in tiny if test.startswith(f"ABS({left})")]
-        zero = [f"WHEN {nonzero} AND ({' OR '.join(tiny)}) THEN {number(0)}"] if tiny else []
-        whens = [*zero, f"WHEN {' AND '.join([nonzero, *tests])} THEN {plain}"]
-        return f"CASE {' '.join(whens)} END"
-    zero = [f"WHEN {' OR '.join(tiny)} THEN {number(0)}"] if tiny else []
-    last = f"WHEN {' AND '.join(tests)} THEN {plain}" if tests else f"ELSE {plain}"
-    return f"CASE {' '.join([*zero, last])} END" if zero or tests else plain
+    if tiny:  # only of two numbers: the product of 0 and NULL is NULL
+        tests = [f"{left} IS NOT NULL", f"{right} IS NOT NULL", *tests]
+        plain = f"CASE WHEN {' OR '.join(tiny)} THEN {number(0)} ELSE {plain} END"
+    return f"CASE WHEN {' AND '.join(tests)} THEN {plain} END" if tests else plain
 
 
 def _power(base: str, exponent: str, number_: Fraction) -> str:
@@ -318,7 +340,7 @@ def _power(base: str, exponent: str, number_: Fraction) -> str:
     made = f"POWER({base}, {exponent})"
     if not number_:
         return f"CASE WHEN {base} IS NOT NULL THEN {number(1)} END"
-    most = int(250 / max(abs(number_), Fraction(1)))
+    most = int(300 / max(abs(number_), Fraction(1)))
     inside = f"ABS({base}) BETWEEN {number(f'1e-{most}')} AND {number(f'1e{most}')}"
     if number_.denominator > 1:
         inside += f" AND {base} > 0"
@@ -340,8 +362,6 @@ def _unit_number(unit: str, value: str) -> str:
         case "quarter" | "month":
             many = 4 if unit == "quarter" else 12
             return f"({year} * {many} + CAST(EXTRACT({unit.upper()} FROM {value}) AS bigint))"
-        case "week":
-            return f"((CAST(DATE_TRUNC('week', CAST({value} AS timestamp)) AS date) - DATE '0001-01-01') / 7)"
         case "day":
             return f"(CAST({value} AS date) - DATE '1970-01-01')"
     seconds = {"hour": 3600, "minute": 60, "second": 1}[unit]

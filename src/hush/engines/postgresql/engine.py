@@ -19,7 +19,7 @@ from hush.core.values import dataclass
 from hush.engines.errors import EngineError, SourceError
 from hush.engines.postgresql.connection import Server
 from hush.engines.postgresql.dialect import POSTGRESQL
-from hush.engines.server import ParameterisedText, ServerEngine, Transaction
+from hush.engines.server import ParameterisedText, ServerEngine, Transaction, identifying
 from hush.engines.sql.dialect import Dialect
 from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema
@@ -171,18 +171,3 @@ class OpenTables:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def identifying(schema: Schema) -> dict[str, frozenset[str]]:
-    """Return the columns of each table by which rows find their unit."""
-    found: dict[str, set[str]] = {}
-    for table in schema.tables.values():
-        if table.unit is None:
-            continue
-        holder = table.name
-        for hop in table.unit.hops:
-            found.setdefault(holder, set()).add(hop.column)
-            found.setdefault(hop.table, set()).add(hop.key)
-            holder = hop.table
-        found.setdefault(holder, set()).add(table.unit.column)
-    return {name: frozenset(columns) for name, columns in found.items()}

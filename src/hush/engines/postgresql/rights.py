@@ -48,6 +48,8 @@ class Rights:
     missing: tuple[str, ...]
     surplus: tuple[str, ...]
     grants: tuple[str, ...]
+    complete: bool = True
+    """Whether the server tells what is too much."""
 
     @property
     def exact(self) -> bool:

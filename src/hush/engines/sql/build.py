@@ -324,9 +324,17 @@ def directed(value: Sql, *, descending: bool, nulls_first: bool) -> Directed:
 
 
 def window(
-    function: str, partition: Sequence[Sql], order: Sequence[Sql] = (), *arguments: Sql, peers: bool = False
+    function: str,
+    partition: Sequence[Sql],
+    order: Sequence[Sql] = (),
+    *arguments: Sql,
+    peers: bool = False,
+    frame: tuple[int | None, int | None] | None = None,
 ) -> Sql:
-    """Return function(…) OVER (PARTITION BY … ORDER BY …); over ``peers``, those alone that the order does not part."""
+    """Return function(…) OVER (PARTITION BY … ORDER BY …); over ``peers``, those alone that the order does not part.
+
+    A ``frame`` has a first and a last row, counted from the current one.
+    """
     parts = []
     if partition:
         parts.append(f"PARTITION BY {', '.join(partition)}")
@@ -335,8 +343,29 @@ def window(
         parts.append(f"ORDER BY {', '.join(ways)}")
     if peers:
         parts.append("RANGE BETWEEN CURRENT ROW AND CURRENT ROW")
+    if frame is not None:
+        parts.append(f"ROWS BETWEEN {_frame_end(frame[0], 'PRECEDING')} AND {_frame_end(frame[1], 'FOLLOWING')}")
     work = _WINDOW + work_of((*partition, *order, *arguments))
     return Sql(f"{call(function, *arguments)} OVER ({' '.join(parts)})", work)
+
+
+def _frame_end(rows: int | None, way: str) -> str:
+    """Return one end of a frame: so many rows after the current one, or the end of all rows in a way."""
+    if rows is None:
+        return f"UNBOUNDED {way}"
+    if not rows:
+        return "CURRENT ROW"
+    return f"{abs(rows)} {'PRECEDING' if rows < 0 else 'FOLLOWING'}"
+
+
+def row_number() -> Sql:
+    """Return a number that tells the rows of a SELECT apart, in any order."""
+    return Sql(dialect().row_number(), _WINDOW)
+
+
+def constant_rows(rows: Sequence[Sequence[Sql]], label: str, columns: Sequence[str]) -> Sql:
+    """Return rows that are written out, to select from under a name."""
+    return Sql(dialect().constant_rows(rows, label, columns))
 
 
 def apart(value: Sql) -> Sql:
@@ -437,6 +466,11 @@ def substring(value: Sql, start: int, size: int) -> Sql:
 def like(value: Sql, pattern: Sql) -> Sql:
     """Return whether a text matches a pattern, without an escape character."""
     return Sql(dialect().like(value, pattern), OPERATION + value.work + pattern.work)
+
+
+def regular_match(value: Sql, pattern: str, flags: str) -> Sql:
+    """Return whether a part of a text matches a regular expression."""
+    return Sql(dialect().regular_match(value, pattern, flags), OPERATION + value.work)
 
 
 def like_escaped(value: Sql, characters: Sequence[tuple[str, bool]], expression: str) -> Sql:

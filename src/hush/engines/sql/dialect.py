@@ -55,6 +55,10 @@ class Dialect:
     """Whether QUALIFY exists; else a subquery does its work."""
     anti_joins: ClassVar[bool] = True
     """Whether ANTI JOIN exists; else NOT EXISTS does its work."""
+    looks_up: ClassVar[bool] = True
+    """Whether SEMI and ANTI joins with more than equalities go by numbers of rows, because the engine errs in them."""
+    unnests_together: ClassVar[bool] = True
+    """Whether a SELECT may make rows of several lists side by side; else they are written out (`constant_rows`)."""
     fence: ClassVar[str] = ""
     """What keeps a subquery apart, where the engine would put the expression of a column in place of every mention.
 
@@ -188,6 +192,10 @@ class Dialect:
         """Return a number of 64 bits that a unit has wherever it is read with the same key."""
         return f"MD5_NUMBER_LOWER(CONCAT({key}, CAST({unit} AS VARCHAR)))"
 
+    def row_number(self) -> str:
+        """Return a number that tells the rows of a SELECT apart, in any order."""
+        return "ROW_NUMBER() OVER ()"
+
     def ascending(self, value: str) -> str:
         """Return what ORDER BY takes: ascending, NULLs last."""
         return value
@@ -199,6 +207,11 @@ class Dialect:
             for (array, of), name in zip(arrays, columns, strict=True)
         ]
         return f"(SELECT {', '.join(cells)}) AS {self.quoted(label)}"
+
+    def constant_rows(self, rows: Sequence[Sequence[str]], label: str, columns: Sequence[str]) -> str:
+        """Return rows that are written out, as something to select from under a name."""
+        cells = ", ".join(f"({', '.join(row)})" for row in rows)
+        return f"(VALUES {cells}) AS {self.quoted(label)}({', '.join(map(self.quoted, columns))})"
 
     def chosen(self, place: str, label: str, columns: Sequence[str], types: Sequence[str]) -> str:
         """Return the chosen private keys, which are a table of the session's own or parameters, to select from."""
@@ -244,6 +257,16 @@ class Dialect:
         It takes a time that grows with the text's length alone.
         """
         return f"REGEXP_FULL_MATCH({value}, {self.text(expression)}, 's')"
+
+    def regular_match(self, value: str, pattern: str, flags: str) -> str:
+        """Return whether a part of a text matches a regular expression of RE2, in linear time.
+
+        Engines whose matcher may go back, or may refuse a pattern of RE2, have none.
+        """
+        if self.name != "duckdb":
+            raise UnsupportedError(self.name, "regular expressions", "use LIKE, CONTAINS or STARTS_WITH")
+        options = f", {self.text(flags)}" if flags else ""
+        return f"REGEXP_MATCHES({value}, {self.text(pattern)}{options})"
 
     # dates and times
 

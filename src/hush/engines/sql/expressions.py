@@ -34,7 +34,7 @@ from hush.engines.sql.build import (
 )
 from hush.engines.sql.forcing import date_in_text
 from hush.engines.sql.numbers import NUMBERS
-from hush.engines.sql.texts import TEXTS, like, moment, weighed
+from hush.engines.sql.texts import TEXTS, like, moment, regular, weighed
 from hush.engines.sql.values import FORMS, TIMES, Form, Value, alike, as_text, condition_of, constant, hull
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
@@ -231,6 +231,7 @@ _OPS: Mapping[Op, Callable[[Call, list[Value]], Value]] = {
     Op.IS_NULL: _is_null,
     Op.IN: _in,
     Op.LIKE: like,
+    Op.REGEXP_MATCHES: regular,
     Op.CASE: _case,
     Op.COALESCE: _coalesce,
     Op.NULL_IF: _null_if,

@@ -114,6 +114,8 @@ def grid_index(given: Value, factor: Factor) -> Sql:
     return cast(clamped(value.sql, double(first), double(last)), "BIGINT")
 
 
+_FRAMED = 10
+"""Nanoseconds for each row of a frame that an engine adds up anew."""
 _NUMBERS = {WindowKind.ROW_NUMBER, WindowKind.RANK, WindowKind.DENSE_RANK}
 _BY_PLACE = {WindowKind.ROW_NUMBER, WindowKind.LAG, WindowKind.LEAD}
 """What tells rows apart that the order leaves equal: these are ordered by all their columns."""
@@ -129,7 +131,8 @@ def windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Sq
     partition = [*unit, *(compared(settled(render(part, columns))) for part in window_.partition)]
     keys = [(order, compared(settled(render(order.by, columns)))) for order in window_.order]
     order: list[Sql] = [directed(k, descending=o.descending, nulls_first=o.nulls_first) for o, k in keys]
-    if window_.kind in _BY_PLACE:
+    frame = None if window_.frame is None else (window_.frame.first, window_.frame.last)
+    if window_.kind in _BY_PLACE or (frame not in {None, (None, None)}):
         order += ties
     kind = window_.kind
     if kind in _NUMBERS:
@@ -140,4 +143,7 @@ def windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Sq
         found = window(kind.value, partition, order, value.sql, integer(window_.offset))
         return replace(value, sql=found, literal=None)
     aggregate = ExactAggregate(kind=ExactKind[kind.name], argument=window_.argument, type=window_.type)
-    return exact(aggregate, columns, lambda function, argument: window(function, partition, order, argument))
+    value = exact(aggregate, columns, lambda f, argument: window(f, partition, order, argument, frame=frame))
+    if frame is None or frame[0] is None or frame[1] is None:
+        return value
+    return replace(value, sql=costing(value.sql, _FRAMED * (frame[1] - frame[0] + 1)))

@@ -76,7 +76,7 @@ class Query:
         if self.qualify is not None:
             parts.append(f"QUALIFY {binary('<=', self.qualify[0], integer(self.qualify[1]))}")
         if self.order:
-            parts.append(f"ORDER BY {', '.join(self.order)}")
+            parts.append(f"ORDER BY {', '.join(map(dialect().ascending, self.order))}")
         if self.limit is not None:
             parts.append(f"LIMIT {self.limit}")
         return whole(" ".join(parts), self.work, self.rows)

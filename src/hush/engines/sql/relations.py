@@ -24,15 +24,17 @@ from hush.engines.sql.build import (
     case,
     cast,
     column,
+    constant_rows,
     costing,
     count,
     everything_of,
     integer,
     not_null,
+    row_number,
     summed,
     try_cast,
-    window,
 )
+from hush.engines.sql.dialect import dialect
 from hush.engines.sql.expressions import condition, render
 from hush.engines.sql.forcing import force, force_index
 from hush.engines.sql.grid import compared, exact, settled, windowed
@@ -212,7 +214,7 @@ class RelationWriter:
     def _numbered(self) -> Sql:
         """Return a number that tells rows apart, within a table and between tables; never used to order anything."""
         self._scans += 1
-        number = window("row_number", [])
+        number = row_number()
         return binary("+", binary("*", cast(number, "HUGEINT"), integer(2**20)), integer(self._scans))
 
     def _join(self, relation: Join) -> Rendered:
@@ -368,7 +370,7 @@ class RelationWriter:
 
 def _looks_up(relation: Join) -> bool:
     """Return whether a join keeps rows by more than equalities, so that pairs have to be looked at."""
-    return not relation.kind.widens and relation.where is not None
+    return not relation.kind.widens and relation.where is not None and dialect().looks_up
 
 
 def _looked_up(rows: Sql, other: Sql, kind: str, on: Sql, label: str) -> Query:
@@ -377,7 +379,7 @@ def _looked_up(rows: Sql, other: Sql, kind: str, on: Sql, label: str) -> Query:
     Engines err where SEMI and ANTI joins have conditions beside equalities: DuckDB 1.4 looks at one partner of several.
     So the pairs are made by an inner join, and rows are kept by a number that is given to them before.
     """
-    numbered = select([everything_of("l"), alias(window("row_number", []), "number")], rows)
+    numbered = select([everything_of("l"), alias(row_number(), "number")], rows)
     pairs = joined(select([column("number", "l")], read(label, "l")), other, "inner", on)
     same = binary("=", column("number", "l"), column("number", "p"))
     query = joined(select([], read(label, "l")), subquery(once(pairs), "p"), kind, same)
@@ -385,15 +387,19 @@ def _looked_up(rows: Sql, other: Sql, kind: str, on: Sql, label: str) -> Query:
 
 
 def _constants(relation: Constants) -> Rendered:
-    """Return rows that the question writes out: one list for each column, read side by side."""
-    cells = {}
+    """Return rows that the question writes out: one list for each column, read side by side, or row by row."""
+    cells, written = {}, []
+    together = dialect().unnests_together
     for at, (label, type_) in enumerate(relation.columns):
         values = [constant(row[at].value, type_) for row in relation.rows]
         form = FORMS[type_.kind]
-        listed = array([_as(value, form).sql for value in values])
-        found = hull(call("unnest", listed), [_as(value, form) for value in alike(values)])
+        written.append([_as(value, form).sql for value in values])
+        source = call("unnest", array(written[-1])) if together else column(f"x{at}", "l")
+        found = hull(source, [_as(value, form) for value in alike(values)])
         cells[label] = replace(found, within=None)
-    return replace(finish(select([]), cells, None), inlined=dict.fromkeys(cells, 0))
+    names = [f"x{at}" for at in range(len(written))]
+    rows = None if together else constant_rows(list(zip(*written, strict=True)), "l", names)
+    return replace(finish(select([], rows), cells, None), inlined=dict.fromkeys(cells, 0))
 
 
 def _characters(source: Rendered) -> int:

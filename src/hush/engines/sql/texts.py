@@ -42,6 +42,7 @@ from hush.engines.sql.build import (
     moved,
     not_null,
     null,
+    regular_match,
     substring,
     text,
     try_cast,
@@ -227,6 +228,12 @@ _SPECIAL = frozenset(r"\.+*?()|[]{}^$")
 """What means something in a regular expression, and itself after a backslash."""
 
 
+def regular(expression: Call, arguments: list[Value]) -> Value:
+    """Return whether a part of a text matches a regular expression, whose cost was bounded when it was read."""
+    pattern, flags = (item.value for item in expression.arguments[1:] if isinstance(item, Literal))
+    return Value(regular_match(as_text(arguments[0]), str(pattern), str(flags)), Form.BOOLEAN)
+
+
 def like(expression: Call, arguments: list[Value]) -> Value:
     """Return LIKE, by a matcher that is linear."""
     pattern, *escape = (item.value for item in expression.arguments[1:] if isinstance(item, Literal))
@@ -270,16 +277,18 @@ def weighed(expression: Call, arguments: list[Value], value: Value) -> Value:
     """Return the value of a call with what its texts cost, and how long it is if it is a text."""
     texts = [argument.chars for argument in arguments if argument.form is Form.TEXT]
     if texts:
-        value = replace(value, sql=costing(value.sql, _work(expression.op, texts)))
+        value = replace(value, sql=costing(value.sql, _work(expression, texts)))
     if value.form is not Form.TEXT:
         return value
     return replace(value, most=_most(expression, texts))
 
 
-def _work(op: Op, texts: list[int]) -> int:
-    if op is Op.CONCAT:
+def _work(expression: Call, texts: list[int]) -> int:
+    if expression.op is Op.CONCAT:
         return MADE * sum(min(length, MAX_TEXT) for length in accumulate(texts))
-    record = FUNCTIONS[op]
+    record = FUNCTIONS[expression.op]
+    if record.cost is not None:
+        return texts[0] * record.cost(expression)
     rate = record.per_character
     if rate is None:
         return len(texts) * _READING + MADE * sum(texts)

@@ -64,7 +64,7 @@ Integers = npt.NDArray[Any]
 """Of 64 bits, or Python's own where those may not do."""
 
 
-def integer_array(values: Sequence[int]) -> Integers:
+def integer_array(values: Sequence[int] | Integers) -> Integers:
     """Return whole numbers as an array."""
     try:
         return np.array(values, dtype=np.int64)

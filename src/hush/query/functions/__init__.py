@@ -25,13 +25,14 @@ from hush.query.functions.dates import DATES
 from hush.query.functions.logic import LOGIC, conjuncts
 from hush.query.functions.numbers import NUMBERS
 from hush.query.functions.record import Function, Rewrite
+from hush.query.functions.regular import REGULAR
 from hush.query.functions.rules import check_arity, constant, describe, number, strict
 from hush.query.functions.texts import TEXTS
 from hush.query.types import Kind
 
 __all__ = ["FUNCTIONS", "REWRITES", "all_of", "call", "cast", "constant", "describe", "folded", "negated", "number"]
 
-FUNCTIONS: dict[Op, Function] = {record.op: record for record in (*NUMBERS, *LOGIC, *TEXTS, *DATES, *CASTS)}
+FUNCTIONS: dict[Op, Function] = {record.op: record for record in (*NUMBERS, *LOGIC, *TEXTS, *REGULAR, *DATES, *CASTS)}
 """Everything that a row's expression can call."""
 
 REWRITES: tuple[Rewrite, ...] = (*numbers.REWRITES, *dates.REWRITES)

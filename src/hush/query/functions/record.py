@@ -90,6 +90,8 @@ class Function:
     """Whether it never falls, so that intervals pass through it."""
     per_character: int | None = None
     """Nanoseconds per character of its texts, at most, on the slowest engine; None if it reads texts as something."""
+    cost: Callable[[Call], int] | None = None
+    """The same where it depends on constants of the call."""
     lengthens: int = 1
     """A text that it makes has at most so many characters per character of its longest text."""
     searches: bool = False

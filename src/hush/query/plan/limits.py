@@ -49,7 +49,9 @@ from hush.query.relations import (
     Relation,
     Scan,
     UnionAll,
+    WindowKind,
     WithWindows,
+    columns,
     private,
     relations_in,
     scans,
@@ -178,7 +180,9 @@ def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
     match relation:
         case Scan():
             return not owned and not relation.public
-        case Filter() | Project() | WithWindows():
+        case Filter():
+            return most_by_number(relation) == 1 or one_row_per_unit(relation.source, owned=owned)
+        case Project() | WithWindows():
             return one_row_per_unit(relation.source, owned=owned)
         case PerUnit():
             return not relation.keys
@@ -193,6 +197,32 @@ def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
             )
         case Constants():
             return False
+
+
+def most_by_number(relation: Filter, by: frozenset[str] = frozenset()) -> int | None:
+    """Return how many rows a unit keeps at most by ``ROW_NUMBER() OVER (PARTITION BY unit …) <= 3``, if that is said.
+
+    With columns ``by``, of each combination of these: the window may then be parted by some of them as well. The engine
+    parts every window by the unit, and numbers are 1, 2, … without gaps, so the numbers up to k are k rows.
+    """
+    known = columns(relation)
+    source, called = relation.source, {name: name for name in known}
+    while isinstance(source, Filter | Project):
+        if isinstance(source, Project):  # what columns below are called in the condition
+            shown = [(name, value.name) for name, value in source.columns if isinstance(value, Column)]
+            called = {inner: called[name] for name, inner in shown if name in called}
+        source = source.source
+    if not isinstance(source, WithWindows) or not private(source):
+        return None
+    ends = [
+        known[called[name]].upper
+        for name, window in source.windows
+        if name in called
+        and window.kind is WindowKind.ROW_NUMBER
+        and all(isinstance(part, Column) and called.get(part.name) in by for part in window.partition)
+    ]
+    found = [max(int(end), 1) for end in ends if end is not None]
+    return min(found, default=None)
 
 
 def _on_columns(relation: Join) -> frozenset[str]:
@@ -221,7 +251,9 @@ def _named_below(relation: Project, names: frozenset[str]) -> frozenset[str]:
 def _keyed(relation: Relation, by: frozenset[str]) -> bool:
     """Return whether a unit has one row at most for each combination of some columns."""
     match relation:
-        case Filter() | WithWindows():
+        case Filter():
+            return most_by_number(relation, by) == 1 or _keyed(relation.source, by)
+        case WithWindows():
             return _keyed(relation.source, by)
         case Project():
             return _keyed(relation.source, _named_below(relation, by))
@@ -242,7 +274,11 @@ def _typical(relation: Relation, schema: Schema) -> tuple[int, int]:
         case Scan():
             table = schema.tables[relation.table]
             return (table.max_rows, table.max_groups) if not table.public and table.unit is not None else (1, 1)
-        case Filter() | Project() | WithWindows():
+        case Filter():
+            rows, groups = _typical(relation.source, schema)
+            most = most_by_number(relation)
+            return (rows, groups) if most is None else (min(rows, most), min(groups, most))
+        case Project() | WithWindows():
             return _typical(relation.source, schema)
         case PerUnit():
             return _typical(relation.source, schema) if relation.keys else (1, 1)

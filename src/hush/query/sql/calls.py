@@ -95,7 +95,10 @@ _FORBIDDEN: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "reads settings or the catalogue",
     ),
-    (re.compile(r"REGEXP|SIMILAR"), "can be slow on chosen rows; use LIKE or CONTAINS, which cannot,"),
+    (
+        re.compile(r"REGEXP"),
+        "takes texts apart; match them with REGEXP_MATCHES, take parts with SPLIT_PART",
+    ),
     (
         re.compile(r"REPEAT|(L|R)?PAD$|FORMAT|PRINTF|LIST|ARRAY|GENERATE|UNNEST|RANGE|SPLIT|EXPLODE"),
         "can fill the memory",

@@ -88,6 +88,8 @@ def _check(node: exp.Expr, dialect: str) -> None:
     if isinstance(node, exp.Anonymous):
         if str(node.this).upper() not in _BY_NAME:
             raise _refuse(node, dialect, "it may mean something else there")
+    elif isinstance(node, exp.RegexpLike) and dialect == "bigquery":
+        pass  # REGEXP_CONTAINS: RE2's patterns, for a part of the text
     elif isinstance(node, exp.Func) and name not in _SAME and not isinstance(node, exp.Connector):
         raise _refuse(node, dialect, "it may mean something else there")
     why = _REFUSED.get(dialect, {}).get(name)
@@ -121,6 +123,8 @@ def _rewritten(node: exp.Expr, dialect: str) -> exp.Expr:
     if isinstance(node, exp.TsOrDsToDate | exp.TimeStrToTime):  # the parser's own, around what is a date already
         inner: exp.Expr = node.this
         return inner
+    if isinstance(node, exp.RawString):
+        return exp.Literal.string(str(node.this))
     if isinstance(node, exp.DateDiff) and node.args.get("unit") is None:
         node.set("unit", exp.var("DAY"))
     for extra in ("is_null", "big_int", "input_type_preserved"):

@@ -11,11 +11,12 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Expression, Literal, Op
 from hush.query.functions import all_of, call, cast, constant, folded, negated
 from hush.query.functions.dates import TIME_UNITS
+from hush.query.functions.regular import flags_of, whole
 from hush.query.functions.rules import is_null
 from hush.query.parameters import number_literal
 from hush.query.sql.calls import CASTS, DATE_FIELDS, INTEGERS, UNKNOWN_TO_PARSER, refuse_function
 from hush.query.sql.intervals import interval, moved
-from hush.query.sql.nodes import is_set, only, refuse, shown
+from hush.query.sql.nodes import WRITTEN, is_set, only, refuse, shown
 from hush.query.sql.scope import Resolver
 from hush.query.types import Kind
 
@@ -239,6 +240,25 @@ def _like(to: Resolver, node: exp.Expr, *escape: Expression) -> Expression:
     return call(Op.NOT, found) if node.args.get("negate") else found
 
 
+def _regular(to: Resolver, node: exp.Expr) -> Expression:
+    """Return ``REGEXP_MATCHES(x, 'a+')``, and what matches a whole text: REGEXP_FULL_MATCH and SIMILAR TO."""
+    only(node, "this", "expression", "flag", "options", "full_match")
+    value, pattern = to.convert(node.this), to.convert(node.expression)
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        raise QuestionError(f"A regular expression needs a constant pattern; got {shown(node.expression)}.")
+    given = node.args.get("flag") or node.args.get("options")
+    flags = constant("i" if isinstance(node, exp.RegexpILike) else "") if given is None else to.convert(given)
+    if isinstance(node, exp.RegexpFullMatch) and WRITTEN not in node.meta and not whole(pattern.value):
+        raise QuestionError(
+            "x ~ 'pattern' means a match of the whole text before DuckDB 2, and of a part of it from there on.",
+            f"Write REGEXP_MATCHES({shown(node.this)}, {shown(node.expression)}) for a part, or REGEXP_FULL_MATCH.",
+        )
+    if isinstance(node, exp.RegexpFullMatch | exp.SimilarTo):
+        plain, inner = flags_of(pattern.value)
+        pattern = constant(f"{f'(?{inner})' if inner else ''}^(?:{plain})$")
+    return call(Op.REGEXP_MATCHES, value, pattern, flags)
+
+
 def _case(to: Resolver, node: exp.Case) -> Expression:
     only(node, "this", "ifs", "default")
     operand = to.convert(node.this) if is_set(node.args.get("this")) else None
@@ -425,6 +445,7 @@ SPECIAL: dict[type[exp.Expr], Callable[..., Expression]] = {
     exp.Escape: _escape,
     exp.Like: _like,
     exp.ILike: _like,
+    **dict.fromkeys((exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.SimilarTo), _regular),
     exp.Case: _case,
     exp.If: _if,
     exp.Log: _log,

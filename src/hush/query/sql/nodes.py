@@ -48,8 +48,6 @@ REASONS: dict[str, tuple[str, str]] = {
         "Write for instance day + INTERVAL 1 MONTH, or DATE_DIFF('day', a, b) < 30.",
     ),
     "Pivot": ("PIVOT is not supported.", "Use COUNT(*) FILTER (WHERE …) for each column."),
-    "RegexpLike": ("Regular expressions are not supported: they can be slow on chosen rows.", "Use LIKE or CONTAINS."),
-    "SimilarTo": ("Regular expressions are not supported: they can be slow on chosen rows.", "Use LIKE or CONTAINS."),
     "Escape": ("ESCAPE stands after LIKE alone.", "Use CONTAINS(x, 'text') or STARTS_WITH(x, 'text')."),
     "Any": ("ANY is not supported.", "Use IN (list)."),
     "All": ("ALL is not supported.", "Use AND."),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.parser import binary_range_parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hush.query.errors import QuestionError
@@ -179,7 +180,9 @@ def _parser(dialect: str) -> type[Any]:
     """Return the parser of a dialect, made to give up."""
     known: type[Any] = Dialect.get_or_raise(dialect).parser_class
     more = {"DECODE": lambda arguments: exp.DecodeCase(expressions=arguments)} if dialect == DIALECT else {}
-    return type(f"_{dialect.title()}Parser", (_Counts, known), {"FUNCTIONS": {**known.FUNCTIONS, **more}})
+    ranges = {TokenType.TILDE: binary_range_parser(exp.RegexpFullMatch)} if dialect == DIALECT else {}
+    tables = {"FUNCTIONS": {**known.FUNCTIONS, **more}, "RANGE_PARSERS": {**known.RANGE_PARSERS, **ranges}}
+    return type(f"_{dialect.title()}Parser", (_Counts, known), tables)
 
 
 def _parse(text: str, tokens: list[Token], dialect: str = DIALECT) -> list[exp.Expr | None]:

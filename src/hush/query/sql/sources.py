@@ -22,7 +22,7 @@ from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined,
 from hush.query.sql.nodes import identifier, is_set, only, place, refuse, shown
 from hush.query.sql.reading import size
 from hush.query.sql.scope import Binding, Context, Scope, Source, UnitName, check_qualifiers, unit_names
-from hush.query.sql.windows import RowsWithWindows, has_window
+from hush.query.sql.windows import RowsWithWindows, has_window, named_windows
 from hush.query.types import Type
 
 SELECT_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_")
@@ -274,7 +274,8 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
             )
     parts = with_parts(query, context, parts)
     scope = from_clause(query, context, parts)
-    if is_set(query.args.get("qualify")) or any(has_window(node) for node in query.expressions):
+    windows = any(is_set(query.args.get(clause)) for clause in ("qualify", "windows"))
+    if windows or any(has_window(node) for node in query.expressions):
         return _with_windows(query, scope, context, names)
     aggregated = query.args.get("group") or any(has_aggregate(node) for node in query.expressions)
     if aggregated and is_set(query.args.get("distinct")):
@@ -295,7 +296,8 @@ def _with_windows(select: exp.Select, scope: Scope, context: Context, names: Seq
                 f"Windows and {clause.upper()} stand in one SELECT: {shown(select)}.", "Use two SELECTs, one in FROM."
             )
     items = [*_expanded(select, scope)]
-    rows = RowsWithWindows(context, scope, {n.casefold(): what for n, what in items if isinstance(what, exp.Expr)})
+    named = {name.casefold(): what for name, what in items if isinstance(what, exp.Expr)}
+    rows = RowsWithWindows(context, scope, named, named_windows(select))
     results = [
         (name, what if isinstance(what, str | UnitName) else rows.unit(what) or rows.convert(what))
         for name, what in items
@@ -321,7 +323,7 @@ def check_select(select: exp.Select, *, distinct: bool = False, qualify: bool = 
         raise QuestionError(
             "SELECT DISTINCT would return single rows.", "Use GROUP BY and COUNT(*), or COUNT(DISTINCT x)."
         )
-    if (is_set(select.args.get("qualify")) and not qualify) or is_set(select.args.get("windows")):
+    if not qualify and (is_set(select.args.get("qualify")) or is_set(select.args.get("windows"))):
         raise QuestionError("Window functions and QUALIFY are not supported.", "Use GROUP BY and HAVING.")
     if is_set(select.args.get("into")):
         raise QuestionError("SELECT INTO is not supported; hush changes no data.")
@@ -329,7 +331,7 @@ def check_select(select: exp.Select, *, distinct: bool = False, qualify: bool = 
         raise QuestionError(
             "TABLESAMPLE is not supported.", "Ask about the whole table; the noise already protects it."
         )
-    only(select, *SELECT_PARTS, *(["distinct"] if distinct else []), *(["qualify"] if qualify else []))
+    only(select, *SELECT_PARTS, *(["distinct"] if distinct else []), *(["qualify", "windows"] if qualify else []))
     if not select.expressions:
         raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
 

@@ -17,11 +17,11 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from hush.query.composed import Frame, Window
+from hush.query.composed import Window
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
 from hush.query.question import Ordering
-from hush.query.relations import ExactKind, OwnWindow, RowOrder, WindowKind, WithWindows, exact_type
+from hush.query.relations import ExactKind, Frame, OwnWindow, RowOrder, WindowKind, WithWindows, exact_type
 from hush.query.sql.expressions import Rows
 from hush.query.sql.nodes import identifier, is_set, only, refuse, shown
 from hush.query.sql.scope import Context, Scope
@@ -51,12 +51,8 @@ class Windows:
     def __init__(self, select: exp.Select, context: Context) -> None:
         self.made: dict[Window, str] = {}
         self._context = context
-        self._named: dict[str, exp.Window] = {}
+        self._named = named_windows(select)
         self._inside = False
-        for node in select.args.get("windows") or ():
-            if not isinstance(node, exp.Window):
-                raise refuse(node)
-            self._named[identifier(node.this).casefold()] = node
 
     def column(self, node: exp.Window, convert: Convert) -> Column:
         """Return the column that a window function becomes."""
@@ -73,7 +69,7 @@ class Windows:
 
     def _window(self, node: exp.Window, convert: Convert) -> Window:
         only(node, "this", "partition_by", "order", "spec", "alias", "over")
-        partition, order, spec = self._clauses(node)
+        partition, order, spec = _clauses(node, self._named)
         by = tuple(convert(part) for part in partition)
         kind, argument, number = _function(node, convert)
         orderings = tuple(_ordering(item, convert) for item in order)
@@ -85,23 +81,36 @@ class Windows:
         frame = None if spec is None else _frame(spec, ordered=bool(orderings))
         return Window(kind=kind, argument=argument, partition=by, order=orderings, frame=frame, number=number)
 
-    def _clauses(self, node: exp.Window) -> tuple[list[exp.Expr], list[exp.Expr], exp.Expr | None]:
-        """Return PARTITION BY, ORDER BY and the frame; what a named window says comes first."""
-        partition = list(node.args.get("partition_by") or ())
-        order, spec = node.args.get("order"), node.args.get("spec")
-        if is_set(node.args.get("alias")):
-            name = identifier(node.args["alias"])
-            named = self._named.get(name.casefold())
-            if named is None:
-                raise QuestionError(f"There is no window '{name}'.", "Name it: WINDOW w AS (ORDER BY …).")
-            only(named, "this", "partition_by", "order", "spec")
-            if partition or (order is not None and named.args.get("order") is not None):
-                raise QuestionError(f"{shown(node)} says again what the window '{name}' says.", "Write one of them.")
-            partition = list(named.args.get("partition_by") or ())
-            order, spec = order or named.args.get("order"), spec or named.args.get("spec")
-        if order is not None:
-            only(order, "expressions")
-        return partition, [] if order is None else order.expressions, spec
+
+def named_windows(select: exp.Select) -> dict[str, exp.Window]:
+    """Return the windows that ``WINDOW w AS (…)`` names."""
+    found: dict[str, exp.Window] = {}
+    for node in select.args.get("windows") or ():
+        if not isinstance(node, exp.Window):
+            raise refuse(node)
+        found[identifier(node.this).casefold()] = node
+    return found
+
+
+def _clauses(
+    node: exp.Window, windows: Mapping[str, exp.Window]
+) -> tuple[list[exp.Expr], list[exp.Expr], exp.Expr | None]:
+    """Return PARTITION BY, ORDER BY and the frame; what a named window says comes first."""
+    partition = list(node.args.get("partition_by") or ())
+    order, spec = node.args.get("order"), node.args.get("spec")
+    if is_set(node.args.get("alias")):
+        name = identifier(node.args["alias"])
+        named = windows.get(name.casefold())
+        if named is None:
+            raise QuestionError(f"There is no window '{name}'.", "Name it: WINDOW w AS (ORDER BY …).")
+        only(named, "this", "partition_by", "order", "spec")
+        if partition or (order is not None and named.args.get("order") is not None):
+            raise QuestionError(f"{shown(node)} says again what the window '{name}' says.", "Write one of them.")
+        partition = list(named.args.get("partition_by") or ())
+        order, spec = order or named.args.get("order"), spec or named.args.get("spec")
+    if order is not None:
+        only(order, "expressions")
+    return partition, [] if order is None else order.expressions, spec
 
 
 def _ordering(node: exp.Expr, convert: Convert) -> Ordering:
@@ -190,6 +199,10 @@ def _end(parts: Mapping[str, object], name: str) -> int | None:
         return None
     if value in {"CURRENT ROW", None}:
         return 0
+    if isinstance(value, exp.Interval):
+        raise QuestionError(
+            "Frames of time are not supported.", "Count rows: ROWS BETWEEN 6 PRECEDING AND CURRENT ROW."
+        )
     number = _whole(value, "A frame", 0)
     return -number if side == "PRECEDING" else number
 
@@ -208,6 +221,7 @@ _OWN_FOLDS: dict[type[exp.Expr], WindowKind] = {
     exp.Max: WindowKind.MAX,
 }
 _FURTHEST = 10**4
+_WIDEST = 1000
 _PLACE = Type(Kind.INTEGER, nullable=False, lower=Fraction(1), step=Fraction(1))
 
 
@@ -219,9 +233,12 @@ def has_window(node: exp.Expr) -> bool:
 class RowsWithWindows(Rows):
     """Expressions over rows, in which windows may stand."""
 
-    def __init__(self, context: Context, scope: Scope, aliases: dict[str, exp.Expr]) -> None:
+    def __init__(
+        self, context: Context, scope: Scope, aliases: dict[str, exp.Expr], named: Mapping[str, exp.Window]
+    ) -> None:
         super().__init__(context, scope)
         self.made: dict[OwnWindow, str] = {}
+        self._named = named
         self.aliases = aliases
         self.names_results = False
         """Whether results can be named, as in QUALIFY."""
@@ -254,29 +271,49 @@ class RowsWithWindows(Rows):
         return self.scope.over(WithWindows(source=self.scope.relation, windows=windows))
 
     def _window(self, node: exp.Window) -> OwnWindow:
-        if is_set(node.args.get("spec")) or is_set(node.args.get("alias")):
-            raise QuestionError(
-                f"Frames and named windows are not supported over rows; got {shown(node)}.",
-                "Write OVER (PARTITION BY … ORDER BY …).",
-            )
-        only(node, "this", "partition_by", "order", "over")
+        only(node, "this", "partition_by", "order", "spec", "alias", "over")
+        parted, ordered, spec = _clauses(node, self._named)
         plain = Rows(self.context, replace(self.scope, settled=True))
-        partition = [part for part in node.args.get("partition_by") or () if plain.unit(part) is None]
+        partition = [part for part in parted if plain.unit(part) is None]
         by = tuple(plain.convert(part) for part in partition)
         linked = any(isinstance(part, Column) and part.name in self.context.links for part in by)
-        if self.scope.private and len(partition) == len(node.args.get("partition_by") or ()) and not linked:
+        if self.scope.private and len(partition) == len(parted) and not linked:
             unit = self.context.schema.unit
             raise QuestionError(
                 f"A window over rows of different units cannot be bounded; got {shown(node)}.",
                 f"Add the unit: PARTITION BY {unit}, …." if unit else "Here every row is a unit of its own.",
             )
-        order = node.args.get("order")
-        orders = () if order is None else tuple(_order(item, plain) for item in order.expressions)
+        orders = tuple(_order(item, plain) for item in ordered)
         kind, argument, offset = _own_function(node, plain)
         if kind in {*_OWN_RANKS.values(), *_OWN_SHIFTS.values()} and not orders:
             raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (PARTITION BY … ORDER BY …).")
-        type_ = _type(kind, argument)
-        return OwnWindow(kind=kind, argument=argument, partition=by, order=orders, offset=offset, type=type_)
+        frame = None if spec is None else _own_frame(spec, kind, ordered=bool(orders))
+        type_ = _type(kind, argument, frame)
+        return OwnWindow(
+            kind=kind, argument=argument, partition=by, order=orders, offset=offset, type=type_, frame=frame
+        )
+
+
+def _own_frame(spec: exp.Expr, kind: WindowKind, *, ordered: bool) -> Frame | None:
+    """Return the frame of an aggregate over a unit's own rows.
+
+    A frame that leaves rows behind has at most `_WIDEST` rows, because engines may add up every frame anew. So what a
+    row costs has a bound.
+    """
+    if kind in {*_OWN_RANKS.values(), *_OWN_SHIFTS.values()}:
+        raise QuestionError(f"{kind.value.upper()} takes no frame.", "Leave ROWS or RANGE out.")
+    frame = _frame(spec, ordered=ordered)
+    if frame is None or frame.first is None:
+        return frame
+    if not ordered:
+        raise QuestionError(f"{shown(spec)} needs an order.", "Write OVER (PARTITION BY … ORDER BY …).")
+    if frame.last is None:
+        raise QuestionError(
+            f"{shown(spec)} has no last row.", "Turn the order round, and start at UNBOUNDED PRECEDING."
+        )
+    if frame.last - frame.first >= _WIDEST:
+        raise QuestionError(f"{shown(spec)} has more than {_WIDEST:,} rows.", "Start at UNBOUNDED PRECEDING.")
+    return frame
 
 
 def _order(node: exp.Expr, rows: Rows) -> RowOrder:
@@ -320,9 +357,11 @@ def _own_function(node: exp.Window, rows: Rows) -> tuple[WindowKind, Expression 
     )
 
 
-def _type(kind: WindowKind, argument: Expression | None) -> Type:
+def _type(kind: WindowKind, argument: Expression | None, frame: Frame | None) -> Type:
     if kind in _OWN_RANKS.values():
         return _PLACE
     if kind in _OWN_SHIFTS.values() and argument is not None:
         return argument.type.or_null(named=True)
-    return exact_type(ExactKind[kind.name], argument)
+    first, last = (None, None) if frame is None else (frame.first, frame.last)
+    empty = (first is not None and first > 0) or (last is not None and last < 0)
+    return exact_type(ExactKind[kind.name], argument, empty=empty)

@@ -3,6 +3,7 @@
 *   `asking`: Ask; `before` is what is known before a question is paid for;
 *   `answers`: the answer, its files, Compare;
 *   `spending`: Budget, History, receipts;
+*   `releasing`: Releases and streams;
 *   `requests`: what waits for the owner;
 *   `tables`: Tables, and *What is this?*;
 *   `owning`: Data, People, Audit, and the first steps of an owner; `account`: one's password, tokens and browsers;
@@ -21,9 +22,9 @@ from hush.server.routes import Reached
 
 def table() -> list[Reached]:
     """Return the pages' part of the table of routes."""
-    from hush.server.page import account, answers, asking, owning, requests, spending, tables
+    from hush.server.page import account, answers, asking, owning, releasing, requests, spending, tables
     from hush.server.page.frame import told
 
-    modules = (asking, answers, spending, tables, requests, owning, account)
+    modules = (asking, answers, releasing, spending, tables, requests, owning, account)
     places = [place for module in modules for place in module.table()]
     return [replace(place, handler=told(place.handler)) for place in places]

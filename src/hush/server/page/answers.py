@@ -10,10 +10,11 @@ from fractions import Fraction
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from hush.core.format import figure, visible
 from hush.curator.answer import Answer
+from hush.ledger import LedgerError
 from hush.report.columns import AnswerColumn
 from hush.report.pictures import picture
 from hush.report.tables import MARK, cell, marks
@@ -35,7 +36,10 @@ async def answer_page(request: Request, service: Service, who: Person) -> Respon
     name, _, ending = str(request.path_params["name"]).partition(".")
     if not name.isascii() or not name.isdigit() or len(name) > 18:
         raise UnknownPlaceError
-    answer = await service.answer(who, int(name))
+    try:
+        answer = await service.answer(who, int(name))
+    except LedgerError:  # a whole release has a place of its own, which also says what else it may be
+        return RedirectResponse(f"/releases/{name}", 303)
     if ending in _ENDINGS:
         response = written(answer, _ENDINGS[ending])
         response.headers["content-disposition"] = f'attachment; filename="answer-{name}.{ending}"'
@@ -76,7 +80,7 @@ async def compare_page(request: Request, service: Service, who: Person) -> Respo
         if number.isascii() and number.isdigit() and len(number) <= 18:
             try:
                 answers.append(await service.answer(who, int(number)))
-            except UnknownPlaceError:
+            except (UnknownPlaceError, LedgerError):
                 problem = {"text": f"There is no answer of yours under receipt {number}.", "pointer": ""}
     pair = answers if len(answers) == 2 else []
     rows = compared(*pair) if pair else []

@@ -46,7 +46,7 @@ async def _asking(
     error: HushError | None = None,
     tried: Answer | None = None,
 ) -> Response:
-    question, data = _text(values, "q", 50_000), _text(values, "data", 200)
+    question, data = text_of(values, "q", 50_000), text_of(values, "data", 200)
     schema = await service.data_sets(who)
     chosen = next((item for item in schema if item["name"] == data), schema[0] if schema else None)
     known: Before | None = None
@@ -71,11 +71,11 @@ async def _asking(
         dummy=both(drawn),
         rows=known.rows if known else ROWS,
         examples=_examples(chosen),
-        problem=None if error is None else _problem(error),
+        problem=None if error is None else problem_of(error),
         answer=None if tried is None else shown(tried),
         request_id=uuid.uuid4().hex,
         ask_first=await _ask_first(service, who),
-        reason=_text(values, "reason", 2000),
+        reason=text_of(values, "reason", 2000),
     )
 
 
@@ -91,9 +91,9 @@ async def _ask_first(service: Service, who: Person) -> str:
 
 async def _before(service: Service, who: Person, question: str, values: QueryParams | FormData) -> Before:
     check_rate(service.traffic, f"explain {who.name}", every=1 / 40, burst=400, what="explanations")
-    epsilon, rows = _text(values, "epsilon", 60).strip(), _text(values, "rows", 12)
+    epsilon, rows = text_of(values, "epsilon", 60).strip(), text_of(values, "rows", 12)
     size = int(rows) if rows.isascii() and rows.isdigit() and 0 < int(rows) <= 10**9 else ROWS
-    data = _text(values, "data", 200) or None
+    data = text_of(values, "data", 200) or None
 
     def look(curator: ServedCurator) -> Before:
         names = curator.data_sets
@@ -106,20 +106,20 @@ async def explain(request: Request, _: Service, __: Person) -> Response:
     """Lead to the address at which a question is explained."""
     form = await request.form()
     names = {"q": 50_000, "data": 200, "epsilon": 60, "rows": 12}
-    query = {name: text for name, most in names.items() if (text := _text(form, name, most))}
+    query = {name: text for name, most in names.items() if (text := text_of(form, name, most))}
     return RedirectResponse(f"/ask?{urlencode(query)}", 303)
 
 
 async def ask(request: Request, service: Service, who: Person) -> Response:
     """Ask, and lead to the answer."""
     form = await request.form()
-    question, epsilon = _text(form, "q", 50_000), _text(form, "epsilon", 60).strip()
-    name = _text(form, "request", 200) or uuid.uuid4().hex
+    question, epsilon = text_of(form, "q", 50_000), text_of(form, "epsilon", 60).strip()
+    name = text_of(form, "request", 200) or uuid.uuid4().hex
     terms: dict[str, Any] = {"epsilon": epsilon} if epsilon else {}
     terms |= {"fresh": True} if "fresh" in form else {}
-    terms |= {"reason": reason} if (reason := _text(form, "reason", 2000).strip()) else {}
+    terms |= {"reason": reason} if (reason := text_of(form, "reason", 2000).strip()) else {}
     try:
-        answer = await service.ask(who, question, request=name, data=_text(form, "data", 200) or None, **terms)
+        answer = await service.ask(who, question, request=name, data=text_of(form, "data", 200) or None, **terms)
     except HushError as error:
         return await _asking(request, service, who, form, error=error)
     return RedirectResponse(f"/answers/{answer.receipt}{'?again=1' if answer.repeated else ''}", 303)
@@ -128,8 +128,8 @@ async def ask(request: Request, service: Service, who: Person) -> Response:
 async def try_out(request: Request, service: Service, who: Person) -> Response:
     """Answer a question from made-up rows, for nothing."""
     form = await request.form()
-    question, epsilon = _text(form, "q", 50_000), _text(form, "epsilon", 60).strip() or "0.1"
-    data = _text(form, "data", 200) or None
+    question, epsilon = text_of(form, "q", 50_000), text_of(form, "epsilon", 60).strip() or "0.1"
+    data = text_of(form, "data", 200) or None
     try:
         check_rate(service.traffic, f"try {who.name}", every=1, burst=60, what="tries")
         answer = await service.with_curator(who, partial(_from_made_up, question, epsilon=epsilon, data=data))
@@ -150,15 +150,15 @@ def _examples(schema: dict[str, Any] | None) -> list[str]:
     for table in schema["tables"]:
         if table["public"]:
             continue
-        name = _quoted(table["name"])
-        keys = [_quoted(column["name"]) for column in table["columns"] if column.get("values")]
+        name = quoted(table["name"])
+        keys = [quoted(column["name"]) for column in table["columns"] if column.get("values")]
         numbers = [
-            _quoted(column["name"])
+            quoted(column["name"])
             for column in table["columns"]
             if column["type"] in {"integer", "decimal"} and column.get("lower") is not None
         ]
         days = [
-            _quoted(column["name"]) for column in table["columns"] if column["type"] == "date" and column.get("lower")
+            quoted(column["name"]) for column in table["columns"] if column["type"] == "date" and column.get("lower")
         ]
         questions = []
         if keys:
@@ -175,16 +175,19 @@ def _examples(schema: dict[str, Any] | None) -> list[str]:
     return []
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name as SQL takes it."""
     return name if name.isidentifier() and name.islower() else '"' + name.replace('"', '""') + '"'
 
 
-def _problem(error: HushError) -> dict[str, Any]:
+def problem_of(error: HushError) -> dict[str, Any]:
+    """Return a refusal as pages show it, with the words of the command line."""
     waits = isinstance(error, ApprovalNeededError)
     return {"text": visible(str(error), lines=True), "pointer": error.pointer(), "waits": waits}
 
 
-def _text(values: QueryParams | FormData, name: str, most: int) -> str:
+def text_of(values: QueryParams | FormData, name: str, most: int) -> str:
+    """Return a field of a form or a query, cut to its longest."""
     found = values.get(name, "")
     return found[:most].replace("\r\n", "\n") if isinstance(found, str) else ""
 

@@ -20,7 +20,13 @@ from hush.server.questions import ServedCurator
 from hush.server.routes import Handler
 from hush.server.service import Service
 
-_ANALYST = (("Ask", "/ask"), ("Budget", "/budget"), ("History", "/history"), ("Tables", "/tables"))
+_ANALYST = (
+    ("Ask", "/ask"),
+    ("Releases", "/releases"),
+    ("Budget", "/budget"),
+    ("History", "/history"),
+    ("Tables", "/tables"),
+)
 _OWNER = (("Data", "/data"), ("People", "/people"), ("Requests", "/requests"), ("Audit", "/audit"))
 _REQUESTS = (("My requests", "/requests"),)
 """Where analysts see what they asked the owner for; owners have a place for all of it."""

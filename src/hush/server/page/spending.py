@@ -14,6 +14,7 @@ from hush.report import files
 from hush.report.columns import AnswerColumn
 from hush.server.api import number_in
 from hush.server.page.frame import bar, show
+from hush.server.page.releasing import kind_of
 from hush.server.people import Person
 from hush.server.questions import ServedCurator
 from hush.server.routes import Reached, Visitor
@@ -85,6 +86,7 @@ def _release(made: dict[str, Any]) -> dict[str, Any]:
         "share": f"{100 * made['share']:.2g} %",
         "part": made["share"],
         "outcome": made["outcome"],
+        "kind": kind_of(made["question"]),
         "reason": made["reason"] or "",
     }
 

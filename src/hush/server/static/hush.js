@@ -212,29 +212,43 @@ function edit() {
   show();
 }
 
+// whatever takes longer shows how long, and can be cancelled; how far it got is told to nobody
+
+function waited(button, form, word, paid) {
+  const begun = performance.now(), text = button.textContent, cancel = document.createElement("button");
+  cancel.type = "button";
+  cancel.textContent = "Cancel";
+  cancel.addEventListener("click", () => fetch(`/api/v1/questions/${encodeURIComponent(form.request.value)}`, {
+    method: "DELETE", headers: { "Hush-Form-Token": form.form_token.value } }));
+  button.disabled = true;
+  const timer = setInterval(() => {
+    const seconds = (performance.now() - begun) / 1000;
+    if (seconds > 0.3) button.textContent = `${word}… ${seconds.toFixed(1)} s`;
+    if (seconds > 1 && paid && !cancel.isConnected) button.after(cancel);
+  }, 100);
+  return () => {
+    clearInterval(timer);
+    button.disabled = false;
+    button.textContent = text;
+    cancel.remove();
+  };
+}
+
+function making() {
+  const form = find("#releasing"), button = form && find("[data-make]", form);
+  if (!button) return;
+  form.addEventListener("submit", event => { if (event.submitter === button) setTimeout(() => waited(button, form, "Releasing", true)); });
+}
+
 // asking: the answer appears under the question, at an address of its own
 
 function ask(event) {
   const button = event.target.closest("[data-ask], [formaction='/try']");
   if (!button) return;
   event.preventDefault();
-  const form = find("#asking"), begun = performance.now(), text = button.textContent, paid = button.hasAttribute("data-ask");
-  button.disabled = true;
-  const cancel = document.createElement("button");
-  cancel.type = "button";
-  cancel.textContent = "Cancel";
-  cancel.addEventListener("click", () => fetch(`/api/v1/questions/${encodeURIComponent(form.request.value)}`, {
-    method: "DELETE", headers: { "Hush-Form-Token": form.form_token.value } }));
-  const timer = setInterval(() => {
-    const seconds = (performance.now() - begun) / 1000;
-    if (seconds > 0.3) button.textContent = `Asking… ${seconds.toFixed(1)} s`;
-    if (seconds > 1 && paid && !cancel.isConnected) button.after(cancel);
-  }, 100);
+  const form = find("#asking"), paid = button.hasAttribute("data-ask"), rest = waited(button, form, "Asking", paid);
   get(button.getAttribute("formaction"), (page, request) => {
-    clearInterval(timer);
-    button.disabled = false;
-    button.textContent = text;
-    cancel.remove();
+    rest();
     form.request.value = crypto.randomUUID ? crypto.randomUUID() : String(Math.random()).slice(2);
     if (!page) return;
     if (request.status >= 400 || !paid) swap("#before", page);
@@ -254,6 +268,7 @@ function ask(event) {
 document.addEventListener("DOMContentLoaded", () => {
   for (const pre of all("[data-paint]")) paint(pre, pre.textContent);
   document.addEventListener("click", event => { for (const menu of all("details.me[open]")) if (!menu.contains(event.target)) menu.open = false; });
+  making();
   if (!find("#asking")) return;
   edit();
   prepare();

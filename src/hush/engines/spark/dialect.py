@@ -1,0 +1,337 @@
+r"""Spark's words, written so that no row can make a statement fail.
+
+Sessions are in ANSI mode, where a sum, a cast or a division that has no result raises. It is never reached:
+
+* casts are guarded for each pair of types (`hush.engines.spark.casts`), and divisors that may be 0 by a CASE;
+* whole numbers are BIGINT where public bounds prove that they fit, and DECIMAL(38,0) otherwise, which holds 2¹²⁶;
+* ``div`` silently wraps beyond 64 bits, so the quotient of decimals is (a - a % b) / b, which leaves nothing to round:
+  Spark keeps 32 digits before the point, 2¹⁰⁶, and six behind it;
+* FLOOR and CEIL return BIGINT and raise beyond it, so floats from 2⁵² on, which are whole, are left alone;
+* guards are branches of CASE, never conditions joined by AND or WHERE, whose order an optimiser may change.
+
+**Rounding** goes half away from zero: trunc(x + sign(x)·h), with h the float below 1/2 (the proof is in
+`hush.engines.postgresql.dialect`), where bounds prove that 64 bits hold the result; else ROUND, which takes the
+shortest digits of x. These are on the same side of n + 1/2 as x, because n + 1/2 is a float and has its own digits.
+
+**LIKE** would become a regular expression of Java's, which goes back and takes a time that grows with a power of the
+text's length. Here each part between two ``%`` is an atomic group, ``(?>.*?part)``: what it has found first it keeps,
+which is right because a part has a fixed length, and the time is that of a search.
+
+**Texts** are constants with escaped quotes and dollar signs: Spark puts variables of its configuration into statements
+where it finds ``${…}``, also inside of quotes, unless the session forbids it, and ours does.
+
+**Lists** of keys and the tables that are files stand in a statement as ``HUSH_ROWS(…)`` and ``HUSH_SOURCE(…)``, in
+whose places a transaction puts the names of views (`hush.engines.spark.session`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import ClassVar
+
+from hush.engines.spark.casts import number, text, text_in, try_cast, type_name, whole_from_float
+from hush.engines.sql.dialect import CHOSEN_PARAMETER, Dialect, Span, UnsupportedError
+
+_ENGINE = "Spark"
+_HALF = "0.49999999999999994e0D"
+_WHOLE_FROM = number(2.0**52)
+_SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
+"""What DuckDB's TRIM takes off: the spaces of Unicode."""
+_ALIKE = frozenset(
+    {
+        *("coalesce", "count", "min", "max", "abs", "sqrt", "exp", "ln", "log10", "length", "contains", "replace"),
+        *("left", "right", "lower", "upper", "dense_rank", "row_number", "rank", "lag", "lead"),
+    }
+)
+"""Functions that are spelt alike, mean the same, and fail for no value that they are given."""
+_PARTS = {"week": "WEEKOFYEAR"}
+_SPECIAL = frozenset(r"\.+*?()|[]{}^$-&~#")
+_FIRST_WEEK = 3 + 7 * 200_000
+"""Days from a Monday long before the year 1 to 1970-01-01, a Thursday."""
+_LONG_AGO = 36 * 10**16
+"""Microseconds, a whole number of hours, from long before the year 1 to 1970."""
+
+
+def _whole_float(function: str) -> Callable[[Sequence[str]], str]:
+    """Return FLOOR, CEIL or a truncation of floats, which are whole from 2⁵² on."""
+    made = "CAST({0} AS BIGINT)" if function == "TRUNC" else function + "({0})"
+    return lambda given: (
+        f"CASE WHEN ABS({given[0]}) < {_WHOLE_FROM} THEN CAST({made.format(given[0])} AS DOUBLE) ELSE {given[0]} END"
+    )
+
+
+def _trimmed(side: str) -> Callable[[Sequence[str]], str]:
+    return lambda given: f"TRIM({side} '{_SPACES}' FROM {given[0]})"
+
+
+def _extreme(function: str) -> Callable[[Sequence[str]], str]:
+    return lambda given: f"{function}({', '.join(given)})" if len(given) > 1 else given[0]
+
+
+_OTHERWISE: dict[str, Callable[[Sequence[str]], str]] = {
+    "sum": lambda given: f"SUM(CAST({given[0]} AS DECIMAL(38,0)))",
+    "least": _extreme("LEAST"),
+    "greatest": _extreme("GREATEST"),
+    "unnest": lambda given: f"EXPLODE({given[0]})",
+    "floor": _whole_float("FLOOR"),
+    "ceil": _whole_float("CEIL"),
+    "trunc": _whole_float("TRUNC"),
+    "strpos": lambda given: f"INSTR({given[0]}, {given[1]})",
+    "starts_with": lambda given: f"STARTSWITH({given[0]}, {given[1]})",
+    "trim": _trimmed("BOTH"),
+    "ltrim": _trimmed("LEADING"),
+    "rtrim": _trimmed("TRAILING"),
+    "date_trunc": lambda given: f"CAST(DATE_TRUNC({given[0]}, CAST({given[1]} AS TIMESTAMP)) AS TIMESTAMP_NTZ)",
+}
+
+
+class SparkDialect(Dialect):
+    """How Spark spells the primitives."""
+
+    name: ClassVar[str] = "spark"
+    qualifies: ClassVar[bool] = False
+    looks_up: ClassVar[bool] = False
+    unnests_together: ClassVar[bool] = False
+    longest: ClassVar[int] = 200_000
+
+    def quoted(self, name: str) -> str:
+        """Return an identifier in backticks."""
+        return "`" + name.replace("`", "``") + "`"
+
+    def table(self, place: str) -> str:
+        """Return a table of the catalogue, which is a query, or what WITH has named."""
+        return place[1:] if place.startswith("\0") else self.quoted(place)
+
+    def type_name(self, neutral: str) -> str:
+        """Return Spark's word for a type."""
+        return type_name(neutral)
+
+    def text(self, value: str) -> str:
+        """Return a text constant."""
+        return text(value)
+
+    def double(self, digits: str) -> str:
+        """Return a typed constant: a plain one would be a decimal."""
+        made = number(digits)
+        return f"({made})" if made.startswith("-") else made
+
+    def array(self, values: Sequence[str]) -> str:
+        """Return an array."""
+        return f"ARRAY({', '.join(values)})"
+
+    def array_type(self, neutral: str) -> str:
+        """Return the type of arrays."""
+        return f"ARRAY<{type_name(neutral)}>"
+
+    def cast(self, value: str, to: str, of: str | None = None) -> str:
+        """Return a cast that the caller has shown to succeed."""
+        if of == "BOOLEAN" and to != "VARCHAR":
+            value = f"CAST({value} AS INT)"
+        if of == "DOUBLE" and to == "HUGEINT":
+            return whole_from_float(value)
+        return f"CAST({value} AS {type_name(to)})"
+
+    def try_cast(self, value: str, to: str, of: str | None = None) -> str:
+        """Return a guarded cast."""
+        made = try_cast(value, to, of)
+        if made is None:
+            raise UnsupportedError(_ENGINE, f"a cast from {of or 'this'} to {to}", "leave it out or declare its type")
+        return made
+
+    # numbers
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        """Return a call of a function that is known to mean the same."""
+        if function in _ALIKE:
+            return super().call(function, arguments)
+        if function not in _OTHERWISE:
+            raise UnsupportedError(_ENGINE, function.upper(), "use another function")
+        return _OTHERWISE[function](arguments)
+
+    def finite(self, value: str) -> str:
+        """Return whether a float is finite; NaN is larger than all."""
+        return f"({value} > {number('-inf')} AND {value} < {number('inf')})"
+
+    def rounded(self, value: str, digits: int | None = None) -> str:
+        """Return a float rounded half away from zero."""
+        if digits:
+            unit = number(10 ** abs(digits))
+            up, down = ("*", "/") if digits > 0 else ("/", "*")
+            return f"(ROUND({value} {up} {unit}) {down} {unit})"
+        return f"ROUND({value})"
+
+    def scaled(self, value: str, inverse: str | None, step: str | None, most: Fraction | None) -> str:
+        """Return a float on a grid, by arithmetic of 64 bits where bounds prove that they hold it."""
+        size = most
+        by = value
+        if inverse is not None:
+            by, size = f"({value} * {inverse})", None if most is None else most * Fraction(inverse.rstrip("D"))
+        elif step is not None:
+            by, size = f"({value} / {step})", None if most is None else most / Fraction(step.rstrip("D"))
+        if size is None or size >= 2**52:
+            return self.rounded(by)
+        return f"CAST(TRY_CAST({by} + SIGN({value}) * {_HALF} AS BIGINT) AS DOUBLE)"
+
+    def quotient(self, left: str, right: str, *, wide: bool = False) -> str:
+        """Return a truncated quotient: of BIGINT by div, of decimals by a division that leaves no rest."""
+        return f"CAST(({left} - {left} % {right}) / {right} AS DECIMAL(38,0))" if wide else f"({left} div {right})"
+
+    def total(self, value: str, *, wide: bool = False) -> str:  # noqa: ARG002
+        """Return the sum of decimals, which is exact; a sum of BIGINT may overflow."""
+        return f"SUM(CAST({value} AS DECIMAL(38,0)))"
+
+    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool) -> str:
+        """Return q·rows + trunc(t·rows/count) for total = q·count + t: t·rows is below 2⁶⁰."""
+        rest = f"CAST({total} % {count} AS BIGINT) * {rows}"
+        less = f"({rest} - ({count} - 1)) div {count}" if floor else f"({rest}) div {count}"
+        return f"({self.quotient(total, count, wide=True)} * {rows} + {less})"
+
+    def float_operation(self, operator: str, left: str, right: str, spans: Sequence[Span | None]) -> str:  # noqa: ARG002
+        """Return arithmetic of floats, which raises for a divisor of 0 alone."""
+        plain = f"({left} {operator} {right})"
+        return f"CASE WHEN {right} <> 0 THEN {plain} END" if operator in "/%" else plain
+
+    # order, comparisons and statements
+
+    def row_hash(self, values: Sequence[str], salt: str) -> str:
+        """Return a hash of 64 bits."""
+        return f"XXHASH64({', '.join([*values, salt])})"
+
+    def unit_number(self, key: str, unit: str) -> str:
+        """Return half of an MD5 hash, from two numbers of 32 bits."""
+        hashed = f"MD5({key} || CAST({unit} AS STRING))"
+        high, low = (f"CAST(CONV(SUBSTRING({hashed}, {start}, 8), 16, 10) AS BIGINT)" for start in (17, 25))
+        return f"(({high} - 2147483648) * 4294967296 + {low})"
+
+    def row_number(self) -> str:
+        """Return a number that needs no order; ROW_NUMBER would bring all rows to one machine."""
+        return "MONOTONICALLY_INCREASING_ID()"
+
+    def ascending(self, value: str) -> str:
+        """Return an order with NULLs last, where Spark has them first."""
+        return f"{value} ASC NULLS LAST"
+
+    def rows_of(self, arrays: Sequence[tuple[str, str]], label: str, columns: Sequence[str]) -> str:
+        """Return what stands for a view of arrays side by side."""
+        cells = [f"{array} {type_name(of)} {name}" for (array, of), name in zip(arrays, columns, strict=True)]
+        return f"HUSH_ROWS({', '.join(cells)}) AS {self.quoted(label)}"
+
+    def constant_rows(self, rows: Sequence[Sequence[str]], label: str, columns: Sequence[str]) -> str:
+        """Return rows that are written out."""
+        cells = ", ".join(f"({', '.join(row)})" for row in rows)
+        return f"(VALUES {cells}) AS {self.quoted(label)}({', '.join(map(self.quoted, columns))})"
+
+    def chosen(self, place: str, label: str, columns: Sequence[str], types: Sequence[str]) -> str:  # noqa: ARG002
+        """Return the chosen keys, which are parameters."""
+        arrays = [(self.parameter(CHOSEN_PARAMETER + at), of) for at, of in enumerate(types)]
+        return self.rows_of(arrays, label, columns)
+
+    def matches(self, left: str, right: str, form: str) -> str:  # noqa: ARG002
+        """Return equality of values that may be NULL."""
+        return f"({left} <=> {right})"
+
+    def apart(self, value: str) -> str:
+        """Return the value itself: Spark does not put an expression in place of a column that is named twice."""
+        return value
+
+    def once(self, label: str, query: str) -> str:
+        """Return a query that WITH names; it is computed anew where it is named again, from the same rows."""
+        return f"{label} AS ({query})"
+
+    # texts
+
+    def byte_length(self, value: str) -> str:
+        """Return how many bytes a text has."""
+        return f"OCTET_LENGTH({value})"
+
+    def substring(self, value: str, start: int, size: int) -> str:
+        """Return characters of a text."""
+        if start < 0:
+            raise UnsupportedError(_ENGINE, "SUBSTRING from the end", "use RIGHT(text, n), and LEFT of that")
+        first, many = max(start, 1), max(0, size - max(0, 1 - start))
+        return f"SUBSTRING({value}, {first}, {many})"
+
+    def like(self, value: str, pattern: str) -> str:
+        """Return LIKE for a pattern that is a text constant of ours."""
+        return self.like_escaped(value, [(one, False) for one in text_in(pattern)], "")
+
+    def like_escaped(self, value: str, characters: Sequence[tuple[str, bool]], expression: str) -> str:  # noqa: ARG002
+        """Return whether a text matches a pattern, part by part."""
+        return f"({value} RLIKE {text(atomic_expression(characters))})"
+
+    # dates and times
+
+    def days(self, value: str) -> str:
+        """Return a date as days since 1970."""
+        return f"UNIX_DATE({value})"
+
+    def microseconds(self, value: str) -> str:
+        """Return a timestamp as microseconds since 1970; the session's time zone is UTC."""
+        return f"UNIX_MICROS(CAST({value} AS TIMESTAMP))"
+
+    def date_part(self, part: str, value: str) -> str:
+        """Return a part of a date or timestamp; Spark's Sunday is 1."""
+        if part == "dayofweek":
+            return f"(DAYOFWEEK({value}) - 1)"
+        return f"{_PARTS.get(part, part.upper())}({value})"
+
+    def date_trunc(self, unit: str, value: str, form: str) -> str:  # noqa: ARG002
+        """Return the start of a unit."""
+        return _OTHERWISE["date_trunc"]([f"'{unit}'", f"CAST({value} AS TIMESTAMP_NTZ)"])
+
+    def date_diff(self, unit: str, first: str, second: str) -> str:
+        """Return the difference of the numbers of two units."""
+        return f"({self._unit_number(unit, second)} - {self._unit_number(unit, first)})"
+
+    def _unit_number(self, unit: str, value: str) -> str:
+        """Return which year, month, … a date or timestamp lies in, counted from anywhere."""
+        match unit:
+            case "year":
+                return f"CAST(YEAR({value}) AS BIGINT)"
+            case "quarter" | "month":
+                many = 4 if unit == "quarter" else 12
+                return f"(CAST(YEAR({value}) AS BIGINT) * {many} + {unit.upper()}({value}))"
+            case "week":
+                return f"((UNIX_DATE(CAST({value} AS DATE)) + {_FIRST_WEEK}) div 7)"
+            case "day":
+                return f"CAST(UNIX_DATE(CAST({value} AS DATE)) AS BIGINT)"
+        seconds = {"hour": 3600, "minute": 60, "second": 1}[unit]
+        return f"(({self.microseconds(value)} + {_LONG_AGO}) div {seconds * 10**6})"
+
+    def moved(self, value: str, *, months: int, days: int, microseconds: int) -> str:
+        """Return a timestamp moved by an interval, if that ends near the calendar."""
+        years = Fraction(months, 12) + Fraction(days, 365) + Fraction(microseconds, 365 * 86_400 * 10**6)
+        if abs(years) > 10_000:
+            return "CAST(NULL AS TIMESTAMP_NTZ)"
+        if not (months or days or microseconds):
+            return value
+        least, most = -(years // 1) - 2, 10_001 - years // 1
+        moved = f"({value} + INTERVAL '{months}' MONTH)" if months else value
+        more = days * 86_400 * 10**6 + microseconds
+        if more:
+            moved = f"CAST(TIMESTAMP_MICROS({self.microseconds(moved)} + {more}) AS TIMESTAMP_NTZ)"
+        return f"CASE WHEN YEAR({value}) BETWEEN {least} AND {most} THEN {moved} END"
+
+
+def atomic_expression(characters: Sequence[tuple[str, bool]]) -> str:
+    r"""Return a pattern as a regular expression of Java's that never goes back further than one part.
+
+    >>> atomic_expression([(one, False) for one in "a%b_%c"])
+    '(?s)\\Aa(?>.*?b.).*c\\z'
+    """
+    parts: list[str] = [""]
+    for character, meant in characters:
+        if character == "%" and not meant:
+            parts.append("")
+        elif character == "_" and not meant:
+            parts[-1] += "."
+        else:
+            parts[-1] += "\\" + character if character in _SPECIAL else character
+    if len(parts) == 1:
+        return rf"(?s)\A{parts[0]}\z"
+    middle = "".join(f"(?>.*?{part})" for part in parts[1:-1] if part)
+    return rf"(?s)\A{parts[0]}{middle}.*{parts[-1]}\z"
+
+
+SPARK = SparkDialect()

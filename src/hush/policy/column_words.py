@@ -1,0 +1,110 @@
+"""A column in an owner's few words: ``int 0..120``, ``date 2024-01-01..2024-12-31``, ``red, green, blue``.
+
+What is usual for a column comes from its name alone. It is only ever proposed.
+
+>>> known_words("age", "int 0..120", {"type": "text"}, untyped=True)
+{'type': 'integer', 'lower': '0', 'upper': '120'}
+>>> known_words("cost", "0..5000 step 0.01", {"type": "decimal"}, untyped=False)
+{'type': 'decimal', 'lower': '0', 'upper': '5000', 'step': '0.01'}
+>>> usual_words("birth_year"), usual_words("patient_name"), usual_words("cost")
+('integer 1900..2100', '-', '')
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hush.core import InvalidValueError
+from hush.policy.columns import column_type
+from hush.policy.document import Document, Section
+from hush.query.errors import did_you_mean
+from hush.query.types import Kind
+
+LEAVE_OUT = "-"
+"""The word that a column is not to be asked about."""
+_USUAL = {
+    r"age|age_years": "integer 0..120",
+    r"sex|gender": "text female, male",
+    r"(year_of_)?birth(_?year)?|yob|year": "integer 1900..2100",
+    r"month": "integer 1..12",
+    r"hour": "integer 0..23",
+    r"minute": "integer 0..59",
+    r"weight(_kg)?": "decimal 0..300",
+    r"height(_cm)?": "decimal 0..250",
+    r"percent(age)?|.*_(percent|pct)": "decimal 0..100",
+    r"lat(itude)?": "decimal -90..90",
+    r"lon(gitude)?": "decimal -180..180",
+    r"date|day|.*_(date|day)|date_.*|date_of_.*": "date 2000-01-01..2030-12-31",
+    r"time(stamp)?|.*_(at|time|timestamp)": "timestamp 2000-01-01..2030-12-31",
+    r"id|.*_id|uuid|.*name|e?mail|phone|.*_(e?mail|phone|address)|address|ssn|iban|notes?|comments?": LEAVE_OUT,
+}
+"""What is usual for columns of well-known names; never taken from rows, and never without a word of the owner."""
+_TYPES = {"int": "integer", "float": "decimal", "number": "decimal", "str": "text", "string": "text", "bool": "boolean"}
+_INFERRED = (
+    (r"[-+]?[0-9]+", Kind.INTEGER),
+    (r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?", Kind.DECIMAL),
+    (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", Kind.DATE),
+    (r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T].+", Kind.TIMESTAMP),
+)
+
+
+def usual_words(column: str, kind: Kind | None = None) -> str:
+    """Return what is usual for a column of a well-known name, and of this kind; nothing for others."""
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).replace(" ", "_").casefold()
+    usual = next((words for pattern, words in _USUAL.items() if re.fullmatch(pattern, name)), "")
+    if kind is None or usual in {"", LEAVE_OUT}:
+        return usual
+    type_, _, rest = usual.partition(" ")
+    fits = type_ == kind.value or {type_, kind.value} <= {Kind.INTEGER.value, Kind.DECIMAL.value}
+    return rest if fits else ""
+
+
+def known_words(column: str, said: str, words: Mapping[str, Any], *, untyped: bool) -> Mapping[str, Any]:
+    """Return a column's words with what is said of it: a type if the file keeps none, a range, or public values."""
+    kind, rest = Kind(words["type"]), said
+    if untyped:
+        first, _, others = said.partition(" ")
+        named = _TYPES.get(first.casefold(), first.casefold())
+        if named in {each.value for each in Kind}:
+            kind, rest = Kind(named), others.strip()
+        elif ".." in said:
+            kind = _inferred(said)
+        elif "," not in said:
+            types = ", ".join(each.value for each in Kind)
+            hint = did_you_mean(first, [each.value for each in Kind], otherwise="")
+            allowed = f"a type ({types}), a range such as 0..100, or public values with commas between"
+            raise InvalidValueError(column, got=said, allowed=allowed, hint=hint)
+    kept = words if kind.value == words["type"] else {}
+    found: dict[str, Any] = {**kept, "type": kind.value}
+    if not rest:
+        return checked_words(column, found)
+    if not kind.ranged:
+        return checked_words(column, {**found, "values": texts(rest)})
+    rest, _, step = rest.partition(" step ")
+    lower, dots, upper = rest.partition("..")
+    found["lower"] = lower.strip()
+    found |= ({"upper": upper.strip()} if dots else {}) | ({"step": step.strip()} if step else {})
+    return checked_words(column, found)
+
+
+def _inferred(said: str) -> Kind:
+    """Return the kind of number, date or time that both ends of a range are."""
+    ends = [end.strip() for end in said.partition(" step ")[0].split("..", 1)]
+    return next(
+        (kind for pattern, kind in _INFERRED if all(re.fullmatch(pattern, end) for end in ends)), Kind.TIMESTAMP
+    )
+
+
+def checked_words(column: str, words: dict[str, Any]) -> dict[str, Any]:
+    """Return a column's words, if the policy's rules allow them."""
+    column_type(Section(Document("", {}), (column,), words))
+    return words
+
+
+def texts(said: str) -> list[str]:
+    """Return the texts of a list; one with a comma in it stands in double quotes."""
+    texts = [text.strip() for text in next(csv.reader([said], skipinitialspace=True))]
+    return [text for text in texts if text]

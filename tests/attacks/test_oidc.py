@@ -1,0 +1,360 @@
+"""Signing in at an OpenID provider: the right way works, and each known way around it fails.
+
+The provider is a real one on this machine (`openid.running_provider`). Nothing of the verification is replaced.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import jwt
+import pyarrow as pa
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from openid import CLIENT, RSA_KEYS, SECRET, Provider, running_provider
+from served import clinic_with
+from starlette.testclient import TestClient
+
+from hush.core import InvalidValueError
+from hush.ledger import Role
+from hush.server import app
+from hush.server.oidc import CALLBACK, OidcSettings
+from hush.server.people import People
+from hush.server.settings import ServiceSettings
+from hush.server.traffic import Traffic
+
+ADDRESS = "http://localhost"
+
+
+@dataclass
+class Place:
+    provider: Provider
+    settings: ServiceSettings
+    service: TestClient
+    people: People
+
+    def begin(self, query: str = "") -> dict[str, str]:
+        """Go to the provider, and return what it is asked."""
+        sent = self.service.get(f"/sign-in/oidc{query}")
+        assert sent.status_code == 303
+        assert sent.headers["location"].startswith(f"{self.provider.issuer}/authorize?")
+        return {name: values[0] for name, values in parse_qs(urlsplit(sent.headers["location"]).query).items()}
+
+    def back(self, place: str) -> Any:
+        return self.service.get(place.removeprefix(ADDRESS))
+
+    def sign_in(self) -> Any:
+        return self.back(self.provider.authorise(self.begin()))
+
+
+def settings_file(folder: Path, issuer: str, roles: bool = True) -> Path:
+    file = folder / "oidc.toml"
+    (folder / "secret").write_text(SECRET, encoding="utf-8")
+    text = f'issuer = "{issuer}"\nclient_id = "{CLIENT}"\naddress = "{ADDRESS}"\nclient_secret_file = "secret"\n'
+    if roles:
+        text += 'roles = { claim = "groups", owner = "owners", analyst = "analysts" }\n'
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
+    policy = clinic_with(tmp_path, pa.table({"age": [1]}), bounds={"age": (0, 9)}, budget="1", roles=[Role.OWNER])
+    with running_provider() as provider:
+        provider.return_to = ADDRESS + CALLBACK
+        file = settings_file(tmp_path, provider.issuer, roles=getattr(request, "param", True))
+        settings = ServiceSettings(policy=str(policy), people=str(tmp_path / "hush.people"), tick=0, oidc=str(file))
+        people = People(settings.people)
+        with TestClient(app(settings), base_url=ADDRESS, follow_redirects=False) as client:
+            yield Place(provider, settings, client, people)
+        people.close()
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let somebody come as often as they like: rates are tested elsewhere."""
+    monkeypatch.setattr(Traffic, "visit", lambda *_, **__: 0.0)
+
+
+def refused(response: Any) -> None:
+    assert response.status_code == 401
+    assert "The sign-in did not succeed." in response.text
+    assert "hush=" not in response.headers.get("set-cookie", "").replace("hush-flow=", "")
+
+
+def test_signing_in_binds_a_name_and_roles_to_a_subject(place: Place) -> None:
+    assert "/sign-in/oidc" in place.service.get("/sign-in").text
+    welcome = place.sign_in()
+    assert (welcome.status_code, welcome.headers["location"]) == (303, "/")
+    told = place.service.get("/api/v1/me").json()
+    assert (told["name"], told["roles"]) == ("alice", ["analyst"])
+    # The provider says the roles, at each sign-in.
+    place.provider.user["groups"] = ["owners", "analysts", "others"]
+    place.sign_in()
+    assert place.service.get("/api/v1/me").json()["roles"] == ["analyst", "owner"]
+    # Whoever has the name now at the provider is somebody else; and whoever changes it there stays the same here.
+    place.provider.user["preferred_username"] = "alice2"
+    place.sign_in()
+    assert place.service.get("/api/v1/me").json()["name"] == "alice"
+    place.provider.user = {"sub": "s-2", "preferred_username": "alice", "groups": ["analysts"]}
+    refused(place.sign_in())
+    acts = [(act.by, act.what, act.whom) for act in place.people.outbox()]
+    assert acts == []  # they stand in the ledger by now
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_nobody_is_taken_over(place: Place) -> None:
+    place.people.set_password("me", "correct horse battery")
+    place.provider.user = {"sub": "s-9", "preferred_username": "me", "groups": ["owners"]}
+    refused(place.sign_in())
+    for name in ("", " x", "a\u202eb", "x" * 300, None, 7):
+        place.provider.user["preferred_username"] = name
+        refused(place.sign_in())
+    assert list(place.people.names()) == ["me"]
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_no_role_no_entry_and_the_last_owner_stays(place: Place) -> None:
+    for groups in ([], ["others"], "analystsx", {"analysts": 1}, None, 5):
+        place.provider.user["groups"] = groups
+        refused(place.sign_in())
+    assert list(place.people.names()) == ["me"]
+    place.provider.user = {"sub": "s-3", "preferred_username": "me", "groups": ["analysts"]}
+    refused(place.sign_in())  # the provider would make the last owner an analyst
+    assert place.people.names()["me"] == {Role.OWNER}
+
+
+@pytest.mark.parametrize("place", [False], indirect=True)
+def test_without_a_claim_the_owner_gives_roles(place: Place) -> None:
+    refused(place.sign_in())
+    place.people.add("alice", roles=[Role.ANALYST])
+    assert place.sign_in().status_code == 303
+    assert place.service.get("/api/v1/me").json()["roles"] == ["analyst"]
+
+
+def _unsigned(header: dict[str, Any], claims: dict[str, Any]) -> str:
+    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in (header, claims)]
+    return ".".join([*parts, ""])
+
+
+def _by_public_key(provider: Provider) -> Callable[[dict[str, Any]], str]:
+    """Sign with the published key as if it were a shared secret."""
+    import hashlib
+    import hmac
+
+    pem = (
+        next(iter(provider.keys.values()))
+        .public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+
+    def forge(claims: dict[str, Any]) -> str:
+        text = _unsigned({"alg": "HS256", "kid": "k1"}, claims).rstrip(".")
+        signature = hmac.new(pem, text.encode(), hashlib.sha256).digest()
+        return f"{text}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+    return forge
+
+
+def _changed(provider: Provider, **claims: Any) -> Callable[[dict[str, Any]], str]:
+    return lambda right: provider.signed(
+        {name: value for name, value in {**right, **claims}.items() if value is not None}
+    )
+
+
+FORGERIES: dict[str, Callable[[Provider], Callable[[dict[str, Any]], str]]] = {
+    "alg none": lambda _: lambda claims: _unsigned({"alg": "none", "kid": "k1"}, claims),
+    "alg None": lambda _: lambda claims: _unsigned({"alg": "None", "kid": "k1"}, claims),
+    "no alg": lambda _: lambda claims: _unsigned({"kid": "k1"}, claims),
+    "public key as secret": _by_public_key,
+    "unknown key": lambda _: lambda claims: jwt.encode(
+        claims, RSA_KEYS[1], algorithm="RS256", headers={"kid": "k1"}
+    ),
+    "key of another kind": lambda _: lambda claims: jwt.encode(
+        claims, ec.generate_private_key(ec.SECP256R1()), algorithm="ES256", headers={"kid": "k1"}
+    ),
+    "key in the header": lambda _: lambda claims: jwt.encode(
+        claims, RSA_KEYS[1], algorithm="RS256",
+        headers={"kid": "k1", "jku": "http://127.0.0.1:1/keys", "x5u": "http://127.0.0.1:1/c"},
+    ),
+    "critical extension": lambda provider: lambda claims: jwt.encode(
+        claims, next(iter(provider.keys.values())), algorithm="RS256",
+        headers={"kid": "k1", "crit": ["b64"], "b64": True},
+    ),
+    "wrong audience": lambda provider: _changed(provider, aud="another"),
+    "audience of several, for another": lambda provider: _changed(provider, aud=[CLIENT, "another"], azp="another"),
+    "audience of several, for nobody": lambda provider: _changed(provider, aud=[CLIENT, "another"]),
+    "no audience": lambda provider: _changed(provider, aud=None),
+    "wrong issuer": lambda provider: _changed(provider, iss="http://127.0.0.1:9"),
+    "issuer with a slash": lambda provider: _changed(provider, iss=f"{provider.issuer}/"),
+    "no issuer": lambda provider: _changed(provider, iss=None),
+    "expired": lambda provider: _changed(provider, exp=int(time.time()) - 60),
+    "never expires": lambda provider: _changed(provider, exp=None),
+    "of the future": lambda provider: _changed(provider, iat=int(time.time()) + 600),
+    "wrong nonce": lambda provider: _changed(provider, nonce="x"),
+    "no nonce": lambda provider: _changed(provider, nonce=None),
+    "no subject": lambda provider: _changed(provider, sub=None),
+    "no token": lambda _: lambda _claims: "x",
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_forged_tokens_are_refused(place: Place) -> None:
+    for how, forgery in FORGERIES.items():
+        place.provider.forged = forgery(place.provider)
+        response = place.sign_in()
+        assert response.status_code == 401, how
+        refused(response)
+        assert place.service.get("/api/v1/me").status_code == 401, how
+        assert list(place.people.names()) == ["me"], how
+    place.provider.forged = None
+    assert place.sign_in().status_code == 303
+
+
+def test_a_state_is_good_once_and_in_its_own_browser(place: Place) -> None:
+    returned = place.provider.authorise(place.begin())
+    other = TestClient(place.service.app, base_url=ADDRESS, follow_redirects=False)
+    refused(other.get(returned.removeprefix(ADDRESS)))  # the victim is made to open the attacker's link
+    refused(place.back(returned))  # and that has used it up
+    returned = place.provider.authorise(place.begin())
+    assert place.back(returned).status_code == 303
+    refused(place.back(returned))  # the same response again
+    for wrong in ("?code=x", "?state=&code=x", "?state=unknown&code=x", ""):
+        refused(place.back(CALLBACK + wrong))
+    asked = place.begin()
+    refused(place.back(f"{CALLBACK}?state={asked['state']}&error=access_denied"))
+
+
+def test_a_token_of_an_earlier_sign_in_is_refused(place: Place) -> None:
+    kept: list[str] = []
+
+    def remembered(claims: dict[str, Any]) -> str:
+        kept.append(place.provider.signed(claims))
+        return kept[0]
+
+    place.provider.forged = remembered
+    assert place.sign_in().status_code == 303
+    refused(place.sign_in())  # signed, unexpired, for us: and of another sign-in, as its nonce tells
+
+
+def test_a_stolen_code_is_worth_nothing_without_its_verifier(place: Place) -> None:
+    stolen = parse_qs(urlsplit(place.provider.authorise(place.begin())).query)["code"][0]
+    mine = place.begin()
+    refused(place.back(f"{CALLBACK}?state={mine['state']}&code={stolen}"))
+
+
+def test_a_response_of_another_provider_is_refused(place: Place) -> None:
+    place.provider.response = {"iss": "http://127.0.0.1:9"}
+    refused(place.sign_in())
+    place.provider.response = {"iss": place.provider.issuer}
+    assert place.sign_in().status_code == 303
+    place.provider.response = {}
+    place.provider.metadata = {"authorization_response_iss_parameter_supported": True}
+    with TestClient(app(place.settings), base_url=ADDRESS, follow_redirects=False) as fresh:
+        refused(replace(place, service=fresh).sign_in())  # it says that it always names itself, and did not
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"issuer": "http://127.0.0.1:9"},
+        {"token_endpoint": "http://example.org/token"},
+        {"jwks_uri": "file:///etc/passwd"},
+        {"authorization_endpoint": "javascript:alert(1)"},
+        {"token_endpoint": "https://user@127.0.0.1/"},
+        {"jwks_uri": None},
+    ],
+)
+def test_a_provider_that_names_other_places_is_not_asked(place: Place, wrong: dict[str, str]) -> None:
+    place.provider.metadata = wrong
+    sent = place.service.get("/sign-in/oidc")
+    assert (sent.status_code, sent.headers["location"]) == (303, "/sign-in")
+    assert place.provider.requests == ["/.well-known/openid-configuration"]
+
+
+def test_redirects_of_the_provider_are_not_followed(place: Place) -> None:
+    place.provider.metadata = {"jwks_uri": f"{place.provider.issuer}/elsewhere"}
+    refused(place.sign_in())
+    assert "/keys" not in place.provider.requests
+
+
+def test_nobody_is_sent_elsewhere(place: Place) -> None:
+    for where in ("//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"):
+        asked = place.begin(f"?next={where}&redirect_uri={where}&issuer={where}")
+        assert asked["redirect_uri"] == ADDRESS + CALLBACK
+        returned = place.provider.authorise(asked)
+        welcome = place.back(f"{returned}&next={where}&redirect_uri={where}&url={where}")
+        assert (welcome.status_code, welcome.headers["location"]) == (303, "/")
+
+
+def test_keys_may_be_rotated(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hush.server.oidc._SOONEST", 0.0)
+    assert place.sign_in().status_code == 303
+    place.provider.rotate("k2")
+    assert place.sign_in().status_code == 303
+    place.provider.keys = {"k3": ec.generate_private_key(ec.SECP256R1())}
+    assert place.sign_in().status_code == 303
+    monkeypatch.setattr("hush.server.oidc._SOONEST", 3600.0)
+    place.provider.rotate("k4")
+    before = place.provider.requests.count("/keys")
+    refused(place.sign_in())  # tokens that name unknown keys do not make us ask again and again
+    assert place.provider.requests.count("/keys") == before
+
+
+def test_the_log_says_why_and_shows_no_secret(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    tokens: list[str] = []
+
+    def late(claims: dict[str, Any]) -> str:
+        tokens.append(place.provider.signed({**claims, "exp": 1}))
+        return tokens[0]
+
+    place.provider.forged = late
+    with caplog.at_level(logging.DEBUG):
+        refused(place.sign_in())
+    said = caplog.text
+    assert "ExpiredSignatureError" in said
+    assert tokens[0] not in said
+    assert SECRET not in said
+
+
+def test_the_file_of_settings(tmp_path: Path) -> None:
+    right = settings_file(tmp_path, "https://id.example/realm")
+    read = OidcSettings.read(right)
+    assert (read.issuer, read.client_secret, read.owner) == ("https://id.example/realm", SECRET, "owners")
+    assert SECRET not in repr(read)
+    text = right.read_text(encoding="utf-8")
+    for old, new in (
+        ("https://id.example/realm", "http://id.example"),
+        ("https://id.example/realm", "ftp://id.example"),
+        (f'"{ADDRESS}"', '"http://hush.example"'),
+        (f'"{ADDRESS}"', '"https://hush.example/path"'),
+        ("issuer", "isuer"),
+        ('client_id = "hush-service"', 'client_id = ""'),
+        ('owner = "owners", analyst = "analysts" ', ""),
+        ("[", "[["),
+        ('"', ""),
+    ):
+        if old in text:
+            right.write_text(text.replace(old, new), encoding="utf-8")
+            with pytest.raises(InvalidValueError):
+                OidcSettings.read(right)
+    with pytest.raises(InvalidValueError):
+        OidcSettings.read(tmp_path / "nothing.toml")
+
+
+def test_without_a_provider_there_is_nothing(tmp_path: Path) -> None:
+    policy = clinic_with(tmp_path, pa.table({"age": [1]}), bounds={"age": (0, 9)}, budget="1")
+    settings = ServiceSettings(policy=str(policy), people=str(tmp_path / "hush.people"), tick=0)
+    with TestClient(app(settings), base_url=ADDRESS, follow_redirects=False) as client:
+        assert "oidc" not in client.get("/sign-in").text
+        assert client.get("/sign-in/oidc").status_code == 404
+        assert client.get(CALLBACK).status_code == 404
