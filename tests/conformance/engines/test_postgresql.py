@@ -232,8 +232,8 @@ def test_questions_at_once(clinic: Clinic) -> None:
 
 
 TRAPS = [
-    ("'2.5'", "BIGINT", 3), ("'-2.5'", "BIGINT", -3), ("'1e3'", "BIGINT", 1000), ("'1_000'", "BIGINT", None),
-    ("'0x1F'", "BIGINT", None), ("'9223372036854775808'", "BIGINT", None), ("''", "BIGINT", None),
+    ("'2.5'", "BIGINT", 3), ("'-2.5'", "BIGINT", -3), ("'1e3'", "BIGINT", 1000), ("'1_000'", "BIGINT", 1000),
+    ("'0x1F'", "BIGINT", 31), ("'9223372036854775808'", "BIGINT", None), ("''", "BIGINT", None),
     ("'1.5f'", "DOUBLE", None), ("'1,5'", "DOUBLE", None), ("'1e400'", "DOUBLE", float("inf")),
     ("'1e-400'", "DOUBLE", 0.0), ("'-inf'", "DOUBLE", float("-inf")), ("' 2.5 '", "DOUBLE", 2.5),
     ("'5e-324'", "DOUBLE", 5e-324), ("'1.7976931348623157e308'", "DOUBLE", 1.7976931348623157e308),

@@ -176,8 +176,7 @@ class PostgreSQLTransaction:
     def resolve(self, statement: ParameterisedText) -> None:
         """Let the server resolve a statement without running it."""
         with _failing(statement.text):
-            self._connection.execute(f"PREPARE hush_resolved AS {statement.text}".encode())
-            self._connection.execute(b"DEALLOCATE hush_resolved")
+            self._connection.execute(f"PREPARE hush_resolved AS {statement.text}; DEALLOCATE hush_resolved".encode())
 
 
 @contextmanager
