@@ -35,7 +35,7 @@ oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -c 'import duckdb; assert duckdb.__version__ == "$(DUCKDB)", duckdb.__version__'
 	$(OLDEST)/bin/pytest -n $(JOBS) --dist worksteal tests/unit/engines/duckdb/test_delimited.py tests/unit/curator/test_data_sets.py \
 		tests/conformance/test_text_files.py tests/conformance/test_sources.py tests/conformance/test_more_sources.py \
-		tests/conformance/test_same_as_duckdb.py tests/conformance/test_from_clauses.py tests/attacks/test_work.py
+		tests/conformance/same_as_duckdb/test_statements.py tests/conformance/same_as_duckdb/test_from_clauses.py tests/attacks/test_work.py
 
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
@@ -45,7 +45,7 @@ nightly: $(VENV)/.test
 	HUSH_KILLS=1000 $(BIN)/pytest tests/conformance/ledger -k kill
 	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py tests/conformance/test_over_answers.py tests/conformance/test_whole_way.py tests/attacks/test_borders.py
 	HUSH_CASES=2000 HUSH_SPARK_CASES=200 $(BIN)/pytest tests/conformance/engines
-	HUSH_STATEMENTS=10000 $(BIN)/pytest -n $(JOBS) tests/conformance/test_differential.py
+	HUSH_STATEMENTS=10000 $(BIN)/pytest -n $(JOBS) tests/conformance/same_as_duckdb/test_random_statements.py
 	HUSH_EXAMPLES=200 HUSH_QUESTIONS=2000 $(BIN)/pytest tests/conformance/test_api_document.py tests/statistical/test_service_secrecy.py
 
 # Measures hush against its peers on this machine, and writes docs/benchmarks.md.

@@ -45,6 +45,8 @@ class Demo:
     def __init__(self, folder: Path) -> None:
         write_hospital(folder)
         self.policy = folder / "hush.toml"
+        with self.policy.open("a", encoding="utf-8") as file:
+            file.write('ask_first = { epsilon = "2" }\n')  # alice's, who comes last
         make_ledger(read_policy(self.policy), anchor="none").close()
         self.people = People(folder / "hush.people")
         self.people.add("alice", roles=[Role.ANALYST])

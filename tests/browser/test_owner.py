@@ -9,10 +9,11 @@ from axe_playwright_python.sync_playwright import Axe
 from demo_service import Demo, Started
 from playwright.sync_api import Browser, expect
 
-OWNERS = {"data": "/data", "people": "/people", "audit": "/audit", "account": "/account"}
+OWNERS = {"data": "/data", "people": "/people", "requests": "/requests", "audit": "/audit", "account": "/account"}
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
 def test_owners_pages(demo: Demo, browser: Browser, build: Path, scheme: str, width: int) -> None:
     page = demo.page(browser, "olga", viewport={"width": width, "height": 900}, color_scheme=scheme)
     findings = []
@@ -54,6 +55,29 @@ def test_somebody_is_let_in_and_removed(demo: Demo, browser: Browser) -> None:
     page.get_by_role("button", name="Remove carol").click()
     expect(page.locator("table")).not_to_contain_text("carol")
     page.context.close()
+
+
+def test_an_owner_decides_on_what_waits(demo: Demo, browser: Browser) -> None:
+    """An analyst asks for more, the owner sees it by its badge and declines; the analyst sees why."""
+    analyst, owner = demo.page(browser, "alice"), demo.page(browser, "olga")
+    analyst.goto("/budget")
+    analyst.get_by_role("link", name="Ask the owner for more").click()
+    before = analyst.locator("tbody tr").count()
+    if analyst.locator("text=a budget of ε").count() == 0:
+        analyst.locator("[name=epsilon]").fill("4")
+        analyst.get_by_role("button", name="Ask the owner").click()
+        assert analyst.locator("tbody tr").count() == before + 1
+    owner.goto("/data")
+    expect(owner.locator(".badge")).to_contain_text("waiting")
+    owner.get_by_role("link", name="Requests").click()
+    panel = owner.locator("section.panel", has_text="→ 4")
+    panel.locator("[name=reason]").fill("not this year")
+    panel.get_by_role("button", name="Decline").click()
+    expect(owner.locator("table")).to_contain_text("declined by olga")
+    analyst.reload()
+    expect(analyst.locator("table")).to_contain_text("declined by olga: not this year")
+    analyst.context.close()
+    owner.context.close()
 
 
 def test_from_an_empty_folder_to_the_first_answer_in_ten_clicks(browser: Browser, tmp_path: Path, build: Path) -> None:

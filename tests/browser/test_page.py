@@ -72,6 +72,31 @@ def test_from_the_link_to_the_first_answer_in_three_clicks(demo: Demo, browser: 
     page.context.close()
 
 
+ROWS = "SELECT age, sex, region, disease FROM visits"
+
+
+@pytest.fixture(scope="session")
+def releases(demo: Demo) -> dict[str, str]:
+    """A whole release of each kind, a stream, and two requests that wait."""
+    with hush.connect(demo.address, token=demo.people.make_token("alice")[1]) as curator:
+        made = {
+            "tables": curator.marginals("visits", ["sex", "region", "disease"], epsilon="0.1").receipt,
+            "synthetic": curator.synth(ROWS, epsilon="0.1").receipt,
+            "ranges": curator.ranges("SELECT age FROM visits", epsilon="0.1").receipt,
+            "model": curator.fit(
+                "SELECT age, sex, cost FROM visits", target="cost", model="linear", epsilon="0.1"
+            ).receipt,
+        }
+        stream = curator.stream.create(
+            "SELECT day, COUNT(*) AS n FROM visits GROUP BY day", name="daily", horizon="1 year", epsilon="0.2"
+        )
+        stream.advance("2025-02-15")
+        with pytest.raises(hush.HushError, match="approval"):
+            curator.ask(QUESTION, epsilon="2.5", reason="for the yearly report")
+        curator.request(epsilon="4", reason="the budget ends before the year does")
+    return made
+
+
 PAGES = {
     "ask-empty": "/ask",
     "ask": ASK,
@@ -83,6 +108,16 @@ PAGES = {
     "compare": "/compare?a={0}&b={1}",
     "tables": "/tables",
     "about": "/what-is-this",
+    "releases": "/releases",
+    "releases-explained": f"/releases?kind=marginals&epsilon=0.5&q={urllib.parse.quote(ROWS)}",
+    "releases-refused": "/releases?kind=ranges&epsilon=0.5&q=SELECT+cots+FROM+visits",
+    "releases-stream": "/releases?kind=stream",
+    "release-tables": "/releases/{tables}",
+    "release-synthetic": "/releases/{synthetic}",
+    "release-ranges": "/releases/{ranges}",
+    "release-model": "/releases/{model}",
+    "stream": "/streams/daily",
+    "my-requests": "/requests",
 }
 DOCUMENTED = {("ask", 1280, "light"), ("answer", 1280, "dark"), ("ask", 390, "light"), ("budget", 1280, "light")}
 """What the documentation shows; HUSH_PICTURES=1 makes these pictures anew."""
@@ -92,14 +127,16 @@ NOBODYS = {"sign-in": "/sign-in", "welcome": "/welcome/x"}
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_all_pages(demo: Demo, browser: Browser, build: Path, receipts: list[int], scheme: str, width: int) -> None:
+def test_all_pages(
+    demo: Demo, browser: Browser, build: Path, receipts: list[int], releases: dict[str, str], scheme: str, width: int
+) -> None:
     """Axe finds nothing, nothing is forbidden by the policy, nobody else is asked; pictures are kept."""
     findings = []
     for name, places in (("alice", PAGES), (None, NOBODYS)):
         page = demo.page(browser, name, viewport={"width": width, "height": 900}, color_scheme=scheme)
         said = watched(page)
         for title, address in places.items():
-            page.goto(address.format(*receipts))
+            page.goto(address.format(*receipts, **releases))
             page.screenshot(path=build / f"page-{title}-{width}-{scheme}.png", full_page=True)
             if os.environ.get("HUSH_PICTURES") and (title, width, scheme) in DOCUMENTED:
                 page.screenshot(path=PICTURES / f"page-{title}-{width}-{scheme}.png", full_page=True)
@@ -115,11 +152,13 @@ def test_all_pages(demo: Demo, browser: Browser, build: Path, receipts: list[int
     assert findings == []
 
 
-def test_nothing_scrolls_sideways_at_320_pixels(demo: Demo, browser: Browser, receipts: list[int]) -> None:
+def test_nothing_scrolls_sideways_at_320_pixels(
+    demo: Demo, browser: Browser, receipts: list[int], releases: dict[str, str]
+) -> None:
     page = demo.page(browser, viewport={"width": 320, "height": 700})
     wide = {}
     for title, address in PAGES.items():
-        page.goto(address.format(*receipts))
+        page.goto(address.format(*receipts, **releases))
         wide[title] = page.evaluate("document.documentElement.scrollWidth")
     assert {title: width for title, width in wide.items() if width > 320} == {}
     page.context.close()
@@ -288,4 +327,39 @@ def test_the_same_question_again_is_free_and_can_be_asked_afresh(
     page.get_by_role("button", name="Ask afresh").click()
     page.wait_for_url("**/answers/*")
     assert int(page.url.rsplit("/", 1)[1]) > max(receipts)
+    page.context.close()
+
+
+def test_without_script_a_question_is_clicked_together_and_a_release_is_made(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser, script=False)
+    page.goto("/ask")
+    page.locator(".build summary").click()
+    form = page.locator(".build form")
+    form.locator("[name=measure]").select_option("average")
+    form.locator("[name=of]").select_option(label="cost")
+    form.locator("[name=by]").select_option(label="region")
+    form.get_by_role("button").click()
+    expect(page.locator("#question")).to_have_value(
+        "SELECT region, AVG(cost) AS mean_cost\nFROM visits\nGROUP BY region"
+    )
+    page.goto("/releases?kind=ranges")
+    page.locator("#releasing [name=epsilon]").fill("0.05")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.locator("#releasing .before")).to_contain_text("all ranges of age")
+    page.get_by_role("button", name="Release for ε 0.05").click()
+    expect(page.locator("h1")).to_contain_text("Release")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    assert download.value.path().read_text(encoding="utf-8").startswith("age,n,n_error")
+    page.context.close()
+
+
+def test_a_release_is_made_with_script(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser)
+    said = watched(page)
+    page.goto(f"/releases?kind=synth&epsilon=0.05&q={urllib.parse.quote(ROWS)}")
+    page.locator("[data-make]").click()
+    page.wait_for_url("**/releases/*")
+    expect(page.locator("h1")).to_contain_text("Release")
+    assert said == []
     page.context.close()

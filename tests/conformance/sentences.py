@@ -7,222 +7,30 @@ columns, per-unit subqueries inside per-unit subqueries. Every function and aggr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from random import Random
 from typing import Any
 
-from vocabulary import DAYS, NUMBERS, PATTERNS, TABLES, WORDS, Source, starred
+from expressions import Expressions
+from vocabulary import DAYS, TABLES, WORDS, Source, starred
+
+SourceTemplates = Mapping[str, tuple[int, Callable[[], Source]]]
+"""What a source shows, how often it is written, and the function that writes it."""
 
 
-@dataclass
-class Writer:
+class Writer(Expressions):
     """Writes one question."""
 
-    rng: Random
-    parts: list[str] = field(default_factory=list)
-    """Parts of WITH."""
-    made: int = 0
+    def __init__(self, rng: Random) -> None:
+        super().__init__(rng)
+        self.parts: list[str] = []
+        """Parts of WITH."""
+        self.made = 0
 
     def name(self, prefix: str) -> str:
         self.made += 1
         return f"{prefix}{self.made}"
-
-    def one(self, *options: str) -> str:
-        return self.rng.choice(options)
-
-    def chance(self, part: float) -> bool:
-        return self.rng.random() < part
-
-    # expressions
-
-    def expression(self, kind: str, source: Source, depth: int = 2) -> str:
-        return {
-            "number": self.number,
-            "text": self.word,
-            "truth": self.truth,
-            "date": self.date,
-            "moment": self.moment,
-        }[kind](source, depth)
-
-    def column(self, kind: str, source: Source, otherwise: str) -> str:
-        found = source.of(kind)
-        return self.rng.choice(found) if found else otherwise
-
-    def number(self, source: Source, depth: int = 2) -> str:
-        if depth <= 0 or self.chance(0.3):
-            return self.column("number", source, self.one(*NUMBERS)) if self.chance(0.85) else self.constant()
-        a, b = (self.number(source, depth - 1) for _ in range(2))
-        at = depth - 1
-        match self.rng.randrange(21):
-            case 16:
-                return f"{self.one('STRPOS', 'INSTR')}({self.word(source, at)}, {self.one(*WORDS)})"
-            case 17:
-                moment = self.expression(self.one("date", "moment"), source, at)
-                return f"{self.one('WEEK', 'DAYOFYEAR', 'ISODOW', 'MINUTE', 'SECOND')}({moment})"
-            case 18:
-                return f"WIDTH_BUCKET({a}, {self.one('0, 8, 4', '-3, 3, 7', '0, 1e6, 3')})"
-            case 19:
-                low, high = self.one("0", "-2.5"), self.one("3", "1e6")
-                return f"CASE WHEN {a} < {low} THEN {low} WHEN {a} > {high} THEN {high} ELSE {a} END"
-            case 20:
-                return f"{self.one(f'TRUNC({a})', f'STRLEN({self.word(source, at)})', f'({a} * PI())')}"
-            case 14:
-                return f"(CAST({a} AS BIGINT) // {self.one('3', '-7', f'CAST({b} AS BIGINT)')})"
-            case 0:
-                return f"({a} {self.one('+', '-', '*', '/', '%')} {b})"
-            case 1:
-                return f"{self.one('ABS', 'FLOOR', 'CEIL', 'SQRT', 'EXP', 'LN', 'LOG10', 'SIGN', 'ROUND', '-')}({a})"
-            case 2:
-                return f"{self.one('LEAST', 'GREATEST', 'COALESCE', 'NULLIF', 'POWER', 'MOD', 'IFNULL')}({a}, {b})"
-            case 3:
-                return f"CASE WHEN {self.truth(source, at)} THEN {a} WHEN {self.truth(source, at)} THEN 0 ELSE {b} END"
-            case 4:
-                return f"CASE {self.word(source, at)} WHEN 'a' THEN {a} WHEN 'zz' THEN {b} END"
-            case 5:
-                return f"IF({self.truth(source, at)}, {a}, {b})"
-            case 6:
-                return f"CLIP({a}, {self.one('-2', '0', '0.3')}, {self.one('3.5', '100', '1e6')})"
-            case 7:
-                return f"BIN({a}, {self.one('0, 8, 4', '-3, 3, 7', '0, 1, 10', '0, 1e6, 3')})"
-            case 8:
-                return f"LENGTH({self.word(source, at)})"
-            case 9:
-                kind = self.one("number", "text", "truth")
-                target = self.one("INTEGER", "DOUBLE", "DECIMAL(9, 2)", "BIGINT")
-                return f"CAST({self.expression(kind, source, at)} AS {target})"
-            case 10:
-                part = self.one("YEAR", "QUARTER", "MONTH", "DAY", "DAYOFWEEK")
-                return f"{part}({self.expression(self.one('date', 'moment'), source, at)})"
-            case 11:
-                return f"EXTRACT({self.one('year', 'hour', 'dow')} FROM {self.moment(source, at)})"
-            case 12:
-                kinds = [self.one("date", "moment") for _ in range(2)]
-                ends = ", ".join(self.expression(kind, source, at) for kind in kinds)
-                unit = self.one("year", "quarter", "month", "week", "day", "hour", "minute", "second")
-                return f"DATE_DIFF('{unit}', {ends})"
-            case 13:
-                return f"ROUND({a}, {self.one('0', '1', '-1')})"
-            case _:
-                return f"FLOOR({a} / 10) * 10"
-
-    def constant(self) -> str:
-        return self.one(*NUMBERS, "?")
-
-    def word(self, source: Source, depth: int = 2) -> str:
-        if depth <= 0 or self.chance(0.5):
-            return self.column("text", source, self.one(*WORDS)) if self.chance(0.9) else self.one(*WORDS)
-        a, at = self.word(source, depth - 1), depth - 1
-        match self.rng.randrange(12):
-            case 9:
-                return f"SPLIT_PART({a}, 'a', {self.one('1', '2', '900')})"
-            case 10:
-                moment = self.expression(self.one("date", "moment"), source, at)
-                return f"STRFTIME({moment}, '{self.one('%Y-%m', '%A', '%j', '%H:%M:%S.%f %p')}')"
-            case 11:
-                return f"{self.one('DAYNAME', 'MONTHNAME')}({self.date(source, at)})"
-            case 0:
-                return f"{self.one('LOWER', 'UPPER', 'TRIM', 'LTRIM', 'RTRIM')}({a})"
-            case 1:
-                return f"SUBSTRING({a}, {self.one('1', '2')}, {self.one('1', '3')})"
-            case 2:
-                return f"{self.one('LEFT', 'RIGHT')}({a}, 1)"
-            case 3:
-                return f"REPLACE({a}, 'a', 'q')"
-            case 4:
-                return f"({a} || {self.word(source, at)})"
-            case 5:
-                return f"CONCAT({a}, {self.word(source, at)})"
-            case 6:
-                kind = self.one("number", "truth", "date", "moment")
-                return f"CAST({self.expression(kind, source, at)} AS VARCHAR)"
-            case 7:
-                return f"CASE WHEN {self.truth(source, at)} THEN {a} ELSE {self.one(*WORDS)} END"
-            case _:
-                return f"{self.one('COALESCE', 'NULLIF')}({a}, 'a')"
-
-    def truth(self, source: Source, depth: int = 2) -> str:
-        at = depth - 1
-        match self.rng.randrange(17 if depth > 0 else 8):
-            case 16:
-                pattern = self.one("'^a'", "'[a-z]+$'", "'(?i)Z{1,2}'", "'a|é', 'i'", "'^.{0,3}$', 's'")
-                return f"{self.one('', 'NOT ')}REGEXP_MATCHES({self.word(source, at)}, {pattern})"
-            case 15:
-                pair = f"({self.word(source, at)}, {self.number(source, at)})"
-                return self.one(
-                    f"{pair} {self.one('IN', 'NOT IN')} (('a', 1), ('zz', 2.5), ('', 0))",
-                    f"ENDS_WITH({self.word(source, at)}, {self.one(*WORDS)})",
-                    f"DECODE({self.word(source, at)}, 'a', 1, NULL, 2, 3) {self.one('=', '>')} 2",
-                )
-            case 12:
-                kind = self.one("number", "text", "truth", "date")
-                one, other = (self.expression(kind, source, at) for _ in range(2))
-                return f"{one} IS {self.one('', 'NOT ')}DISTINCT FROM {self.one(other, other, 'NULL')}"
-            case 13:
-                pattern = self.one("'%!%%'", "'!a_'", "'%!!'", "'b!_%'")
-                return f"{self.word(source, at)} {self.one('LIKE', 'NOT LIKE', 'ILIKE')} {pattern} ESCAPE '!'"
-            case 14:
-                return f"{self.number(source, at)} {self.one('IN', 'NOT IN')} ??"
-            case 0:
-                return (
-                    f"{self.number(source, at)} {self.one('<', '<=', '>', '>=', '=', '<>')} {self.number(source, at)}"
-                )
-            case 1:
-                return f"{self.number(source, at)} BETWEEN {self.one('0', '-1.5')} AND {self.one('3', '9', '1e18')}"
-            case 2:
-                return f"{self.number(source, at)} {self.one('IN', 'NOT IN')} (1, 2, 9, 1.25, 9223372036854775807)"
-            case 3:
-                return f"{self.word(source, at)} {self.one('IN', 'NOT IN')} ('a', 'zz', 'é')"
-            case 4:
-                return f"{self.word(source, at)} {self.one('LIKE', 'NOT LIKE', 'ILIKE')} {self.one(*PATTERNS)}"
-            case 5:
-                kind = self.one("number", "text", "truth", "date")
-                return f"{self.expression(kind, source, at)} IS {self.one('NULL', 'NOT NULL')}"
-            case 6:
-                return f"{self.date(source, at)} {self.one('<', '>=', '=')} {self.one(*DAYS)}"
-            case 7:
-                return self.column("truth", source, "1 = 1")
-            case 8:
-                return f"({self.truth(source, at)} {self.one('AND', 'OR')} {self.truth(source, at)})"
-            case 9:
-                return f"NOT ({self.truth(source, at)})"
-            case 10:
-                return f"{self.one('STARTS_WITH', 'CONTAINS')}({self.word(source, at)}, 'a')"
-            case _:
-                return f"({self.truth(source, at)}) IS {self.one('TRUE', 'NOT TRUE', 'FALSE')}"
-
-    def date(self, source: Source, depth: int = 2) -> str:
-        found = self.column("date", source, self.one(*DAYS))
-        if depth <= 0 or self.chance(0.4):
-            return found
-        match self.rng.randrange(6):
-            case 4:
-                year, month, day = (f"CAST({self.number(source, depth - 1)} AS INTEGER)" for _ in range(3))
-                return f"MAKE_DATE({year}, {month}, {day})"
-            case 5:
-                return f"DATE({self.moment(source, depth - 1)})"
-            case 0:
-                return f"DATE_TRUNC('{self.one('year', 'quarter', 'month', 'week', 'day')}', {found})"
-            case 1:
-                return f"CAST({self.expression(self.one('text', 'moment'), source, depth - 1)} AS DATE)"
-            case 2:
-                return f"CASE WHEN {self.truth(source, depth - 1)} THEN {found} END"
-            case _:
-                return f"COALESCE({found}, {self.one(*DAYS)})"
-
-    def moment(self, source: Source, depth: int = 2) -> str:
-        found = self.column("moment", source, "CAST('1970-01-02 03:04:05' AS TIMESTAMP)")
-        if depth <= 0 or self.chance(0.6):
-            return found
-        if self.chance(0.5):
-            text = self.word(source, depth - 1)
-            truncated = f"DATE_TRUNC('{self.one('hour', 'minute', 'second')}', {found})"
-            return self.one(
-                f"CAST({text} AS TIMESTAMP)", f"STRPTIME({text}, '{self.one('%Y', '%d.%m.%y')}')", truncated
-            )
-        moment = self.expression(self.one("date", "moment"), source, depth - 1)
-        by = self.one("1 MONTH", "'3' DAY", "'-14 months 2 days'", "9999 YEAR", "36 HOUR", "-9000 YEAR", "1 SECOND")
-        return f"({moment} {self.one('+', '-')} INTERVAL {by})"
 
     # sources
 
@@ -238,27 +46,34 @@ class Writer:
             return self.table(
                 self.one("answers", "ballots") if rows else self.one("visits", "visits", "orders", "items")
             )
-        match self.rng.randrange(11):
-            case 0:
-                return self.source(rows=rows, depth=0)
-            case 8 if not rows:
-                return self.linked()
-            case 9 if not rows:
-                return self.wrapped(self.windowed(self.source(rows=False, depth=depth - 1)))
-            case 1 | 2:
-                return self.wrapped(self.selected(self.source(rows=rows, depth=depth - 1), rows=rows))
-            case 3:
-                return self.public(self.source(rows=rows, depth=depth - 1))
-            case 4 | 5 if not rows:
-                return self.wrapped(self.within_unit(self.source(rows=False, depth=depth - 1)))
-            case 6 if not rows:
-                return self.joined(self.source(rows=False, depth=depth - 1), self.source(rows=False, depth=depth - 1))
-            case 7 if not rows:
-                return self.wrapped(self.union(rows=False, depth=depth - 1))
-            case 7 if depth == 2:
-                return self.wrapped(self.union(rows=True, depth=0))
-            case _:
-                return self.source(rows=rows, depth=depth - 1)
+        inner = depth - 1
+
+        def simpler() -> Source:
+            return self.source(rows=rows, depth=inner)
+
+        of_both: SourceTemplates = {
+            "table": (1, lambda: self.source(rows=rows, depth=0)),
+            "subquery": (2, lambda: self.wrapped(self.selected(simpler(), rows=rows))),
+            "join with public rows": (1, lambda: self.public(simpler())),
+        }
+        of_units: SourceTemplates = {
+            "per unit": (2, lambda: self.wrapped(self.within_unit(simpler()))),
+            "join on the unit": (1, lambda: self.joined(simpler(), simpler())),
+            "join on a foreign key": (1, self.linked),
+            "UNION ALL": (1, lambda: self.wrapped(self.union(rows=False, depth=inner))),
+            "windows": (1, lambda: self.wrapped(self.windowed(simpler()))),
+            "simpler": (1, simpler),
+        }
+        of_rows: SourceTemplates = {
+            "UNION ALL": (1, (lambda: self.wrapped(self.union(rows=True, depth=0))) if depth == 2 else simpler),
+            "simpler": (6, simpler),
+        }
+        return self.drawn({**of_both, **(of_rows if rows else of_units)})
+
+    def drawn(self, templates: SourceTemplates) -> Source:
+        """Return one of the templates, by their weights."""
+        weights, made = zip(*templates.values(), strict=True)
+        return self.rng.choices(made, weights)[0]()
 
     def wrapped(self, query: tuple[str, list[tuple[str, str]], str | None]) -> Source:
         """Return a query as a derived table, or as a part of WITH."""
@@ -321,28 +136,28 @@ class Writer:
         aliases = [side.units[0].partition(".")[0] for side in (left, right)]
         mine, theirs = (half.format(*aliases) for half in pair)
         columns = [*left.columns, *right.columns]
-        match self.rng.randrange(7):
-            case 0:
-                return Source(f"{left.text} LEFT JOIN {right.text} ON {mine} = {theirs}", columns, left.units)
-            case 1:
-                return Source(f"{left.text} RIGHT JOIN {right.text} ON {mine} = {theirs}", columns, right.units)
-            case 2:
-                kind = self.one("SEMI", "ANTI")
-                return Source(f"{left.text} {kind} JOIN {right.text} ON {mine} = {theirs}", left.columns, left.units)
-            case 3:
-                shown = ", ".join(f"{name} AS {self.name('x')}" for name, _ in left.columns[:3])
-                kinds = [kind for _, kind in left.columns[:3]]
-                names = [part.split(" AS ")[1] for part in shown.split(", ")]
-                test = self.one(f"{mine} IN (SELECT {theirs} FROM {right.text})", f"{mine} = {theirs}")
-                tables = left.text if " IN " in test else f"{left.text}, {right.text}"
-                text = f"SELECT {left.units[0]} AS id, {shown} FROM {tables} WHERE {test}"
-                return self.wrapped((text, list(zip(names, kinds, strict=True)), "id"))
-            case 4:
-                inner = f"SELECT {theirs} AS k, COUNT(*) AS c FROM {right.text} GROUP BY {theirs}"
-                counted = [*left.columns, ("q.c", "number")]
-                return Source(f"{left.text} JOIN ({inner}) AS q ON {mine} = q.k", counted, left.units)
-            case _:
-                return Source(f"{left.text} JOIN {right.text} ON {theirs} = {mine}", columns, left.units)
+        on = f"{mine} = {theirs}"
+        halved = f"{left.text} {self.one('SEMI', 'ANTI')} JOIN {right.text} ON {on}"
+        counts = f"SELECT {theirs} AS k, COUNT(*) AS c FROM {right.text} GROUP BY {theirs}"
+        counted = f"{left.text} JOIN ({counts}) AS q ON {mine} = q.k"
+        templates: SourceTemplates = {
+            "LEFT JOIN": (1, lambda: Source(f"{left.text} LEFT JOIN {right.text} ON {on}", columns, left.units)),
+            "RIGHT JOIN": (1, lambda: Source(f"{left.text} RIGHT JOIN {right.text} ON {on}", columns, right.units)),
+            "SEMI or ANTI JOIN": (1, lambda: Source(halved, left.columns, left.units)),
+            "IN or WHERE": (1, lambda: self._kept_by(left, right, mine, theirs)),
+            "join with counts": (1, lambda: Source(counted, [*left.columns, ("q.c", "number")], left.units)),
+            "JOIN": (2, lambda: Source(f"{left.text} JOIN {right.text} ON {theirs} = {mine}", columns, left.units)),
+        }
+        return self.drawn(templates)
+
+    def _kept_by(self, left: Source, right: Source, mine: str, theirs: str) -> Source:
+        """Return rows of one table that another's keep."""
+        kept = [(self.name("x"), name, kind) for name, kind in left.columns[:3]]
+        shown = ", ".join(f"{name} AS {new}" for new, name, _ in kept)
+        test = self.one(f"{mine} IN (SELECT {theirs} FROM {right.text})", f"{mine} = {theirs}")
+        tables = left.text if " IN " in test else f"{left.text}, {right.text}"
+        text = f"SELECT {left.units[0]} AS id, {shown} FROM {tables} WHERE {test}"
+        return self.wrapped((text, [(new, kind) for new, _, kind in kept], "id"))
 
     def selected(self, source: Source, *, rows: bool) -> tuple[str, list[tuple[str, str]], str | None]:
         columns, items = [], []

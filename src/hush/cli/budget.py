@@ -64,22 +64,21 @@ def budget(
             {"accounts": [_plain(view, {**wanted, "left": left}) for view, left in zip(views, counts, strict=True)]}
         )
         return
+    console().print(_table(views, counts, error))
+    for view in views:
+        if view.removed:
+            console().print(escape(f"{view.analyst} on {view.data}: removed, the policy names them no longer"))
+
+
+def _table(views: list[AccountView], counts: list[int], error: str) -> Table:
+    """Return the accounts as a table; a column of which nothing is to be told is left out."""
+    titles = ["data", "analyst", "budget ε", "δ", "spent", "left", "at once ε", "δ for keys", f"counts at ±{error}"]
+    pending = any(view.pending for view in views)
     table = Table(box=None, pad_edge=False, show_edge=False)
-    for title in (
-        "data",
-        "analyst",
-        "budget ε",
-        "δ",
-        "spent",
-        "left",
-        "at once ε",
-        "δ for keys",
-        f"counts at ±{error}",
-        "pending",
-    ):
+    for title in [*titles, "pending"] if pending else titles:
         table.add_column(title, justify="left" if title in {"data", "analyst"} else "right")
     for view, left in zip(views, counts, strict=True):
-        table.add_row(
+        cells = [
             escape(view.data),
             escape(view.analyst or "(all)") + (" (removed)" if view.removed else ""),
             figure(view.epsilon),
@@ -88,14 +87,11 @@ def budget(
             percent(view.remaining.share),
             figure(view.remaining.epsilon),
             figure(view.remaining.delta),
-            "–" if view.removed else str(left),
-            str(view.pending),
-            style="bold" if view.analyst is None else "dim" if view.removed else None,
-        )
-    console().print(table)
-    for view in views:
-        if view.removed:
-            console().print(escape(f"{view.analyst} on {view.data}: removed, the policy names them no longer"))
+            "–" if view.removed else f"{left:,}",
+        ]
+        style = "bold" if view.analyst is None else "dim" if view.removed else None
+        table.add_row(*cells, *([str(view.pending)] if pending else []), style=style)
+    return table
 
 
 def _plain(view: AccountView, counts: dict[str, Any]) -> dict[str, Any]:

@@ -107,6 +107,9 @@ _RESERVED = frozenset(
 _LISTED = 12
 """Of longer lists of values the first ones are shown."""
 
+_LEFT = ' style="text-align: left"'
+"""Notebooks put the cells of tables on the right."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnDescription:
@@ -270,7 +273,7 @@ class TableDescription(Mapping[str, ColumnDescription]):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td><code>{escape(visible(name))}</code></td><td>{escape(visible(str(column)))}</td></tr>"
+            f"<tr><td{_LEFT}><code>{escape(visible(name))}</code></td><td{_LEFT}>{escape(visible(str(column)))}</td></tr>"
             for name, column in self.items()
         )
         examples = "".join(f"<li><code>{escape(visible(question))}</code></li>" for question in self.examples)

@@ -113,7 +113,8 @@ class Budgets(list[AccountView]):
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{title}</th>" for title in ("budget", "ε", "δ", "spent", "left", "at once"))
         rows = "".join(
-            f"<tr><td>{escape(visible(view.whose))}{' (removed)' * view.removed}</td><td>{figure(view.epsilon)}</td>"
+            f'<tr><td style="text-align: left">{escape(visible(view.whose))}{" (removed)" * view.removed}</td>'
+            f"<td>{figure(view.epsilon)}</td>"
             f"<td>{figure(view.delta)}</td><td>{percent(view.spent.share)}</td>"
             f'<td><meter value="{float(view.remaining.share):.4f}">{percent(view.remaining.share)}</meter> '
             f"{percent(view.remaining.share)}</td><td>ε={figure(view.remaining.epsilon)}</td></tr>"

@@ -7,11 +7,13 @@ that computes another value anywhere has another group.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from benches import PostgreSQLBench
 from gaps import FUNCTIONS as GAPS
 from test_same_integers import compiled, engine, reference  # noqa: F401 - fixtures
 from test_sensitivity import integers
@@ -33,7 +35,8 @@ WHOLES = [None, 0, 1, -1, 7, -7, 3, 2**53 + 1, 2**63 - 1, -(2**63), 1000, 2]
 TEXTS = [
     None, "", "a", "B", "abc", "2.5", "-2.5", "1e3", "1_000", "0x1F", "yes",
     "1.5f", "1,5", "1e400", "1e-400", " 2.5 ", "inf", "nan", "on",
-    "TRUE", "t", "0", "1", "2021-01-03", "2021-02-30", "2021", "Jan 5 2021", "01/02/2021", "now", "2021-1-3",
+    "TRUE", "t", "0", "1", "2021-01-03", "2021-02-30", "2021", "Jan 5 2021", "01/02/2021", "now", "2021-1-3", "5-5-5",
+    "2021/01/03", "2021-1-3 4:5:6", "2021-02-29 01:02",
     "2021-01-03 04:05:06.789", "\u0130", "\u00df", "\u0149", "\u0391\u03a3", "\ufb01", "\u00e9", "e\u0301",
     "\U0001f600x", "\ufffd", "a\\b", "a%", "ab\\", "\u00a0a", "a a", "a_b", "'; DROP TABLE x", '"', "$1", "12:30",
     "9223372036854775807", "9223372036854775808", "-0", "+7", "1.", ".5", "infinity", "\ta\n",
@@ -200,3 +203,19 @@ def test_a_function_means_the_same(op: Op, benches: tuple[Any, Any]) -> None:
                 for bench, each in ((other, there), (duckdb, duckdb.compile(how, about)))
             )
             assert found == expected, (expression, found.items() ^ expected.items())
+
+
+def test_what_only_postgresql_can_store_makes_no_statement_fail(postgresql: str) -> None:
+    """Infinite dates and times, years before 1 and after 9999: none of them is in the calendar, so all are NULL."""
+    bench = PostgreSQLBench(postgresql)
+    bench.fill(rows() | {"visits": []})
+    bench._connection.execute(
+        "INSERT INTO clinic.visits (id, day, at) VALUES (1, 'infinity', 'infinity'), (2, '-infinity', '-infinity'), "
+        "(3, '5874897-12-31', '294276-12-31 23:59:59.999999'), (4, '4713-01-01 BC', '4713-01-01 BC')"
+    )
+    for expression in [one for each in CASES.values() for one in each if re.search(r"\b(day|at)\b", one)]:
+        how, about = planned(expression)
+        there = compiled(bench, how, about)
+        if there is not None:
+            assert {key for _, key in integers(bench.execute(there), how)} <= {(None,)}, expression
+    bench.close()

@@ -6,7 +6,7 @@ server's own reading alone: ``now``, ``Jan 5 2021`` and ``on`` mean something to
     number       [+-]digits[.digits][e[+-]digits], spaces around it; and inf, infinity, nan
     digits       perhaps with _ between them, one at a time; whole numbers also 0x and 0b, and digits to those bases
     boolean      true, false, t, f, yes, no, y, n, 1, 0, in any case
-    date, timestamp    YYYY-MM-DD, then perhaps HH:MM[:SS[.ffffff]] after a space or a T
+    date, timestamp    year-month-day, also with / or a space, then perhaps hh:mm[:ss[.ffffff]] after a space or a T
 
 >>> try_cast('"x"', "BIGINT", "DOUBLE")
 'CASE WHEN "x" >= FLOAT8 \'-9223372036854775808\' AND "x" < FLOAT8 \'9223372036854775808\' THEN CAST("x" AS bigint) END'
@@ -29,10 +29,9 @@ _BLANK = r"[ \t\n\r\f\v]*"
 _DIGITS = "[0-9]+(_[0-9]+)*"
 _NUMBER = rf"^{_BLANK}[+-]?({_DIGITS}\.?({_DIGITS})?|\.{_DIGITS})([eE][+-]?[0-9](_?[0-9]){{0,3}})?{_BLANK}$"
 _OTHER_BASES = rf"^{_BLANK}0([xX][0-9a-fA-F](_?[0-9a-fA-F]){{0,14}}|[bB][01](_?[01]){{0,61}}){_BLANK}$"
-_MOMENT = (
-    rf"^{_BLANK}[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}"
-    rf"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{{1,6}})?)?)?{_BLANK}$"
-)
+_DAY = rf"^{_BLANK}([0-9]{{1,6}})([-/ ])([0-9]{{1,2}})\2([0-9]{{1,2}})"
+_TIME = r"([01]?[0-9]|2[0-3]):[0-5]?[0-9](:[0-5]?[0-9](\.[0-9]{1,6})?)?"
+_MOMENT = rf"{_DAY}([ T]{_TIME})?{_BLANK}$"
 _SPLIT = 2**62
 
 
@@ -224,10 +223,12 @@ def _largest(exact: str, to: str) -> str:
 
 def _time_in_text(value: str, to: str) -> str:
     """Return the date or timestamp that a text spells, if there is such a day."""
-    parts = [f"CAST(SPLIT_PART(LEFT(BTRIM({value}), 10), '-', {at}) AS integer)" for at in (1, 2)]
-    day = f"CAST(SUBSTRING(BTRIM({value}) FROM '^[0-9]+-[0-9]+-([0-9]+)') AS integer)"
-    year, month = parts
+    date = [rf"^{_BLANK}([0-9]+)", rf"^{_BLANK}[0-9]+[-/ ]([0-9]+)", rf"^{_BLANK}[0-9]+[-/ ][0-9]+[-/ ]([0-9]+)"]
+    year, month, day = (f"CAST(SUBSTRING({value} FROM '{part}') AS integer)" for part in date)
     leap = f"CASE WHEN {year} % 4 = 0 AND ({year} % 100 <> 0 OR {year} % 400 = 0) THEN 29 ELSE 28 END"
     last = f"CASE WHEN {month} = 2 THEN {leap} WHEN {month} IN (4, 6, 9, 11) THEN 30 ELSE 31 END"
-    real = f"{year} > 0 AND {month} BETWEEN 1 AND 12 AND {day} BETWEEN 1 AND {last}"
-    return f"CASE WHEN {value} ~ '{_MOMENT}' THEN CASE WHEN {real} THEN {_plain(f'BTRIM({value})', to)} END END"
+    real = f"{year} BETWEEN 1 AND 9999 AND {month} BETWEEN 1 AND 12 AND {day} BETWEEN 1 AND {last}"
+    made = f"MAKE_DATE({year}, {month}, {day})"
+    if to == "TIMESTAMP":
+        made = f"({made} + CAST(COALESCE(SUBSTRING({value} FROM '[0-9]+:[0-9:.]+'), '00:00') AS time))"
+    return f"CASE WHEN {value} ~ '{_MOMENT}' THEN CASE WHEN {real} THEN {made} END END"

@@ -1,6 +1,7 @@
 """The page: places for analysts and owners, drawn on the server, light and dark, with a script and without.
 
 *   `asking`: Ask; `before` is what is known before a question is paid for;
+*   `building`: questions that are clicked together;
 *   `answers`: the answer, its files, Compare;
 *   `spending`: Budget, History, receipts;
 *   `releasing`: Releases and streams;
@@ -22,9 +23,9 @@ from hush.server.routes import Reached
 
 def table() -> list[Reached]:
     """Return the pages' part of the table of routes."""
-    from hush.server.page import account, answers, asking, owning, releasing, requests, spending, tables
+    from hush.server.page import account, answers, asking, building, owning, releasing, requests, spending, tables
     from hush.server.page.frame import told
 
-    modules = (asking, answers, releasing, spending, tables, requests, owning, account)
+    modules = (asking, building, answers, releasing, spending, tables, requests, owning, account)
     places = [place for module in modules for place in module.table()]
     return [replace(place, handler=told(place.handler)) for place in places]

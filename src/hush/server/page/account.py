@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from hush.core import HushError
 from hush.server.errors import ForbiddenError
-from hush.server.page.frame import show
+from hush.server.page.frame import problem_of, show
 from hush.server.people import SCOPES, Person
 from hush.server.questions import check_rate
 from hush.server.routes import Reached, Visitor
@@ -63,7 +63,7 @@ async def change_account(request: Request, service: Service, who: Person) -> Res
                 await asyncio.to_thread(service.people.set_password, who.name, str(form.get("new", "")))
                 return await _account(request, service, who, good="The password is set. Sign in with it from now on.")
     except HushError as error:
-        return await _account(request, service, who, 422, problem={"text": str(error), "pointer": ""})
+        return await _account(request, service, who, 422, problem=problem_of(error))
     return await _account(request, service, who)
 
 

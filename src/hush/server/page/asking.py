@@ -17,14 +17,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError
-from hush.core.format import figure, visible
+from hush.core.format import figure
 from hush.curator.answer import Answer
-from hush.ledger import ApprovalNeededError
 from hush.server import problems
 from hush.server.opened import OpenPolicy
 from hush.server.page.answers import NARROW, WIDE, both, shown
 from hush.server.page.before import ROWS, Before, before
-from hush.server.page.frame import show
+from hush.server.page.building import choices
+from hush.server.page.frame import problem_of, quoted, show, text_of
 from hush.server.page.tables import beside
 from hush.server.people import Person
 from hush.server.questions import ServedCurator, check_rate
@@ -71,6 +71,7 @@ async def _asking(
         dummy=both(drawn),
         rows=known.rows if known else ROWS,
         examples=_examples(chosen),
+        builders=[choices(item) for item in chosen["tables"] if not item["public"]] if chosen else [],
         problem=None if error is None else problem_of(error),
         answer=None if tried is None else shown(tried),
         request_id=uuid.uuid4().hex,
@@ -173,23 +174,6 @@ def _examples(schema: dict[str, Any] | None) -> list[str]:
         questions.append(f"SELECT COUNT(*) AS n\nFROM {name}")
         return questions[:3]
     return []
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL takes it."""
-    return name if name.isidentifier() and name.islower() else '"' + name.replace('"', '""') + '"'
-
-
-def problem_of(error: HushError) -> dict[str, Any]:
-    """Return a refusal as pages show it, with the words of the command line."""
-    waits = isinstance(error, ApprovalNeededError)
-    return {"text": visible(str(error), lines=True), "pointer": error.pointer(), "waits": waits}
-
-
-def text_of(values: QueryParams | FormData, name: str, most: int) -> str:
-    """Return a field of a form or a query, cut to its longest."""
-    found = values.get(name, "")
-    return found[:most].replace("\r\n", "\n") if isinstance(found, str) else ""
 
 
 def table() -> list[Reached]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
 from hush.core import HushError
 from hush.core.format import figure, visible
 from hush.core.values import dataclass
-from hush.ledger import AccountView, Role
+from hush.ledger import AccountView, ApprovalNeededError, Role
 from hush.server import problems
 from hush.server.errors import ForbiddenError, NoPolicyError, SignInError
 from hush.server.pages import draw
@@ -91,7 +92,23 @@ def told(handler: Handler) -> Handler:
         except SignInError:
             raise
         except HushError as error:
-            problem = {"text": visible(str(error), lines=True), "pointer": error.pointer()}
-            return await show(request, service, who, "problem.html", problems.status(error), problem=problem)
+            return await show(request, service, who, "problem.html", problems.status(error), problem=problem_of(error))
 
     return telling
+
+
+def problem_of(error: HushError) -> dict[str, Any]:
+    """Return a refusal as pages show it, with the words of the command line."""
+    waits = isinstance(error, ApprovalNeededError)
+    return {"text": visible(str(error), lines=True), "pointer": error.pointer(), "waits": waits}
+
+
+def text_of(values: QueryParams | FormData, name: str, most: int) -> str:
+    """Return a field of a form or a query, cut to its longest."""
+    found = values.get(name, "")
+    return found[:most].replace("\r\n", "\n") if isinstance(found, str) else ""
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL takes it."""
+    return name if name.isidentifier() and name.islower() else '"' + name.replace('"', '""') + '"'

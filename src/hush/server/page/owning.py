@@ -30,7 +30,7 @@ from hush.policy.draft import draft, first_words
 from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger, open_ledger
 from hush.server.page.before import odds
-from hush.server.page.frame import show
+from hush.server.page.frame import problem_of, show
 from hush.server.people import Person
 from hush.server.routes import Reached, Visitor
 from hush.server.service import Service
@@ -174,7 +174,7 @@ async def read_page(request: Request, service: Service, who: Person) -> Response
         found = await asyncio.to_thread(read_columns, service.settings.policy, name)
         review = drafted(found, form) if "unit" in form else ""
     except HushError as error:
-        return await _data(request, service, who, 422, problem={"text": str(error), "pointer": ""}, chosen=name)
+        return await _data(request, service, who, 422, problem=problem_of(error), chosen=name)
     return await _data(request, service, who, found=found, chosen=name, review=review, said=dict(form))
 
 
@@ -187,7 +187,7 @@ async def save_policy(request: Request, service: Service, who: Person) -> Respon
         service.people.note("write-policy")
         service.policy.look_again()
     except HushError as error:
-        return await _data(request, service, who, 422, problem={"text": str(error), "pointer": ""}, review=text)
+        return await _data(request, service, who, 422, problem=problem_of(error), review=text)
     link = ""
     known = service.people.names()
     for name in policy.analysts:
@@ -279,7 +279,7 @@ async def change_people(request: Request, service: Service, who: Person) -> Resp
             await asyncio.to_thread(_add, service, who, name, form)
         secret = service.people.make_link(name)
     except HushError as error:
-        return await _people(request, service, who, 422, problem={"text": str(error), "pointer": ""})
+        return await _people(request, service, who, 422, problem=problem_of(error))
     link = f"{request.url.scheme}://{request.headers['host']}/welcome/{secret}"
     return await _people(request, service, who, link=link, added=name)
 
@@ -349,7 +349,7 @@ async def audit_page(request: Request, service: Service, who: Person) -> Respons
     try:
         found = await asyncio.to_thread(look)
     except HushError as error:
-        problem = {"text": str(error), "pointer": ""}
+        problem = problem_of(error)
     return await show(request, service, who, "audit.html", problem=problem, **found)
 
 

@@ -8,6 +8,7 @@ nothing.
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -24,15 +25,14 @@ from hush.curator.marginal_release import MarginalRelease
 from hush.curator.model_release import MODELS
 from hush.curator.range_release import RangeRelease
 from hush.curator.synthetic_release import SyntheticRelease
-from hush.report.columns import shown as shown_number
+from hush.report.columns import shown_error
 from hush.server import problems, streams
 from hush.server.api import number_in, whole
 from hush.server.api import written as written_answer
 from hush.server.errors import UnknownPlaceError
 from hush.server.page.answers import shown
-from hush.server.page.asking import problem_of, quoted, text_of
 from hush.server.page.before import odds
-from hush.server.page.frame import show
+from hush.server.page.frame import problem_of, quoted, show, text_of
 from hush.server.people import Person
 from hush.server.questions import ServedCurator
 from hush.server.releases import FORMS, written
@@ -40,7 +40,7 @@ from hush.server.routes import Reached, Visitor
 from hush.server.service import Service
 
 KINDS: Mapping[str, tuple[str, str]] = {
-    "marginals": ("Tables", "Every table of two columns at once, all in agreement, each cell with its ±."),
+    "marginals": ("Tables", "Every table of some columns at once, all in agreement, each cell with its ±."),
     "synth": ("Synthetic rows", "Rows of people who never were, much like those in the data, with a certificate."),
     "ranges": ("Ranges", "Every interval, the distribution and all quantiles of one column."),
     "fit": ("Model", "A regression, classification or clustering that tells on nobody."),
@@ -131,16 +131,21 @@ async def _explained(
     terms = _terms(kind, question, given, data)
     if kind == "stream":
         said = await service.with_curator(who, lambda curator: curator.stream.explain(**terms))
-        errors = [(f"each {name}", f"± {shown_number(error)}") for name, error in said["errors"].items()]
-        lines = [f"{said['periods']:,} periods for ε {said['price']['epsilon']}"]
-        return {"head": lines[0], "rows": errors, "notes": said["caveats"], "odds": odds(given["epsilon"])}
+        errors = [(f"each {name}", f"± {_rounded(str(error))}") for name, error in said["errors"].items()]
+        head = f"{said['periods']:,} periods for ε {said['price']['epsilon']}"
+        return {"head": head, "rows": errors, "notes": said["caveats"], "odds": odds(given["epsilon"])}
     explanation = await service.explain_release(who, kind, terms)
     head, *lines = str(explanation).splitlines()
     caveats = {f"  note: {caveat}" for caveat in explanation.caveats}
     pairs = [line.strip().partition(": ") for line in lines if line not in caveats]
-    rows = [(visible(name), visible(value)) if value else ("", visible(name)) for name, _, value in pairs]
+    rows = [(visible(name), _rounded(value)) if value else ("", _rounded(name)) for name, _, value in pairs]
     notes = [visible(caveat) for caveat in explanation.caveats]
     return {"head": visible(head), "rows": rows, "notes": notes, "odds": odds(given["epsilon"])}
+
+
+def _rounded(text: str) -> str:
+    """Return a text whose numbers are no finer than an error needs: three digits."""
+    return re.sub(r"\d+\.\d+", lambda found: shown_error(float(f"{float(found[0]):.3g}")), visible(text))
 
 
 async def _listed(service: Service, who: Person) -> list[dict[str, Any]]:
@@ -221,15 +226,15 @@ def _drawn(made: Any) -> dict[str, Any]:
             (number, " × ".join(map(visible, columns)), f"{made.coding.domain.cells(columns):,}", _error(made, columns))
             for number, columns in enumerate(made.tables, start=1)
         ]
-        answers = [(visible(name), shown(made[name])) for name in names[:_TABLES_SHOWN]]
-        drawn |= {"kind": "marginals", "tables": tables, "answers": answers, "headline": str(made)}
+        answers = [(visible(name), {**shown(made[name]), "notes": []}) for name in names[:_TABLES_SHOWN]]
+        drawn |= {"kind": "marginals", "tables": tables, "answers": answers, "headline": _rounded(str(made))}
     elif isinstance(made, SyntheticRelease):
         preview = made.table.slice(0, _PREVIEW)
         rows = [["" if cell is None else visible(str(cell)) for cell in row.values()] for row in preview.to_pylist()]
         drawn |= {"kind": "synthetic", "rows": rows, "columns": [visible(name) for name in preview.column_names]}
         drawn |= {"headline": str(made), "facts": _certificate(made)}
     elif isinstance(made, RangeRelease):
-        answers = [(visible(made.column.name), shown(made.histogram()))]
+        answers = [(visible(made.column.name), {**shown(made.histogram()), "notes": []})]
         facts = [
             (f"{100 * found['part']:g} % lie below", f"{found['value']} ({found['low']} – {found['high']})")
             for found in made.quantiles()
@@ -242,7 +247,7 @@ def _drawn(made: Any) -> dict[str, Any]:
 
 
 def _error(made: MarginalRelease, columns: tuple[str, ...]) -> str:
-    return f"± {shown_number(made.marginals[columns].error)}"
+    return f"± {_rounded(str(made.marginals[columns].error))}"
 
 
 def _certificate(made: SyntheticRelease) -> list[tuple[str, str]]:

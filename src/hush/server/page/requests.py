@@ -21,7 +21,7 @@ from hush.server import problems
 from hush.server.api import number_in
 from hush.server.errors import ForbiddenError, NoPolicyError
 from hush.server.opened import OpenPolicy
-from hush.server.page.frame import show
+from hush.server.page.frame import problem_of, show
 from hush.server.people import Person
 from hush.server.routes import Reached, Visitor
 from hush.server.service import Service
@@ -42,7 +42,7 @@ async def _requests(
     found: dict[str, Any] = {"waiting": [], "decided": [], "mine": [], "budgets": []}
     with suppress(NoPolicyError):
         found = await service.with_policy(lambda opened: _look(opened, who))
-    problem = None if error is None else {"text": visible(str(error), lines=True), "pointer": ""}
+    problem = None if error is None else problem_of(error)
     return await show(request, service, who, "requests.html", status, **found, problem=problem)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Iterator
 from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
 import pytest
+from duckdb_oracle import answered, assert_same_rows, plain_duckdb
 
 import hush
 from hush.curator.curator import Curator
@@ -72,31 +72,13 @@ def curator(tables: dict[str, pa.Table]) -> Iterator[Curator]:
 
 @pytest.fixture(scope="module")
 def plain(tables: dict[str, pa.Table]) -> Iterator[duckdb.DuckDBPyConnection]:
-    made = duckdb.connect(":memory:")
-    known = made.execute("SELECT count(*) FROM duckdb_settings() WHERE name = 'error_on_division_by_zero'").fetchall()
-    if known[0][0]:  # before 2.0 there was no such error
-        made.execute("SET error_on_division_by_zero = false")
-    made.execute("CREATE MACRO clip(x, low, high) AS CASE WHEN x IS NOT NULL THEN GREATEST(low, LEAST(x, high)) END")
-    for name, table in tables.items():
-        made.register("fresh", table)
-        made.execute(f"CREATE TABLE {name} AS SELECT * FROM fresh")
-    yield made
-    made.close()
-
-
-def same(ours: object, theirs: object) -> bool:
-    if isinstance(ours, str | dt.date) or ours is None or theirs is None:
-        return ours == theirs
-    return math.isclose(float(ours), float(theirs), rel_tol=1e-6, abs_tol=1e-3)
+    with plain_duckdb(tables) as connection:
+        yield connection
 
 
 def assert_same(curator: Curator, plain: duckdb.DuckDBPyConnection, sql: str, parameters: object = ()) -> None:
     answer = curator.ask(sql, parameters=parameters, epsilon="1e8", fresh=True)
-    theirs = plain.execute(sql, parameters or None).fetchall()
-    ours = [tuple(cell for name, cell in row.items() if not name.endswith("_error")) for row in answer.rows()]
-    assert len(ours) == len(theirs), (ours, theirs)
-    for mine, other in zip(ours, theirs, strict=True):
-        assert all(same(a, b) for a, b in zip(mine, other, strict=True)), (mine, other)
+    assert_same_rows(answered(answer), plain.execute(sql, parameters or None).fetchall())
 
 
 CASTS = [

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import duckdb
 import pytest
+from duckdb_oracle import answered, assert_same_rows, plain_duckdb
 from tpch import tables, written
 
 import hush
@@ -125,23 +126,15 @@ WAYS_OUT = {
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Curator, duckdb.DuckDBPyConnection]]:
     made = tables()
     path = written(tmp_path_factory.mktemp("tpch"), made)
-    with duckdb.connect(":memory:") as plain, hush.open(path, create=True) as curator:
-        for name, rows in made.items():
-            plain.register("fresh", rows)
-            plain.execute(f"CREATE TABLE {name} AS SELECT * FROM fresh")
+    with plain_duckdb(made) as plain, hush.open(path, create=True) as curator:
         yield curator, plain
 
 
 @pytest.mark.parametrize("sql", SAME)
 def test_a_statement_has_duckdbs_answer(bench: tuple[Curator, duckdb.DuckDBPyConnection], sql: str) -> None:
     curator, plain = bench
-    theirs = sorted(plain.execute(sql).fetchall())
-    answer = curator.ask(sql, epsilon="1e9")
-    ours = sorted(tuple(cell for name, cell in row.items() if not name.endswith("_error")) for row in answer.rows())
-    for mine, true in zip(ours, theirs, strict=True):
-        for cell, other in zip(mine, true, strict=True):
-            same = cell == other if isinstance(other, str) else abs(float(cell) - float(other)) < 1
-            assert same, (ours, theirs)
+    ours = sorted(answered(curator.ask(sql, epsilon="1e9")))
+    assert_same_rows(ours, sorted(plain.execute(sql).fetchall()), absolute=1, relative=0)
 
 
 @pytest.mark.parametrize("sql", WAYS_OUT)

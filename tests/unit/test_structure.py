@@ -1,0 +1,182 @@
+"""The shape of the house: no import cycle, tests where a newcomer looks for them, locals that name what they hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import Counter
+from copy import deepcopy
+from pathlib import Path
+
+import grimp
+import pytest
+from importlinter.configuration import configure
+from importlinter.contracts.acyclic_siblings import AcyclicSiblingsContract
+
+_ROOT = Path(__file__).parents[2]
+_SOURCE, _TESTS = _ROOT / "src" / "hush", _ROOT / "tests"
+_MODULES = {
+    path.relative_to(_SOURCE).with_suffix("").parts: ast.parse(path.read_text("utf-8"))
+    for path in sorted(_SOURCE.rglob("*.py"))
+}
+
+
+@pytest.fixture(scope="module")
+def imports() -> grimp.ImportGraph:
+    configure()
+    return grimp.build_graph("hush", cache_dir=None)
+
+
+def _holds(imports: grimp.ImportGraph) -> bool:
+    """Return whether the contract against cycles holds, as pyproject.toml writes it."""
+    contracts = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (written,) = [contract for contract in contracts if contract["type"] == "acyclic_siblings"]
+    contract = AcyclicSiblingsContract(name=written["name"], session_options={}, contract_options=written)
+    return contract.check(deepcopy(imports), verbose=False).kept
+
+
+def test_there_is_no_cycle(imports: grimp.ImportGraph) -> None:
+    assert _holds(imports)
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported"),
+    [
+        ("hush.noise.bits", "hush.mechanisms.laplace"),  # of packages
+        ("hush.accounting.pairs.base", "hush.accounting.events.base"),  # of folders in a package
+        ("hush.noise.bits", "hush.noise.laplace"),  # of modules in a folder
+    ],
+)
+def test_a_planted_cycle_breaks_the_contract(imports: grimp.ImportGraph, importer: str, imported: str) -> None:
+    planted = deepcopy(imports)
+    planted.add_import(importer=importer, imported=imported)
+    assert not _holds(planted)
+
+
+_PLACES = {
+    "cli": ("e2e",),
+    "curator": ("unit/curator", "conformance", "attacks"),
+    "distributed": ("unit/distributed", "theory"),
+    "engines": ("unit/engines", "conformance"),
+    "ledger": ("unit/ledger", "conformance/ledger"),
+    "mechanisms": ("unit/mechanisms", "theory", "statistical"),
+    "policy": ("unit/policy", "e2e"),
+    "query": ("unit/query", "conformance"),
+    "server": ("unit/server", "conformance", "browser", "serving"),
+}
+"""Where the tests of a package are, if not in ``tests/unit/PACKAGE`` alone."""
+
+_ELSEWHERE = {
+    "hush.accounting.pairs.shuffle": "theory/test_trust.py",
+    "hush.accounting.profile.contour": "unit/accounting/profile/test_direction.py",
+    "hush.accounting.profile.cumulant": "unit/accounting/profile/test_direction.py",
+    "hush.accounting.profile.method": "unit/accounting/profile/test_direction.py",
+    "hush.cli.interview": "e2e/test_cli_init_questions.py",
+    "hush.client.explanation": "unit/client/test_client.py",
+    "hush.client.values": "unit/client/test_remote_releases.py",
+    "hush.core.storage": "unit/engines/duckdb/test_delimited.py",
+    "hush.curator.answer_tables": "conformance/test_over_answers.py",
+    "hush.curator.kept_release": "unit/curator/test_releases.py",
+    "hush.curator.outputs": "unit/curator/test_curator.py",
+    "hush.curator.range_release": "unit/curator/test_releases.py",
+    "hush.engines.duckdb.bounded_rows": "conformance/test_bounded_tables.py",
+    "hush.engines.duckdb.checks": "conformance/test_sources.py",
+    "hush.engines.duckdb.private_groups": "conformance/test_private_keys.py",
+    "hush.engines.duckdb.registering": "conformance/test_sources.py",
+    "hush.engines.opening": "conformance/engines/test_postgresql.py",
+    "hush.engines.postgresql.rights": "conformance/engines/test_postgresql.py",
+    "hush.engines.public_tables": "conformance/test_public_ranges.py",
+    "hush.engines.sql.coded_rows": "unit/curator/test_releases.py",
+    "hush.engines.sql.main_statement": "conformance/test_exact_meaning.py",
+    "hush.engines.sql.numbers": "conformance/test_wide_integers.py",
+    "hush.engines.sql.relations": "conformance/same_as_duckdb/test_from_clauses.py",
+    "hush.engines.sql.rendered": "conformance/same_as_duckdb/test_from_clauses.py",
+    "hush.ledger.book": "conformance/ledger/test_ledger_protocol.py",
+    "hush.ledger.chain": "conformance/ledger/test_ledger_protocol.py",
+    "hush.ledger.stores.base": "conformance/ledger/test_ledger_protocol.py",
+    "hush.ledger.stores.sqlite": "conformance/ledger/test_ledger_protocol.py",
+    "hush.policy.column_words": "e2e/test_cli_init_questions.py",
+    "hush.policy.units": "unit/policy/test_file.py",
+    "hush.query.aggregates": "unit/query/test_rewrites.py",
+    "hush.query.functions.texts": "conformance/same_as_duckdb/test_expressions.py",
+    "hush.query.plan.expected": "unit/curator/test_explanation_errors.py",
+    "hush.query.plan.restrictions": "conformance/same_as_duckdb/test_from_clauses.py",
+    "hush.query.plan.winners": "statistical/test_winners.py",
+    "hush.query.sql.grouping": "unit/query/test_sql.py",
+    "hush.query.sql.handlers": "conformance/same_as_duckdb/test_expressions.py",
+    "hush.query.sql.matching": "conformance/test_over_answers.py",
+    "hush.query.sql.subqueries": "conformance/same_as_duckdb/test_from_clauses.py",
+    "hush.query.steps": "unit/query/test_builder.py",
+    "hush.report.charts": "unit/report/test_pictures.py",
+    "hush.server.bodies": "unit/server/test_api.py",
+    "hush.server.door.catalogue_rows": "unit/server/test_door.py",
+    "hush.server.metrics": "attacks/test_service.py",
+    "hush.server.oidc": "attacks/test_oidc.py",
+    "hush.server.opened": "unit/server/test_requests.py",
+    "hush.server.passwords": "unit/server/test_identity.py",
+    "hush.server.storage": "conformance/service/test_traffic.py",
+    "hush.synth.structure": "unit/synth/test_synthesis.py",
+}
+"""The tests of modules that are reached through others alone."""
+
+_TEXTS = {path.relative_to(_TESTS).as_posix(): path.read_text("utf-8") for path in sorted(_TESTS.rglob("*.py"))}
+_WORDS = {path: set(re.findall(r"\w+", text)) for path, text in _TEXTS.items()}
+
+
+def _with_logic() -> list[tuple[str, ...]]:
+    return [
+        parts
+        for parts, tree in _MODULES.items()
+        if parts[-1] != "__init__" and any(isinstance(node, ast.FunctionDef) for node in ast.walk(tree))
+    ]
+
+
+@pytest.mark.parametrize("parts", _with_logic(), ids=".".join)
+def test_a_module_is_found_by_name_in_the_tests_of_its_package(parts: tuple[str, ...]) -> None:
+    """A test file has the module's name, or imports it or one of its public names; or the table above has the file."""
+    module = ".".join(("hush", *parts))
+    if module in _ELSEWHERE:
+        assert _ELSEWHERE[module] in _TEXTS
+        return
+    public = {
+        node.name
+        for node in _MODULES[parts].body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    }
+    places = _PLACES.get(parts[0], (f"unit/{parts[0]}",))
+    near = [path for path in _TEXTS if path.startswith(tuple(f"{place}/" for place in places))]
+    assert any(
+        f"_{parts[-1]}" in Path(path).name or module in _TEXTS[path] or public & _WORDS[path] for path in near
+    ), f"no test under {', '.join(places)} names {module}"
+
+
+_VAGUE = {"at", "found", "here", "item", "known", "many", "most", "one", "place", "whole"}
+_CEILINGS = {
+    "accounting": 14, "distributed": 2, "learn": 0, "local": 4, "mechanisms": 3, "noise": 0, "sensitivity": 0,
+    "synth": 0,
+}  # fmt: skip
+"""How many locals of a library package may have a name that could be anything's. These figures may only fall."""
+
+
+def _bound(node: ast.AST) -> str:
+    """Return the name that a node binds, if it is a variable's or a parameter's."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return node.id
+    return node.arg if isinstance(node, ast.arg) else ""
+
+
+def _vague(package: str) -> Counter[str]:
+    return Counter(
+        name
+        for parts, tree in _MODULES.items()
+        if parts[0] == package
+        for node in ast.walk(tree)
+        if (name := _bound(node)) in _VAGUE
+    )
+
+
+@pytest.mark.parametrize("package", _CEILINGS)
+def test_locals_name_what_they_hold(package: str) -> None:
+    names = _vague(package)
+    assert names.total() <= _CEILINGS[package], names
