@@ -239,6 +239,11 @@ class ComposedExplanation(Explanation):
         found = dict.fromkeys(Explanation(part).keys for part in self.plan.parts.values())
         return "; ".join(found)
 
+    def _limits_to_json(self) -> dict[str, int]:
+        """Return the widest limits of its questions."""
+        limits = [part.extraction.limits for part in self.plan.parts.values()]
+        return {"max_rows": max(one.rows for one in limits), "max_groups": max(one.groups for one in limits)}
+
     def errors(self) -> dict[str, float | None]:
         """Return each noisy number's half-width where it is known in advance: the widest, where rows differ."""
         composed = self.plan.question

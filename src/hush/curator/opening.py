@@ -110,6 +110,7 @@ def protect(
     decimal: str | None = None,
     quotes: bool | None = None,
     timezone: str | None = None,
+    keep: str | Path | None = None,
 ) -> Curator:
     """Protect tables in memory or in files: for notebooks, with a budget that lives as long as the process.
 
@@ -152,13 +153,16 @@ def protect(
         Where the clocks are, such as "Europe/Berlin", that show the times of columns with a time zone and of texts with
         an offset. If it is not said: those that a frame's column names, UTC for other columns, and of texts the clock
         as it is written.
+    keep
+        A directory of your own, closed to others, in which what was read of a large CSV or JSON file is kept for the
+        next process. A file that has changed is read again.
     """
     from hush.curator.frames import described_tables, protected_frames
     from hush.policy.python_columns import describe
 
     reading = {"separator": separator, "encoding": encoding, "decimal": decimal, "quotes": quotes, "timezone": timezone}
     private = {
-        name: Source.of(frame, **reading)  # type: ignore[arg-type]
+        name: Source.of(frame, **reading, keep=None if keep is None else Path(keep).expanduser())  # type: ignore[arg-type]
         for name, frame in protected_frames(source, table, unit).items()
     }
     if not isinstance(public or {}, Mapping) or private.keys() & (public or {}).keys():

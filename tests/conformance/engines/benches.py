@@ -124,7 +124,7 @@ class DuckDBBench:
 
 
 class PostgreSQLBench:
-    """Rows in a PostgreSQL database."""
+    """Rows in a PostgreSQL database, read by a role that may do nothing else."""
 
     name = "postgresql"
 
@@ -136,6 +136,11 @@ class PostgreSQLBench:
         for table, columns in STORED.items():
             cells = ", ".join(f'"{name}" {POSTGRESQL_TYPES[kind]}' for name, kind in columns.items())
             self._connection.execute(f'CREATE TABLE clinic."{table}" ({cells})')
+        self._connection.execute(
+            "DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN NOSUPERUSER NOBYPASSRLS; "
+            "GRANT USAGE ON SCHEMA clinic TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA clinic TO reader"
+        )
+        address = address.replace("postgresql://postgres:@", "postgresql://reader@")
         self.engine = PostgreSQL(
             schema(Random(0)), OpenTables(address, {table: f"clinic.{table}" for table in STORED}, timeout=60)
         )

@@ -33,7 +33,7 @@ from hush.query.question import Question, RowQuestion
 from hush.query.relations import columns as columns_of
 from hush.query.relations import private
 from hush.query.schema import Schema
-from hush.query.sql.dialects import DEFAULT
+from hush.query.sql.dialects import DEFAULT, notes_of
 from hush.query.sql.finished import MAX_OUTPUTS, check_rows_as_units
 from hush.query.sql.migration import intervals, within_units
 from hush.query.sql.over_answers import answers_of, check_unused_parts
@@ -49,7 +49,11 @@ __all__ = ["parse", "parse_rows", "resolve"]
 def parse(text: str, schema: Schema, parameters: Parameters = (), dialect: str = DEFAULT) -> Question | Composed:
     """Return the question that SQL text asks of a data set; ``parameters`` are the values of ``?`` or ``$name``."""
     with _showing(text):
-        return resolve(read_query(text, dialect), schema, parameters, text)
+        question = resolve(read_query(text, dialect), schema, parameters, text)
+    if isinstance(question, Composed):
+        parts = tuple(replace(part, notes=notes_of(part, dialect)) for part in question.questions)
+        return replace(question, questions=parts)
+    return replace(question, notes=notes_of(question, dialect))
 
 
 def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQuestion:
