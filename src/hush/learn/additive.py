@@ -77,6 +77,8 @@ class Shape:
             }
         )
 
+    plot = chart
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
