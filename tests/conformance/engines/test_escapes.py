@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_error_channels import BLANK, CHANNELS
+from attacks.test_error_channels import BLANK, CHANNELS
 from test_postgresql import Clinic, clinic, role  # noqa: F401 - a fixture
 
 from hush.core import HushError
