@@ -81,6 +81,8 @@ class Shape:
             }
         )
 
+    plot = chart
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
