@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from seams import set_hash_key
 from worlds import STORED, Rows, schema
 
 from hush.engines.base import Exact
@@ -91,7 +92,7 @@ class DuckDBBench:
             for table, columns in STORED.items()
         }
         self.engine = DuckDB(schema(Random(0)), empty, threads=1)
-        self.engine._salt = SALT
+        set_hash_key(self.engine, SALT)
         self.engine._few = lambda: False
         self._words = PortableDuckDB()
 
@@ -143,7 +144,7 @@ class PostgreSQLBench:
         self.engine = PostgreSQL(
             schema(Random(0)), OpenTables(address, {table: f"clinic.{table}" for table in STORED}, timeout=60)
         )
-        self.engine._salt = SALT
+        set_hash_key(self.engine, SALT)
         self.engine.words = PortablePostgreSQL()
 
     def fill(self, rows: Rows) -> None:
@@ -179,7 +180,7 @@ class SparkBench:
             schema(Random(0)),
             SparkTables(address, {table: f"parquet:{folder}/{table}" for table in STORED}, timeout=300),
         )
-        self.engine._salt = SALT
+        set_hash_key(self.engine, SALT)
         self.engine.words = PortableSpark()
 
     def fill(self, rows: Rows) -> None:
