@@ -2,6 +2,8 @@
 
 from importlib.metadata import version as _version
 
+from docutils import nodes
+
 project = "hush"
 author = "The hush developers"
 copyright = "2026, the hush developers"
@@ -13,6 +15,8 @@ myst_heading_anchors = 3
 exclude_patterns = ["_build", "tutorials/flights"]
 html_theme = "furo"
 html_title = "hush"
+html_static_path = ["_static"]
+html_css_files = ["hush.css"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_default_options = {"members": True, "undoc-members": False}
@@ -38,5 +42,13 @@ def _previous(lines):
     return next((line for line in reversed(lines) if line.strip()), "")
 
 
+def _no_empty_last_lines(app, doctree):  # noqa: ARG001 - Sphinx calls it so
+    """Take away the empty line that ends an example, which is there for those who run it."""
+    for block in doctree.findall(nodes.literal_block):
+        block.rawsource = block.astext().rstrip("\n")  # what differs from it is not highlighted
+        block[:] = [nodes.Text(block.rawsource)]
+
+
 def setup(app):
+    app.connect("doctree-read", _no_empty_last_lines)
     app.connect("autodoc-process-docstring", _plain_mathematics, priority=900)

@@ -17,6 +17,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
+from seams import cache_of
 
 import hush
 from hush.core import HushError
@@ -133,7 +134,7 @@ def opened(rows: list[tuple[object, ...]], cache: int) -> Curator:
         frame, unit="id", bounds={"x": (0, 9), "y": (0, 9)}, values={"g": ["a", "b", "c"]}, max_rows=3, max_groups=2,
         budget={"epsilon": 10**6, "delta": "1e-3"}, public={"r": PUBLIC},
     )  # fmt: skip
-    curator.data_sets["data"].engine._cache.limit = cache
+    cache_of(curator.data_sets["data"].engine).limit = cache
     return curator
 
 

@@ -10,6 +10,7 @@ from random import Random
 import duckdb
 import pyarrow as pa
 import pytest
+from seams import run_in
 
 import hush
 from hush.core import Neighbours
@@ -53,7 +54,7 @@ TEXTS = Schema(
 def loaded(path: Path, *, quotes: bool = True) -> Counter[tuple[object, ...]]:
     with DuckDB(TEXTS, {"t": Source.of(path, quotes=quotes)}) as engine:
         engine._look_again()
-        return Counter(engine._execute("SELECT * FROM table_0"))
+        return Counter(run_in(engine, "SELECT * FROM table_0"))
 
 
 @pytest.mark.parametrize("odd", ODD)

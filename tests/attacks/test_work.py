@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from seams import run_in
 
 import hush
 from hush.curator.curator import Curator
@@ -145,7 +146,7 @@ def test_what_is_needed_often_is_computed_once(what: str, units: Curator) -> Non
     for text in [compiled.flat.text, *(statement.text for statement in compiled.statements)]:
         written = "REPLACE(" if "derived" in what else "UPPER(" if "clipped" in what else "LOWER("
         assert text.count(written) == {"REPLACE(": 12, "UPPER(": 10, "LOWER(": 1}[written]
-        ((_, plan),) = desk.engine._execute(f"EXPLAIN (FORMAT JSON) {text}")
+        ((_, plan),) = run_in(desk.engine, f"EXPLAIN (FORMAT JSON) {text}")
         assert not any(written in test.upper().replace('"', "") for test in filters(json.loads(plan)[0]))
 
 
@@ -283,7 +284,7 @@ def test_the_engine_leaves_heavy_units_out_before_it_pairs_rows(tmp_path: Path, 
         desk, how = curator.plan(f"SELECT COUNT(*) AS n FROM orders JOIN bills USING (id){rest}", epsilon=1)
         compiled = desk.engine.write(how)
         for text in [compiled.flat.text, *(statement.text for statement in compiled.statements)]:
-            ((_, plan),) = desk.engine._execute(f"EXPLAIN (FORMAT JSON) {text}")
+            ((_, plan),) = run_in(desk.engine, f"EXPLAIN (FORMAT JSON) {text}")
             sources = [source for kind, source in joins(json.loads(plan)[0]) if kind == "ANTI"]
             assert len(sources) == 1
             assert not list(joins(sources[0]))

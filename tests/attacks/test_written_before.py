@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from seams import cache_of
 
 import hush
 from hush.curator.curator import Curator
@@ -102,7 +103,7 @@ def test_every_statement_is_measured_whichever_runs(path: str, met: bool, monkey
 
 def forget_results(engine: DuckDB) -> None:
     """Forget results and groups, but not the rows that are stored."""
-    cache = engine._cache
+    cache = cache_of(engine)
     for key in [key for key, item in cache._items.items() if not (item.table or "").startswith(("bounded", "list"))]:
         cache._forget(cache._items.pop(key))
 

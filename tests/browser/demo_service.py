@@ -15,6 +15,20 @@ from hush.ledger import Role
 from hush.policy.ledger import make_ledger
 from hush.server.people import People
 
+QUESTION = """\
+SELECT disease, COUNT(*) AS visits, AVG(cost) AS mean_cost
+FROM visits
+WHERE age BETWEEN 18 AND 65
+GROUP BY disease
+ORDER BY visits DESC"""
+ROWS = "SELECT age, sex, region, disease FROM visits"
+_BEN = """
+[analysts.ben]
+data = ["clinic"]
+budget = { epsilon = "3", delta = "1e-8" }
+ask_first = { epsilon = "0.5" }
+"""
+
 
 class Started:
     """A service in a process of its own."""
@@ -46,10 +60,11 @@ class Demo:
         write_hospital(folder)
         self.policy = folder / "hush.toml"
         with self.policy.open("a", encoding="utf-8") as file:
-            file.write('ask_first = { epsilon = "2" }\n')  # alice's, who comes last
+            file.write(_BEN)
         make_ledger(read_policy(self.policy), anchor="none").close()
         self.people = People(folder / "hush.people")
         self.people.add("alice", roles=[Role.ANALYST])
+        self.people.add("ben", roles=[Role.ANALYST])
         self.people.add("olga", roles=[Role.OWNER])
         self.service = Started(self.policy)
         self.address = self.service.address

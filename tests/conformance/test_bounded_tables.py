@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from seams import cache_of, hash_key, run_in, set_hash_key
 from test_sensitivity import Bench, integers
 from worlds import question, schema, world
 
@@ -44,12 +45,12 @@ SETTINGS = settings(
 
 def forget_results(engine: DuckDB) -> None:
     """Forget results and groups, but neither bounded rows nor which questions there were."""
-    for key in [key for key, item in engine._cache._items.items() if not (item.table or "").startswith("bounded")]:
-        engine._cache._forget(engine._cache._items.pop(key))
+    for key in [key for key, item in cache_of(engine)._items.items() if not (item.table or "").startswith("bounded")]:
+        cache_of(engine)._forget(cache_of(engine)._items.pop(key))
 
 
 def tables(engine: DuckDB) -> list[str]:
-    rows = engine._execute("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'bounded%' ORDER BY ALL")
+    rows = run_in(engine, "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'bounded%' ORDER BY ALL")
     return [row[0] for row in rows]
 
 
@@ -161,7 +162,7 @@ def test_a_conversation_is_answered_alike_with_and_without(seed: int) -> None:
     data = random_rows(rng, rng.randint(0, 60))
     keep, filters = rng.sample(KEYS, 2), rng.sample(FILTERS, 2)
     with DuckDB(about, {"t": data}, threads=1) as kept, DuckDB(about, {"t": data}, threads=1, cache="0") as plain:
-        plain._salt = kept._salt
+        set_hash_key(plain, hash_key(kept))
         for _ in range(8):
             keys, wanted = rng.choice(keep), rng.sample(AGGREGATES, rng.randint(1, 3))
             picked = ", ".join([*([keys] if keys else []), *(f"{item} AS a{at}" for at, item in enumerate(wanted))])
@@ -248,7 +249,7 @@ def test_a_table_that_would_not_fit_is_not_stored() -> None:
         for what in ("COUNT(*)", "SUM(x)", "AVG(x)", "VARIANCE(x)"):
             engine.run(plan(parse(f"SELECT {what} AS a FROM t", about), about, epsilon=1))
         assert tables(engine) == []
-        assert engine._cache.size <= 1000
+        assert cache_of(engine).size <= 1000
 
 
 def test_what_was_used_least_recently_goes_first() -> None:
@@ -276,9 +277,9 @@ def test_a_failure_of_the_stored_table_is_not_the_question_s(monkeypatch) -> Non
         engine = curator.data_sets["data"].engine
         expected = [ask(curator, what) for what in ("COUNT(*)", "SUM(x)", "SUM(y)")]
         forget_results(engine)
-        engine._execute('DROP TABLE "bounded_1"')
+        run_in(engine, 'DROP TABLE "bounded_1"')
         assert [ask(curator, what) for what in ("COUNT(*)", "SUM(x)", "SUM(y)")] == expected
-        engine._cache._items.clear()
+        cache_of(engine)._items.clear()
         monkeypatch.setattr(engine._bounded, "_make", lambda *_: 1 / 0)
         assert [ask(curator, what) for what in ("SUM(y)", "COUNT(*)", "SUM(x)")] == [expected[at] for at in (2, 0, 1)]
 
@@ -294,7 +295,7 @@ def test_many_threads_ask_and_nothing_is_dropped_under_them() -> None:
             _, statements, _ = compiled(curator, sql)
             about[sql] = (statements, integers(engine.execute(statements)))
         engine.forget()
-        engine._cache.limit = 30_000
+        cache_of(engine).limit = 30_000
 
         def work(seed: int) -> None:
             rng = Random(seed)

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from seams import run_in
 
 from hush.curator.opening import protect
 from hush.engines.duckdb import DuckDB
@@ -136,7 +137,7 @@ def test_quoted_fields_are_taken_apart(suffix: str, delimiter: str, tmp_path) ->
     path.write_text("\ufeffid" + delimiter + "t\r\n" + "".join(delimiter.join(row) + "\r\n" for row in rows), "utf-8")
     with protect(path, unit="id", budget=10) as curator:
         curator.data_sets["data"].engine._look_again()
-        stored = curator.data_sets["data"].engine._execute('SELECT * FROM "table_0"')
+        stored = run_in(curator.data_sets["data"].engine, 'SELECT * FROM "table_0"')
     assert stored == [
         ("1", "plain"),
         ("2", f"with {delimiter} inside"),
@@ -228,26 +229,26 @@ def test_missing_and_corrupt_sources_are_refused_before_anything_is_asked(tmp_pa
 def test_the_connection_is_locked_up(statement: str) -> None:
     schema = Schema(data="d", tables={"t": Table(name="t", columns={})})
     with DuckDB(schema, {"t": pa.table({"a": [1]})}) as engine, pytest.raises(EngineError):
-        engine._execute(statement)
+        run_in(engine, statement)
 
 
 def test_python_variables_are_not_tables() -> None:
     schema = Schema(data="d", tables={"t": Table(name="t", columns={})})
     secret = pa.table({"a": [1]})
     with DuckDB(schema, {"t": secret}) as engine, pytest.raises(EngineError):
-        engine._execute("SELECT * FROM secret")
+        run_in(engine, "SELECT * FROM secret")
 
 
 def test_a_long_statement_is_interrupted() -> None:
     schema = Schema(data="d", tables={"t": Table(name="t", columns={})})
     with DuckDB(schema, {"t": pa.table({"a": [1]})}, timeout=0.2) as engine, pytest.raises(EngineError):
-        engine._execute("SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b")
+        run_in(engine, "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b")
 
 
 def test_what_does_not_fit_into_memory_spills() -> None:
     schema = Schema(data="d", tables={"t": Table(name="t", columns={})})
     with DuckDB(schema, {"t": pa.table({"a": [1]})}, memory="150MB", threads=1) as engine:
-        rows = engine._execute(
-            "SELECT count(*) FROM (SELECT range AS r, hash(range) AS h FROM range(6000000) ORDER BY h OFFSET 1)"
+        rows = run_in(
+            engine, "SELECT count(*) FROM (SELECT range AS r, hash(range) AS h FROM range(6000000) ORDER BY h OFFSET 1)"
         )
     assert rows == [(5_999_999,)]

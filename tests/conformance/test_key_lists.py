@@ -7,6 +7,7 @@ import threading
 
 import pyarrow as pa
 import pytest
+from seams import cache_of, run_in
 
 import hush
 from hush.curator.curator import Curator
@@ -18,7 +19,7 @@ ROWS = pa.table({"id": list(range(400)), "g": WORDS * 10})
 
 
 def lists(engine: DuckDB) -> list[str]:
-    rows = engine._execute("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'list%' ORDER BY ALL")
+    rows = run_in(engine, "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'list%' ORDER BY ALL")
     return [row[0] for row in rows]
 
 
@@ -28,7 +29,7 @@ def desk() -> Curator:
 
 def limited(curator: Curator, limit: int) -> DuckDB:
     engine = curator.data_sets["data"].engine
-    engine._cache.limit = limit
+    cache_of(engine).limit = limit
     return engine
 
 
@@ -48,7 +49,7 @@ def test_lists_stay_within_the_limit(limit: int, most: int) -> None:
                 assert ask(curator, first) == [10, 10, 10]
                 gc.collect()
                 assert len(lists(engine)) <= most
-        assert engine._cache.size <= limit
+        assert cache_of(engine).size <= limit
 
 
 def test_a_list_serves_the_next_question_and_is_dropped_with_all_else() -> None:
@@ -114,4 +115,4 @@ def test_closing_while_a_question_is_held_drops_nothing_twice() -> None:
     curator.close()
     del compiled  # an error here would be a warning, hence a failure
     gc.collect()
-    assert isinstance(engine._cache, Cache)
+    assert isinstance(cache_of(engine), Cache)

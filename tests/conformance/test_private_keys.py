@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from seams import cache_of, hash_key, run_in, set_hash_key
 
 from hush.curator.curator import Curator
 from hush.curator.opening import protect
@@ -127,7 +128,9 @@ def test_private_and_public_keys_have_the_same_integers(sql: str) -> None:
     declared = {"colour": ["red", "blue"], "street": [street for street in STREETS if street is not None]}
     sql = sql.replace(" GROUP BY", " WHERE street IS NOT NULL GROUP BY")
     with made(groups=6) as one, made(groups=6, values=declared) as other:
-        other.data_sets["data"].engine._salt = one.data_sets["data"].engine._salt  # one order of distinct values
+        set_hash_key(
+            other.data_sets["data"].engine, hash_key(one.data_sets["data"].engine)
+        )  # one order of distinct values
         engine, how = planned(one, sql)
         mine = by_key(engine.run(how))
         engine, how = planned(other, sql)
@@ -183,7 +186,7 @@ def test_an_engine_that_does_not_ask_has_nothing_shown(monkeypatch: pytest.Monke
 
 
 def left(engine: Any) -> list[tuple[Any, ...]]:
-    return engine._execute("SELECT table_name FROM duckdb_tables() WHERE table_name NOT LIKE 'table%' ORDER BY ALL")
+    return run_in(engine, "SELECT table_name FROM duckdb_tables() WHERE table_name NOT LIKE 'table%' ORDER BY ALL")
 
 
 @MANY
@@ -193,7 +196,7 @@ def test_groups_that_are_not_kept_are_dropped_even_if_choosing_fails() -> None:
 
     with made() as curator:
         engine, how = planned(curator, SQL["quantiles"])
-        engine._cache.limit = 0
+        cache_of(engine).limit = 0
         assert len(engine.run(how).keys) == 6
         with pytest.raises(ValueError, match="no"):
             engine.run(how, broken)
@@ -218,7 +221,7 @@ def test_groups_are_made_anew_where_the_quicker_statement_fails(monkeypatch: pyt
     with made() as curator:
         engine, how = planned(curator, SQL["quantiles"])
         everything = by_key(engine.run(how))
-        engine._cache.clear()
+        cache_of(engine).clear()
         quicker = type(engine)._quicker
         tried = []
 
@@ -265,7 +268,9 @@ def test_one_more_unit_changes_what_is_offered_by_one_at_most() -> None:
     fewer = table.filter(pa.array([unit != 7 for unit in table["unit_id"].to_pylist()]))
     sql = "SELECT street, COUNT(*) AS n FROM data GROUP BY street"
     with made(table, groups=2) as one, made(fewer, groups=2) as other:
-        other.data_sets["data"].engine._salt = one.data_sets["data"].engine._salt  # one order of each unit's groups
+        set_hash_key(
+            other.data_sets["data"].engine, hash_key(one.data_sets["data"].engine)
+        )  # one order of each unit's groups
         found = []
         for curator in (one, other):
             engine, how = planned(curator, sql)

@@ -37,7 +37,11 @@ Counted = tuple[Event, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One theorem's answer."""
+    """One theorem's answer.
+
+    >>> Row(theorem="basic", epsilon=10.0, note="the sum").theorem
+    'basic'
+    """
 
     theorem: str
     epsilon: float | None
@@ -47,7 +51,14 @@ class Row:
 
 
 def compare(events: Iterable[Event], *, delta: Number) -> list[Row]:
-    """Return ε at ``delta`` by every theorem that applies, from the oldest to the certified accountant's."""
+    """Return ε at ``delta`` by every theorem that applies, from the oldest to the certified accountant's.
+
+    >>> import hush
+    >>> from hush.accounting import LaplaceEvent
+    >>> row = hush.compare([LaplaceEvent(scale=10)] * 100, delta="1e-6")[0]
+    >>> row.theorem, round(row.epsilon, 4)
+    ('basic', 10.0)
+    """
     slip = fraction_between(delta, "delta")
     listed = list(events)
     steps = list(_leaves(listed))
@@ -87,7 +98,11 @@ def compare(events: Iterable[Event], *, delta: Number) -> list[Row]:
 
 
 def comparison_chart(rows: Sequence[Row]) -> Chart:
-    """Return a chart of the rows that apply, one bar each, in their order."""
+    """Return a chart of the rows that apply, one bar each, in their order.
+
+    >>> comparison_chart([Row(theorem="basic", epsilon=10.0, note=""), Row(theorem="certified", epsilon=4.69, note="")])
+    <Chart: ...>
+    """
     from hush.core.chart import Chart
 
     values = [row.epsilon for row in rows if row.epsilon is not None]

@@ -70,7 +70,13 @@ def trade_off_chart(curves: Sequence[Sequence[tuple[float, float]]], *, names: S
     axes = {
         "x": {"field": "alpha", "type": "quantitative", "title": "false alarms, α", "scale": {"domain": [0, 1]}},
         "y": {"field": "beta", "type": "quantitative", "title": "misses, at least", "scale": {"domain": [0, 1]}},
-        "color": {"field": "guarantee", "type": "nominal", "title": None, "sort": [*names, blind]},
+        "color": {
+            "field": "guarantee",
+            "type": "nominal",
+            "title": None,
+            "sort": [*names, blind],
+            "legend": {"orient": "top-right", "fillColor": "white", "padding": 6},
+        },
         "strokeDash": {
             "condition": {"test": f"datum.guarantee === '{blind}'", "value": [4, 4]},
             "value": [1, 0],

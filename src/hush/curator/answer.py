@@ -93,6 +93,12 @@ class Answer:
     """A question's noisy answer. It renders itself in notebooks and terminals.
 
     Receipt and remaining budget do not take part in equality.
+
+    >>> import hush
+    >>> curator = hush.protect({"age": list(range(100))}, bounds={"age": (0, 120)}, budget="1")
+    >>> answer = curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="0.5")
+    >>> [sorted(row) for row in answer.rows()], str(answer.price)
+    ([['n', 'n_error']], 'ε=0.5')
     """
 
     columns: tuple[AnswerColumn, ...]
@@ -232,6 +238,8 @@ class Answer:
         drawn = picture(self.columns, title=title, subtitle=subtitle, column=column)
         drawing = specification(self.columns, title=title, subtitle=subtitle, column=column)
         return Chart(drawing, svg=drawn.file())
+
+    plot = chart
 
     def subtitle(self) -> str:
         """Return what stands under the title of a chart."""

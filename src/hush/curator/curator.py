@@ -68,7 +68,14 @@ class PlannedQuestion(NamedTuple):
 
 
 class Curator(WholeReleases):
-    """Answers one analyst's questions within their budget."""
+    """Answers one analyst's questions within their budget.
+
+    >>> import hush
+    >>> with hush.protect({"age": [30, 40, 50]}, bounds={"age": (0, 120)}, budget="1") as curator:
+    ...     answer = curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="0.25")
+    ...     float(curator.budget()[0].remaining.epsilon)
+    0.75
+    """
 
     # asking
 
@@ -87,6 +94,13 @@ class Curator(WholeReleases):
         **terms: Unpack[Terms],
     ) -> PlannedQuestion:
         """Plan a question as `ask` would answer it. Reads no data and spends nothing."""
+        data_set, asked = self._parse_with_terms(question, parameters, data, dialect, terms)
+        return PlannedQuestion(data_set, _planned(asked, data_set, self.accounts(data_set.schema.data), **terms))
+
+    def _parse_with_terms(
+        self, question: str | Builder, parameters: Parameters, data: str | None, dialect: str, terms: Terms
+    ) -> tuple[OpenDataSet, Question | Composed]:
+        """Return a data set and a question; terms of its own go to the others, and its unit must be the policy's."""
         question, options = _own_terms(question, dialect, terms)
         data_set, asked = self.parse(question, parameters, data, dialect)
         if options.unit is not None and options.unit.casefold() != str(data_set.schema.unit or "").casefold():
@@ -94,7 +108,7 @@ class Curator(WholeReleases):
                 f"The privacy unit is {options.unit}, and the policy's is {data_set.schema.unit or 'each row'}.",
                 "Name the policy's, or leave privacy_unit_column out.",
             )
-        return PlannedQuestion(data_set, _planned(asked, data_set, self.accounts(data_set.schema.data), **terms))
+        return data_set, asked
 
     def at_prices(
         self,
@@ -104,11 +118,12 @@ class Curator(WholeReleases):
         *,
         epsilons: Sequence[Number],
         data: str | None = None,
+        dialect: str = "duckdb",
         **terms: Unpack[Terms],
     ) -> list[Explanation]:
         """Explain a question at several prices, which reads it once. Reads no data and spends nothing."""
         with self.in_use():
-            data_set, asked = self.parse(question, parameters, data)
+            data_set, asked = self._parse_with_terms(question, parameters, data, dialect, terms)
             accounts = self.accounts(data_set.schema.data)
             plans = [_planned(asked, data_set, accounts, **(terms | Terms(epsilon=price))) for price in epsilons]
             notes = _written_notes(data_set, plans[0]) if plans else ()

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from hush.engines.opening import OpenTables, SparkTables
 
 
+KEPT = "hush.kept"
+"""The directory beside a policy in which copies of text files are kept, for tables that say ``keep = true``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenDataSet:
     """One data set, ready to be asked about."""
@@ -119,8 +123,8 @@ def _open_server(policy: Policy, data: DataSet, timeout: float | None) -> OpenDa
 def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = TIMEOUT) -> OpenTables | SparkTables:
     """Open the tables of a data set that lies in a server."""
     for name, table in data.tables.items():
-        if table.reading:
-            key = next(iter(table.reading))
+        if table.reading or table.keep:
+            key = next(iter(table.reading), "keep")
             raise policy.document.error(
                 ("data", data.name, "tables", name, key), f"a table of a database has no {key}.", "Delete this line."
             )
@@ -143,7 +147,8 @@ def open_source(policy: Policy, data: DataSet, name: str) -> Source:
     """Return where a table's rows are, as the policy says."""
     table = data.tables[name]
     try:
-        return Source.of(str(policy.directory / table.source), **table.reading)
+        keep = policy.directory / KEPT if table.keep else None
+        return Source.of(str(policy.directory / table.source), **table.reading, keep=keep)
     except SourceError as error:
         raise located(error, policy, data, name) from None
 

@@ -28,7 +28,14 @@ _SUPPOSED = 2000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """A plan, put into words."""
+    """A plan, put into words.
+
+    >>> import hush
+    >>> curator = hush.protect({"age": [30, 40, 50]}, bounds={"age": (0, 120)}, budget="1")
+    >>> explained = curator.explain("SELECT COUNT(*) AS n FROM data", epsilon="0.5")
+    >>> explained.to_json()["price"]
+    {'epsilon': '0.5', 'delta': '0'}
+    """
 
     plan: Plan
     tighter: tuple[Plan, ...] = ()
@@ -238,6 +245,11 @@ class ComposedExplanation(Explanation):
         """Where the group keys come from."""
         found = dict.fromkeys(Explanation(part).keys for part in self.plan.parts.values())
         return "; ".join(found)
+
+    def _limits_to_json(self) -> dict[str, int]:
+        """Return the widest limits of its questions."""
+        limits = [part.extraction.limits for part in self.plan.parts.values()]
+        return {"max_rows": max(one.rows for one in limits), "max_groups": max(one.groups for one in limits)}
 
     def errors(self) -> dict[str, float | None]:
         """Return each noisy number's half-width where it is known in advance: the widest, where rows differ."""

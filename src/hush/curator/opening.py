@@ -41,6 +41,12 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, c
     ``hush ledger open`` or with ``create=True`` here. Before that, questions can be explained, and are refused when
     they are asked. The same holds for a data set that the policy names and the ledger lacks. Accounts of analysts are
     opened where the ledger lacks them.
+
+    >>> import hush
+    >>> hush.open("no-such-policy.toml")
+    Traceback (most recent call last):
+    ...
+    hush.policy.document.PolicyError: no-such-policy.toml: there is no such file. Write one with: hush init FILE…
     """
     policy = read_policy(path)
     person = _asker(policy, analyst)
@@ -110,6 +116,7 @@ def protect(
     decimal: str | None = None,
     quotes: bool | None = None,
     timezone: str | None = None,
+    keep: str | Path | None = None,
 ) -> Curator:
     """Protect tables in memory or in files: for notebooks, with a budget that lives as long as the process.
 
@@ -152,13 +159,24 @@ def protect(
         Where the clocks are, such as "Europe/Berlin", that show the times of columns with a time zone and of texts with
         an offset. If it is not said: those that a frame's column names, UTC for other columns, and of texts the clock
         as it is written.
+    keep
+        A directory of your own, closed to others, in which what was read of a large CSV or JSON file is kept for the
+        next process. A file that has changed is read again.
+
+    Examples
+    --------
+    >>> import hush
+    >>> curator = hush.protect({"age": [30, 40, 50]}, bounds={"age": (0, 120)}, budget={"epsilon": "1"})
+    >>> answer = curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="0.5")
+    >>> str(answer.price)
+    'ε=0.5'
     """
     from hush.curator.frames import described_tables, protected_frames
     from hush.policy.python_columns import describe
 
     reading = {"separator": separator, "encoding": encoding, "decimal": decimal, "quotes": quotes, "timezone": timezone}
     private = {
-        name: Source.of(frame, **reading)  # type: ignore[arg-type]
+        name: Source.of(frame, **reading, keep=None if keep is None else Path(keep).expanduser())  # type: ignore[arg-type]
         for name, frame in protected_frames(source, table, unit).items()
     }
     if not isinstance(public or {}, Mapping) or private.keys() & (public or {}).keys():

@@ -50,7 +50,7 @@ from hush.query.types import Type
 
 MAX_SIZE = 10_000_000
 _DATA = ("engine", "cache", "unit", "neighbours", "budget", "version", "share", "tables")
-_TABLE = ("source", *READING, "public", "unit", "max_groups", "max_rows", "beyond", "columns")
+_TABLE = ("source", *READING, "keep", "public", "unit", "max_groups", "max_rows", "beyond", "columns")
 MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
 MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
 _VERSION = 'Write for instance version = "2026-06", and another one whenever the rows were replaced.'
@@ -78,6 +78,8 @@ class SourceTable:
     table: Table
     reading: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """How the file is written, where the policy says so: separator, encoding, decimal, quotes, timezone."""
+    keep: bool = False
+    """Whether what was read of a text file is kept for the next process, in a private directory beside the policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,7 +347,7 @@ def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
         )
     nothing: Mapping[str, Any] = MappingProxyType({})
     reading = section.document.tolerant(lambda: _reading(section), nothing)
-    return SourceTable(source=source, table=table, reading=reading)
+    return SourceTable(source=source, table=table, reading=reading, keep=section.flag("keep", default=False))
 
 
 def _beyond(section: Section) -> tuple[Beyond, ...]:

@@ -111,6 +111,8 @@ class Question:
     """Outputs that are shown as an end of their error bar: "low" or "high"."""
     text: str = field(default="", compare=False)
     """The question as it was asked, with the values of its parameters, for the ledger and for messages."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What it means here otherwise than in the dialect that it was written in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,7 +129,7 @@ class Service:
         check_rate(self.traffic, f"explain {who.name}", every=1 / 40, burst=400, what="explanations")
 
         def explain(curator: ServedCurator) -> list[Explanation]:
-            if epsilons and "dialect" not in terms:
+            if epsilons:
                 return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
             prices = [{"epsilon": epsilon} for epsilon in epsilons] or [{}]
             return [curator.explain(question, parameters, **terms, **price) for price in prices]

@@ -59,7 +59,11 @@ def posterior(epsilon: Number, *, prior: Number = Fraction(1, 2)) -> float:
 
 
 def exposure(delta: Number, size: int) -> float:
-    """Return 1-(1-δ)ⁿ, rounded up: the chance that name-and-shame exposes somebody."""
+    """Return 1-(1-δ)ⁿ, rounded up: the chance that name-and-shame exposes somebody.
+
+    >>> round(exposure("1e-6", 1000), 6)
+    0.001
+    """
     slip, n = probability(delta, "delta"), integer(size, "size", minimum=1)
     if slip in {0, 1}:
         return float(slip)
@@ -67,7 +71,13 @@ def exposure(delta: Number, size: int) -> float:
 
 
 def plain(epsilon: Number, *, delta: Number = 0, size: int | None = None, prior: Number = Fraction(1, 2)) -> str:
-    """Return what ε, and δ among ``size`` people, mean for one person."""
+    """Return what ε, and δ among ``size`` people, mean for one person.
+
+    >>> import hush
+    >>> print(hush.plain(1))
+    With ε = 1, a suspicion of 50 in 100 about one person becomes at most 74 in 100
+    and at least 26 in 100, whatever is published.
+    """
     at, slip, p = nonnegative(epsilon, "epsilon"), probability(delta, "delta"), fraction_between(prior, "prior")
     most, least = posterior(at, prior=p), 1 - posterior(at, prior=1 - p)
     text = (

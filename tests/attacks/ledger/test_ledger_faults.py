@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from seams import chain_of
 
 from hush.accounting import ApproximateDPEvent
 from hush.ledger import Actor, Ledger, LedgerUnavailableError, RequestUnansweredError
@@ -119,7 +120,7 @@ def test_every_crash_point_of_an_append(tmp_path, monkeypatch):
     # What is patched dies in this process only; the ledger is abandoned as it stands, and opened by "somebody else".
     for step, spent in (("announce", 0), ("append", 1), ("commit", 1), ("forced", 1)):
         path, ledger = fresh(f"{step}.ledger")
-        chain = ledger._chain
+        chain = chain_of(ledger)
         with monkeypatch.context() as patch:
             if step == "announce":
                 patch.setattr(chain, "_announce", die)
@@ -141,7 +142,7 @@ def test_every_crash_point_of_an_append(tmp_path, monkeypatch):
     # The owner's acts: announced to the anchor first, so they are completed, or never happened.
     for step, budget in (("announce", 10), ("append", 20), ("commit", 20)):
         path, ledger = fresh(f"raise-{step}.ledger")
-        chain = ledger._chain
+        chain = chain_of(ledger)
         with monkeypatch.context() as patch:
             target = chain if step == "announce" else chain.store
             patch.setattr(target, "_announce" if step == "announce" else step, die)
@@ -175,7 +176,7 @@ def test_a_request_that_failed_on_the_way_to_the_disk_can_be_sent_again(tmp_path
     with Ledger.open(tmp_path / "hush.ledger", create=OWNER) as ledger:
         ledger.create_data("d", {"epsilon": 10}, actor=OWNER)
         ledger.add_analyst("alice", data="d", actor=OWNER)
-        store = ledger._chain.store
+        store = chain_of(ledger).store
 
         def ask(request):
             return ledger.reserve(

@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from seams import chain_of
 
 from hush.accounting import ApproximateDPEvent
 from hush.core import HushError
@@ -82,7 +83,7 @@ def test_every_byte_of_a_small_ledger(folder):
     path = folder / "hush.ledger"
     small_ledger(path)
     assert totals(path) == [Fraction(1, 2), Fraction(1, 4)]
-    with Ledger.open(path) as ledger, ledger._chain.store.entries() as rows:
+    with Ledger.open(path) as ledger, chain_of(ledger).store.entries() as rows:
         content = sum(len(part) for row in rows for part in row if isinstance(part, bytes))
     size = path.stat().st_size
     detected, wrong = flip_each(path, path, ((at, 0xFF) for at in range(size)))

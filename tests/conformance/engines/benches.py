@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from seams import set_hash_key
 from worlds import STORED, Rows, schema
 
 from hush.engines.base import Exact
@@ -96,7 +97,7 @@ class DuckDBBench:
             for table, columns in STORED.items()
         }
         self.engine = DuckDB(schema(Random(0)), empty, threads=1)
-        self.engine._salt = SALT
+        set_hash_key(self.engine, SALT)
         self.engine._few = lambda: False
         self._words = PortableDuckDB()
 
@@ -128,7 +129,7 @@ class DuckDBBench:
 
 
 class PostgreSQLBench:
-    """Rows in a PostgreSQL database."""
+    """Rows in a PostgreSQL database, read by a role that may do nothing else."""
 
     name = "postgresql"
 
@@ -140,10 +141,15 @@ class PostgreSQLBench:
         for table, columns in STORED.items():
             cells = ", ".join(f'"{name}" {POSTGRESQL_TYPES[kind]}' for name, kind in columns.items())
             self._connection.execute(f'CREATE TABLE clinic."{table}" ({cells})')
+        self._connection.execute(
+            "DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN NOSUPERUSER NOBYPASSRLS; "
+            "GRANT USAGE ON SCHEMA clinic TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA clinic TO reader"
+        )
+        address = address.replace("postgresql://postgres:@", "postgresql://reader@")
         self.engine = PostgreSQL(
             schema(Random(0)), OpenTables(address, {table: f"clinic.{table}" for table in STORED}, timeout=60)
         )
-        self.engine._salt = SALT
+        set_hash_key(self.engine, SALT)
         self.engine.words = PortablePostgreSQL()
 
     def fill(self, rows: Rows) -> None:
@@ -177,7 +183,7 @@ class SparkBench:
             schema(Random(0)),
             SparkTables(address, {table: f"parquet:{folder}/{table}" for table in STORED}, timeout=300),
         )
-        self.engine._salt = SALT
+        set_hash_key(self.engine, SALT)
         self.name = "sail" if self.engine.words.sail else "spark"
         self.engine.words = PortableSail() if self.engine.words.sail else PortableSpark()
 

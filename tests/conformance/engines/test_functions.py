@@ -7,11 +7,13 @@ that computes another value anywhere has another group.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from benches import PostgreSQLBench
 from gaps import FUNCTIONS as GAPS
 from test_same_integers import compiled, engine, reference  # noqa: F401 - fixtures
 from test_sensitivity import integers
@@ -201,3 +203,19 @@ def test_a_function_means_the_same(op: Op, benches: tuple[Any, Any]) -> None:
                 for bench, each in ((other, there), (duckdb, duckdb.compile(how, about)))
             )
             assert found == expected, (expression, found.items() ^ expected.items())
+
+
+def test_what_only_postgresql_can_store_makes_no_statement_fail(postgresql: str) -> None:
+    """Infinite dates and times, years before 1 and after 9999: none of them is in the calendar, so all are NULL."""
+    bench = PostgreSQLBench(postgresql)
+    bench.fill(rows() | {"visits": []})
+    bench._connection.execute(
+        "INSERT INTO clinic.visits (id, day, at) VALUES (1, 'infinity', 'infinity'), (2, '-infinity', '-infinity'), "
+        "(3, '5874897-12-31', '294276-12-31 23:59:59.999999'), (4, '4713-01-01 BC', '4713-01-01 BC')"
+    )
+    for expression in [one for each in CASES.values() for one in each if re.search(r"\b(day|at)\b", one)]:
+        how, about = planned(expression)
+        there = compiled(bench, how, about)
+        if there is not None:
+            assert {key for _, key in integers(bench.execute(there), how)} <= {(None,)}, expression
+    bench.close()

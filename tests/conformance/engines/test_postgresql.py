@@ -6,6 +6,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -16,7 +17,7 @@ from hush.core import HushError
 from hush.curator.curator import Curator
 from hush.curator.opening import open_policy
 from hush.engines.errors import EngineError, SourceError
-from hush.engines.postgresql.connection import Server
+from hush.engines.postgresql.connection import PostgreSQLTransaction, Server
 from hush.engines.postgresql.dialect import POSTGRESQL
 from hush.engines.server import ParameterisedText
 from hush.engines.sql.build import Sql, column, text, try_cast
@@ -95,46 +96,86 @@ def column_changes(clinic: Clinic) -> None:
     clinic.owner.execute(f"ALTER TABLE {clinic.schema}.visits RENAME COLUMN cost TO price")
 
 
-@pytest.mark.parametrize(
-    ("happens", "mend"),
-    [
-        (backend_ends, None),
-        (table_goes, "ALTER TABLE {0}.gone RENAME TO visits"),
-        (column_changes, "ALTER TABLE {0}.visits RENAME COLUMN price TO cost"),
-    ],
-    ids=["backend ended", "table dropped", "table altered"],
-)
+def rights_go(clinic: Clinic) -> None:
+    clinic.owner.execute(f"REVOKE SELECT ON {clinic.schema}.visits FROM PUBLIC")
+
+
+def table_is_locked(clinic: Clinic) -> None:
+    clinic.owner.execute(f"BEGIN; LOCK TABLE {clinic.schema}.visits IN ACCESS EXCLUSIVE MODE")
+
+
+FAULTS = {
+    "backend ended": (backend_ends, None),
+    "table dropped": (table_goes, "ALTER TABLE {0}.gone RENAME TO visits"),
+    "table altered": (column_changes, "ALTER TABLE {0}.visits RENAME COLUMN price TO cost"),
+    "rights taken": (rights_go, "GRANT SELECT ON {0}.visits TO PUBLIC"),
+    "too slow": (table_is_locked, "ROLLBACK"),
+}
+QUESTIONS = {
+    "public keys": "SELECT city, SUM(cost) AS s FROM visits GROUP BY city",
+    "private keys": "SELECT name, SUM(cost) AS s FROM visits GROUP BY name",
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+@pytest.mark.parametrize(("happens", "mend"), FAULTS.values(), ids=FAULTS)
 def test_what_fails_after_the_charge_is_charged_and_the_next_question_works(
-    clinic: Clinic, happens, mend, monkeypatch: pytest.MonkeyPatch
+    clinic: Clinic, question: str, happens, mend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    question = "SELECT city, SUM(cost) AS s FROM visits GROUP BY city"
-    with clinic.open() as curator:
+    """The fault comes in the middle: after the charge, when the transaction has begun and no statement has run."""
+    begin = Server.transaction
+
+    @contextmanager
+    def broken(server: Server) -> Iterator[PostgreSQLTransaction]:
+        with begin(server) as transaction:
+            happens(clinic)
+            yield transaction
+
+    clinic.owner.execute(f"GRANT USAGE ON SCHEMA {clinic.schema} TO PUBLIC")
+    clinic.owner.execute(f"GRANT SELECT ON {clinic.schema}.visits TO PUBLIC")
+    with clinic.open(role(clinic)) as curator:
+        engine = curator.data_sets["clinic"].engine
+        engine._tables.server._milliseconds = 500
         curator.ask(question, epsilon="1")
-        engine = type(curator.data_sets["clinic"].engine)
-        execute, fetch = engine.execute, engine._fetch
+        execute = type(engine).execute
 
         def failing(self, compiled, choose=None):
-            happens(clinic)
-            return execute(self, compiled, choose)
+            with monkeypatch.context() as patch:
+                patch.setattr(Server, "transaction", broken)
+                return execute(self, compiled, choose)
 
-        def fetching(self, *given, **also):  # between the transaction's beginning and its first statement
-            happens(clinic)
-            return fetch(self, *given, **also)
-
+        before = curator.accounts("clinic").remaining
         with monkeypatch.context() as patch:
-            if happens is backend_ends:
-                patch.setattr(engine, "_fetch", fetching)
-            else:
-                patch.setattr(engine, "execute", failing)
-            before = curator.accounts("clinic").remaining
-            with pytest.raises(EngineError, match="could not compute this answer"):
+            patch.setattr(type(engine), "execute", failing)
+            with pytest.raises(EngineError) as caught:
                 curator.ask(question, epsilon="2")
+        assert str(caught.value) == str(EngineError())
         assert curator.accounts("clinic").remaining != before
         if mend:
             clinic.owner.execute(mend.format(clinic.schema))
-        curator.ask(question, epsilon="1")
+        assert len(curator.ask(question, epsilon="20").rows()) in {3, 4}
     left = clinic.owner.execute("SELECT count(*) FROM pg_class WHERE relpersistence = 't'").fetchone()
     assert left == (0,)
+    busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'hush' AND state <> 'idle'"
+    assert clinic.owner.execute(busy).fetchone() == (0,)
+
+
+def test_a_backend_that_ends_while_groups_come_is_one_public_error(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = PostgreSQLTransaction.stream
+
+    def ending(self, *given):
+        for part in stream(self, *given):
+            yield part
+            backend_ends(clinic)
+
+    with clinic.open() as curator:
+        with monkeypatch.context() as patch:
+            patch.setattr(PostgreSQLTransaction, "stream", ending)
+            with pytest.raises(EngineError):
+                curator.ask(QUESTIONS["private keys"], epsilon="1")
+        assert len(curator.ask(QUESTIONS["private keys"], epsilon="20").rows()) == 4
 
 
 def test_a_statement_that_takes_too_long_is_ended(postgresql: str) -> None:

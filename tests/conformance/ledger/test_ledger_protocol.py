@@ -8,6 +8,7 @@ import threading
 from fractions import Fraction
 
 import pytest
+from seams import chain_of
 
 from hush.accounting import ApproximateDPEvent, ComposedEvent, DescriptionError, GaussianEvent, LaplaceEvent
 from hush.core import BudgetExceededError, HushError, InvalidValueError
@@ -366,7 +367,7 @@ def test_migrations_run_once_and_newer_versions_are_refused(place, ledger, monke
     monkeypatch.setattr(schema, "VERSION", version + 1)
     monkeypatch.setattr(schema, "MIGRATIONS", {version: ["CREATE TABLE hush_new (x {integer}, y {blob})"]})
     with Ledger.open(place) as migrated:
-        assert migrated._chain.store.run("SELECT COUNT(*) FROM hush_new")[0][0] == 0
+        assert chain_of(migrated).store.run("SELECT COUNT(*) FROM hush_new")[0][0] == 0
         assert state(migrated) == before
     with Ledger.open(place) as again:
         ask(again, "q2")
@@ -382,7 +383,7 @@ def test_migrations_run_once_and_newer_versions_are_refused(place, ledger, monke
 def test_a_replaced_history_is_refused(ledger):
     """An entry that another process has read already is exchanged, hash and all, behind its back."""
     ask(ledger, "q1", "0.3")
-    store = ledger._chain.store
+    store = chain_of(ledger).store
     store.change("UPDATE hush_entries SET hash = ? WHERE number = ?", (b"\1" * 32, 5))
     with pytest.raises(HushError):
         ask(ledger, "q2", "0.3")
@@ -391,7 +392,7 @@ def test_a_replaced_history_is_refused(ledger):
 def test_a_witness_or_an_anchor_notices_a_shortened_ledger(place, ledger):
     for at in range(4):
         ask(ledger, f"q{at}", "0.1")
-    store = ledger._chain.store
+    store = chain_of(ledger).store
     store.change("DELETE FROM hush_entries WHERE number > ?", (5,))
     head = store.entry(5)
     store.change("UPDATE hush_head SET number = ?, hash = ?", (head.number, head.hash))
@@ -409,7 +410,7 @@ def test_an_anchor_in_a_table_of_another_database(place, other_database):
         with Ledger.open(place) as other:  # the ledger says where its anchor is
             ask(other, "q1")
         ask(ledger, "q2")
-        store = ledger._chain.store
+        store = chain_of(ledger).store
 
         def cut(number):
             store.change("DELETE FROM hush_entries WHERE number > ?", (number,))
@@ -423,7 +424,7 @@ def test_an_anchor_in_a_table_of_another_database(place, other_database):
         with pytest.raises(LedgerRolledBackError, match="its last 2 entries are missing"):
             Ledger.open(place)
     with Ledger.in_memory() as fresh:
-        fresh._chain.anchor = open_anchor(anchor, ledger="x")
+        chain_of(fresh).anchor = open_anchor(anchor, ledger="x")
         with pytest.raises(LedgerRolledBackError, match="belongs to another ledger"):
             fresh.budget(OWNER)
 
@@ -473,7 +474,7 @@ def test_acts_around_a_service_are_links_of_the_chain(ledger):
     assert state(ledger)[0] == budgets
     with pytest.raises(InvalidValueError, match="what"):
         OwnerAct(identity="x2", by="Dr Weiss", what="something", whom="alice")
-    store = ledger._chain.store
+    store = chain_of(ledger).store
     number = store.act("x1").number
     with store.locked():  # whoever makes somebody else the doer breaks the chain
         body = store.entry(number).body.decode().replace("Dr Weiss", "Dr Black")

@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from seams import chain_of
 
 import hush
 from hush.accounting import LaplaceEvent, event_from_json
@@ -112,8 +113,8 @@ def test_a_ledger_that_was_moved_with_its_anchors(folder, monkeypatch):
 
 def replay(ledger, request):
     """Ask again for what the ledger has, as it was asked."""
-    with ledger._chain.reading():
-        entry = ledger._chain.store.reservation("alice", request)
+    with chain_of(ledger).reading():
+        entry = chain_of(ledger).store.reservation("alice", request)
     asked = entry.read()
     events = [event_from_json(event) for event in asked["events"]]
     return ledger.reserve(request, analyst="alice", data=entry.data, question=asked["question"], events=events)

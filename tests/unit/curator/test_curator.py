@@ -206,6 +206,22 @@ def test_accuracy_of_what_is_made_of_counts_and_sums(curator, output: str) -> No
     assert answer.columns[0].errors[0] <= 20
 
 
+def test_accuracy_over_several_answers(curator) -> None:
+    first, second = (f"SELECT city, {what} FROM data GROUP BY 1" for what in ("COUNT(*) AS n", "SUM(age) AS s"))
+    for sql in (
+        f"SELECT a.city, n, s, s - 3 AS d FROM ({first}) AS a JOIN ({second}) AS b ON a.city = b.city",
+        f"{first} UNION ALL SELECT 'all', COUNT(*) FROM data",
+        "SELECT city, COUNT(*) AS n FROM data GROUP BY ROLLUP (city)",
+    ):
+        widths = curator.explain(sql, accuracy=(60, "0.9")).errors().values()
+        assert 55 < max(width for width in widths if width is not None) <= 60, sql
+    with pytest.raises(UnplannableError, match="which share is not"):
+        curator.explain(f"SELECT n / SUM(n) OVER () AS share FROM ({first})", accuracy=60)
+    ranked = f"SELECT city, n, RANK() OVER (ORDER BY city) AS r FROM ({first}) WHERE n > 5"
+    with pytest.raises(UnplannableError, match="noise decides which rows"):
+        curator.explain(ranked, accuracy=60)
+
+
 def test_either_a_price_or_an_accuracy(curator) -> None:
     question = "SELECT COUNT(*) AS n FROM data"
     for given, words in (({}, "neither"), ({"epsilon": 1, "accuracy": 5}, "both")):

@@ -10,6 +10,7 @@ import sys
 from fractions import Fraction
 
 import pytest
+from seams import chain_of
 
 import hush.ledger
 from hush.accounting import ApproximateDPEvent, GaussianEvent, LaplaceEvent
@@ -200,10 +201,10 @@ def test_a_ledger_in_memory_stays_with_its_process():
     with Ledger.in_memory() as ledger:
         ledger.create_data("d", {"epsilon": 1}, actor=OWNER)
         assert ledger.verify().anchor == "none"
-        ledger._chain.store._pid = os.getpid() + 1
+        chain_of(ledger).store._pid = os.getpid() + 1
         with pytest.raises(LedgerError, match="stays with the process"):
             ledger.budget(OWNER)
-        ledger._chain.store._pid = os.getpid()
+        chain_of(ledger).store._pid = os.getpid()
 
 
 def test_a_ledger_file_is_for_its_owner_only(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 import hush
 from hush.query.errors import QuestionError
+from hush.query.sql.migration import PrivacyOptions
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +212,47 @@ def test_ends_of_error_bars(curator):
         assert row["n"] - row["low"] == row["n_high"] - row["n"] == row["n_error"]
     with pytest.raises(QuestionError, match="no result 'm'"):
         curator.parse("SELECT COUNT(*) AS n, DP_INTERVAL_LOW(m) AS low FROM visits", dialect="snowflake")
+
+
+def test_words_of_privacy_inside_comments_and_texts_are_none():
+    from hush.query.sql.migration import privacy_options
+
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=9)"
+    plain = f"-- {clause}\nSELECT COUNT(*) FROM visits WHERE city = '{clause}' /* {clause} */"
+    assert privacy_options(plain, "bigquery") == (plain, PrivacyOptions())
+    commented = "SELECT WITH DIFFERENTIAL_PRIVACY /* a */ OPTIONS (epsilon=2 -- , epsilon=3\n) COUNT(*) FROM visits"
+    text, said = privacy_options(commented, "bigquery")
+    assert said.epsilon == 2
+    assert text == "SELECT COUNT(*) FROM visits"
+    bounds = "), contribution_bounds_per_row => (0, 1))"
+    theirs = f"SELECT SUM(x, contribution_bounds_per_row => (0, 2)) AS s FROM visits WHERE city <> '{bounds}'"
+    assert curator_text(theirs) == f"SELECT SUM(CLIP(x, 0, 2)) AS s FROM visits WHERE city <> '{bounds}'"
+
+
+def test_prices_are_compared_in_other_dialects_too(curator):
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed=1)"
+    sql = f"{clause} city, COUNT(*) AS n FROM visits GROUP BY city"
+    found = curator.at_prices(sql, epsilons=[1, 2], dialect="bigquery")
+    assert [one.price.epsilon for one in found] == [1, 2]
+    assert {one.plan.extraction.limits.groups for one in found} == {1}
+
+
+def test_a_question_of_sql_server_about_texts_says_that_case_counts(curator):
+    def notes(sql: str, dialect: str) -> str:
+        return str(curator.explain(sql, epsilon=1, dialect=dialect))
+
+    assert "here case counts" in notes("SELECT COUNT(*) AS n FROM visits WHERE city = 'A'", "tsql")
+    assert "here case counts" in notes("SELECT city, COUNT(*) AS n FROM visits GROUP BY city", "tsql")
+    assert "here case counts" not in notes("SELECT COUNT(*) AS n FROM visits WHERE x > 1", "tsql")
+    assert "here case counts" not in notes("SELECT COUNT(*) AS n FROM visits WHERE city = 'A'", "postgres")
+    same = "SELECT COUNT(*) AS n FROM visits WHERE city = 'A'"  # a note is no part of the question
+    assert curator.parse(same, dialect="tsql")[1] == curator.parse(same)[1]
+
+
+def test_regular_expressions_are_read_as_bigquery_reads_them(curator):
+    theirs = r"SELECT COUNT(*) AS n FROM visits WHERE REGEXP_CONTAINS(city, r'^[ab]\w*')"
+    ours = r"SELECT COUNT(*) AS n FROM visits WHERE REGEXP_MATCHES(city, '^[ab]\w*')"
+    assert curator.parse(theirs, dialect="bigquery")[1] == curator.parse(ours)[1]
+    for dialect in ("postgres", "spark", "snowflake"):
+        with pytest.raises(QuestionError):
+            curator.parse("SELECT COUNT(*) AS n FROM visits WHERE REGEXP_LIKE(city, 'a')", dialect=dialect)

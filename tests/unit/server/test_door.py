@@ -205,7 +205,103 @@ def test_a_walk_costs_nothing_and_reads_no_data(running, token, clinic):
     (clinic.parent / "gone.parquet").rename(clinic.parent / "visits.parquet")
 
 
+BI = {
+    "a driver's schemas": (
+        "SELECT nspname AS TABLE_SCHEM FROM pg_catalog.pg_namespace WHERE nspname !~ '^pg_temp_' OR nspname = "
+        "replace((pg_catalog.current_schemas(true))[1], 'pg_temp_', 'pg_toast_temp_') ORDER BY 1"
+    ),
+    "a driver's tables": (
+        "SELECT n.nspname, c.relname, CASE n.nspname ~ '^pg_' WHEN true THEN 'SYSTEM TABLE' WHEN false THEN CASE "
+        "c.relkind WHEN 'r' THEN 'TABLE' WHEN 'v' THEN 'VIEW' ELSE NULL END ELSE NULL END AS kind, d.description FROM "
+        "pg_catalog.pg_namespace n, pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_description d ON (c.oid = d.objoid "
+        "AND d.objsubid = 0 AND d.classoid = 'pg_class'::regclass) WHERE c.relnamespace = n.oid AND c.relkind = 'r' "
+        "AND n.nspname = 'clinic'"
+    ),
+    "a driver's columns": (
+        "SELECT * FROM (SELECT current_database() AS db, n.nspname, c.relname, a.attname, a.attnotnull OR (t.typtype "
+        "= 'd' AND t.typnotnull) AS needed, row_number() OVER (PARTITION BY a.attrelid ORDER BY a.attnum) AS number, "
+        "nullif(a.attidentity, '') AS identity, pg_catalog.pg_get_expr(def.adbin, def.adrelid) AS start FROM "
+        "pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON (c.relnamespace = n.oid) JOIN "
+        "pg_catalog.pg_attribute a ON (a.attrelid = c.oid) JOIN pg_catalog.pg_type t ON (a.atttypid = t.oid) LEFT JOIN "
+        "pg_catalog.pg_attrdef def ON (a.attrelid = def.adrelid AND a.attnum = def.adnum) WHERE c.relkind IN ('r', 'v')"
+        " AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname LIKE 'clinic') c WHERE true ORDER BY relname, number"
+    ),
+    "row counts": (
+        "SELECT n.nspname, c.relname, s.n_live_tup FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON "
+        "c.relnamespace = n.oid LEFT JOIN pg_stat_user_tables s ON n.nspname = s.schemaname AND c.relname = s.relname "
+        "WHERE n.nspname = 'clinic'"
+    ),
+    "fields with comments": (
+        'SELECT c.column_name, FORMAT(\'"%s"."%s"\', c.udt_schema, c.udt_name) AS kind, COL_DESCRIPTION(CAST(CAST('
+        "FORMAT('%I.%I', CAST(c.table_schema AS TEXT), CAST(c.table_name AS TEXT)) AS REGCLASS) AS OID), "
+        "c.ordinal_position) AS comment FROM information_schema.columns c WHERE c.table_schema = 'clinic'"
+    ),
+    "privileges": (
+        "WITH held AS (SELECT NULL AS role, t.schemaname AS schema, t.name AS table, "
+        "pg_catalog.has_any_column_privilege(current_user, '\"' || replace(t.schemaname, '\"', '\"\"') || '\".\"' || "
+        "replace(t.name, '\"', '\"\"') || '\"', 'update') AS update, pg_catalog.has_table_privilege(current_user, "
+        "t.name, 'select') AS select FROM (SELECT schemaname, tablename AS name FROM pg_catalog.pg_tables UNION SELECT "
+        "schemaname, viewname FROM pg_views UNION SELECT schemaname, matviewname FROM pg_matviews) t WHERE "
+        "pg_catalog.has_schema_privilege(current_user, t.schemaname, 'usage')) SELECT t.* FROM held t WHERE t.select "
+        "AND t.schema = 'clinic'"
+    ),
+}
+
+
+def test_statements_of_drivers_and_bi_tools(running, token):
+    with connect(running, token) as connection:
+        found = {name: connection.execute(statement).fetchall() for name, statement in BI.items()}
+    assert ("clinic",) in found["a driver's schemas"]
+    assert found["a driver's tables"] == [("clinic", "visits", "TABLE", None)]
+    assert [row[3] for row in found["a driver's columns"]] == ["age", "city", "street", "day"]
+    assert found["row counts"] == [("clinic", "visits", None)]  # how many rows there are is not told
+    assert ("age", '"pg_catalog"."int8"', None) in found["fields with comments"]
+    assert found["privileges"] == [(None, "clinic", "visits", False, True)]
+
+
+def test_keys_of_tables_as_a_driver_asks_for_them(running, token):
+    keys = (
+        "SELECT r.name, r.number FROM (SELECT a.attname AS name, (information_schema._pg_expandarray(i.indkey)).n AS "
+        "number, information_schema._pg_expandarray(i.indkey) AS keys, a.attnum AS place FROM pg_catalog.pg_attribute "
+        "a JOIN pg_catalog.pg_index i ON a.attrelid = i.indrelid WHERE i.indisprimary) r WHERE r.place = (r.keys).x"
+    )
+    with connect(running, token) as connection:
+        assert connection.execute(keys).fetchall() == []
+
+
+def test_sqlalchemy_and_pandas(running, token):
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    place = sqlalchemy.URL.create(
+        "postgresql+psycopg", "alice", token, "127.0.0.1", running.port, "hush", query={"sslmode": "prefer"}
+    )
+    engine = sqlalchemy.create_engine(place)
+    before = spent(running)
+    inspector = sqlalchemy.inspect(engine)
+    assert "clinic" in inspector.get_schema_names()
+    assert inspector.get_table_names(schema="clinic") == ["visits"]
+    columns = {column["name"]: str(column["type"]) for column in inspector.get_columns("visits", schema="clinic")}
+    assert columns == {"age": "BIGINT", "city": "TEXT", "street": "TEXT", "day": "DATE"}
+    assert inspector.get_pk_constraint("visits", schema="clinic")["constrained_columns"] == []
+    assert inspector.get_foreign_keys("visits", schema="clinic") == []
+    assert inspector.get_indexes("visits", schema="clinic") == []
+    assert spent(running) == before
+    question = sqlalchemy.text(
+        "/* hush.epsilon = 2 */ SELECT city, COUNT(*) AS n FROM visits WHERE age > :age GROUP BY city"
+    )
+    frame = pd.read_sql(question, engine, params={"age": 30})
+    assert list(frame.columns) == ["city", "n", "n_error"]
+    assert len(frame) == 3
+    engine.dispose()
+
+
 ESCAPES = [
+    "SELECT replace(relname, '', 'xxxxxxxxxxxxxxxx') FROM pg_class",
+    "SELECT replace(relname, 'v', 'xxxxxxxxxxxxxxxx') FROM pg_class",
+    "SELECT replace(relname, relname, relkind) FROM pg_class",
+    "SELECT format(relname, relkind) FROM pg_class",
+    "SELECT format('%s %s', relname) FROM pg_class",
+    "SELECT format('%1000s', relname) FROM pg_class",
+    "SELECT * FROM pg_stat_file",
     "SELECT * FROM visits",
     "SELECT age FROM visits LIMIT 1",
     "SELECT * FROM read_csv('/etc/passwd')",

@@ -162,3 +162,21 @@ def test_owners_add_and_remove_people(browser: TestClient, olga, people: People)
     assert browser.delete("/api/v1/people/olga", headers=olga).status_code == 422
     browser.cookies.clear()
     assert people.person("carol") is None
+
+
+def test_any_worker_goes_on_where_another_began(settings: ServiceSettings, people: People) -> None:
+    people.set_password("alice", "correct horse battery")
+    first = TestClient(app(settings), base_url="http://localhost", follow_redirects=False)
+    second = TestClient(app(settings), base_url="http://localhost", follow_redirects=False)
+    with first, second:
+        form = {"name": "alice", "password": "correct horse battery"}
+        assert first.post("/sign-in", data=form, headers={"sec-fetch-site": "same-origin"}).status_code == 303
+        second.cookies = first.cookies
+        assert second.get("/api/v1/me").json()["name"] == "alice"
+        body = {"question": "SELECT COUNT(*) AS n FROM visits", "epsilon": "1", "request": "r"}
+        bearer = {"authorization": f"Bearer {people.make_token('alice')[1]}"}
+        here, there = (worker.post("/api/v1/ask", json=body, headers=bearer) for worker in (first, second))
+        assert here.json()["rows"] == there.json()["rows"]
+        assert second.get("/api/v1/history", headers=bearer).json()["releases"][0]["request"] == "r"
+        people.end_session("alice")
+        assert {worker.get("/api/v1/me").status_code for worker in (first, second)} == {401}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hush.engines.duckdb.delimited import Tally
+from hush.engines.duckdb.kept_copies import KeptCopy, settled_stamp
 from hush.engines.duckdb.loading import (
     Wanted,
     collated,
@@ -70,6 +71,8 @@ class OpenSources:
         self._bases: dict[Path, tuple[str, object]] = {}
         self._parquets: dict[str, tuple[object, Sql]] = {}
         self._frames: set[str] = set()
+        self._copied: set[str] = set()
+        """Places that show a kept copy."""
         spill, self._clear = spill_of(self)
         self._scratch = Path(spill)
         config: dict[str, Any] = {
@@ -101,7 +104,7 @@ class OpenSources:
         Nothing but the sources and the scratch files may be read from then on.
         """
         files = [str(path) for source in self.sources.values() for path in source.every_file]
-        files += [str(self._scratch_file(place)) for place in self.places.values()]
+        files += [str(file(place)) for place in self.places.values() for file in (self._scratch_file, self._copy_file)]
         listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
         self.connection.execute(f"SET allowed_paths = [{listed}]")
         for table in self.sources:
@@ -142,11 +145,32 @@ class OpenSources:
         kinds = {label: type_.kind for label, type_ in schema.tables[table].columns.items()}
         columns = [label for label in names if not declared or label in declared] or names
         wanted = Wanted(names=names, columns=columns, kinds=kinds, kept=kept_types(schema.tables[table], source))
-        place = self.places[table]
-        return load(self.connection, place, source, wanted, self._scratch_file(place))
+        return self._loaded(self.places[table], source, wanted)
+
+    def _loaded(self, place: str, source: Source, wanted: Wanted) -> Tally:
+        """Read a text file, or the copy of it that is kept, and keep one where the owner wants it."""
+        copy = KeptCopy.of(source, wanted, self._copy_file(place))
+        if place in self._copied:
+            self.connection.execute(f"DROP VIEW {name(place)}")
+            self._copied.discard(place)
+        if copy is None:
+            return load(self.connection, place, source, wanted, self._scratch_file(place))
+        tally = copy.take(self.connection, place, source)
+        if tally is None:
+            stamp = settled_stamp(source)
+            tally = load(self.connection, place, source, wanted, self._scratch_file(place))
+            if stamp is None or not copy.put(self.connection, place, source, stamp, tally):
+                return tally
+            if copy.take(self.connection, place, source) is None:
+                return tally
+        self._copied.add(place)
+        return tally
 
     def _scratch_file(self, place: str) -> Path:
         return self._scratch / f"{place}.lines"
+
+    def _copy_file(self, place: str) -> Path:
+        return self._scratch / f"{place}.parquet"
 
     @contextmanager
     def _reported(self, table: str) -> Iterator[None]:

@@ -92,6 +92,8 @@ class Source:
     """Whether quotes around a CSV file's field may hold separators and line breaks; else they are characters."""
     timezone: str | None = None
     """Where the clocks are that show the times of a column with a time zone, or of texts with an offset."""
+    keep: Path | None = None
+    """The directory in which a copy of a text file may be kept (`hush.engines.duckdb.kept_copies`)."""
 
     @classmethod
     def of(
@@ -103,6 +105,7 @@ class Source:
         decimal: str | None = None,
         quotes: bool | None = None,
         timezone: str | None = None,
+        keep: Path | None = None,
     ) -> Source:
         """Return the source that a path, or ``base.duckdb#table``, names, or a pandas, Polars or Arrow frame."""
         source = cls._of(origin)
@@ -128,7 +131,9 @@ class Source:
             raise SourceError(f"quotes is true or false; got {quotes!r}")
         if timezone is not None and (not isinstance(timezone, str) or not timezone.strip()):
             raise SourceError(f"a time zone is a name such as 'Europe/Berlin'; got {timezone!r}")
-        return replace(source, **said, timezone=timezone or source.timezone)
+        if keep is not None and not source.lines:
+            raise SourceError("only CSV and JSON files are kept, since reading them takes long; leave keep out")
+        return replace(source, **said, timezone=timezone or source.timezone, keep=keep or source.keep)
 
     @classmethod
     def _of(cls, origin: object) -> Source:
@@ -252,7 +257,9 @@ class Source:
             raise SourceError(
                 "the file of a table is gone or cannot be read now; tell the owner (nothing was charged)"
             ) from None
-        stamps = [(path, status.st_ino, status.st_size, status.st_mtime_ns) for path, status in statuses]
+        stamps = [
+            (path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for path, status in statuses
+        ]
         return stamps[0] if len(stamps) == 1 else tuple(stamps)
 
 

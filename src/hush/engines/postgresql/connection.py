@@ -161,17 +161,19 @@ class PostgreSQLTransaction:
         self, statement: ParameterisedText, parameters: Mapping[int, list[Any]], size: int
     ) -> Iterator[list[Row]]:
         """Run a statement and give its rows so many at a time, from a cursor of the server."""
-        with _failing(statement.text):
-            cursor = self._connection.cursor("hush_groups")
-            cursor.execute(statement.text.encode(), statement.values(parameters) or None)
-        while True:
+        cursor = self._connection.cursor("hush_groups")
+        try:
             with _failing(statement.text):
-                rows = cursor.fetchmany(size)
-            if not rows:
-                break
-            yield rows
-        with _failing(statement.text):
-            cursor.close()
+                cursor.execute(statement.text.encode(), statement.values(parameters) or None)
+            while True:
+                with _failing(statement.text):
+                    rows = cursor.fetchmany(size)
+                if not rows:
+                    break
+                yield rows
+        finally:
+            with suppress(Exception):  # the transaction ends it, too
+                cursor.close()
 
     def resolve(self, statement: ParameterisedText) -> None:
         """Let the server resolve a statement without running it."""

@@ -326,39 +326,21 @@ def directed(value: Sql, *, descending: bool, nulls_first: bool) -> Directed:
     return Directed(f"{value} {way} NULLS {'FIRST' if nulls_first else 'LAST'}", value.work)
 
 
-def window(
-    function: str,
-    partition: Sequence[Sql],
-    order: Sequence[Sql] = (),
-    *arguments: Sql,
-    peers: bool = False,
-    frame: tuple[int | None, int | None] | None = None,
-) -> Sql:
-    """Return function(…) OVER (PARTITION BY … ORDER BY …); over ``peers``, those alone that the order does not part.
+PEERS = "RANGE BETWEEN CURRENT ROW AND CURRENT ROW"
+"""The rows alone that the order does not part."""
 
-    A ``frame`` has a first and a last row, counted from the current one.
-    """
+
+def window(function: str, partition: Sequence[Sql], order: Sequence[Sql] = (), *arguments: Sql, frame: str = "") -> Sql:
+    """Return function(…) OVER (PARTITION BY … ORDER BY …), over all rows up to the current one or over a frame."""
     parts = []
     if partition:
         parts.append(f"PARTITION BY {', '.join(partition)}")
     if order:
         ways = (item if isinstance(item, Directed) else dialect().ascending(item) for item in order)
         parts.append(f"ORDER BY {', '.join(ways)}")
-    if peers:
-        parts.append("RANGE BETWEEN CURRENT ROW AND CURRENT ROW")
-    if frame is not None:
-        parts.append(f"ROWS BETWEEN {_frame_end(frame[0], 'PRECEDING')} AND {_frame_end(frame[1], 'FOLLOWING')}")
+    parts += [frame] if frame else []
     work = _WINDOW + work_of((*partition, *order, *arguments))
     return Sql(f"{call(function, *arguments)} OVER ({' '.join(parts)})", work)
-
-
-def _frame_end(rows: int | None, way: str) -> str:
-    """Return one end of a frame: so many rows after the current one, or the end of all rows in a way."""
-    if rows is None:
-        return f"UNBOUNDED {way}"
-    if not rows:
-        return "CURRENT ROW"
-    return f"{abs(rows)} {'PRECEDING' if rows < 0 else 'FOLLOWING'}"
 
 
 def row_number() -> Sql:

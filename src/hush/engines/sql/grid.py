@@ -143,7 +143,17 @@ def windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Sq
         found = window(kind.value, partition, order, value.sql, integer(window_.offset))
         return replace(value, sql=found, literal=None)
     aggregate = ExactAggregate(kind=ExactKind[kind.name], argument=window_.argument, type=window_.type)
-    value = exact(aggregate, columns, lambda f, argument: window(f, partition, order, argument, frame=frame))
+    written = "" if frame is None else f"ROWS BETWEEN {_end(frame[0], 'PRECEDING')} AND {_end(frame[1], 'FOLLOWING')}"
+    value = exact(aggregate, columns, lambda f, argument: window(f, partition, order, argument, frame=written))
     if frame is None or frame[0] is None or frame[1] is None:
         return value
     return replace(value, sql=costing(value.sql, _FRAMED * (frame[1] - frame[0] + 1)))
+
+
+def _end(rows: int | None, way: str) -> str:
+    """Return one end of a frame: so many rows after the current one, or the end of all rows in a way."""
+    if rows is None:
+        return f"UNBOUNDED {way}"
+    if not rows:
+        return "CURRENT ROW"
+    return f"{abs(rows)} {'PRECEDING' if rows < 0 else 'FOLLOWING'}"

@@ -16,6 +16,7 @@ from hush.core.values import dataclass
 from hush.engines.sql.build import (
     EVERYTHING,
     FALSE,
+    PEERS,
     ColumnName,
     Named,
     Sql,
@@ -196,7 +197,7 @@ class Fresh:
         keys = [column(label, "t") for label in self.keys]
         rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
         if counted is not None:
-            many = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), peers=True)
+            many = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), frame=PEERS)
             shown.append(alias(many, MANY))
         return qualified(select(shown, rows), rank, self._extraction.limits.groups)
 

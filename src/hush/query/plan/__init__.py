@@ -31,6 +31,7 @@ __all__ = [
     "confident",
     "plan",
     "smallest",
+    "width_and_confidence",
 ]
 
 _SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
@@ -117,10 +118,7 @@ def _reach(
     keys: str | None,
 ) -> Plan:
     """Find the smallest ε, to three digits, at which whatever has an error known in advance is as accurate as asked."""
-    pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
-    if len(pair) != 2:
-        raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
-    width, confidence = positive(pair[0], "accuracy"), confident(pair[1])
+    width, confidence = width_and_confidence(accuracy)
 
     def reached(epsilon: Fraction) -> bool:
         try:
@@ -153,6 +151,14 @@ def _reach(
     if price is None:
         raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
     return at_price(question, schema, price, slip, confidence if bars is None else confident(bars), tighter, keys)
+
+
+def width_and_confidence(accuracy: object) -> tuple[Fraction, float]:
+    """Return the half-width that is asked for, and how often it should hold."""
+    pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
+    if len(pair) != 2:
+        raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
+    return positive(pair[0], "accuracy"), confident(pair[1])
 
 
 def smallest(will_do: Callable[[Fraction], bool]) -> Fraction | None:

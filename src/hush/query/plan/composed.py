@@ -11,7 +11,7 @@ which may be in several groups, nor for quantiles: these levels are asked apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -33,11 +33,12 @@ from hush.query.composed import (
     Stacked,
     Windowed,
     chosen_by_noise,
+    columns_of,
     walk,
 )
-from hush.query.errors import UnplannableError
+from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Column, Expression, Released, columns_in, substituted, with_columns
-from hush.query.plan import confident, plan
+from hush.query.plan import confident, plan, smallest, width_and_confidence
 from hush.query.plan.domains import Listed, domains
 from hush.query.plan.expected import expected_error
 from hush.query.plan.plan import Item, Plan
@@ -65,7 +66,7 @@ class ComposedPlan:
     """Everything about a question about answers that is public."""
 
     question: Composed
-    """Its table columns_in the questions that are asked, and adds up the levels that are not."""
+    """Its table reads the questions that are asked, and adds up the levels that are not."""
     parts: Mapping[int, Plan]
     """The plan of each question that is asked, by its number."""
     epsilon: Fraction
@@ -115,16 +116,65 @@ def plan_composed(
     **options: Any,
 ) -> ComposedPlan:
     """Plan the questions of a question about answers; the arguments are those of `hush.query.plan.plan`."""
-    if accuracy is not None:
-        raise UnplannableError(
-            "accuracy= is about one question; this one compares several rows or questions: give epsilon= instead"
-        )
-    if epsilon is None:
-        hint = "Say for instance epsilon 0.1."
-        raise InvalidValueError("epsilon", got="nothing", allowed="given", hint=hint)
-    price, slip = positive(epsilon, "epsilon"), nonnegative(delta, "delta")
+    if (epsilon is None) == (accuracy is None):
+        got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
+        raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
+    question, slip = _added_up(question), nonnegative(delta, "delta")
     keys = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
-    question = _added_up(question)
+
+    def planned(price: Fraction, confidence: Number | None) -> ComposedPlan:
+        return _at_price(question, schema, price, slip, keys, confidence, options)
+
+    if epsilon is not None:
+        return planned(positive(epsilon, "epsilon"), confidence)
+    width, wanted = width_and_confidence(accuracy)
+    price = smallest(lambda price: _reaches(planned, price, width, wanted))
+    if price is None:
+        raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
+    return planned(price, wanted if confidence is None else confidence)
+
+
+def _reaches(
+    planned: Callable[[Fraction, Number | None], ComposedPlan], price: Fraction, width: Fraction, confidence: float
+) -> bool:
+    """Return whether every result whose error is known in advance is as accurate as asked, at a price."""
+    try:
+        candidate = planned(price, confidence)
+    except TooSmallError:
+        return False
+    table = candidate.question.table
+    if chosen_by_noise(table):
+        raise UnplannableError(
+            "accuracy= cannot be promised where noise decides which rows are shown: nobody knows in advance how many "
+            "there are to choose from; give epsilon= instead, or leave out LIMIT, HAVING or WHERE, which costs nothing"
+        )
+    columns = {column.name: column for column in columns_of(table)}
+    known = []
+    for label, name in candidate.question.outputs:
+        if not columns[name].noisy:
+            continue
+        error = widest_error(candidate, name)
+        if error is None:
+            raise UnplannableError(
+                f"accuracy= is about counts, sums, and sums and differences of these, which {label} is not; "
+                "give epsilon= instead, or ask for what it is computed from"
+            )
+        known.append(error)
+    if not known:
+        raise UnplannableError("accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead")
+    return max(known) <= width
+
+
+def _at_price(
+    question: Composed,
+    schema: Schema,
+    price: Fraction,
+    slip: Fraction,
+    keys: Fraction,
+    confidence: Number | None,
+    options: Mapping[str, Any],
+) -> ComposedPlan:
+    """Return the plan at a price, which the questions share by the number of their aggregates."""
     numbers = sorted({node.question for node in walk(question.table) if isinstance(node, Asked)})
     private = [number for number in numbers if _private(question.questions[number])]
     weights = {number: Fraction(_weight(question.questions[number])) for number in numbers}

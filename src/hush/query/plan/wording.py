@@ -113,7 +113,7 @@ def caveats(
         )
     if question.keys:
         lines.append(_chosen_keys(question) if public is None else _keys(question))
-    return tuple(lines)
+    return (*lines, *question.notes)
 
 
 def gaussian_price(meant_at: Fraction, *, drawn: bool = False) -> str:

@@ -33,8 +33,9 @@ from hush.query.question import Question, RowQuestion
 from hush.query.relations import columns as columns_of
 from hush.query.relations import private
 from hush.query.schema import Schema
-from hush.query.sql.dialects import DEFAULT
+from hush.query.sql.dialects import DEFAULT, notes_of
 from hush.query.sql.finished import MAX_OUTPUTS, check_rows_as_units
+from hush.query.sql.left_joins import with_plain_joins
 from hush.query.sql.migration import intervals, within_units
 from hush.query.sql.over_answers import answers_of, check_unused_parts
 from hush.query.sql.reading import numbered, read_query
@@ -49,7 +50,11 @@ __all__ = ["parse", "parse_rows", "resolve"]
 def parse(text: str, schema: Schema, parameters: Parameters = (), dialect: str = DEFAULT) -> Question | Composed:
     """Return the question that SQL text asks of a data set; ``parameters`` are the values of ``?`` or ``$name``."""
     with _showing(text):
-        return resolve(read_query(text, dialect), schema, parameters, text)
+        question = resolve(read_query(text, dialect), schema, parameters, text)
+    if isinstance(question, Composed):
+        parts = tuple(replace(part, notes=notes_of(part, dialect)) for part in question.questions)
+        return replace(question, questions=parts)
+    return replace(question, notes=notes_of(question, dialect))
 
 
 def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQuestion:
@@ -82,7 +87,7 @@ def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: s
     """Return the question that a tree asks."""
     context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
-        node, ends = intervals(within_units(unqualified(node, schema), schema.unit))
+        node, ends = intervals(within_units(with_plain_joins(unqualified(node, schema), schema), schema.unit))
         made = answers_of(node, context, NO_PARTS)
         check_unused_parts(context)
         question = asked(made, context)
@@ -94,7 +99,7 @@ def resolve_rows(node: exp.Expr, schema: Schema, parameters: Parameters = (), te
     """Return the rows that a tree names; the unit's own name among the results of ``*`` is left out."""
     context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
-        table = derived(unqualified(node, schema), context, NO_PARTS)
+        table = derived(with_plain_joins(unqualified(node, schema), schema), context, NO_PARTS)
         check_unused(context)
         check_rows_as_units(table.relation, schema)
     context.binder.check_all_used()

@@ -16,10 +16,16 @@ What is rewritten, and why:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from hush.query.errors import QuestionError
+from hush.query.expressions import Call, Expression, pieces
+from hush.query.question import AggregateKind, Question
+from hush.query.relations import Filter, Join, Project, relations_in
 from hush.query.sql.nodes import called, shown
+from hush.query.types import Kind
 
 DEFAULT = "duckdb"
 DIALECTS = (DEFAULT, "bigquery", "snowflake", "postgres", "spark", "tsql")
@@ -72,6 +78,34 @@ def translated(tree: exp.Expr, dialect: str) -> exp.Expr:
         return _rewritten(node, dialect)
 
     return tree.transform(one, copy=False)
+
+
+_CASE = "SQL Server compares texts without regard to case, unless its collation says otherwise; here case counts"
+
+
+def notes_of(question: Question, dialect: str) -> tuple[str, ...]:
+    """Return what a question that was read in a dialect means here otherwise, in ways that nobody can refuse."""
+    texts = any(piece.type.kind is Kind.TEXT for one in _compared(question) for piece in pieces(one))
+    return (_CASE,) if dialect == "tsql" and texts else ()
+
+
+def _compared(question: Question) -> Iterator[Expression]:
+    """Yield what keys and conditions are made of."""
+    yield from (key for _, key in question.keys)
+    for aggregate in question.aggregates:
+        yield from (aggregate.where,) if aggregate.where is not None else ()
+        yield from aggregate.arguments if aggregate.kind is AggregateKind.COUNT_DISTINCT else ()
+        yield from (one for argument in aggregate.arguments for one in pieces(argument) if isinstance(one, Call))
+    for relation in relations_in(question.relation):
+        match relation:
+            case Filter():
+                yield relation.condition
+            case Join():
+                yield from (side for pair in relation.on for side in pair)
+            case Project():
+                yield from (value for _, value in relation.columns if isinstance(value, Call))
+            case _:
+                pass
 
 
 def _refuse(node: exp.Expr, dialect: str, why: str) -> QuestionError:

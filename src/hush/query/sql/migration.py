@@ -22,6 +22,7 @@ from hush.core import InvalidValueError, exact
 from hush.core.values import dataclass
 from hush.query.errors import QuestionError
 from hush.query.sql.nodes import identifier, is_set, shown
+from hush.query.sql.reading import only_words
 
 INTERVALS = {"DP_INTERVAL_LOW": "low", "DP_INTERVAL_HIGH": "high"}
 _CLAUSE = re.compile(r"(?is)\bSELECT\s+WITH\s+(?:DIFFERENTIAL_PRIVACY|ANONYMIZATION)\s+OPTIONS\s*\(([^()]*)\)")
@@ -30,6 +31,7 @@ _NUMBER = r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
 _BOUNDS = re.compile(
     rf"(?is),\s*contribution_bounds_per_(row|group)\s*=>\s*\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)\s*\)"
 )
+_WORDS = re.compile(r"(?i)DIFFERENTIAL_PRIVACY|ANONYMIZATION|contribution_bounds_per_")
 PER_UNIT = "HUSH_PER_UNIT"
 
 
@@ -52,23 +54,27 @@ def privacy_options(text: str, dialect: str) -> tuple[str, PrivacyOptions]:
     """
     if dialect != "bigquery" or not isinstance(text, str):
         return text, PrivacyOptions()
-    found = _CLAUSE.search(text)
+    if not _WORDS.search(text):
+        return text, PrivacyOptions()
+    words = only_words(text, dialect)
+    found = list(_CLAUSE.finditer(words))
+    if len(found) > 1:
+        raise QuestionError("The question has two privacy clauses.", "Write one, at its first SELECT.")
     options = PrivacyOptions()
-    if found is not None:
-        options = _options(found.group(1))
-        text = text[: found.start()] + "SELECT" + text[found.end() :]
-        if _CLAUSE.search(text):
-            raise QuestionError("The question has two privacy clauses.", "Write one, at its first SELECT.")
-    return _with_bounds(text), options
+    for clause in found:
+        options = _options(words, clause.span(1), text)
+        text = text[: clause.start()] + "SELECT" + text[clause.end() :]
+    return _with_bounds(text, dialect), options
 
 
-def _options(text: str) -> PrivacyOptions:
+def _options(words: str, place: tuple[int, int], text: str) -> PrivacyOptions:
+    """Return what a clause says at a place: numbers as words, without comments, and names as they stand in the text."""
     said: dict[str, str] = {}
-    for match in _OPTION.finditer(text.strip()):
+    for match in _OPTION.finditer(words, *place):
         name = match.group(1).lower()
         if name in said:
             raise QuestionError(f"The privacy option {name} is given twice.", "Say it once.")
-        said[name] = match.group(2)
+        said[name] = text[slice(*match.span(2))] if name == "privacy_unit_column" else match.group(2)
     known = {"epsilon", "delta", "max_groups_contributed", "privacy_unit_column", "kappa"}
     other = sorted(said.keys() - known)
     if other or not said:
@@ -95,14 +101,15 @@ def _number(text: str, name: str) -> Fraction:
         raise QuestionError(str(error)) from None
 
 
-def _with_bounds(text: str) -> str:
+def _with_bounds(text: str, dialect: str) -> str:
     """Return a text in which the bounds of an aggregate stand around its argument."""
     for _ in range(200):
-        match = _BOUNDS.search(text)
+        words = only_words(text, dialect)
+        match = _BOUNDS.search(words)
         if match is None:
             return text
         kind, low, high = match.groups()
-        start = _opening(text, match.start())
+        start = _opening(words, match.start())
         argument = text[start + 1 : match.start()].strip()
         function = "CLIP" if kind.lower() == "row" else PER_UNIT
         argument = "1" if argument == "*" else argument

@@ -34,6 +34,8 @@ MAX_JOINS = 16
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
+_QUOTES = ("STRING", "RAW_STRING", "BYTE_STRING", "HEREDOC_STRING", "UNICODE_STRING", "IDENTIFIER")
+_QUOTED = {TokenType[name] for name in _QUOTES}
 _LEADING = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM}
 
 
@@ -74,6 +76,22 @@ def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
 def numbered(text: str) -> str:
     """Return the text that places are counted in: each ``?`` of it has a number."""
     return _tokens(text)[0]
+
+
+def only_words(text: str, dialect: str) -> str:
+    """Return a text of the same length in which comments are blanks, and all between quotes are underscores.
+
+    So a search finds what was written as SQL alone, at its place.
+
+    >>> only_words("SELECT 'a, b', x -- c", "bigquery")
+    'SELECT ______, x     '
+    """
+    found, last = [], 0
+    for token in _checked(text, dialect):
+        part = text[token.start : token.end + 1]
+        found += [" " * (token.start - last), part if token.token_type not in _QUOTED else "_" * len(part)]
+        last = token.end + 1
+    return "".join([*found, " " * (len(text) - last)])
 
 
 def count_parameters(text: str) -> int:

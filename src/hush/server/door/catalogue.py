@@ -26,6 +26,7 @@ import math
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -57,6 +58,8 @@ pg_get_indexdef(x) AS NULL::VARCHAR, (x, y, z) AS NULL::VARCHAR
 pg_get_viewdef(x) AS NULL::VARCHAR, (x, y) AS NULL::VARCHAR
 pg_get_partkeydef(x) AS NULL::VARCHAR
 pg_get_statisticsobjdef_columns(x) AS NULL::VARCHAR
+pg_get_serial_sequence(x, y) AS NULL::VARCHAR
+pg_collation_is_visible(x) AS true
 pg_relation_is_publishable(x) AS false
 pg_relation_size(x) AS 0
 pg_total_relation_size(x) AS 0
@@ -73,9 +76,12 @@ has_table_privilege(x, y) AS y ILIKE 'select', (x, y, z) AS z ILIKE 'select'
 has_schema_privilege(x, y) AS y ILIKE 'usage', (x, y, z) AS z ILIKE 'usage'
 has_database_privilege(x, y) AS y ILIKE 'connect', (x, y, z) AS z ILIKE 'connect'
 has_column_privilege(x, y, z) AS z ILIKE 'select'
-has_any_column_privilege(x, y) AS y ILIKE 'select'
+has_any_column_privilege(x, y) AS y ILIKE 'select', (x, y, z) AS z ILIKE 'select'
+_pg_expandarray(x) AS {'x': NULL::BIGINT, 'n': NULL::BIGINT}
+pg_get_keywords() AS TABLE SELECT NULL::VARCHAR AS word, NULL::VARCHAR AS catcode, NULL::VARCHAR AS catdesc LIMIT 0
 quote_ident(x) AS '"' || replace(x, '"', '""') || '"'
 to_regclass(x) AS (SELECT c.oid FROM pg_class c WHERE c.relname = split_part(replace(x, '"', ''), '.', -1) LIMIT 1)
+to_regtype(x) AS (SELECT t.oid FROM pg_type t WHERE t.typname = lower(x) LIMIT 1)
 array_upper(x, y) AS len(x)
 array_lower(x, y) AS 1
 hush_version() AS 'PostgreSQL {version} (hush)'
@@ -92,7 +98,11 @@ _RENAMED = {
 }  # fmt: skip
 _NAMED = re.compile(r"^(\w+)\(", re.MULTILINE)
 _OPERATOR = re.compile(r"OPERATOR\s*\(\s*pg_catalog\.\s*([~!*<>=]+)\s*\)", re.IGNORECASE)
+_KEYWORD = re.compile(r"(\bas\s+|\b\w+\.)(table|select|insert|update|delete|role)\b", re.IGNORECASE)
+"""Words that PostgreSQL takes for names after AS and after a point, and the parser does not."""
 _COLLATE = re.compile(r"COLLATE\s+pg_catalog\.(?:\"?default\"?|\"C\")", re.IGNORECASE)
+_NOTHING = {"json_build_object", "jsonb_build_object"}
+"""What tools write of sequences, collations and the like, of which there are none."""
 _HARMLESS = {
     "unnest", "generate_subscripts", "string_agg", "array_agg",
     "array_length", "array_to_string", "array_position", "current_schemas", "len",
@@ -103,12 +113,13 @@ _PARSED = (
     exp.Cast, exp.Ceil, exp.Coalesce, exp.Concat, exp.Count, exp.CurrentCatalog, exp.CurrentDatabase, exp.CurrentDate,
     exp.CurrentSchema, exp.CurrentSchemas, exp.CurrentTimestamp, exp.CurrentUser, exp.CurrentVersion, exp.DenseRank,
     exp.Exists, exp.Explode, exp.ExplodingGenerateSeries, exp.Extract, exp.Floor, exp.GenerateSeries, exp.GroupConcat,
-    exp.If, exp.Left, exp.Length, exp.LogicalAnd, exp.LogicalOr, exp.Lower, exp.Max, exp.Min, exp.Nullif, exp.Or,
-    exp.Rank, exp.RegexpILike, exp.RegexpLike, exp.Right, exp.Round, exp.RowNumber, exp.SessionUser, exp.SplitPart,
-    exp.StrPosition, exp.Substring, exp.Sum, exp.Trim, exp.TryCast, exp.Unnest, exp.Upper,
+    exp.Format, exp.If, exp.Left, exp.Length, exp.LogicalAnd, exp.LogicalOr, exp.Lower, exp.Max, exp.Min, exp.Nullif,
+    exp.Or, exp.Rank, exp.RegexpILike, exp.RegexpLike, exp.Replace, exp.Right, exp.Round, exp.RowNumber,
+    exp.SessionUser, exp.SplitPart, exp.StrPosition, exp.Substring, exp.Sum, exp.Trim, exp.TryCast, exp.Unnest,
+    exp.Upper,
 )  # fmt: skip
 """The functions that the parser itself knows, and that take and give no more than a text of the catalogue."""
-_JOINED = {"concat", "quote_ident"}
+_JOINED = {"concat", "quote_ident", "replace"}
 _GATHERED = {"string_agg", "array_to_string", "array_agg"}
 _LONGEST = 1000
 """The longest text in a statement, and the longest text or array that is gathered from rows."""
@@ -159,12 +170,15 @@ class SystemCatalogue:
         if not isinstance(tree, exp.Select | exp.Union | exp.Subquery):
             return False
         tables = [table for table in tree.find_all(exp.Table) if _common_table(table) is None]
-        return all(_place(table) is not None or isinstance(table.this, exp.Func) for table in tables)
+        return all(
+            _place(table) is not None or table.db.lower() in _SCHEMAS or isinstance(table.this, exp.Func)
+            for table in tables
+        )
 
     def run(self, statement: str) -> tuple[list[ResultColumn], list[tuple[Any, ...]]]:
         """Run a statement about the catalogue."""
         tree = _parsed(statement)
-        if tree is None:
+        if not isinstance(tree, exp.Select | exp.Union | exp.Subquery):
             raise QuestionError("This statement about the catalogue could not be read.")
         written = self._rewritten(self._labelled(tree)).sql(dialect="duckdb")
         with self._lock:
@@ -206,9 +220,14 @@ class SystemCatalogue:
                 table.set("alias", exp.TableAlias(this=exp.to_identifier(place.partition(".")[2])))
         for part in tree.find_all(exp.CTE):
             part.args["alias"].set("this", exp.to_identifier(names[id(part)]))
+        for call in list(tree.find_all(exp.Format)):
+            call.replace(_formatted(call))
+        for made in list(tree.find_all(exp.Anonymous)):
+            if made.name.lower() in _NOTHING:
+                made.replace(exp.cast(exp.Null(), "VARCHAR"))
         _check_lengths(tree)
         for dot in list(tree.find_all(exp.Dot)):
-            if isinstance(dot.expression, exp.Func) and dot.this.name == "pg_catalog":
+            if isinstance(dot.expression, exp.Func) and dot.this.name in _SCHEMAS:
                 dot.replace(dot.expression)
         for function in list(tree.find_all(exp.Func)):
             _check_function(function, known)
@@ -217,6 +236,8 @@ class SystemCatalogue:
                 arguments = function.expressions if isinstance(function, exp.Anonymous) else []
                 function.replace(exp.Anonymous(this=_RENAMED[name], expressions=arguments))
         for column in list(tree.find_all(exp.Column)):
+            column.set("db", None)  # the tables have no schemas here
+            column.set("catalog", None)
             if column.name.lower() in {"current_user", "session_user", "current_catalog"} and not column.table:
                 column.replace(exp.Anonymous(this=_RENAMED[column.name.lower()], expressions=[]))
         for gathered in [function for function in tree.find_all(exp.Func) if _gathers(function)]:
@@ -250,6 +271,8 @@ def _check_lengths(tree: exp.Expression) -> None:
     """Refuse statements that could make long texts: each SELECT multiplies lengths by the parts that it joins."""
     if any(literal.is_string and len(literal.this) > _LONGEST for literal in tree.find_all(exp.Literal)):
         raise QuestionError(f"A text in a statement about the catalogue has at most {_LONGEST} characters.")
+    for call in tree.find_all(exp.Replace):
+        _check_replaced(call)
     parts: dict[int, int] = {}
     for node in tree.find_all(exp.DPipe, exp.Func):
         if not isinstance(node, exp.Func) or _function_name(node) in _JOINED:
@@ -258,6 +281,31 @@ def _check_lengths(tree: exp.Expression) -> None:
     again = any(clause.args.get("recursive") for clause in tree.find_all(exp.With))
     if math.prod(parts.values()) > _MOST_JOINED or (again and parts):
         raise QuestionError("This statement about the catalogue joins too many texts.")
+
+
+def _formatted(call: exp.Format) -> exp.Expression:
+    """Return what PostgreSQL's FORMAT does with ``%s`` and ``%I``, as texts that are joined."""
+    pattern = call.this
+    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        raise QuestionError("The catalogue's format needs a text in quotes.")
+    texts, values = re.split(r"%[sI]", pattern.this), list(call.expressions)
+    kinds = re.findall(r"%[sI]", pattern.this)
+    if len(kinds) != len(values) or any("%" in text for text in texts):
+        raise QuestionError("The catalogue's format knows %s and %I, one for each value.")
+    parts: list[exp.Expression] = [exp.Literal.string(texts[0])]
+    for kind, value, text in zip(kinds, values, texts[1:], strict=True):
+        shown = exp.cast(value.copy(), "VARCHAR")
+        parts.append(exp.Anonymous(this="quote_ident", expressions=[shown]) if kind == "%I" else shown)
+        parts.append(exp.Literal.string(text))
+    return exp.Anonymous(this="concat", expressions=parts)
+
+
+def _check_replaced(call: exp.Replace) -> None:
+    """Refuse to replace by what is more than twice as long."""
+    old, new = call.expression, call.args.get("replacement")
+    texts = [part.this for part in (old, new) if isinstance(part, exp.Literal) and part.is_string]
+    if len(texts) != 2 or not texts[0] or len(texts[1]) > 2 * len(texts[0]):
+        raise QuestionError("The catalogue replaces texts in quotes, by at most twice as much.")
 
 
 def _gathers(function: exp.Func) -> bool:
@@ -278,7 +326,7 @@ def _rewrite_cast(cast: exp.Cast) -> None:
     kind = cast.to.sql(dialect="postgres").lower().removeprefix("pg_catalog.").strip('"')
     if kind == "regclass":
         value = cast.this
-        named = isinstance(value, exp.Literal) and value.is_string
+        named = (isinstance(value, exp.Literal) and value.is_string) or isinstance(value, exp.Func | exp.DPipe)
         cast.replace(exp.Anonymous(this="to_regclass", expressions=[value]) if named else value)
     elif kind.endswith("[]"):
         cast.set("to", exp.DataType.build("VARCHAR[]"))
@@ -311,12 +359,13 @@ def _parsed(statement: str) -> Any:
     logger = logging.getLogger("sqlglot")  # it would log the statement
     before, logger.disabled = logger.disabled, True
     try:
-        trees = [tree for tree in sqlglot.parse(text, read="postgres") if tree is not None]
-    except (sqlglot.errors.SqlglotError, RecursionError):
-        return None
+        for attempt in (text, _KEYWORD.sub(r'\1"\2"', text)):
+            with suppress(sqlglot.errors.SqlglotError, RecursionError):
+                trees = [tree for tree in sqlglot.parse(attempt, read="postgres") if tree is not None]
+                return trees[0] if len(trees) == 1 else None
     finally:
         logger.disabled = before
-    return trees[0] if len(trees) == 1 else None
+    return None
 
 
 def _common_table(table: exp.Table) -> exp.CTE | None:

@@ -1,0 +1,34 @@
+"""What tests look at behind the public interfaces, in one place: who changes an inside mends its seam here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hush.engines.base import Engine
+from hush.ledger import Ledger
+from hush.ledger.chain import Chain
+
+
+def chain_of(ledger: Ledger) -> Chain:
+    """Return the chain of entries behind a ledger, with its store and its anchor."""
+    return ledger._chain
+
+
+def run_in(engine: Engine, statement: str) -> list[tuple[Any, ...]]:
+    """Run a statement in an engine's own session, as hush itself would."""
+    return engine._execute(statement)
+
+
+def cache_of(engine: Engine) -> Any:
+    """Return what an engine keeps between questions."""
+    return engine._cache
+
+
+def hash_key(engine: Engine) -> int:
+    """Return the key by which an engine orders the rows and values of a unit."""
+    return engine._salt
+
+
+def set_hash_key(engine: Engine, key: int) -> None:
+    """Give an engine another's order, so that both leave out the same rows."""
+    engine._salt = key
