@@ -39,7 +39,6 @@ FUNCTIONS: dict[str, frozenset[str]] = {
     "postgresql": frozenset(
         {
             *("free % 2", "POWER(free, age)", "CAST(free AS VARCHAR)", "REGEXP_MATCHES(name, 'a.?b')"),
-            *("STRFTIME(day, '%Y-%m')", "STRFTIME(at, '%H:%M:%S')"),
             *("STRPTIME(name, '%Y-%m-%d')", "STRPTIME(name, '%Y')"),
         }
     ),
