@@ -43,7 +43,13 @@ _DIGITS = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountView:
-    """A data set's budget, or an analyst's on it."""
+    """A data set's budget, or an analyst's on it.
+
+    >>> from hush.ledger import Budget
+    >>> view = AccountView(data="clinic", analyst=None, account=Budget(epsilon="1").open(), pending=0)
+    >>> view.whose, view.counts(error=50)
+    ('the budget of clinic', 16)
+    """
 
     data: str
     analyst: str | None
@@ -198,7 +204,18 @@ def repeats(account: Filter, events: Sequence[Event]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One charge and what became of it."""
+    """One charge and what became of it.
+
+    >>> from hush.accounting import LaplaceEvent
+    >>> from hush.ledger import Actor, Ledger
+    >>> ledger, owner = Ledger.in_memory(), Actor.owner("Dr Weiss")
+    >>> ledger.create_data("clinic", {"epsilon": 1}, actor=owner)
+    >>> ledger.add_analyst("alice", data="clinic", actor=owner)
+    >>> asked = {"analyst": "alice", "data": "clinic", "question": "SELECT COUNT(*) FROM visits"}
+    >>> ticket = ledger.reserve("q1", **asked, events=[LaplaceEvent(scale=4)])
+    >>> ledger.history(owner)[0].outcome
+    'pending'
+    """
 
     number: int
     request: str
@@ -233,7 +250,11 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Something an owner did."""
+    """Something an owner did.
+
+    >>> print(Act(number=1, kind="ledger", by="Dr Weiss", when="", data="", analyst="", detail={}))
+    made the ledger
+    """
 
     number: int
     kind: str
