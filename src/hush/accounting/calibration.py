@@ -85,6 +85,10 @@ def calibrate(
 
     Events on Poisson samples (:class:`.PoissonGaussianEvent`, a step of DP-SGD) need the sampling ``rate``; their noise
     has six digits, that of the others twelve.
+
+    >>> import hush
+    >>> round(float(hush.calibrate(hush.Gaussian, count=100, epsilon=1, delta="1e-6").sigma), 3)
+    42.247
     """
     target, slip = _target(epsilon, delta)
     times, reach = integer(count, "count", minimum=1), positive(sensitivity, "sensitivity")
@@ -177,6 +181,11 @@ def best_split(
     whose loss is Σ Δᵢ/bᵢ, and for "maximum" always; else it is the best of a few between these two.
 
     With a joint loss of Σ(Δᵢ/nᵢ)^p the least Σ wᵢnᵢ² has nᵢ proportional to (Δᵢ^p/wᵢ)^{1/(p+2)}, by Lagrange.
+
+    >>> import hush
+    >>> from hush.accounting import LaplaceEvent
+    >>> [float(event.scale) for event in hush.best_split(LaplaceEvent, sensitivities=[1, 8], epsilon=1)]
+    [5.0, 10.0]
     """
     target, slip = _target(epsilon, delta)
     reaches = [positive(value, "sensitivities") for value in sensitivities]

@@ -47,7 +47,14 @@ class Row:
 
 
 def compare(events: Iterable[Event], *, delta: Number) -> list[Row]:
-    """Return ε at ``delta`` by every theorem that applies, from the oldest to the certified accountant's."""
+    """Return ε at ``delta`` by every theorem that applies, from the oldest to the certified accountant's.
+
+    >>> import hush
+    >>> from hush.accounting import LaplaceEvent
+    >>> row = hush.compare([LaplaceEvent(scale=10)] * 100, delta="1e-6")[0]
+    >>> row.theorem, round(row.epsilon, 4)
+    ('basic', 10.0)
+    """
     slip = fraction_between(delta, "delta")
     listed = list(events)
     steps = list(_leaves(listed))

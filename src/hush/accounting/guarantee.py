@@ -61,6 +61,11 @@ def compose(events: Iterable[object]) -> Guarantee:
 
     The steps' privacy profiles must be fixed in advance; what is *asked* may depend on earlier answers. Where the next
     ε or mechanism is chosen after seeing answers, use a filter instead.
+
+    >>> import hush
+    >>> steps = hush.compose([hush.Gaussian(sensitivity=1, sigma=30).event] * 1000)
+    >>> round(steps.epsilon(delta="1e-6"), 1)
+    5.2
     """
     if isinstance(events, (Event, Guarantee)):
         events = [events]
@@ -73,7 +78,13 @@ def compose(events: Iterable[object]) -> Guarantee:
 
 
 class Guarantee:
-    """What a composition guarantees; immutable. Add events or guarantees, multiply by a count, ask."""
+    """What a composition guarantees; immutable. Add events or guarantees, multiply by a count, ask.
+
+    >>> import hush
+    >>> guarantee = hush.compose([hush.Laplace(sensitivity=1, epsilon="0.1").event] * 10)
+    >>> round(guarantee.epsilon(delta=0), 6), guarantee.delta(epsilon=1) == 0
+    (1.0, True)
+    """
 
     __slots__ = ("_directions", "_lost", "description")
     description: Description

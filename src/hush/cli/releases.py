@@ -23,6 +23,7 @@ RequestOption = Annotated[
     str | None,
     typer.Option("--request", metavar="ID", help="Your own id: asked again, the same release comes back, free."),
 ]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Release anew, for its price, what was released before.")]
 
 _MARGINALS_HELP = """
 Release all tables of two (or more) columns at once, with the least error that is possible at the price.
@@ -69,6 +70,7 @@ def marginals(
     policy: PolicyOption = POLICY,
     data: DataOption = None,
     request: RequestOption = None,
+    fresh: FreshOption = False,
     explain: ExplainOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -103,6 +105,7 @@ def marginals(
             max_rows=max_rows,
             data=data,
             request=request,
+            fresh=fresh,
         )
     written = [] if out is None else [str(path) for path in release.save(out, suffix=".parquet" if parquet else ".csv")]
     if as_json:
@@ -141,6 +144,7 @@ def ranges(
     policy: PolicyOption = POLICY,
     data: DataOption = None,
     request: RequestOption = None,
+    fresh: FreshOption = False,
     explain: ExplainOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -155,7 +159,7 @@ def ranges(
             explained = curator.explain_ranges(text, epsilon=epsilon, max_rows=max_rows, data=data)
             print_json(explained.to_json()) if as_json else console().print(str(explained), markup=False)
             return
-        release = curator.ranges(text, epsilon=epsilon, max_rows=max_rows, data=data, request=request)
+        release = curator.ranges(text, epsilon=epsilon, max_rows=max_rows, data=data, request=request, fresh=fresh)
     histogram = release.histogram(bins=bins)
     if out is not None:
         release.distribution().save(out)
@@ -198,6 +202,7 @@ def synth(
     policy: PolicyOption = POLICY,
     data: DataOption = None,
     request: RequestOption = None,
+    fresh: FreshOption = False,
     explain: ExplainOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -214,7 +219,7 @@ def synth(
             explained = curator.explain_synth(text, **how)
             print_json(explained.to_json()) if as_json else console().print(str(explained), markup=False)
             return
-        release = curator.synth(text, **how, request=request, progress=told)
+        release = curator.synth(text, **how, request=request, fresh=fresh, progress=told)
     if out is not None:
         release.save(out, rows=rows)
     if as_json:
@@ -256,6 +261,7 @@ def fit(
     policy: PolicyOption = POLICY,
     data: DataOption = None,
     request: RequestOption = None,
+    fresh: FreshOption = False,
     explain: ExplainOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -270,7 +276,7 @@ def fit(
             explained = curator.explain_fit(text, **how)
             print_json(explained.to_json()) if as_json else console().print(str(explained), markup=False)
             return
-        fitted = curator.fit(text, **how, request=request)
+        fitted = curator.fit(text, **how, request=request, fresh=fresh)
     if out is not None:
         fitted.save(out)
     if as_json:

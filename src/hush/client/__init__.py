@@ -32,5 +32,13 @@ def connect(address: str, *, token: str, timeout: float = 300.0, certificates: s
         How long to wait for a response, in seconds.
     certificates
         A file of certificates to be trusted, where the service's own is not signed by a known authority.
+
+    Examples
+    --------
+    >>> import hush
+    >>> hush.connect("http://127.0.0.1:9", token="secret")
+    Traceback (most recent call last):
+    ...
+    hush.client.transport.RemoteError: The service at 127.0.0.1 cannot be reached: Connection refused.
     """
     return RemoteCurator(address, token=token, timeout=timeout, certificates=certificates)

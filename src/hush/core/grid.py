@@ -39,7 +39,12 @@ _POINTS = 30  # an undeclared grid has between 2**29 and 2**30 steps across its 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All whole multiples of a public ``step``."""
+    """All whole multiples of a public ``step``.
+
+    >>> import hush
+    >>> hush.Grid(step="0.01").integers([1.5, 99], lower=0, upper=5).tolist()
+    [150, 500]
+    """
 
     step: Fraction
 

@@ -20,7 +20,12 @@ from hush.core.values import dataclass
 
 
 class Neighbours(Enum):
-    """The relation under which neighbouring data sets must be hard to tell apart."""
+    """The relation under which neighbouring data sets must be hard to tell apart.
+
+    >>> import hush
+    >>> hush.Neighbours.parse("replace").units_touched
+    2
+    """
 
     ADD_REMOVE = "add-remove"
     REPLACE = "replace"
@@ -43,7 +48,12 @@ class Neighbours(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One protected individual: a row (``column`` is None) or all rows with one value of ``column``."""
+    """One protected individual: a row (``column`` is None) or all rows with one value of ``column``.
+
+    >>> import hush
+    >>> hush.Unit.of("patient_id"), hush.Unit.row()
+    (Unit(column='patient_id'), Unit(column=None))
+    """
 
     column: str | None
 

@@ -25,9 +25,10 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
@@ -44,7 +45,7 @@ from hush.ledger.shares import Outlook, Whose, outlook
 from hush.query.builder import Builder
 from hush.query.composed import Composed
 from hush.query.errors import QuestionError, UnknownTableError
-from hush.query.question import Question
+from hush.query.question import Question, fingerprint
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
@@ -131,6 +132,20 @@ class Kept:
     measurements: bytes
     receipt: str
     remaining: Money
+    repeated: str = ""  # when it was paid for, where this is a release of before
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of how it was paid."""
+        told = f"paid for on {self.repeated[:10]}, and nothing was charged now; fresh=True (--fresh) releases anew"
+        return (told,) if self.repeated else ()
+
+
+class Order(NamedTuple):
+    """How a release is ordered: under which id of the asker's own, and whether one that was paid for will do."""
+
+    request: str | None = None
+    fresh: bool = False
 
 
 _LIVE: weakref.WeakSet[Access] = weakref.WeakSet()
@@ -328,23 +343,40 @@ class Access:
         measure: Callable[[CodedRows], bytes],
         *,
         text: str,
+        public: object,
+        order: Order,
         epsilon: Fraction | None = None,
-        request: str | None = None,
     ) -> Kept:
         """Charge ``events``, then let ``measure`` make a private release of the coded rows, and keep it.
 
         The charge is durable before any row is read. ``measure`` must be as private as the events say, and may fail
-        only in ways that depend on no row; what it returns is stored with the receipt. Asked again under the same
-        request id, the stored bytes come back, free of charge.
+        only in ways that depend on no row; what it returns is stored with the receipt. Asked again, or under the same
+        request id, the stored bytes come back, free of charge. ``public`` is all that decides besides the rows, and
+        that the plan and the events do not say: with something else in it this is another release.
         """
         with self.in_use():
             data, engine = planned.data_set.schema.data, planned.data_set.engine
             compiled = engine.compile_rows(planned.plan)
-            reservation = self.charge(data, text, events, request, epsilon=epsilon)
+            same = self._same_release(planned, events, text, public)
+            repeat = Repeat(question=same, fresh=order.fresh, shared=planned.data_set.share)
+            reservation = self.charge(data, text, events, order.request, repeat, epsilon=epsilon)
             stored = reservation.answer
             if stored is None:
                 stored = self.keep(reservation, lambda: measure(engine.rows(compiled)), bytes)
-            return Kept(measurements=stored, receipt=str(reservation.number), remaining=self.accounts(data).remaining)
+            return Kept(
+                measurements=stored,
+                receipt=str(reservation.number),
+                remaining=self.accounts(data).remaining,
+                repeated=reservation.when,
+            )
+
+    @staticmethod
+    def _same_release(planned: PlannedRows, events: Sequence[Event], text: str, public: object) -> str:
+        """Return what a release has in common with every other way to ask for the same, and with nothing else."""
+        data_set, plan = planned.data_set, planned.plan
+        tables = {name: replace(table, beyond=()) for name, table in data_set.schema.tables.items()}
+        schema, told = replace(data_set.schema, tables=tables), [event.to_json() for event in events]
+        return fingerprint("release", text, data_set.identity, schema, plan.question, plan.limits, told, public)
 
     # reading
 

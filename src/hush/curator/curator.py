@@ -68,7 +68,14 @@ class PlannedQuestion(NamedTuple):
 
 
 class Curator(WholeReleases):
-    """Answers one analyst's questions within their budget."""
+    """Answers one analyst's questions within their budget.
+
+    >>> import hush
+    >>> with hush.protect({"age": [30, 40, 50]}, bounds={"age": (0, 120)}, budget="1") as curator:
+    ...     answer = curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="0.25")
+    ...     float(curator.budget()[0].remaining.epsilon)
+    0.75
+    """
 
     # asking
 

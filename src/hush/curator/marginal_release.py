@@ -18,7 +18,7 @@ import numpy.typing as npt
 from hush.core import InvalidValueError, Number, integer, positive
 from hush.core.storage import writing
 from hush.core.values import dataclass
-from hush.curator.access import Access, PlannedRows
+from hush.curator.access import Access, Order, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, masks
 from hush.curator.kept_release import ReleaseHead, packed, unpacked
@@ -382,7 +382,7 @@ def release_caveats(planned: PlannedRows, coding: Coding, price: Price) -> tuple
 
 
 def release_marginals(
-    access: Access, planned: PlannedRows, explanation: MarginalExplanation, request: str | None
+    access: Access, planned: PlannedRows, explanation: MarginalExplanation, order: Order
 ) -> MarginalRelease:
     """Charge and measure."""
     plan, coding = explanation.plan, explanation.coding
@@ -399,8 +399,10 @@ def release_marginals(
         plan.events,
         lambda rows: packed(head, plan.measure(coding.table(rows)).to_bytes()),
         text=explanation.text,
+        public=head.to_json(),
+        order=order,
         epsilon=explanation.price.epsilon,
-        request=request,
     )
+    head = replace(head, caveats=(*head.caveats, *kept.notes))
     measurements = unpacked(kept.measurements)[1]
     return MarginalRelease.made(head, measurements, receipt=kept.receipt, remaining=kept.remaining)

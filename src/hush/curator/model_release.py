@@ -23,7 +23,7 @@ from hush.accounting import Event, ZCDPEvent
 from hush.accounting.errors import DescriptionError
 from hush.core import InvalidValueError, Number, positive
 from hush.core.values import dataclass
-from hush.curator.access import Access, PlannedRows
+from hush.curator.access import Access, Order, PlannedRows
 from hush.curator.answer import Money
 from hush.curator.kept_release import ReleaseHead, packed, unpacked
 from hush.engines.base import CodedRows
@@ -68,6 +68,8 @@ class FitExplanation:
     event: Event
     price: Money
     caveats: tuple[str, ...]
+    options: tuple[tuple[str, str], ...] = ()
+    """What was said of the model besides, in words."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -122,11 +124,17 @@ def planned_model(
     made = _priced(planned, asked, _named(planned.plan.columns, model, target), model, options)
     price = Money(epsilon=asked, delta=Fraction(0), items=((f"model: {model}", asked, Fraction(0)),))
     event = _event(planned, made)
-    return planned, FitExplanation(model=made, event=event, price=price, caveats=tuple(caveats))
+    return planned, FitExplanation(
+        model=made,
+        event=event,
+        price=price,
+        caveats=tuple(caveats),
+        options=tuple(sorted((name, repr(value)) for name, value in options.items())),
+    )
 
 
 def release_model(
-    access: Access, planned: PlannedRows, explanation: FitExplanation, *, target: str | None, request: str | None
+    access: Access, planned: PlannedRows, explanation: FitExplanation, *, target: str | None, order: Order
 ) -> Any:
     """Charge, fit, keep."""
     model = explanation.model
@@ -145,7 +153,13 @@ def release_model(
     )
     text = f"FIT {model.kind}{f' of {target}' if target else ''}: {planned.plan.question.text}"
     kept = access.release_rows(
-        planned, [_event(planned, model)], measure, text=text, epsilon=explanation.price.epsilon, request=request
+        planned,
+        [_event(planned, model)],
+        measure,
+        text=text,
+        public=(head.to_json(), explanation.options),
+        order=order,
+        epsilon=explanation.price.epsilon,
     )
     return fitted_model(head, unpacked(kept.measurements)[1], receipt=kept.receipt, remaining=kept.remaining)
 

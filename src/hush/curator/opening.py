@@ -41,6 +41,12 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, c
     ``hush ledger open`` or with ``create=True`` here. Before that, questions can be explained, and are refused when
     they are asked. The same holds for a data set that the policy names and the ledger lacks. Accounts of analysts are
     opened where the ledger lacks them.
+
+    >>> import hush
+    >>> hush.open("no-such-policy.toml")
+    Traceback (most recent call last):
+    ...
+    hush.policy.document.PolicyError: no-such-policy.toml: there is no such file. Write one with: hush init FILE…
     """
     policy = read_policy(path)
     person = _asker(policy, analyst)
@@ -156,6 +162,14 @@ def protect(
     keep
         A directory of your own, closed to others, in which what was read of a large CSV or JSON file is kept for the
         next process. A file that has changed is read again.
+
+    Examples
+    --------
+    >>> import hush
+    >>> curator = hush.protect({"age": [30, 40, 50]}, bounds={"age": (0, 120)}, budget={"epsilon": "1"})
+    >>> answer = curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="0.5")
+    >>> str(answer.price)
+    'ε=0.5'
     """
     from hush.curator.frames import described_tables, protected_frames
     from hush.policy.python_columns import describe

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from hush.core import InvalidValueError, Number
 from hush.core.values import dataclass
-from hush.curator.access import Access, PlannedRows
+from hush.curator.access import Access, Order, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
 from hush.curator.kept_release import ReleaseHead, packed, unpacked
@@ -180,7 +180,7 @@ def release_ranges(
     epsilon: Number | None,
     max_rows: int | None,
     data: str | None,
-    request: str | None,
+    order: Order,
 ) -> RangeRelease:
     """Charge and measure all ranges of the one column that SQL names."""
     planned, explanation = planned_ranges(access, question, epsilon=epsilon, max_rows=max_rows, data=data)
@@ -198,9 +198,11 @@ def release_ranges(
         plan.events,
         measure,
         text=f"RANGES: {question}",
+        public=head.to_json(),
+        order=order,
         epsilon=explanation.price.epsilon,
-        request=request,
     )
+    head = replace(head, caveats=(*head.caveats, *kept.notes))
     measurements = unpacked(kept.measurements)[1]
     return RangeRelease.made(head, measurements, receipt=kept.receipt, remaining=kept.remaining)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from hush.core import InvalidValueError, Number, exact, positive
 from hush.core.on_demand import optional
 from hush.core.storage import writing
 from hush.core.values import dataclass
-from hush.curator.access import Access, PlannedRows
+from hush.curator.access import Access, Order, PlannedRows
 from hush.curator.answer import Money
 from hush.curator.coding import Coding, Masks, masks
 from hush.curator.kept_release import ReleaseHead, packed, unpacked
@@ -264,7 +264,7 @@ def release_synthetic(
     access: Access,
     planned: PlannedRows,
     explanation: SyntheticExplanation,
-    request: str | None,
+    order: Order,
     progress: Callable[[str, float], None] | None,
 ) -> SyntheticRelease:
     """Charge, measure, fit."""
@@ -283,8 +283,15 @@ def release_synthetic(
         coding=coding,
     )
     kept = access.release_rows(
-        planned, plan.events, measure, text=explanation.text, epsilon=explanation.price.epsilon, request=request
+        planned,
+        plan.events,
+        measure,
+        text=explanation.text,
+        public=head.to_json(),
+        order=order,
+        epsilon=explanation.price.epsilon,
     )
+    head = replace(head, caveats=(*head.caveats, *kept.notes))
     measurements = unpacked(kept.measurements)[1]
     return SyntheticRelease.made(
         head, measurements, receipt=kept.receipt, remaining=kept.remaining, synthetic=made[0] if made else None
@@ -322,14 +329,14 @@ def synth_children(
     epsilon: Number | None,
     max_rows: int,
     data: str | None,
-    request: str | None,
+    order: Order,
     progress: Callable[[str, float], None] | None,
 ) -> FamilyRelease:
     """Release parents and children, each for half of the price."""
     (parent, child), shared = planned_family(access, parents, children, number, epsilon, max_rows, data)
     return FamilyRelease(
-        parents=release_synthetic(access, *parent, None if request is None else f"{request}: parents", progress),
-        children=release_synthetic(access, *child, None if request is None else f"{request}: children", progress),
+        parents=release_synthetic(access, *parent, _part(order, "parents"), progress),
+        children=release_synthetic(access, *child, _part(order, "children"), progress),
         number=number,
         shared=shared,
     )
@@ -369,3 +376,7 @@ def shared_columns(parents: Sequence[str], own: Sequence[str], number: str, chil
 
 def _names(access: Access, sql: str, data: str | None) -> Sequence[str]:
     return [column.name for column in access.plan_rows(sql, data=data).plan.columns]
+
+
+def _part(order: Order, name: str) -> Order:
+    return order._replace(request=None if order.request is None else f"{order.request}: {name}")

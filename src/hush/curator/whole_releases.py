@@ -1,7 +1,8 @@
 """Whole releases: tables, synthetic rows, ranges, models and streams, each with what it would cost beforehand.
 
 Every release goes the way of a question: it is planned from the policy alone, charged, then measured; what was
-measured is kept with the receipt. The modules named ``…_release`` hold the ways; this one lists them for an analyst.
+measured is kept with the receipt. The same release asked for again comes back as it was paid for, free of charge,
+unless ``fresh`` is said. The modules named ``…_release`` hold the ways; this one lists them for an analyst.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, Number
-from hush.curator.access import Access
+from hush.curator.access import Access, Order
 from hush.curator.data_sets import OpenDataSet
 from hush.ledger import Actor, Ledger, LedgerError
 from hush.ledger.reading import receipt_number
@@ -67,6 +68,7 @@ class WholeReleases(Access):
         max_rows: int | None = None,
         data: str | None = None,
         request: str | None = None,
+        fresh: bool = False,
     ) -> MarginalRelease:
         """Release all tables of ``degree`` columns at once, with the least error that is possible, and charge them.
 
@@ -89,7 +91,7 @@ class WholeReleases(Access):
 
         how = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
         planned, explanation = planned_marginals(self, table, by, **how, max_rows=max_rows, data=data)  # type: ignore[arg-type]
-        return release_marginals(self, planned, explanation, request)
+        return release_marginals(self, planned, explanation, Order(request, fresh))
 
     def explain_marginals(
         self,
@@ -118,6 +120,7 @@ class WholeReleases(Access):
         max_rows: int | None = None,
         data: str | None = None,
         request: str | None = None,
+        fresh: bool = False,
         progress: Callable[[str, float], None] | None = None,
     ) -> SyntheticRelease:
         """Release synthetic rows like those that SQL names: SELECT columns FROM …, and charge them.
@@ -140,7 +143,7 @@ class WholeReleases(Access):
         planned, explanation = planned_synthesis(
             self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data
         )
-        return release_synthetic(self, planned, explanation, request, progress)
+        return release_synthetic(self, planned, explanation, Order(request, fresh), progress)
 
     def explain_synth(
         self,
@@ -164,6 +167,7 @@ class WholeReleases(Access):
         max_rows: int | None = None,
         data: str | None = None,
         request: str | None = None,
+        fresh: bool = False,
     ) -> RangeRelease:
         """Release every interval, the distribution and all quantiles of the one column that SQL names, and charge them.
 
@@ -171,7 +175,8 @@ class WholeReleases(Access):
         """
         from hush.curator.range_release import release_ranges
 
-        return release_ranges(self, question, epsilon=epsilon, max_rows=max_rows, data=data, request=request)
+        order = Order(request, fresh)
+        return release_ranges(self, question, epsilon=epsilon, max_rows=max_rows, data=data, order=order)
 
     def explain_ranges(
         self, question: str, *, epsilon: Number | None = None, max_rows: int | None = None, data: str | None = None
@@ -191,6 +196,7 @@ class WholeReleases(Access):
         max_rows: int = 1,
         data: str | None = None,
         request: str | None = None,
+        fresh: bool = False,
         progress: Callable[[str, float], None] | None = None,
     ) -> FamilyRelease:
         """Release synthetic parents with synthetic children, such as patients with visits, each for half of the price.
@@ -207,11 +213,13 @@ class WholeReleases(Access):
             How many children of one unit count.
         request
             An id of the asker's own: asked again with the same id, the stored rows come back, free of charge.
+        fresh
+            Whether to release anew, for a new charge, what was released before.
         """
         from hush.curator.synthetic_release import synth_children
 
         how = {"number": number, "epsilon": epsilon, "max_rows": max_rows, "data": data}
-        return synth_children(self, parents, children, **how, request=request, progress=progress)  # type: ignore[arg-type]
+        return synth_children(self, parents, children, **how, order=Order(request, fresh), progress=progress)  # type: ignore[arg-type]
 
     def explain_children(
         self,
@@ -239,6 +247,7 @@ class WholeReleases(Access):
         max_rows: int = 1,
         data: str | None = None,
         request: str | None = None,
+        fresh: bool = False,
         **options: Any,
     ) -> Any:
         """Fit a private model to the rows that SQL names, and charge it.
@@ -257,6 +266,8 @@ class WholeReleases(Access):
             How many rows of one unit count, at as many times the sensitivity.
         request
             An id of the asker's own: asked again with the same id, the stored model comes back, free of charge.
+        fresh
+            Whether to fit anew, for a new charge, what was fitted before.
         options
             The model's own: ``basis`` of a regression, ``components`` of pca, ``clusters`` of kmeans.
         """
@@ -265,7 +276,7 @@ class WholeReleases(Access):
         planned, explanation = planned_model(
             self, question, target=target, model=model, epsilon=epsilon, max_rows=max_rows, data=data, options=options
         )
-        return release_model(self, planned, explanation, target=target, request=request)
+        return release_model(self, planned, explanation, target=target, order=Order(request, fresh))
 
     def explain_fit(
         self,

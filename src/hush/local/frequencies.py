@@ -68,6 +68,10 @@ def frequency(*, epsilon: Number, categories: Any) -> RandomizedResponse | Subse
 
     ``categories`` is a number k (the answers are 0 … k-1) or a list of names. A person's device calls ``release``;
     whoever collects the reports calls ``estimate`` and ``error``.
+
+    >>> import hush
+    >>> type(hush.frequency_oracle(epsilon=5, categories=3)).__name__
+    'RandomizedResponse'
     """
     names, budget = read_categories(categories), ordinary(epsilon, "epsilon")
     if subset_size(budget, len(names)) == 1:
@@ -84,7 +88,12 @@ def subset_size(epsilon: Fraction, k: int) -> int:
 
 @dataclass(frozen=True, slots=True, init=False)
 class SubsetSelection(Setter):
-    """Reports a random set of categories that probably holds the true one."""
+    """Reports a random set of categories that probably holds the true one.
+
+    >>> import hush
+    >>> hush.SubsetSelection(epsilon=1, categories=100).size
+    27
+    """
 
     epsilon: Fraction
     categories: tuple[Any, ...]
@@ -170,7 +179,12 @@ _CELLS = 2**14
 
 @dataclass(frozen=True, slots=True, init=False)
 class LocalHashing(Setter):
-    """Reports a randomly hashed category: (a, b, cell), the same size for every domain."""
+    """Reports a randomly hashed category: (a, b, cell), the same size for every domain.
+
+    >>> import hush
+    >>> hush.LocalHashing(epsilon=1, categories=1000).cells
+    4
+    """
 
     epsilon: Fraction
     categories: tuple[Any, ...]

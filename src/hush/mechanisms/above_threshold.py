@@ -51,7 +51,12 @@ from hush.mechanisms.selection import truth
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class AboveThreshold(Setter):
-    """Says which values of a stream lie above a threshold, up to ``count`` times "yes"."""
+    """Says which values of a stream lie above a threshold, up to ``count`` times "yes".
+
+    >>> import hush
+    >>> hush.AboveThreshold(threshold=100, epsilon=10**4, count=2).release([1, 500, 3, 700, 900]).tolist()
+    [False, True, False, True]
+    """
 
     threshold: Fraction
     sensitivity: Fraction

@@ -53,6 +53,12 @@ class Quantile(Setter):
         The public range, and its grid; by default at least 2³⁰ points.
     confidence
         How often the interval holds. It is drawn with the answer, so it is chosen beforehand.
+
+    Examples
+    --------
+    >>> import hush
+    >>> hush.Quantile(q="0.5", bounds=(0, 100), epsilon=10**6, step=1).release([1, 50, 50, 50, 99])
+    50
     """
 
     q: Fraction

@@ -109,6 +109,13 @@ class Gaussian(Setter):
     coordinates
         For arrays: how many of their numbers a neighbour can change, at most. 1 draws the discrete law, more the
         rounded one. Not needed for one number, nor for arrays of integers with a sensitivity of one step.
+
+    Examples
+    --------
+    >>> import hush
+    >>> m = hush.Gaussian(sensitivity=1, epsilon=1, delta="1e-6")
+    >>> round(float(m.sigma), 2), isinstance(m.release(42), int)
+    (4.23, True)
     """
 
     sensitivity: Fraction

@@ -70,6 +70,13 @@ class Laplace(Setter):
         The public grid; by default 1 for a whole sensitivity, else a power of two below a thousandth of it.
     coordinates
         For arrays that are not whole numbers: how many of their numbers a neighbour can change, at most.
+
+    Examples
+    --------
+    >>> import hush
+    >>> m = hush.Laplace(sensitivity=1, epsilon="0.1")
+    >>> isinstance(m.release(42), int), round(m.error(confidence=0.99), 2)
+    (True, 46.05)
     """
 
     sensitivity: Fraction

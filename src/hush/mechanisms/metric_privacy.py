@@ -70,6 +70,12 @@ class MetricExponential(Setter):
         The largest d(f(D), f(D')) over neighbours.
     normaliser
         "any", or "constant" where Σ e^(-d/α) is the same around every point; that is checked, and halves the noise.
+
+    Examples
+    --------
+    >>> import hush
+    >>> hush.MetricExponential.on_cycle(12, epsilon=1).alpha
+    Fraction(1, 1)
     """
 
     points: tuple[Any, ...] | None

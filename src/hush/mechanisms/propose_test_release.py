@@ -95,6 +95,12 @@ class ProposeTestRelease(Setter):
         "laplace" or "gaussian".
     step
         The public grid of answers.
+
+    Examples
+    --------
+    >>> import hush
+    >>> hush.ProposeTestRelease(epsilon=10**4, delta="0.5", eta=1, step="0.5").release(7, distance=1000)
+    7.0
     """
 
     epsilon: Fraction

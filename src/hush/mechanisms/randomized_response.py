@@ -63,6 +63,10 @@ class RandomizedResponse(Setter):
     """One category among k, reported privately; and the frequencies behind many reports.
 
     ``categories`` is a number k (the answers are 0 … k-1) or a list of names.
+
+    >>> import hush
+    >>> hush.RandomizedResponse(epsilon=10**4, categories=["no", "yes"]).release("yes")
+    'yes'
     """
 
     epsilon: Fraction

@@ -252,6 +252,10 @@ class Exponential(Choosing):
     """Chooses the index (or key) of a high score.
 
     ε = 0 is allowed: every candidate is equally likely.
+
+    >>> import hush
+    >>> hush.Exponential(sensitivity=1, epsilon=10**6).release({"Flu": 900, "HIV": 10})
+    'Flu'
     """
 
     sensitivity: Fraction
@@ -288,7 +292,12 @@ class Exponential(Choosing):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class PermuteAndFlip(Choosing):
-    """Chooses the index (or key) of a high score, with less expected error than `Exponential`."""
+    """Chooses the index (or key) of a high score, with less expected error than `Exponential`.
+
+    >>> import hush
+    >>> hush.PermuteAndFlip(sensitivity=1, epsilon=1).probabilities([2, 0]).round(4).tolist()
+    [0.8161, 0.1839]
+    """
 
     sensitivity: Fraction
     epsilon: Fraction

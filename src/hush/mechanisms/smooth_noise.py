@@ -79,6 +79,12 @@ class SmoothNoise(Setter):
         a of the polynomial (above 2; 4.5 by default, near the best for medians), or γ of the Cauchy (above 1; 2).
     step
         The public grid of answers.
+
+    Examples
+    --------
+    >>> import hush
+    >>> hush.SmoothNoise(epsilon=1, step="0.001").beta
+    Fraction(2, 7)
     """
 
     epsilon: Fraction

@@ -43,7 +43,12 @@ _MOST = 10**5  # sets of candidates that are gone through for exact figures
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class TopK(Setter):
-    """Chooses the indices (or keys) of k high scores, best first; ``epsilon`` is for all k together."""
+    """Chooses the indices (or keys) of k high scores, best first; ``epsilon`` is for all k together.
+
+    >>> import hush
+    >>> hush.TopK(k=2, epsilon=10**6).release({"a": 1, "b": 9, "c": 5})
+    ['b', 'c']
+    """
 
     k: int
     sensitivity: Fraction

@@ -98,6 +98,12 @@ class Paid(Body):
     )
 
 
+class Repeatable(Paid):
+    """What comes back as it was paid for when it is asked for again."""
+
+    fresh: bool = Field(default=False, description="Make anew, for its price, what was made before.")
+
+
 class MarginalsBody(ReleaseBody):
     """All tables of some columns."""
 
@@ -108,7 +114,7 @@ class MarginalsBody(ReleaseBody):
     confidence: float = Field(0.95, description="How often an error bar holds.")
 
 
-class PaidMarginalsBody(MarginalsBody, Paid):
+class PaidMarginalsBody(MarginalsBody, Repeatable):
     """All tables of some columns, to be made."""
 
 
@@ -124,7 +130,7 @@ class SynthBody(RowsBody):
     certify: Amount = Field("0.05", description="The share of the price that buys a certificate.")
 
 
-class PaidSynthBody(SynthBody, Paid):
+class PaidSynthBody(SynthBody, Repeatable):
     """Synthetic rows, to be made."""
 
 
@@ -132,7 +138,7 @@ class RangesBody(RowsBody):
     """All ranges of the one column that SQL names."""
 
 
-class PaidRangesBody(RangesBody, Paid):
+class PaidRangesBody(RangesBody, Repeatable):
     """All ranges of a column, to be made."""
 
 
@@ -153,7 +159,7 @@ class FitBody(RowsBody):
         return {**self.options, **terms}
 
 
-class PaidFitBody(FitBody, Paid):
+class PaidFitBody(FitBody, Repeatable):
     """A model, to be fitted."""
 
 

@@ -11,10 +11,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from hush.core import HushError
+from hush.server.errors import StorageError
 from hush.server.people import People
 from hush.server.settings import ServiceSettings
 from hush.server.traffic import Traffic
@@ -59,7 +60,8 @@ class Counters:
     def write(self) -> None:
         """Write the counters down, for all workers to be seen together."""
         self._written = time.monotonic()
-        self._traffic.count(dict(self._values))
+        with suppress(StorageError):  # what is counted meanwhile is written later
+            self._traffic.count(dict(self._values))
 
 
 def show_metrics(settings: ServiceSettings, port: int) -> ThreadingHTTPServer:

@@ -14,6 +14,7 @@ worker revokes is revoked for all of them with their next request.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -30,6 +31,7 @@ from hush.server.errors import StorageError
 if TYPE_CHECKING:
     import psycopg
 
+log = logging.getLogger("hush.server")
 _WAIT = 10.0
 """How long a change waits for those of others, in seconds."""
 
@@ -48,6 +50,12 @@ def open_storage(place: str | Path, schema: Sequence[str], *, durable: bool) -> 
     if in_database(place):
         return DatabaseStorage(str(place), schema, durable=durable)
     return FileStorage(place, schema, durable=durable)
+
+
+def _unreachable(place: str, error: Exception) -> StorageError:
+    """Return the error that whoever asks sees; the log says what is wrong, without the text of the driver."""
+    log.warning("the state of the service at %s cannot be reached: %s", place, type(error).__name__)
+    return StorageError(place, type(error).__name__)
 
 
 class TakenError(Exception):
@@ -106,31 +114,35 @@ class FileStorage(Storage):
 
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a statement."""
-        with self._lock:
+        with self._lock, self._told():
             return self._connection.execute(statement, values).fetchall()
 
     def change(self, statement: str, *values: Any) -> int:
         """Change rows, and return how many."""
-        with self._lock:
-            try:
-                return self._connection.execute(statement, values).rowcount
-            except sqlite3.IntegrityError as error:
-                raise TakenError from error
+        with self._lock, self._told():
+            return self._connection.execute(statement, values).rowcount
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.IntegrityError as error:
+            raise TakenError from error
+        except sqlite3.OperationalError as error:
+            raise _unreachable(self.place, error) from error
 
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Hold the file's write lock."""
         with self._lock:
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                raise StorageError(self.place, str(error)) from error
+            self.change("BEGIN IMMEDIATE")
             try:
                 yield
+                self.change("COMMIT")
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -173,7 +185,7 @@ class DatabaseStorage(Storage):
         except self._driver.IntegrityError as error:
             raise TakenError from error
         except self._driver.Error as error:
-            raise StorageError(self.place, type(error).__name__) from error
+            raise _unreachable(self.place, error) from error
 
     def _run(self, statement: str, values: Sequence[Any]) -> Any:
         """Run a statement; where the connection turns out to be broken, on a new one."""

@@ -67,7 +67,13 @@ def exposure(delta: Number, size: int) -> float:
 
 
 def plain(epsilon: Number, *, delta: Number = 0, size: int | None = None, prior: Number = Fraction(1, 2)) -> str:
-    """Return what ε, and δ among ``size`` people, mean for one person."""
+    """Return what ε, and δ among ``size`` people, mean for one person.
+
+    >>> import hush
+    >>> print(hush.plain(1))
+    With ε = 1, a suspicion of 50 in 100 about one person becomes at most 74 in 100
+    and at least 26 in 100, whatever is published.
+    """
     at, slip, p = nonnegative(epsilon, "epsilon"), probability(delta, "delta"), fraction_between(prior, "prior")
     most, least = posterior(at, prior=p), 1 - posterior(at, prior=1 - p)
     text = (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -139,6 +141,30 @@ def test_a_release_is_kept_and_repeated_for_nothing() -> None:
         assert asked.budget()[0].account.remaining() == left
         tables = [asked.marginals("data", by=["sex", "ill"], epsilon="1", request="m") for _ in range(2)]
         assert tables[0]["sex", "ill"].table.equals(tables[1]["sex", "ill"].table)
+
+
+def test_the_same_release_again_is_the_one_that_was_paid_for() -> None:
+    with curator(rows=400) as asked:
+        ways: dict[str, Callable[..., Any]] = {
+            "marginals": lambda **how: asked.marginals("data", by=["sex", "ill"], **{"epsilon": "1"} | how),
+            "synth": lambda **how: asked.synth("SELECT sex, ill FROM data", **{"epsilon": "1"} | how),
+            "ranges": lambda **how: asked.ranges("SELECT age FROM data", **{"epsilon": "1"} | how),
+            "fit": lambda **how: asked.fit("SELECT age, cost FROM data", model="moments", **{"epsilon": "1"} | how),
+        }
+        for name, release in ways.items():
+            first, charged = release(), len(asked.history())
+            again = release()
+            assert again.receipt == first.receipt, name
+            assert len(asked.history()) == charged
+            others = [release(epsilon="2"), release(fresh=True), release(max_rows=2 if name == "fit" else 1)]
+            assert len({first.receipt, *(other.receipt for other in others)}) == 4, name
+            assert len(asked.history()) == charged + 3
+        assert asked.fit("SELECT age, cost FROM data", model="pca", epsilon="1", components=1).receipt != (
+            asked.fit("SELECT age, cost FROM data", model="pca", epsilon="1", components=2).receipt
+        )
+        again = asked.marginals("data", by=["sex", "ill"], epsilon="1", fresh=False)
+        assert "nothing was charged now" in " ".join(again.caveats)
+        assert asked.marginals("data", by=["sex", "ill"], epsilon="1", confidence=0.9).receipt != again.receipt
 
 
 def test_without_delta_noise_is_laplace() -> None:

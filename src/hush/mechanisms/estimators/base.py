@@ -33,7 +33,13 @@ USUAL = Fraction(19, 20)
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Estimate:
-    """A private answer."""
+    """A private answer.
+
+    >>> import hush
+    >>> estimate = hush.mean([40] * 1000, bounds=(0, 120), epsilon=10**4)
+    >>> round(float(estimate)), estimate.error(0.95) < 1
+    (40, True)
+    """
 
     value: Any
     event: Event

@@ -87,6 +87,12 @@ def mode(
     method
         "exponential", the mechanism of a question's `MODE(x)` and the cheaper one to compose; or "permute-and-flip",
         which errs less, by up to a half, where nothing else is asked.
+
+    Examples
+    --------
+    >>> import hush
+    >>> hush.mode(["flu"] * 9 + ["hiv"], categories=["flu", "hiv"], epsilon=10**6).value
+    'flu'
     """
     relation = Neighbours.parse(neighbours)
     choose(method, ("exponential", "permute-and-flip"))

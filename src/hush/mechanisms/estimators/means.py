@@ -92,6 +92,12 @@ def mean(
         "bounded" (needs bounds), "clipped", "auto" (the default under add/remove: bounds are kept unless clipping makes
         them 32 times narrower; under replace the default is "bounded"), or "median-of-means" (needs ``eta``).
         Without bounds the default is "clipped".
+
+    Examples
+    --------
+    >>> import hush
+    >>> 49.5 < float(hush.mean([50] * 10_000, bounds=(0, 100), epsilon=10)) < 50.5
+    True
     """
     relation = Neighbours.parse(neighbours)
     if method is None:
@@ -173,6 +179,10 @@ def vector_mean(
     """Estimate the mean of the rows of a matrix, all coordinates within ``bounds``.
 
     A missing coordinate counts as the middle of the bounds. The error is for all coordinates at once.
+
+    >>> import hush
+    >>> hush.vector_mean([[1, 5, 9]] * 1000, bounds=(0, 10), epsilon=1000).value.round(1).tolist()
+    [1.0, 5.0, 9.0]
     """
     relation, (lower, upper) = Neighbours.parse(neighbours), read_bounds(bounds)
     matrix = _matrix(data)

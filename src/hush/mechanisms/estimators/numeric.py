@@ -55,7 +55,12 @@ ADD_REMOVE = Neighbours.ADD_REMOVE
 
 
 def count(data: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMOVE) -> Estimate:
-    """Count the rows that are not missing; of booleans, those that are true."""
+    """Count the rows that are not missing; of booleans, those that are true.
+
+    >>> import hush
+    >>> abs(float(hush.count(range(1000), epsilon=100)) - 1000) < 3
+    True
+    """
     Neighbours.parse(neighbours)  # one row changes the count by at most 1 either way
     array = as_column(data)
     there = present(array)
@@ -82,6 +87,10 @@ def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
     """Sum values clamped to ``bounds``, with Laplace noise, or Gaussian noise of (ε, δ).
 
     The answer is a multiple of ``step``: 1 gives whole numbers; by default about 2⁻³⁰ of the bounds' width.
+
+    >>> import hush
+    >>> 34.9 < float(hush.sum([35] * 1000, bounds=(0, 120), epsilon=100)) / 1000 < 35.1
+    True
     """
     require_bounds(bounds, "a sum", "Declare bounds.")
     relation = Neighbours.parse(neighbours)
@@ -145,6 +154,10 @@ def variance(
 
     Rows are read in steps g of at most 2⁻¹⁵ of the width, so that sums of squares stay small. Rounding moves the
     standard deviation, which is a distance from a constant, by at most g, and the error includes that.
+
+    >>> import hush
+    >>> 800 < float(hush.variance(list(range(100)) * 100, bounds=(0, 100), epsilon=100)) < 870
+    True
     """
     require_bounds(bounds, "a variance", "Declare bounds.")
     relation = Neighbours.parse(neighbours)
@@ -221,7 +234,13 @@ def spread_interval(parts: list[int], error: float) -> tuple[float, float]:
 
 
 def ratio(numerator: Any, denominator: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMOVE) -> Estimate:
-    """Estimate Σ(c∧s)/Σs for two columns of booleans: the share of smokers (s) who have cancer (c)."""
+    """Estimate Σ(c∧s)/Σs for two columns of booleans: the share of smokers (s) who have cancer (c).
+
+    >>> import hush
+    >>> smokers, cancer = [True] * 800 + [False] * 200, [True] * 80 + [False] * 920
+    >>> 0.09 < float(hush.ratio(cancer, smokers, epsilon=10)) < 0.11
+    True
+    """
     relation = Neighbours.parse(neighbours)
     c, s = _booleans(numerator, "numerator"), _booleans(denominator, "denominator")
     if c.shape != s.shape:

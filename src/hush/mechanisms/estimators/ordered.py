@@ -100,6 +100,12 @@ def median(
         or "propose-test-release", with a proposed sensitivity ``eta``, which may answer `Refused`.
     confidence
         How often the interval holds that "exponential" draws with the answer.
+
+    Examples
+    --------
+    >>> import hush
+    >>> hush.median([1, 2, 3, 4, 100], bounds=(0, 1000), epsilon=10**6, step=1).value
+    3
     """
     choose(method, ("exponential", "smooth", "propose-test-release"))
     if method == "exponential":
@@ -186,7 +192,12 @@ def quantile(
     step: Number | None = None,
     confidence: Number = USUAL,
 ) -> Estimate:
-    """Estimate the q-quantile, with an interval that holds as often as ``confidence`` says."""
+    """Estimate the q-quantile, with an interval that holds as often as ``confidence`` says.
+
+    >>> import hush
+    >>> hush.quantile([1, 2, 3, 4, 100], "0.5", bounds=(0, 1000), epsilon=10**6, step=1).value
+    3
+    """
     ends, unit = wide_bounds(bounds, step)
     return _estimate(
         Quantile(q=q, bounds=ends, epsilon=epsilon, neighbours=neighbours, step=unit, confidence=confidence), data
@@ -203,7 +214,13 @@ def quantiles(
     step: Number | None = None,
     confidence: Number = USUAL,
 ) -> Estimate:
-    """Estimate several quantiles at once, in increasing order; ``epsilon`` is for all of them."""
+    """Estimate several quantiles at once, in increasing order; ``epsilon`` is for all of them.
+
+    >>> import hush
+    >>> found = hush.quantiles(list(range(101)), ["0.25", "0.75"], bounds=(0, 100), epsilon=10**6, step=1)
+    >>> len(found.value)
+    2
+    """
     if not isinstance(q, (list, tuple)) or not q:
         raise InvalidValueError("q", got=q, allowed="a non-empty list of probabilities")
     wanted = [probability(level, "q") for level in q]
@@ -245,6 +262,10 @@ def min(  # noqa: A001 - the name the user expects, in a namespace of its own
     """Estimate the smallest value: a low value, so many ranks inside that noise does not fall off the data.
 
     The interval is about that value.
+
+    >>> import hush
+    >>> -20 <= float(hush.min(list(range(100)) * 50, bounds=(-1000, 1000), epsilon=1000, step=1)) <= 20
+    True
     """
     return _extreme("min", data, bounds, epsilon, neighbours, step, confidence)
 
@@ -261,6 +282,10 @@ def max(  # noqa: A001 - the name the user expects, in a namespace of its own
     """Estimate the largest value: a high value, so many ranks inside that noise does not fall off the data.
 
     The interval is about that value.
+
+    >>> import hush
+    >>> 80 <= float(hush.max(list(range(100)) * 50, bounds=(0, 1000), epsilon=1000, step=1)) <= 120
+    True
     """
     return _extreme("max", data, bounds, epsilon, neighbours, step, confidence)
 

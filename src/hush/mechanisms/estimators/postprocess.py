@@ -28,13 +28,23 @@ from hush.core.columns import as_array, on_grid, whole_steps
 
 
 def rounded(values: Any, *, step: Number = 1) -> npt.NDArray[Any]:
-    """Round released values to multiples of a step."""
+    """Round released values to multiples of a step.
+
+    >>> import hush
+    >>> hush.rounded([1.26, 2.5], step="0.5").tolist()
+    [1.5, 2.5]
+    """
     unit = positive(step, "step")
     return np.asarray(on_grid(whole_steps(as_array(values, "values"), unit), unit))
 
 
 def nonnegative(values: Any, *, total: Number | None = None) -> npt.NDArray[np.float64]:
-    """Return the nearest non-negative values with this total (by default the values' own, if that is not negative)."""
+    """Return the nearest non-negative values with this total (by default the values' own, if that is not negative).
+
+    >>> import hush
+    >>> hush.nonnegative([5, -2, 3], total=6).tolist()
+    [4.0, 0.0, 2.0]
+    """
     array = np.nan_to_num(as_array(values, "values").astype(np.float64))
     flat = array.ravel()
     if not flat.size:
@@ -49,7 +59,12 @@ def nonnegative(values: Any, *, total: Number | None = None) -> npt.NDArray[np.f
 
 
 def average(values: Any, *, variances: Any) -> tuple[float, float]:
-    """Return the inverse-variance average of independent answers, and its variance."""
+    """Return the inverse-variance average of independent answers, and its variance.
+
+    >>> import hush
+    >>> hush.average([10, 14], variances=[1, 3])
+    (11.0, 0.75)
+    """
     answers, spreads = as_array(values, "values").ravel(), as_array(variances, "variances").ravel()
     if answers.size != spreads.size or not answers.size:
         raise InvalidValueError(

@@ -67,6 +67,13 @@ class KeySelection(Setter):
         The guarantee of all keys together.
     keys
         How many keys a neighbour can change: those that one unit has, at most, and twice that under replace.
+
+    Examples
+    --------
+    >>> import hush
+    >>> import numpy as np
+    >>> hush.KeySelection(epsilon=1, delta="1e-5").release(np.array([0, 1000])).tolist()
+    [False, True]
     """
 
     epsilon: Fraction
