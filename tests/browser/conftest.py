@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from demo_service import Demo
+from demo_service import QUESTION, ROWS, Demo
 from playwright.sync_api import Browser, sync_playwright
+
+import hush
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _QUIET = [
@@ -73,3 +75,26 @@ def build() -> Path:
     """Where pictures of what was tested are kept."""
     BUILD.mkdir(exist_ok=True)
     return BUILD
+
+
+@pytest.fixture(scope="session")
+def releases(demo: Demo) -> dict[str, str]:
+    """A whole release of each kind, a stream, and two requests that wait."""
+    with hush.connect(demo.address, token=demo.people.make_token("alice")[1]) as curator:
+        made = {
+            "tables": curator.marginals("visits", ["sex", "region", "disease"], epsilon="0.1").receipt,
+            "synthetic": curator.synth(ROWS, epsilon="0.1").receipt,
+            "ranges": curator.ranges("SELECT age FROM visits", epsilon="0.1").receipt,
+            "model": curator.fit(
+                "SELECT age, sex, cost FROM visits", target="cost", model="linear", epsilon="0.1"
+            ).receipt,
+        }
+        stream = curator.stream.create(
+            "SELECT day, COUNT(*) AS n FROM visits GROUP BY day", name="daily", horizon="1 year", epsilon="0.2"
+        )
+        stream.advance("2025-02-15")
+    with hush.connect(demo.address, token=demo.people.make_token("ben")[1]) as curator:
+        with pytest.raises(hush.HushError, match="approval"):
+            curator.ask(QUESTION, epsilon="1", reason="for the yearly report")
+        curator.request(epsilon="5", reason="the budget ends before the year does")
+    return made

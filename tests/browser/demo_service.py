@@ -15,6 +15,13 @@ from hush.ledger import Role
 from hush.policy.ledger import make_ledger
 from hush.server.people import People
 
+QUESTION = """\
+SELECT disease, COUNT(*) AS visits, AVG(cost) AS mean_cost
+FROM visits
+WHERE age BETWEEN 18 AND 65
+GROUP BY disease
+ORDER BY visits DESC"""
+ROWS = "SELECT age, sex, region, disease FROM visits"
 _BEN = """
 [analysts.ben]
 data = ["clinic"]

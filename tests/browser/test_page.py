@@ -11,18 +11,12 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from demo_service import Demo
+from demo_service import QUESTION, ROWS, Demo
 from playwright.sync_api import Browser, Page, expect
 
 import hush
 from hush.ledger import Role
 
-QUESTION = """\
-SELECT disease, COUNT(*) AS visits, AVG(cost) AS mean_cost
-FROM visits
-WHERE age BETWEEN 18 AND 65
-GROUP BY disease
-ORDER BY visits DESC"""
 ASK = "/ask?q=" + urllib.parse.quote(QUESTION)
 STATIC = Path(hush.__file__).parent / "server" / "static"
 
@@ -72,32 +66,6 @@ def test_from_the_link_to_the_first_answer_in_three_clicks(demo: Demo, browser: 
     page.context.close()
 
 
-ROWS = "SELECT age, sex, region, disease FROM visits"
-
-
-@pytest.fixture(scope="session")
-def releases(demo: Demo) -> dict[str, str]:
-    """A whole release of each kind, a stream, and two requests that wait."""
-    with hush.connect(demo.address, token=demo.people.make_token("alice")[1]) as curator:
-        made = {
-            "tables": curator.marginals("visits", ["sex", "region", "disease"], epsilon="0.1").receipt,
-            "synthetic": curator.synth(ROWS, epsilon="0.1").receipt,
-            "ranges": curator.ranges("SELECT age FROM visits", epsilon="0.1").receipt,
-            "model": curator.fit(
-                "SELECT age, sex, cost FROM visits", target="cost", model="linear", epsilon="0.1"
-            ).receipt,
-        }
-        stream = curator.stream.create(
-            "SELECT day, COUNT(*) AS n FROM visits GROUP BY day", name="daily", horizon="1 year", epsilon="0.2"
-        )
-        stream.advance("2025-02-15")
-    with hush.connect(demo.address, token=demo.people.make_token("ben")[1]) as curator:
-        with pytest.raises(hush.HushError, match="approval"):
-            curator.ask(QUESTION, epsilon="1", reason="for the yearly report")
-        curator.request(epsilon="5", reason="the budget ends before the year does")
-    return made
-
-
 PAGES = {
     "ask-empty": "/ask",
     "ask": ASK,
@@ -121,7 +89,13 @@ PAGES = {
 }
 BENS = {"my-requests": "/requests", "ask-waits": f"{ASK}&epsilon=1"}
 """The pages of somebody whose dear questions wait for the owner."""
-DOCUMENTED = {("ask", 1280, "light"), ("answer", 1280, "dark"), ("ask", 390, "light"), ("budget", 1280, "light")}
+DOCUMENTED = {
+    ("ask", 1280, "light"),
+    ("answer", 1280, "dark"),
+    ("ask", 390, "light"),
+    ("budget", 1280, "light"),
+    ("releases-explained", 1280, "light"),
+}
 """What the documentation shows; HUSH_PICTURES=1 makes these pictures anew."""
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 NOBODYS = {"sign-in": "/sign-in", "welcome": "/welcome/x"}

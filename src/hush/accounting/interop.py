@@ -49,7 +49,13 @@ def from_opacus(state: Mapping[str, Any]) -> Event:
 
 
 def from_dp_accounting(event: Any) -> Event:
-    """Return the same event in hush's vocabulary; what has no counterpart is refused by name."""
+    """Return the same event in hush's vocabulary; what has no counterpart is refused by name.
+
+    >>> from_dp_accounting("no event of dp_accounting")
+    Traceback (most recent call last):
+    ...
+    hush.accounting.errors.UnknownEventError: The 'event' parameter must be an event with a counterpart ...
+    """
     kind = type(event).__name__
     match kind:
         case "NoOpDpEvent":

@@ -102,7 +102,11 @@ def positive(value: object, parameter: str, *, allowed: str = "a positive finite
 
 
 def nonnegative(value: object, parameter: str, *, allowed: str = "a finite number of at least zero") -> Fraction:
-    """Return an exact number that is zero or more."""
+    """Return an exact number that is zero or more.
+
+    >>> nonnegative(0, "epsilon")
+    Fraction(0, 1)
+    """
     number = exact(value, parameter, allowed=allowed)
     if number.numerator < 0:
         raise InvalidValueError(parameter, got=value, allowed=allowed)
@@ -110,7 +114,11 @@ def nonnegative(value: object, parameter: str, *, allowed: str = "a finite numbe
 
 
 def probability(value: object, parameter: str, *, allowed: str = "a number from 0 to 1") -> Fraction:
-    """Return an exact number in [0, 1]."""
+    """Return an exact number in [0, 1].
+
+    >>> probability("1e-6", "delta")
+    Fraction(1, 1000000)
+    """
     number = exact(value, parameter, allowed=allowed)
     if not 0 <= number.numerator <= number.denominator:
         raise InvalidValueError(parameter, got=value, allowed=allowed)
@@ -118,7 +126,11 @@ def probability(value: object, parameter: str, *, allowed: str = "a number from 
 
 
 def fraction_between(value: object, parameter: str, *, allowed: str = "a number strictly between 0 and 1") -> Fraction:
-    """Return an exact number in the open interval (0, 1)."""
+    """Return an exact number in the open interval (0, 1).
+
+    >>> fraction_between("0.95", "confidence")
+    Fraction(19, 20)
+    """
     number = exact(value, parameter, allowed=allowed)
     if not 0 < number.numerator < number.denominator:
         raise InvalidValueError(parameter, got=value, allowed=allowed)
@@ -128,7 +140,11 @@ def fraction_between(value: object, parameter: str, *, allowed: str = "a number 
 def integer(
     value: object, parameter: str, *, minimum: int | None = None, maximum: int | None = None, hint: str = ""
 ) -> int:
-    """Return a whole number within limits; ``3.0`` and ``"3"`` are not whole numbers here, ``numpy.int64(3)`` is."""
+    """Return a whole number within limits; ``3.0`` and ``"3"`` are not whole numbers here, ``numpy.int64(3)`` is.
+
+    >>> integer(3, "count", minimum=1)
+    3
+    """
     allowed = "a whole number"
     if minimum is not None:
         allowed += f" of at least {minimum}"

@@ -239,6 +239,8 @@ class Answer:
         drawing = specification(self.columns, title=title, subtitle=subtitle, column=column)
         return Chart(drawing, svg=drawn.file())
 
+    plot = chart
+
     def subtitle(self) -> str:
         """Return what stands under the title of a chart."""
         words = f"price {self.price}; ± at {100 * self.confidence:.6g}% confidence, of the noise alone"

@@ -31,7 +31,14 @@ __all__ = ["Aggregator", "NoisySum"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisySum:
-    """The sums of all survivors' counters, with noise."""
+    """The sums of all survivors' counters, with noise.
+
+    >>> from hush.distributed import Session, new_key
+    >>> keys = {name: new_key()[1] for name in ("north", "south")}
+    >>> session = Session(name="beds", parties=keys, aggregator=new_key()[1], epsilon="1")
+    >>> NoisySum(session=session, values=np.array([41]), survivors=("north", "south")).survivors
+    ('north', 'south')
+    """
 
     session: Session
     values: npt.NDArray[np.int64]
@@ -51,7 +58,13 @@ class NoisySum:
 
 
 class Aggregator:
-    """Runs one session; each step is taken once, in order."""
+    """Runs one session; each step is taken once, in order.
+
+    >>> from hush.distributed import Session, new_key
+    >>> private, public = new_key()
+    >>> keys = {name: new_key()[1] for name in ("north", "south")}
+    >>> aggregator = Aggregator(Session(name="beds", parties=keys, aggregator=public, epsilon="1"), key=private)
+    """
 
     def __init__(self, session: Session, *, key: bytes) -> None:
         if public_key(key) != session.aggregator:

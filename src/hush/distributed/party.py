@@ -58,6 +58,14 @@ class Party:
         Its counters: whole numbers, moved into [-bound, bound].
     before_masking
         Called when all is checked, before the vector is masked: here a ledger is charged. If it raises, nothing leaves.
+
+    Examples
+    --------
+    >>> from hush.distributed import Session, new_key
+    >>> keys = {name: new_key() for name in ("north", "south")}
+    >>> public = {name: key[1] for name, key in keys.items()}
+    >>> session = Session(name="beds", parties=public, aggregator=new_key()[1], epsilon="1")
+    >>> party = Party(session, name="north", key=keys["north"][0], values=[20])
     """
 
     def __init__(

@@ -38,7 +38,11 @@ __all__ = ["TrustRow", "chart_of_trust", "price_of_trust"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustRow:
-    """One way to count, and its error."""
+    """One way to count, and its error.
+
+    >>> TrustRow(model="central", trusted="the curator", deviation=1.4).model
+    'central'
+    """
 
     model: str
     trusted: str
@@ -98,7 +102,11 @@ def _shuffled_epsilon0(epsilon: Fraction, people: int, delta: Fraction) -> Fract
 
 
 def chart_of_trust(rows: list[TrustRow]) -> Chart:
-    """Return a chart of the rows: a dot each, on a logarithmic scale, where a bar would have no beginning."""
+    """Return a chart of the rows: a dot each, on a logarithmic scale, where a bar would have no beginning.
+
+    >>> chart_of_trust(price_of_trust(epsilon=1, people=10**4))
+    <Chart: ...>
+    """
     values = [{"model": row.model, "deviation": row.deviation, "trusted": row.trusted} for row in rows]
     least, most = min(row.deviation for row in rows), max(row.deviation for row in rows)
     start = 10.0 ** math.floor(math.log10(least / 1.1))

@@ -43,7 +43,11 @@ _CATEGORY = Fraction(1, 4)
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One column's curve: its levels, its values there, and the noise's half-width around each."""
+    """One column's curve: its levels, its values there, and the noise's half-width around each.
+
+    >>> Shape("sex", ["f", "m"], np.array([0.1, -0.1]), np.array([0.02, 0.02]), 0.95).column
+    'sex'
+    """
 
     column: str
     levels: list[Any]
@@ -76,6 +80,8 @@ class Shape:
                 ],
             }
         )
+
+    plot = chart
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,11 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """One line of a summary."""
+    """One line of a summary.
+
+    >>> Coefficient("age", 2.0, 0.1, 0.05).name
+    'age'
+    """
 
     name: str
     estimate: float
@@ -82,7 +86,11 @@ class Coefficient:
 
 @dataclass(frozen=True, slots=True)
 class LeastSquares:
-    """A least-squares line made of moments; the first coefficient is the intercept."""
+    """A least-squares line made of moments; the first coefficient is the intercept.
+
+    >>> LeastSquares("cost", (Coefficient("age", 2.0, 0.1, 0.05),)).target
+    'cost'
+    """
 
     target: str
     coefficients: tuple[Coefficient, ...]
@@ -311,7 +319,12 @@ def integer_rows(columns: Sequence[Column], parts: Sequence[Any]) -> Iterator[Fl
 
 
 class Moments(Model):
-    """The noisy second moments of a table."""
+    """The noisy second moments of a table.
+
+    >>> fitted = Moments({"age": (0, 120)}, epsilon="1").fit({"age": [40] * 1000})
+    >>> type(fitted).__name__
+    'Moments'
+    """
 
     kind: ClassVar[str] = "moments"
 

@@ -54,7 +54,12 @@ class UnpricedSearchError(HushError, TypeError):
 
 
 class Model:
-    """The base of all models: a public schema, a budget, and a fit that costs it."""
+    """The base of all models: a public schema, a budget, and a fit that costs it.
+
+    >>> from hush.learn import NaiveBayes
+    >>> isinstance(NaiveBayes({"x": (0, 9)}, epsilon="0.1", delta=0), Model)
+    True
+    """
 
     kind: ClassVar[str] = ""
     receipt: str = ""
@@ -212,7 +217,13 @@ class Model:
 
 
 def model_from_json(data: Mapping[str, Any]) -> Model:
-    """Read a model that ``to_json`` wrote."""
+    """Read a model that ``to_json`` wrote.
+
+    >>> import hush
+    >>> model = hush.learn.Moments({"age": (0, 120)}, epsilon="1").fit({"age": [40] * 1000})
+    >>> type(model_from_json(model.to_json())).__name__
+    'Moments'
+    """
     if not isinstance(data, Mapping) or data.get("format") != "hush model":
         raise InvalidValueError("model", got=type(data).__name__, allowed="an object that a model's to_json wrote")
     if data.get("version") != VERSION or data.get("kind") not in _KINDS:
@@ -225,7 +236,14 @@ def model_from_json(data: Mapping[str, Any]) -> Model:
 
 
 def load(path: str | Path) -> Model:
-    """Read a model from a file that ``save`` wrote."""
+    """Read a model from a file that ``save`` wrote.
+
+    >>> import hush, tempfile
+    >>> model = hush.learn.Moments({"age": (0, 120)}, epsilon="1").fit({"age": [40] * 1000})
+    >>> place = Path(tempfile.mkdtemp()) / "ages.json"
+    >>> type(load(model.save(place))).__name__
+    'Moments'
+    """
     return model_from_json(json.loads(Path(path).read_text(encoding="utf-8")))
 
 

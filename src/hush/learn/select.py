@@ -41,7 +41,14 @@ _ORDERS += [Fraction(n) for n in (32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 51
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The best model of a random number of trials, and what finding it cost."""
+    """The best model of a random number of trials, and what finding it cost.
+
+    >>> from hush.learn import NaiveBayes
+    >>> models = [NaiveBayes({"x": (0, 9)}, epsilon="1", delta=0)]
+    >>> chosen = select(models, {"x": [1, 8] * 100}, [0, 1] * 100, score=lambda model: 0.0, expected_trials=2)
+    >>> round(chosen.event.pure_epsilon(), 6)
+    3.0
+    """
 
     model: Model
     event: Event
@@ -84,6 +91,12 @@ def select(
     """Fit a random number of randomly picked candidates and return the one with the best score.
 
     ``score`` takes a fitted model and returns a number, larger for better; it may look at public rows only.
+
+    >>> from hush.learn import NaiveBayes
+    >>> candidates = [NaiveBayes({"x": (0, 9)}, epsilon="1", delta=0), NaiveBayes({"x": (0, 4)}, epsilon="1", delta=0)]
+    >>> chosen = select(candidates, {"x": [1, 8] * 100}, [0, 1] * 100, score=lambda model: 0.0, expected_trials=2)
+    >>> type(chosen.model).__name__
+    'NaiveBayes'
     """
     event = selection_event(candidates, expected_trials=expected_trials)
     chance = 1 / Fraction(_mean(expected_trials))

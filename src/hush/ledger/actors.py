@@ -50,7 +50,11 @@ def _encodable(value: str) -> bool:
 
 
 class Role(Enum):
-    """What an actor may do."""
+    """What an actor may do.
+
+    >>> Role("owner")
+    <Role.OWNER: 'owner'>
+    """
 
     OWNER = "owner"
     ANALYST = "analyst"

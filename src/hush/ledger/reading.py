@@ -15,7 +15,7 @@ from fractions import Fraction
 from html import escape
 from textwrap import shorten
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hush.accounting.events import Event, LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
@@ -32,6 +32,9 @@ from hush.ledger.errors import UnknownReceiptError
 from hush.ledger.shares import percent, took
 from hush.ledger.system import alive
 
+if TYPE_CHECKING:
+    from hush.core.chart import Chart
+
 _SHOWN = 3
 _CHARGED = frozenset({b"reserve", b"shared"})
 _QUESTION = 60
@@ -40,7 +43,13 @@ _DIGITS = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountView:
-    """A data set's budget, or an analyst's on it."""
+    """A data set's budget, or an analyst's on it.
+
+    >>> from hush.ledger import Budget
+    >>> view = AccountView(data="clinic", analyst=None, account=Budget(epsilon="1").open(), pending=0)
+    >>> view.whose, view.counts(error=50)
+    ('the budget of clinic', 16)
+    """
 
     data: str
     analyst: str | None
@@ -110,6 +119,57 @@ class Budgets(list[AccountView]):
 
     __repr__ = __str__
 
+    def chart(self) -> Chart:
+        """Return a bar for each budget: which share of it is spent, and which is left.
+
+        >>> from hush.ledger import Actor, Budget, Ledger
+        >>> ledger = Ledger.in_memory()
+        >>> ledger.create_data("clinic", Budget(epsilon=1), actor=Actor.owner("o"))
+        >>> [bar["share"] for bar in ledger.budget(Actor.owner("o")).chart().spec["data"]["values"]]
+        [0.0, 1.0]
+        """
+        from hush.core.chart import Chart
+
+        values = []
+        for view in self:
+            left = float(view.remaining.share)
+            name = visible(view.whose) + " (removed)" * view.removed
+            total = f"ε={figure(view.epsilon)}" + (f", δ={figure(view.delta)}" if view.delta else "")
+            values += [
+                {"budget": name, "part": part, "share": share, "shown": f"{share:.3%}", "total": total, "order": order}
+                for order, (part, share) in enumerate((("spent", 1 - left), ("left", left)))
+            ]
+        return Chart(
+            {
+                "title": {"text": "Budgets", "subtitle": "which share of each is spent, and which is left"},
+                "data": {"values": values},
+                "width": 420,
+                "height": {"step": 26},
+                "mark": {"type": "bar"},
+                "encoding": {
+                    "y": {"field": "budget", "type": "nominal", "title": None, "sort": None},
+                    "x": {
+                        "field": "share",
+                        "type": "quantitative",
+                        "stack": "zero",
+                        "title": "share of the budget",
+                        "axis": {"format": "%"},
+                        "scale": {"domain": [0, 1]},
+                    },
+                    "color": {
+                        "field": "part",
+                        "type": "nominal",
+                        "title": None,
+                        "scale": {"domain": ["spent", "left"], "range": ["#d1552b", "#c9d9ec"]},
+                    },
+                    "order": {"field": "order"},
+                    "tooltip": [{"field": name} for name in ("budget", "total", "part", "shown")],
+                },
+            }
+        )
+
+    plot = chart
+
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{title}</th>" for title in ("budget", "ε", "δ", "spent", "left", "at once"))
         rows = "".join(
@@ -144,7 +204,18 @@ def repeats(account: Filter, events: Sequence[Event]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One charge and what became of it."""
+    """One charge and what became of it.
+
+    >>> from hush.accounting import LaplaceEvent
+    >>> from hush.ledger import Actor, Ledger
+    >>> ledger, owner = Ledger.in_memory(), Actor.owner("Dr Weiss")
+    >>> ledger.create_data("clinic", {"epsilon": 1}, actor=owner)
+    >>> ledger.add_analyst("alice", data="clinic", actor=owner)
+    >>> asked = {"analyst": "alice", "data": "clinic", "question": "SELECT COUNT(*) FROM visits"}
+    >>> ticket = ledger.reserve("q1", **asked, events=[LaplaceEvent(scale=4)])
+    >>> ledger.history(owner)[0].outcome
+    'pending'
+    """
 
     number: int
     request: str
@@ -179,7 +250,11 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Something an owner did."""
+    """Something an owner did.
+
+    >>> print(Act(number=1, kind="ledger", by="Dr Weiss", when="", data="", analyst="", detail={}))
+    made the ledger
+    """
 
     number: int
     kind: str

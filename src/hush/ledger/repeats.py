@@ -39,7 +39,11 @@ _PAUSES = (0.002, 0.005, 0.01, 0.02, 0.05)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """What makes a question the same as an earlier one, and whether an earlier answer will do."""
+    """What makes a question the same as an earlier one, and whether an earlier answer will do.
+
+    >>> Repeat(question="ab12", fresh=True).fresh
+    True
+    """
 
     question: str
     """The fingerprint of all that decides: equal for the same question, and for nothing else."""

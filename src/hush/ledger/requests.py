@@ -42,7 +42,12 @@ class ApprovalNeededError(LedgerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedQuestion:
-    """A question, or a wish for more budget, that waits, or waited, for the owner."""
+    """A question, or a wish for more budget, that waits, or waited, for the owner.
+
+    >>> from hush.ledger import Actor, Ledger
+    >>> Ledger.in_memory().requests(Actor.owner("Dr Weiss"))                  # nothing waits
+    []
+    """
 
     number: int
     analyst: str

@@ -28,7 +28,11 @@ from hush.ledger.rules import charge_to_json, charged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A charge that is on the disk. With it, and only with it, data may be read."""
+    """A charge that is on the disk. With it, and only with it, data may be read.
+
+    >>> Reservation(number=4, request="q1", analyst="alice", data="clinic", question_hash="ab").replayed
+    False
+    """
 
     number: int
     """The entry's number in the ledger: the receipt."""

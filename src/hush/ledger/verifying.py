@@ -18,7 +18,12 @@ from hush.ledger.rules import check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a check has found to be in order; anything else is an error."""
+    """What a check has found to be in order; anything else is an error.
+
+    >>> from hush.ledger import Ledger
+    >>> Ledger.in_memory().verify().entries
+    1
+    """
 
     entries: int
     head: str

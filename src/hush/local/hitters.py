@@ -90,6 +90,11 @@ class HeavyHitters(Setter):
         The longest word in bytes; longer ones are cut.
     keep
         How many prefixes go on from round to round.
+
+    Examples
+    --------
+    >>> HeavyHitters(epsilon=4, length=8).length
+    8
     """
 
     epsilon: Fraction

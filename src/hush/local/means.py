@@ -217,7 +217,11 @@ class LocalMean(Setter):
 
 
 def mean(*, epsilon: Number, lower: Number, upper: Number) -> LocalMean:
-    """Return the local mechanism for the mean of numbers from a public range."""
+    """Return the local mechanism for the mean of numbers from a public range.
+
+    >>> type(mean(epsilon=1, lower=0, upper=100)).__name__
+    'LocalMean'
+    """
     return LocalMean(epsilon=epsilon, lower=lower, upper=upper)
 
 
@@ -359,7 +363,11 @@ class LocalVectorMean(Setter):
 
 
 def vector_mean(*, epsilon: Number, dimensions: int, norm: Number = 1) -> LocalVectorMean:
-    """Return the local mechanism for the mean of vectors of at most this length."""
+    """Return the local mechanism for the mean of vectors of at most this length.
+
+    >>> type(vector_mean(epsilon=1, dimensions=3)).__name__
+    'LocalVectorMean'
+    """
     return LocalVectorMean(epsilon=epsilon, dimensions=dimensions, norm=norm)
 
 

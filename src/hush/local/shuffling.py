@@ -37,7 +37,14 @@ __all__ = ["Shuffled", "shuffled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shuffled:
-    """What shuffled reports reveal."""
+    """What shuffled reports reveal.
+
+    >>> from hush.local import shuffled
+    >>> import hush
+    >>> hidden = shuffled(hush.RandomizedResponse(epsilon=1).event, reports=10_000)
+    >>> hidden.reports
+    10000
+    """
 
     local_epsilon: Fraction
     reports: int

@@ -85,6 +85,8 @@ class Estimated:
             ],
         })  # fmt: skip
 
+    plot = chart
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class Form:

@@ -64,7 +64,12 @@ M = TypeVar("M")
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """Something that releases a value and can say what that costs."""
+    """Something that releases a value and can say what that costs.
+
+    >>> import hush
+    >>> isinstance(hush.Laplace(sensitivity=1, epsilon=1), Mechanism)
+    True
+    """
 
     @property
     def event(self) -> Any:
@@ -76,7 +81,12 @@ class Mechanism(Protocol):
 
 @runtime_checkable
 class Additive(Mechanism, Protocol):
-    """A mechanism that adds independent noise, symmetric about zero."""
+    """A mechanism that adds independent noise, symmetric about zero.
+
+    >>> import hush
+    >>> isinstance(hush.Laplace(sensitivity=1, epsilon=1), Additive)
+    True
+    """
 
     @property
     def variance(self) -> float:

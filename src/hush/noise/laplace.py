@@ -82,7 +82,11 @@ def geometric(scale: Number, size: None = None) -> int: ...
 @overload
 def geometric(scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
 def geometric(scale: Number, size: Size = None) -> int | npt.NDArray[Any]:
-    """Draw k ≥ 0 with probability exactly proportional to e^(-k/scale), for any rational scale."""
+    """Draw k ≥ 0 with probability exactly proportional to e^(-k/scale), for any rational scale.
+
+    >>> geometric(2) >= 0
+    True
+    """
     law, shape = geometric_law(positive(scale, "scale")), shape_of(size)
     if shape is None:
         return draw_one(law, system_bits())

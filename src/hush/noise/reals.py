@@ -173,7 +173,11 @@ def rounded_cauchy(
 def rounded_cauchy(
     scale: Number, size: Size = None, *, gamma: Number = 2, centre: Number = 0
 ) -> int | npt.NDArray[Any]:
-    """Draw the integer nearest to centre + scale·Z for an ideal real Z of density ∝ 1/(1+|z|^gamma)."""
+    """Draw the integer nearest to centre + scale·Z for an ideal real Z of density ∝ 1/(1+|z|^gamma).
+
+    >>> rounded_cauchy(10, 3).shape
+    (3,)
+    """
     return _sample(cauchy(_above(gamma, "gamma", 1)), scale, size, centre)
 
 
@@ -184,7 +188,11 @@ def rounded_polynomial(
     scale: Number, size: int | tuple[int, ...], *, a: Number, centre: Number = 0
 ) -> npt.NDArray[Any]: ...
 def rounded_polynomial(scale: Number, size: Size = None, *, a: Number, centre: Number = 0) -> int | npt.NDArray[Any]:
-    """Draw the integer nearest to centre + scale·Z for an ideal real Z of density ∝ (1+|z|)^-a."""
+    """Draw the integer nearest to centre + scale·Z for an ideal real Z of density ∝ (1+|z|)^-a.
+
+    >>> rounded_polynomial(10, 3, a=4).shape
+    (3,)
+    """
     return _sample(polynomial(_above(a, "a", 1)), scale, size, centre)
 
 
@@ -195,7 +203,11 @@ def rounded_student(
     scale: Number, size: int | tuple[int, ...], *, nu: Number, centre: Number = 0
 ) -> npt.NDArray[Any]: ...
 def rounded_student(scale: Number, size: Size = None, *, nu: Number, centre: Number = 0) -> int | npt.NDArray[Any]:
-    """Draw the integer nearest to centre + scale·Z for an ideal real Z of Student's t law of nu degrees."""
+    """Draw the integer nearest to centre + scale·Z for an ideal real Z of Student's t law of nu degrees.
+
+    >>> rounded_student(10, 3, nu=3).shape
+    (3,)
+    """
     return _sample(student(_above(nu, "nu", 0)), scale, size, centre)
 
 

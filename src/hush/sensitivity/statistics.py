@@ -144,7 +144,11 @@ def smooth_sensitivity(
     step: Number | None = None,
     norm: str = "l1",
 ) -> Fraction | float:
-    """Return a β-smooth upper bound of the local sensitivity, as an exact rational; a private number."""
+    """Return a β-smooth upper bound of the local sensitivity, as an exact rational; a private number.
+
+    >>> smooth_sensitivity("median", [1, 2, 3, 4, 5], beta="0.1", bounds=(0, 10)) >= 1
+    True
+    """
     known(statistic)
     _known_norm(norm)
     relation, decay = Neighbours.parse(neighbours), smooth_rate(beta)

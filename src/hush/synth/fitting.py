@@ -53,7 +53,11 @@ _CLEAR = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What affects how good a release is, never how private."""
+    """What affects how good a release is, never how private.
+
+    >>> Settings().certificate
+    Fraction(1, 20)
+    """
 
     one_ways: Fraction = ONE_WAYS
     scores: Fraction = SCORES
@@ -77,7 +81,13 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisPlan:
-    """How synthetic rows are made, and what that costs. Public: nothing was read."""
+    """How synthetic rows are made, and what that costs. Public: nothing was read.
+
+    >>> from hush.synth import Domain, Price, plan_synthesis
+    >>> plan = plan_synthesis(Domain.of({"age": 10, "sex": 2}), Price(law="gaussian", amount=Fraction(10)))
+    >>> plan.settings.rounds
+    1
+    """
 
     domain: Domain
     price: Price

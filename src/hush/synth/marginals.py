@@ -52,14 +52,26 @@ _ROUNDS = 60
 
 
 def all_marginals(domain: Domain, degree: int) -> list[Columns]:
-    """Return every set of ``degree`` columns."""
+    """Return every set of ``degree`` columns.
+
+    >>> from hush.synth.domain import Domain
+    >>> all_marginals(Domain.of({"age": 3, "sex": 2, "ill": 2}), 2)
+    [('age', 'sex'), ('age', 'ill'), ('sex', 'ill')]
+    """
     chosen = integer(degree, "degree", minimum=1, maximum=len(domain))
     return list(combinations(domain.names, chosen))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarginalPlan:
-    """What is measured for a set of marginals, with which noise, at which price. Public."""
+    """What is measured for a set of marginals, with which noise, at which price. Public.
+
+    >>> from hush.synth.domain import CodedTable, Domain
+    >>> domain = Domain.of({"age": 3, "sex": 2})
+    >>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
+    >>> plan.workload
+    (('age', 'sex'),)
+    """
 
     domain: Domain
     workload: tuple[Columns, ...]
@@ -163,7 +175,11 @@ def _centred(values: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """An unbiased count and the half-width of its interval."""
+    """An unbiased count and the half-width of its interval.
+
+    >>> Estimate(value=120.0, error=8.0).value
+    120.0
+    """
 
     value: float
     error: float
@@ -171,7 +187,15 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MarginalTable:
-    """One marginal: an axis for each column."""
+    """One marginal: an axis for each column.
+
+    >>> from hush.synth.domain import CodedTable, Domain
+    >>> domain = Domain.of({"age": 3, "sex": 2})
+    >>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
+    >>> table = plan.measure(CodedTable.of(domain, {"age": [0, 1, 1, 2], "sex": [0, 1, 1, 0]}))["sex"]
+    >>> table.columns, table.error < 1
+    (('sex',), True)
+    """
 
     columns: Columns
     values: Floats
@@ -185,7 +209,15 @@ class MarginalTable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Marginals:
-    """A release of marginals, made of its measurements alone. Public."""
+    """A release of marginals, made of its measurements alone. Public.
+
+    >>> from hush.synth.domain import CodedTable, Domain
+    >>> domain = Domain.of({"age": 3, "sex": 2})
+    >>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
+    >>> measured = plan.measure(CodedTable.of(domain, {"age": [0, 1, 1, 2], "sex": [0, 1, 1, 0]}))
+    >>> measured["sex"].rounded().tolist()
+    [2, 2]
+    """
 
     domain: Domain
     workload: tuple[Columns, ...]

@@ -43,7 +43,11 @@ _CHILDREN = 16
 
 @dataclass(frozen=True, kw_only=True)
 class RangePlan:
-    """The noise on one column's counts, best for all intervals. Public."""
+    """The noise on one column's counts, best for all intervals. Public.
+
+    >>> plan_ranges(8, Price(law="gaussian", amount=Fraction(10**4))).cells
+    8
+    """
 
     cells: int
     price: Price
@@ -134,7 +138,12 @@ def _tree(cells: int) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ranges:
-    """A release of all ranges of one column. Public."""
+    """A release of all ranges of one column. Public.
+
+    >>> plan = plan_ranges(8, Price(law="gaussian", amount=Fraction(10**4)))
+    >>> round(plan.measure(np.array([5, 0, 0, 3, 0, 0, 0, 2])).count(0, 3).value)
+    8
+    """
 
     plan: RangePlan
     measurement: Measurement

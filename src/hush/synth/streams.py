@@ -99,7 +99,11 @@ def _factorisation(periods: int) -> Factorisation:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamPlan:
-    """The noise of a stream over its whole life. Public."""
+    """The noise of a stream over its whole life. Public.
+
+    >>> plan_stream(periods=100, rho=Fraction(1, 2)).periods
+    100
+    """
 
     periods: int
     variance: Fraction

@@ -26,7 +26,11 @@ from hush.synth.model import Draws, Places
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """The certified distance of one pair's table from the data: the sum of all differences of shares, from 0 to 2."""
+    """The certified distance of one pair's table from the data: the sum of all differences of shares, from 0 to 2.
+
+    >>> Quality(columns=("age", "sex"), distance=0.2, error=0.01).distance
+    0.2
+    """
 
     columns: Columns
     distance: float
@@ -36,7 +40,12 @@ class Quality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """How far the synthetic table is from the data, itself private."""
+    """How far the synthetic table is from the data, itself private.
+
+    >>> worst = Quality(columns=("age", "sex"), distance=0.2, error=0.01)
+    >>> Certificate(pairs=(worst,), mean=0.2, mean_error=0.01, confidence=0.95).worst.columns
+    ('age', 'sex')
+    """
 
     pairs: tuple[Quality, ...]
     mean: float
@@ -51,7 +60,11 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountAnswer:
-    """A count of rows, its half-width, and where it comes from."""
+    """A count of rows, its half-width, and where it comes from.
+
+    >>> CountAnswer(value=120.0, error=8.0, source="marginal").error
+    8.0
+    """
 
     value: float
     error: float | None
@@ -62,7 +75,16 @@ class CountAnswer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Synthetic:
-    """Synthetic rows and all that can be said of them, made of measurements alone. Public."""
+    """Synthetic rows and all that can be said of them, made of measurements alone. Public.
+
+    >>> from fractions import Fraction
+    >>> from hush.synth import CodedTable, Domain, Price, plan_synthesis, synthesise
+    >>> domain = Domain.of({"age": 10, "sex": 2})
+    >>> plan = plan_synthesis(domain, Price(law="gaussian", amount=Fraction(10)))
+    >>> made = synthesise(plan, CodedTable.of(domain, {"age": [1, 2, 3] * 50, "sex": [0, 1, 0] * 50}))
+    >>> made.table.domain == domain
+    True
+    """
 
     plan: SynthesisPlan
     measurements: tuple[Measurement, ...]

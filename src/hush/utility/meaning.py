@@ -59,7 +59,11 @@ def posterior(epsilon: Number, *, prior: Number = Fraction(1, 2)) -> float:
 
 
 def exposure(delta: Number, size: int) -> float:
-    """Return 1-(1-δ)ⁿ, rounded up: the chance that name-and-shame exposes somebody."""
+    """Return 1-(1-δ)ⁿ, rounded up: the chance that name-and-shame exposes somebody.
+
+    >>> round(exposure("1e-6", 1000), 6)
+    0.001
+    """
     slip, n = probability(delta, "delta"), integer(size, "size", minimum=1)
     if slip in {0, 1}:
         return float(slip)

@@ -58,7 +58,12 @@ def split(questions: Sequence[Question], *, epsilon: Number, objective: str = "t
 
 
 def expected_errors(questions: Sequence[Question], shares: Sequence[Fraction]) -> list[float]:
-    """Return each question's expected relative error |noise|/size under Laplace noise of its share."""
+    """Return each question's expected relative error |noise|/size under Laplace noise of its share.
+
+    >>> questions = [Question(sensitivity=1), Question(sensitivity=4)]
+    >>> [round(error, 2) for error in expected_errors(questions, split(questions, epsilon=3))][0] > 0
+    True
+    """
     return [float(q.sensitivity / share / q.size) for q, share in zip(questions, shares, strict=True)]
 
 

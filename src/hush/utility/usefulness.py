@@ -57,7 +57,12 @@ def useful(mechanism: Additive, *, alpha: Number, beta: Number, queries: int = 1
 
 
 def beta_at(mechanism: Additive, *, alpha: Number, queries: int = 1) -> float:
-    """Return the smallest β, to 30 bits, at which the answers are (α, β)-useful; 1 if there is none."""
+    """Return the smallest β, to 30 bits, at which the answers are (α, β)-useful; 1 if there is none.
+
+    >>> import hush
+    >>> round(beta_at(hush.Laplace(sensitivity=1, epsilon="0.1"), alpha=30), 2)
+    0.05
+    """
     low, high = Fraction(0), Fraction(1)
     for _ in range(60):
         middle = (low + high) / 2 if low else high / 16
@@ -88,13 +93,21 @@ def laplace_for(
 
 
 def largest_error(queries: Iterable[Callable[[Any], Any]], data: Any, synthetic: Any) -> float:
-    """Return max |f(data) - f(synthetic)| over the queries: the α of a synthetic data set. Private: for the owner."""
+    """Return max |f(data) - f(synthetic)| over the queries: the α of a synthetic data set. Private: for the owner.
+
+    >>> largest_error([len, sum], [1, 2, 3], [1, 2, 4])
+    1.0
+    """
     return max((abs(float(query(data)) - float(query(synthetic))) for query in queries), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What repeated runs of an analysis showed."""
+    """What repeated runs of an analysis showed.
+
+    >>> measure(lambda: 10.0, truth=10, alpha=1, runs=50).runs
+    50
+    """
 
     alpha: float
     runs: int
@@ -112,7 +125,11 @@ class Measured:
 def measure(
     analysis: Callable[[], Any], *, truth: float, alpha: Number, runs: int = 200, confidence: Number = Fraction(99, 100)
 ) -> Measured:
-    """Run an analysis again and again and bound the chance that it is off by more than α."""
+    """Run an analysis again and again and bound the chance that it is off by more than α.
+
+    >>> measure(lambda: 10.0, truth=10, alpha=1, runs=50).failures
+    0
+    """
     many = integer(runs, "runs", minimum=1)
     limit = float(nonnegative(alpha, "alpha"))
     errors = tuple(abs(float(analysis()) - truth) for _ in range(many))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from attacks.test_error_channels import BLANK, CHANNELS
 from test_postgresql import Clinic, clinic, role  # noqa: F401 - a fixture
 
 from hush.core import HushError
@@ -144,3 +145,48 @@ def test_functions_of_somebody_else_never_stand_in_for_the_server_s_own(clinic: 
         ).rows()
         assert all(row["n"] > 50 for row in rows)
     clinic.owner.execute(f"DROP SCHEMA {evil} CASCADE")
+
+
+POISONED = """
+[data.d]
+engine = "{address}"
+unit = "id"
+budget = {{ epsilon = "1000" }}
+[data.d.tables.data]
+source = "{schema}.poisoned"
+max_rows = 2
+[data.d.tables.data.columns]
+i = {{ type = "integer" }}
+x = {{ type = "decimal" }}
+y = {{ type = "decimal", lower = 0, upper = 10 }}
+t = {{ type = "text" }}
+wide = {{ type = "integer", lower = {low}, upper = {high} }}
+d = {{ type = "date" }}
+[analysts.ann]
+data = ["d"]
+"""
+
+
+def test_a_row_cannot_make_a_question_fail(clinic: Clinic, tmp_path: Path) -> None:  # noqa: F811
+    """The channels through which a row could be seen on DuckDB are as closed here."""
+    table = f"{clinic.schema}.poisoned"
+    clinic.owner.execute(f"CREATE TABLE {table} (id bigint, i bigint, x float8, y float8, t text, wide bigint, d date)")
+    insert = f"INSERT INTO {table} VALUES (%(id)s, %(i)s, %(x)s, %(y)s, %(t)s, %(wide)s, %(d)s)"
+    for number in range(20):
+        clinic.owner.execute(insert, {"id": number, **BLANK})
+    path = tmp_path / "hush.toml"
+    path.write_text(POISONED.format(address=clinic.address, schema=clinic.schema, low=-(2**62), high=2**62))
+    with open_policy(path, create=True) as curator:
+        for channel, (expression, poison) in CHANNELS.items():
+            sql = f"SELECT {expression} AS v FROM data"
+            data, how = curator.plan(sql, epsilon=1)
+            without = data.engine.run(how)
+            clinic.owner.execute(insert, {"id": 20, **BLANK, **poison})
+            exact = data.engine.run(how)
+            assert len(curator.ask(sql, epsilon=1, fresh=True)) == 1, channel
+            clinic.owner.execute(f"DELETE FROM {table} WHERE id = 20")
+            for noise in how.noises:
+                pairs = [
+                    (exact.statistics[item].tolist(), without.statistics[item].tolist()) for item in noise.statistics
+                ]
+                assert sum(abs(one[0] - other[0]) for one, other in pairs) <= noise.l1, channel

@@ -35,7 +35,12 @@ E = TypeVar("E", bound="type[Event]")
 
 
 class Event(ABC):
-    """What was done, as far as privacy is concerned."""
+    """What was done, as far as privacy is concerned.
+
+    >>> from hush.accounting import LaplaceEvent
+    >>> isinstance(LaplaceEvent(scale=2), Event), LaplaceEvent(scale=2).pure_epsilon()
+    (True, 0.5)
+    """
 
     __slots__ = ()
     type: ClassVar[str]
@@ -157,7 +162,12 @@ def as_event(value: object, parameter: str) -> Event:
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ComposedEvent(Event):
-    """Events one after the other, each with how often it happened; what is asked may depend on earlier answers."""
+    """Events one after the other, each with how often it happened; what is asked may depend on earlier answers.
+
+    >>> from hush.accounting import LaplaceEvent
+    >>> round(ComposedEvent(parts=[(LaplaceEvent(scale=10), 5)]).pure_epsilon(), 9)
+    0.5
+    """
 
     type: ClassVar[str] = "composed"
     parts: tuple[tuple[Event, int], ...]

@@ -64,6 +64,9 @@ class PartitionSelectionEvent(Event):
 
     The mechanism of Desfontaines, Voss, Gipson, Mandayam (2022) meets the (ε,δ) constraint with equality, so the black
     box loses nothing. ``epsilon`` and ``delta`` are those of all the keys a unit may touch.
+
+    >>> PartitionSelectionEvent(epsilon=1, delta="1e-6").delta
+    Fraction(1, 1000000)
     """
 
     type: ClassVar[str] = "partition_selection"
@@ -89,6 +92,9 @@ class ProposeTestReleaseEvent(Event):
     """Propose–test–release with a per-step ``epsilon`` and ``delta``; a refusal costs the same.
 
     With Laplace noise in both steps it is (2ε, δ)-DP; with Gaussian noise (2ε, 2e^ε·δ + δ²)-DP.
+
+    >>> ProposeTestReleaseEvent(epsilon=1, delta="1e-6").delta
+    Fraction(1, 1000000)
     """
 
     type: ClassVar[str] = "propose_test_release"
@@ -154,7 +160,11 @@ class ZCDPEvent(Event):
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RenyiEvent(Event):
-    """Any mechanism with these Rényi divergences: ``points`` of (order, divergence); one point or a sampled curve."""
+    """Any mechanism with these Rényi divergences: ``points`` of (order, divergence); one point or a sampled curve.
+
+    >>> RenyiEvent(points=[(2, "0.1"), (4, "0.2")]).to_json()["type"]
+    'rdp'
+    """
 
     type: ClassVar[str] = "rdp"
     points: tuple[tuple[Fraction, Fraction], ...]

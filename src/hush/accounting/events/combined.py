@@ -36,7 +36,12 @@ from hush.core.values import dataclass
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class GroupEvent(Event):
-    """An event as it looks to ``size`` units that change together."""
+    """An event as it looks to ``size`` units that change together.
+
+    >>> from hush.accounting import LaplaceEvent
+    >>> round(GroupEvent(event=LaplaceEvent(scale=10), size=3).pure_epsilon(), 9)
+    0.3
+    """
 
     type: ClassVar[str] = "group"
     event: Event

@@ -114,7 +114,11 @@ class GaussianEvent(Event):
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DiscreteLaplaceEvent(Event):
-    """Discrete Laplace noise P(x) ∝ e^{-a|x|}, a = ``parameter`` = 1/scale, on an integer of whole ``sensitivity``."""
+    """Discrete Laplace noise P(x) ∝ e^{-a|x|}, a = ``parameter`` = 1/scale, on an integer of whole ``sensitivity``.
+
+    >>> DiscreteLaplaceEvent(parameter="1/10").pure_epsilon()
+    0.1
+    """
 
     type: ClassVar[str] = "discrete_laplace"
     parameter: Fraction
@@ -183,6 +187,9 @@ class SkellamEvent(Event):
     """Skellam noise, the difference of two Poisson variables, of a ``variance`` on an integer of ``sensitivity``.
 
     Vectors are covered with an ℓ₁ sensitivity of 1: then one of their integers changes, by 1.
+
+    >>> SkellamEvent(variance=100).to_json()["type"]
+    'skellam'
     """
 
     type: ClassVar[str] = "skellam"
@@ -220,7 +227,13 @@ def _checked(kind: str, data: Any) -> dict[str, Any]:
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PoissonGaussianEvent(Event):
-    """Gaussian noise on a Poisson sample of the units (DP-SGD's step); both directions are accounted for."""
+    """Gaussian noise on a Poisson sample of the units (DP-SGD's step); both directions are accounted for.
+
+    >>> import hush
+    >>> step = PoissonGaussianEvent(rate="0.01", sigma="1.1")
+    >>> round((hush.compose([step]) * 1000).epsilon(delta="1e-6"), 2)
+    1.75
+    """
 
     type: ClassVar[str] = "poisson_gaussian"
     rate: Fraction
@@ -373,6 +386,9 @@ class BoundedRangeEvent(Event):
     known (Dong, Durfee, Rogers 2020). ``"adaptive"`` (the default) uses the dominating pair, which is valid for any
     use; the guarantee's ``zcdp()`` uses ε²/8, valid adaptively too. In a composition with other kinds of mechanism a
     non-adaptive one is treated as adaptive.
+
+    >>> BoundedRangeEvent(epsilon="0.5").pure_epsilon()
+    0.5
     """
 
     type: ClassVar[str] = "exponential_br"
@@ -405,6 +421,9 @@ class PermuteAndFlipEvent(Event):
 
     It does not have range ε: with two candidates whose scores move from a tie to 2Δ apart, the log-ratios are −ε and
     ln(2 − e^{-ε}) > 0, a range above ε. So the bounded-range pair would be wrong, and pure ε is what is used.
+
+    >>> PermuteAndFlipEvent(epsilon="0.5").pure_epsilon()
+    0.5
     """
 
     type: ClassVar[str] = "permute_and_flip"

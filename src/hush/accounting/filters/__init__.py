@@ -22,7 +22,12 @@ _KINDS: Mapping[str, type[Filter]] = {kind.kind: kind for kind in (PureFilter, R
 
 
 def filter_from_json(data: object) -> Filter:
-    """Return the filter, of whatever kind, whose state this is; refuse anything else."""
+    """Return the filter, of whatever kind, whose state this is; refuse anything else.
+
+    >>> account = PureFilter.open(epsilon=1)
+    >>> filter_from_json(account.to_json()) == account
+    True
+    """
     kind = data.get("kind") if isinstance(data, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
         raise InvalidValueError("state", got=data, allowed=f"the state of a filter: {', '.join(_KINDS)}")

@@ -77,7 +77,12 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
-    """What a budget has left, or has spent, on a scale that people know."""
+    """What a budget has left, or has spent, on a scale that people know.
+
+    >>> from hush.accounting import PureFilter
+    >>> PureFilter.open(epsilon=2).remaining().epsilon
+    Fraction(2, 1)
+    """
 
     epsilon: Fraction
     """The ε of a single pure step that costs this much."""
@@ -89,7 +94,13 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter(ABC):
-    """An immutable account of what an adaptive analyst has spent. Subclasses say what a loss is."""
+    """An immutable account of what an adaptive analyst has spent. Subclasses say what a loss is.
+
+    >>> from hush.accounting import LaplaceEvent, PureFilter
+    >>> account = PureFilter.open(epsilon=1)
+    >>> account.admit(account.price(LaplaceEvent(scale=4))).remaining().epsilon
+    Fraction(3, 4)
+    """
 
     epsilon: Fraction
     """The budget's ε."""

@@ -1,0 +1,43 @@
+"""How answers and budgets are shown: the same sentence wherever it is read, and charts under one name."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from hush.accounting import LaplaceEvent, compose
+from hush.curator.answer import Answer
+from hush.curator.opening import protect
+from hush.learn.additive import Shape
+from hush.ledger.reading import Budgets
+from hush.local.survey import Estimated
+
+
+def test_why_a_dearer_quantile_may_have_a_wider_bar_is_said_wherever_it_is_shown() -> None:
+    rows = pa.table({"income": [1000.0 * (row % 60) for row in range(3000)]})
+    with protect(rows, bounds={"income": (0, 500_000, 1)}, budget=10) as curator:
+        question = "SELECT MEDIAN(income) AS m FROM data"
+        explained = curator.explain(question, epsilon=1)
+        answer = curator.ask(question, epsilon=1)
+    console = Console(file=io.StringIO(), width=400)
+    console.print(answer)
+    shown = [str(explained), repr(answer), answer._repr_html_(), console.file.getvalue()]  # type: ignore[attr-defined]
+    for text in shown:
+        assert "so may be wider at a higher price" in text
+        assert "ROUND in the question, makes it narrower" in text
+
+
+@pytest.mark.parametrize("kind", [Answer, Budgets, Shape, Estimated, type(compose(LaplaceEvent(scale=1)))])
+def test_every_chart_is_also_called_plot(kind: type) -> None:
+    assert kind.plot is kind.chart  # type: ignore[attr-defined]
+
+
+def test_a_chart_of_budgets_shows_shares() -> None:
+    with protect(pa.table({"x": [1, 2, 3]}), budget=2) as curator:
+        curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="0.5")
+        bars = curator.budget().plot().spec["data"]["values"]
+    assert [(bar["part"], bar["share"]) for bar in bars] == [("spent", 0.25), ("left", 0.75)]
+    assert {bar["total"] for bar in bars} == {"ε=2"}
