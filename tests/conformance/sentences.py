@@ -144,11 +144,21 @@ class Writer(Expressions):
             "LEFT JOIN": (1, lambda: Source(f"{left.text} LEFT JOIN {right.text} ON {on}", columns, left.units)),
             "RIGHT JOIN": (1, lambda: Source(f"{left.text} RIGHT JOIN {right.text} ON {on}", columns, right.units)),
             "SEMI or ANTI JOIN": (1, lambda: Source(halved, left.columns, left.units)),
+            "no partner": (1, lambda: self._without_partner(left, right)),
             "IN or WHERE": (1, lambda: self._kept_by(left, right, mine, theirs)),
             "join with counts": (1, lambda: Source(counted, [*left.columns, ("q.c", "number")], left.units)),
             "JOIN": (2, lambda: Source(f"{left.text} JOIN {right.text} ON {theirs} = {mine}", columns, left.units)),
         }
         return self.drawn(templates)
+
+    def _without_partner(self, left: Source, right: Source) -> Source:
+        """Return rows of one table without a partner in another, or with one, by the unit of the optional side."""
+        kept = [(self.name("x"), name, kind) for name, kind in left.columns[:3]]
+        shown = ", ".join(f"{name} AS {new}" for new, name, _ in kept)
+        joined = f"{left.text} LEFT JOIN {right.text} ON {left.units[0]} = {right.units[0]}"
+        test = f"{right.units[0]} IS {self.one('', 'NOT ')}NULL"
+        text = f"SELECT {left.units[0]} AS id, {shown} FROM {joined} WHERE {test}"
+        return self.wrapped((text, [(new, kind) for new, _, kind in kept], "id"))
 
     def _kept_by(self, left: Source, right: Source, mine: str, theirs: str) -> Source:
         """Return rows of one table that another's keep."""

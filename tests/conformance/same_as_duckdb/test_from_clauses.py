@@ -22,6 +22,16 @@ SAME = [
     "SELECT COUNT(*) AS n FROM nation JOIN (customer JOIN orders ON o_custkey = c_custkey) ON c_nationkey = n_nationkey",
     "SELECT COUNT(*) AS n FROM nation RIGHT JOIN customer ON c_nationkey = n_nationkey",
     "SELECT COUNT(*) AS n, COUNT(o_totalprice) AS m FROM customer FULL JOIN orders ON o_custkey = c_custkey",
+    "SELECT n_name, COUNT(c_acctbal) AS n FROM nation LEFT JOIN customer ON c_nationkey = n_nationkey GROUP BY n_name",
+    "SELECT n_name, SUM(c_acctbal) AS s FROM nation n LEFT JOIN customer c ON c.c_nationkey = n.n_nationkey GROUP BY 1 HAVING SUM(c_acctbal) > 1000",
+    (
+        "SELECT COUNT(*) AS n FROM customer c LEFT JOIN (SELECT o_custkey AS c_custkey FROM orders WHERE o_totalprice > 390000) o "
+        "ON o.c_custkey = c.c_custkey WHERE o.c_custkey IS NULL AND c_acctbal > 0"
+    ),
+    (
+        "WITH o AS (SELECT o_custkey AS c_custkey, COUNT(*) AS k FROM orders GROUP BY o_custkey) SELECT COUNT(*) AS n, SUM(CASE WHEN k < 10 THEN k ELSE 10 END) AS s "
+        "FROM customer c LEFT JOIN o USING (c_custkey) WHERE o.c_custkey IS NOT NULL AND k < 10"
+    ),
     "SELECT COUNT(*) AS n FROM customer SEMI JOIN orders ON o_custkey = c_custkey",
     "SELECT COUNT(*) AS n FROM customer ANTI JOIN orders ON o_custkey = c_custkey",
     "SELECT COUNT(*) AS n FROM customer SEMI JOIN nation ON n_nationkey = c_nationkey AND n_name < 'F'",

@@ -35,6 +35,7 @@ from hush.query.relations import private
 from hush.query.schema import Schema
 from hush.query.sql.dialects import DEFAULT, notes_of
 from hush.query.sql.finished import MAX_OUTPUTS, check_rows_as_units
+from hush.query.sql.left_joins import with_plain_joins
 from hush.query.sql.migration import intervals, within_units
 from hush.query.sql.over_answers import answers_of, check_unused_parts
 from hush.query.sql.reading import numbered, read_query
@@ -86,7 +87,7 @@ def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: s
     """Return the question that a tree asks."""
     context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
-        node, ends = intervals(within_units(unqualified(node, schema), schema.unit))
+        node, ends = intervals(within_units(with_plain_joins(unqualified(node, schema), schema), schema.unit))
         made = answers_of(node, context, NO_PARTS)
         check_unused_parts(context)
         question = asked(made, context)
@@ -98,7 +99,7 @@ def resolve_rows(node: exp.Expr, schema: Schema, parameters: Parameters = (), te
     """Return the rows that a tree names; the unit's own name among the results of ``*`` is left out."""
     context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
     with _refusing():
-        table = derived(unqualified(node, schema), context, NO_PARTS)
+        table = derived(with_plain_joins(unqualified(node, schema), schema), context, NO_PARTS)
         check_unused(context)
         check_rows_as_units(table.relation, schema)
     context.binder.check_all_used()

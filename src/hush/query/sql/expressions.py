@@ -134,6 +134,12 @@ class Rows(Converter):
         found = self.scope.require(
             name, None if qualifier is None else identifier(qualifier), quoted=bool(node.this.args.get("quoted"))
         )
+        if found is UnitName.LOST:
+            raise QuestionError(
+                f"'{name}' is the protected unit, of the optional side of a join, which no expression can use.",
+                f"For rows without a partner write WHERE {name} IS NULL, and read nothing else of that side, or NOT "
+                "EXISTS; elsewhere test another of its columns for NULL.",
+            )
         if isinstance(found, UnitName):
             raise QuestionError(
                 f"'{name}' is the protected unit, which no expression can use.",

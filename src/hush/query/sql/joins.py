@@ -197,7 +197,8 @@ def _check_owner(left: Scope, right: Scope, side: str, kind: JoinKind | None) ->
     if side:
         raise QuestionError(
             f"A {side} JOIN from a public to a private table would have rows that belong to no unit.",
-            "Write JOIN, which keeps the rows that have a partner: every key of the public table has its group anyway.",
+            "Write JOIN, which keeps the rows that have a partner: every key of the public table has its group anyway; "
+            "or group by it and count a column of the private table: COUNT(x), not COUNT(*).",
         )
 
 
