@@ -12,7 +12,9 @@ looks for something finds
 *   `service`: what is done for whoever is signed in. API and pages call the same methods;
 *   `questions`: queue, one question at a time for each person, slots, time limit, cancelling;
 *   `opened`: policy, engines and ledger, opened once for all and read again when the policy changes;
-*   `people` (who may come) and `traffic` (what goes on): SQLite files that all workers share;
+*   `people` (who may come) and `traffic` (what goes on), which all workers share: a `storage` is a SQLite file or a
+    PostgreSQL database. `passwords` and `oidc` are ways to sign in;
+*   `audit`: how owners' acts get into the ledger's chain; `explained`: explanations given a moment ago;
 *   `door`: PostgreSQL's protocol, for tools that speak it;
 *   `identity` (tokens, cookies, forms), `protection`, `problems` (errors as problem+json), `forms` (values as JSON).
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import json
 import logging
 import os
@@ -105,8 +106,15 @@ def _tune() -> None:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
+_settled = False
+
+
 async def _give_back() -> None:
     """Give the system what questions have left unused."""
+    global _settled  # noqa: PLW0603 - of this process
+    if not _settled:  # the first questions have imported and prepared more that stays
+        _settled = True
+        gc.freeze()
     with suppress(AttributeError, OSError, TypeError):
         await asyncio.to_thread(ctypes.CDLL(None).malloc_trim, 0)
 
@@ -146,8 +154,13 @@ def _work(
         http=PatientProtocol,
         ws="none",
     )
-    with suppress(KeyboardInterrupt):
-        asyncio.run(uvicorn.Server(config).serve([listener]))
+    gc.collect()
+    gc.freeze()  # what was made so far stays: the collector, which stops everybody, need not look at it again
+    try:
+        with suppress(KeyboardInterrupt):
+            asyncio.run(uvicorn.Server(config).serve([listener]))
+    finally:
+        gc.unfreeze()
 
 
 class _Supervisor:
