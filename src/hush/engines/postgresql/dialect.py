@@ -210,11 +210,11 @@ class PostgreSQLDialect(Dialect):
         """Return a truncated quotient."""
         return f"DIV({left}, {right})" if wide else f"({left} / {right})"
 
-    def total(self, value: str, *, wide: bool = False) -> str:
+    def total(self, value: str, *, wide: bool = False, narrow: bool = False) -> str:  # noqa: ARG002
         """Return the sum of bigint, in 128 bits."""
         return f"SUM({value})" if wide else f"SUM(CAST({value} AS bigint))"
 
-    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool) -> str:
+    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool, narrow: bool = False) -> str:  # noqa: ARG002
         """Return the quotient of numeric, truncated."""
         product = f"(CAST({total} AS numeric) * {rows})"
         return f"DIV({product} - ({count} - 1), {count})" if floor else f"DIV({product}, {count})"
