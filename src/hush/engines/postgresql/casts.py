@@ -217,7 +217,7 @@ def _float_in_text(value: str, to: str, written: str, exact: str) -> str:
 
 
 def _small_float(exact: str, to: str) -> str:
-    """Return a number below the normal floats; up to half of the least one (rounded up) it is 0, else it has a float."""
+    """Return a number below the normal floats; up to half of the least one (rounded up) it is 0."""
     least = "2.4703282292062328e-324" if to == "DOUBLE" else "7.0064923216240854e-46"
     return f"CASE WHEN ABS({exact}) <= {least} THEN {type_name(to)} '0' ELSE {_plain(exact, to)} END"
 
