@@ -21,7 +21,7 @@ from hush.engines.duckdb import DuckDB
 from hush.engines.postgresql import OpenTables, PostgreSQL
 from hush.engines.postgresql.dialect import PostgreSQLDialect
 from hush.engines.spark import Spark, SparkTables
-from hush.engines.spark.dialect import SparkDialect
+from hush.engines.spark.dialect import SailDialect, SparkDialect
 from hush.engines.sql.dialect import Dialect, writing
 from hush.query.plan import Plan
 from hush.query.schema import Schema
@@ -36,6 +36,7 @@ ARROW = {
     "UBIGINT": pa.uint64(),
     "TIMESTAMP": pa.timestamp("us"),
 }
+SPARK_TYPES = {**ARROW, "UBIGINT": pa.decimal128(20, 0)}
 POSTGRESQL_TYPES = {
     "BIGINT": "bigint",
     "DOUBLE": "double precision",
@@ -79,6 +80,10 @@ class PortableSpark(SparkDialect):
         far = f"REGEXP_REPLACE({far}, '([.]0)?E-', 'e-')"
         written = f"CASE WHEN {near} THEN {trimmed} WHEN {java} = '0.0' THEN '0' ELSE {far} END"
         return f"CASE WHEN TYPEOF({value}) = 'double' THEN {written} ELSE {java} END"
+
+
+class PortableSail(PortableSpark, SailDialect):
+    """Sail's words, with the portable order."""
 
 
 class DuckDBBench:
@@ -145,6 +150,7 @@ class PostgreSQLBench:
             schema(Random(0)), OpenTables(address, {table: f"clinic.{table}" for table in STORED}, timeout=60)
         )
         set_hash_key(self.engine, SALT)
+        self.version = self.engine._tables.version
         self.engine.words = PortablePostgreSQL()
 
     def fill(self, rows: Rows) -> None:
@@ -168,9 +174,7 @@ class PostgreSQLBench:
 
 
 class SparkBench:
-    """Rows in parquet files that Spark reads."""
-
-    name = "spark"
+    """Rows in parquet files that Spark, or Sail, reads."""
 
     def __init__(self, address: str, folder: Path) -> None:
         self._folder = folder
@@ -181,13 +185,14 @@ class SparkBench:
             SparkTables(address, {table: f"parquet:{folder}/{table}" for table in STORED}, timeout=300),
         )
         set_hash_key(self.engine, SALT)
-        self.engine.words = PortableSpark()
+        self.name = "sail" if self.engine.words.sail else "spark"
+        self.engine.words = PortableSail() if self.engine.words.sail else PortableSpark()
 
     def fill(self, rows: Rows) -> None:
         for table, columns in STORED.items():
             cells = list(zip(*rows[table], strict=True)) or [()] * len(columns)
             held = {
-                name: pa.array(list(cell), ARROW[kind])
+                name: pa.array(list(cell), SPARK_TYPES[kind])
                 for (name, kind), cell in zip(columns.items(), cells, strict=True)
             }
             (self._folder / table).mkdir(exist_ok=True)

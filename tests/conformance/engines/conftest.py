@@ -63,3 +63,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         with server.transaction():  # so that every engine after it uses the one that runs
             yield "local[2]"
         server.close()
+
+
+@pytest.fixture(scope="session")
+def sail() -> Iterator[str]:
+    """Give the address of Sail, a Spark Connect server that runs in this process."""
+    server = pytest.importorskip("pysail.spark", reason="Sail needs a client below 4.1: make sail").SparkConnectServer
+    running = server("127.0.0.1", 0)
+    running.start(background=True)
+    yield f"sc://127.0.0.1:{running.listening_address[1]}"
+    running.stop()

@@ -121,7 +121,10 @@ CASES: dict[Op, tuple[str, ...]] = {
     Op.MINUTE: ("MINUTE(at)",),
     Op.SECOND: ("SECOND(at)",),
     Op.MAKE_DATE: ("MAKE_DATE(CAST(age AS INTEGER), 2, 29)", "MAKE_DATE(2021, CAST(wide AS INTEGER), 3)"),
-    Op.STRFTIME: ("STRFTIME(day, '%Y-%m')", "STRFTIME(at, '%H:%M:%S')"),
+    Op.STRFTIME: (
+        "STRFTIME(day, '%Y-%m')", "STRFTIME(at, '%H:%M:%S.%f %I%p%%')", "STRFTIME(day, '%A %a, %B %b%d%j%u%w')",
+        "STRFTIME(at, 'it''s \\\"day\\\" %d%j of %G-W%V \\\\ %y YYYY')", "DAYNAME(day)",
+    ),
     Op.STRPTIME: ("STRPTIME(name, '%Y-%m-%d')", "STRPTIME(name, '%Y')"),
     Op.TRUNCATE_TIME: ("DATE_TRUNC('hour', at)", "DATE_TRUNC('second', at)"),
     Op.TRUNCATE_DATE: ("DATE_TRUNC('week', day)", "DATE_TRUNC('quarter', at)", "DATE_TRUNC('year', day)"),

@@ -21,7 +21,12 @@ CASES = {
     "postgresql": int(os.environ.get("HUSH_CASES", "200")) // len(ASK),
     "spark": int(os.environ.get("HUSH_SPARK_CASES", "20")) // len(ASK),
 }
-NEIGHBOURS = {"postgresql": max(CASES["postgresql"] // 4, 6), "spark": max(CASES["spark"] // 3, 1)}
+CASES["sail"] = int(os.environ.get("HUSH_SAIL_CASES", "200")) // len(ASK)
+NEIGHBOURS = {
+    "postgresql": max(CASES["postgresql"] // 4, 6),
+    "spark": max(CASES["spark"] // 3, 1),
+    "sail": CASES["sail"] // 4,
+}
 
 
 @pytest.fixture(scope="module")

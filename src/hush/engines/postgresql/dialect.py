@@ -20,6 +20,7 @@ tie to even); else |x| ≤ n + 1/2 - p, so |x| + h is rounded to n + 1 - p at mo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import ClassVar
@@ -74,10 +75,38 @@ def _cased(function: str, *changed: str) -> Callable[[Sequence[str]], str]:
     return written
 
 
+_MARKS = {
+    "Y": "YYYY", "y": "YY", "m": "MM", "d": "DD", "j": "DDD", "H": "HH24", "I": "HH12", "p": "AM", "M": "MI", "S": "SS",
+    "f": "US", "A": "FMDay", "a": "Dy", "B": "FMMonth", "b": "Mon", "u": "ID", "G": "IYYY", "V": "IW", "%": '"%"',
+}  # fmt: skip
+"""What TO_CHAR has for the marks of a format."""
+
+
+def _formatted(given: Sequence[str]) -> str:
+    """Return a moment as a format has it; the format is a constant, of marks that `hush.query` has looked at."""
+    moment, form = f"CAST({given[0]} AS timestamp)", given[1][1:-1].replace("''", "'")
+    parts: list[str] = []
+    for piece in re.split(r"(%w)", form):
+        if piece == "%w":  # no pattern counts from Sunday as 0
+            parts.append(f"CAST(EXTRACT(DOW FROM {moment}) AS text)")
+            continue
+        cells = re.findall(r"%(.)|([^%]+)", piece, re.DOTALL)
+        template = '""'.join(_MARKS[mark] if mark else f'"{_plain(words)}"' for mark, words in cells)
+        if template:
+            parts.append(f"TO_CHAR({moment}, '{template}')")
+    return collated(f"({' || '.join(parts)})") if parts else f"CASE WHEN {given[0]} IS NOT NULL THEN '' END"
+
+
+def _plain(words: str) -> str:
+    """Return words that stand for themselves in a template."""
+    return words.replace("\\", "\\\\").replace('"', '\\"').replace("'", "''")
+
+
 _OTHERWISE: dict[str, Callable[[Sequence[str]], str]] = {
     "length": lambda given: f"CHAR_LENGTH({given[0]})",
     "strlen": lambda given: f"OCTET_LENGTH({given[0]})",
     "split_part": lambda given: f"SPLIT_PART({given[0]}, {given[1]}, CAST({given[2]} AS integer))",
+    "strftime": _formatted,
     "date_trunc": lambda given: f"DATE_TRUNC({given[0]}, {given[1]})",
     "contains": lambda given: f"(STRPOS({given[0]}, {given[1]}) > 0)",
     "trim": _trimmed("BTRIM"),
@@ -181,11 +210,11 @@ class PostgreSQLDialect(Dialect):
         """Return a truncated quotient."""
         return f"DIV({left}, {right})" if wide else f"({left} / {right})"
 
-    def total(self, value: str, *, wide: bool = False) -> str:
+    def total(self, value: str, *, wide: bool = False, narrow: bool = False) -> str:  # noqa: ARG002
         """Return the sum of bigint, in 128 bits."""
         return f"SUM({value})" if wide else f"SUM(CAST({value} AS bigint))"
 
-    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool) -> str:
+    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool, narrow: bool = False) -> str:  # noqa: ARG002
         """Return the quotient of numeric, truncated."""
         product = f"(CAST({total} AS numeric) * {rows})"
         return f"DIV({product} - ({count} - 1), {count})" if floor else f"DIV({product}, {count})"

@@ -34,6 +34,11 @@ _MOMENT = (
 )
 _SPLIT = 2**62
 _HALF = "0.49999999999999994e0D"
+_EVEN = (
+    "CASE WHEN ABS({0}) < 4503599627370496e0D AND ABS({0} - CAST({0} AS BIGINT)) = 0.5e0D "
+    "THEN 2e0D * ROUND({0} / 2e0D) ELSE ROUND({0}) END"
+)
+"""A float rounded half to even, where RINT rounds half away from zero."""
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\u0027", "$": "\\u0024"})
 
 
@@ -78,20 +83,20 @@ def whole_from_float(value: str) -> str:
     return f"(CAST({high} AS DECIMAL(38,0)) * {_SPLIT} + {low})"
 
 
-def try_cast(value: str, to: str, of: str | None) -> str | None:
+def try_cast(value: str, to: str, of: str | None, *, sail: bool = False) -> str | None:
     """Return a cast that gives NULL where it would fail; None if there is no such."""
     if of == to:
         return value
     if of in _WHOLE:
         return _from_whole(value, to, str(of))
     if of in _FLOATS:
-        return _from_float(value, to)
+        return _from_float(value, to, sail=sail)
     if of == "BOOLEAN":
         return _from_boolean(value, to)
     if of in _TIMES:
         return _from_time(value, to)
     if of == "VARCHAR":
-        return _from_text(value, to)
+        return _from_text(value, to, sail=sail)
     if of is not None and _FIXED.fullmatch(of):
         return _from_fixed(value, to)
     return None
@@ -127,12 +132,13 @@ def _from_whole(value: str, to: str, of: str) -> str | None:
     return _tried(value, to) if _FIXED.fullmatch(to) else None
 
 
-def _from_float(value: str, to: str) -> str | None:
+def _from_float(value: str, to: str, *, sail: bool) -> str | None:
     if to in _BITS:
         low, high = -(2 ** (_BITS[to] - 1)), 2 ** (_BITS[to] - 1)
-        rounded = value if to == "BIGINT" else f"RINT({value})"
+        even = _EVEN.format(value) if sail else f"RINT({value})"
+        rounded = value if to == "BIGINT" else even
         inside = f"{rounded} >= {number(low)} AND {rounded} < {number(high)}"
-        return f"CASE WHEN {inside} THEN CAST(RINT({value}) AS {type_name(to)}) END"
+        return f"CASE WHEN {inside} THEN CAST({even} AS {type_name(to)}) END"
     if to == "HUGEINT":
         return f"CASE WHEN ABS({value}) < {number(2.0**120)} THEN {whole_from_float(value)} END"
     if to == "DOUBLE":
@@ -173,10 +179,14 @@ def _from_fixed(value: str, to: str) -> str | None:
     return _tried(value, to) if _FIXED.fullmatch(to) else None
 
 
-def _from_text(value: str, to: str) -> str | None:
+def _from_text(value: str, to: str, *, sail: bool) -> str | None:
     written = f"{value} RLIKE {text(_NUMBER)}"
     if to in _WHOLE:
         whole = f"TRY_CAST({value} AS DECIMAL(38,0))"
+        if sail:  # which reads no exponents in decimals
+            far = f"ROUND(CAST({value} AS DOUBLE))"
+            near = f"CASE WHEN ABS({far}) < {number(2.0**120)} THEN {whole_from_float(far)} END"
+            whole = f"CASE WHEN {value} RLIKE '[eE]' THEN {near} ELSE {whole} END"
         return f"CASE WHEN {written} THEN {whole if to == 'HUGEINT' else _tried(whole, to)} END"
     if to in _FLOATS:
         return _float_in_text(value, to, written)

@@ -78,6 +78,8 @@ _OTHERWISE: dict[str, Callable[[Sequence[str]], str]] = {
     "ceil": _whole_float("CEIL"),
     "trunc": _whole_float("TRUNC"),
     "strpos": lambda given: f"INSTR({given[0]}, {given[1]})",
+    "ends_with": lambda given: f"ENDSWITH({given[0]}, {given[1]})",
+    "strlen": lambda given: f"OCTET_LENGTH({given[0]})",
     "starts_with": lambda given: f"STARTSWITH({given[0]}, {given[1]})",
     "trim": _trimmed("BOTH"),
     "ltrim": _trimmed("LEADING"),
@@ -93,6 +95,9 @@ class SparkDialect(Dialect):
     qualifies: ClassVar[bool] = False
     looks_up: ClassVar[bool] = False
     unnests_together: ClassVar[bool] = False
+    narrows: ClassVar[bool] = True
+    sail: ClassVar[bool] = False
+    """Whether the server is Sail, whose RINT and regular expressions are others."""
     longest: ClassVar[int] = 200_000
 
     def quoted(self, name: str) -> str:
@@ -134,7 +139,7 @@ class SparkDialect(Dialect):
 
     def try_cast(self, value: str, to: str, of: str | None = None) -> str:
         """Return a guarded cast."""
-        made = try_cast(value, to, of)
+        made = try_cast(value, to, of, sail=self.sail)
         if made is None:
             raise UnsupportedError(_ENGINE, f"a cast from {of or 'this'} to {to}", "leave it out or declare its type")
         return made
@@ -177,15 +182,15 @@ class SparkDialect(Dialect):
         """Return a truncated quotient: of BIGINT by div, of decimals by a division that leaves no rest."""
         return f"CAST(({left} - {left} % {right}) / {right} AS DECIMAL(38,0))" if wide else f"({left} div {right})"
 
-    def total(self, value: str, *, wide: bool = False) -> str:  # noqa: ARG002
-        """Return the sum of decimals, which is exact; a sum of BIGINT may overflow."""
-        return f"SUM(CAST({value} AS DECIMAL(38,0)))"
+    def total(self, value: str, *, wide: bool = False, narrow: bool = False) -> str:  # noqa: ARG002
+        """Return the sum of BIGINT where it is proved to fit, else of decimals, which is exact, too."""
+        return f"SUM(CAST({value} AS {'BIGINT' if narrow else 'DECIMAL(38,0)'}))"
 
-    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool) -> str:
+    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool, narrow: bool = False) -> str:
         """Return q·rows + trunc(t·rows/count) for total = q·count + t: t·rows is below 2⁶⁰."""
         rest = f"CAST({total} % {count} AS BIGINT) * {rows}"
         less = f"({rest} - ({count} - 1)) div {count}" if floor else f"({rest}) div {count}"
-        return f"({self.quotient(total, count, wide=True)} * {rows} + {less})"
+        return f"({self.quotient(total, count, wide=not narrow)} * {rows} + {less})"
 
     def float_operation(self, operator: str, left: str, right: str, spans: Sequence[Span | None]) -> str:  # noqa: ARG002
         """Return arithmetic of floats, which raises for a divisor of 0 alone."""
@@ -258,7 +263,7 @@ class SparkDialect(Dialect):
 
     def like_escaped(self, value: str, characters: Sequence[tuple[str, bool]], expression: str) -> str:  # noqa: ARG002
         """Return whether a text matches a pattern, part by part."""
-        return f"({value} RLIKE {text(atomic_expression(characters))})"
+        return f"({value} RLIKE {text(atomic_expression(characters, atomic='' if self.sail else '>'))})"
 
     # dates and times
 
@@ -314,8 +319,10 @@ class SparkDialect(Dialect):
         return f"CASE WHEN YEAR({value}) BETWEEN {least} AND {most} THEN {moved} END"
 
 
-def atomic_expression(characters: Sequence[tuple[str, bool]]) -> str:
+def atomic_expression(characters: Sequence[tuple[str, bool]], atomic: str = ">") -> str:
     r"""Return a pattern as a regular expression of Java's that never goes back further than one part.
+
+    Where expressions are automata, as Rust's are, groups need not be ``atomic``.
 
     >>> atomic_expression([(one, False) for one in "a%b_%c"])
     '(?s)\\Aa(?>.*?b.).*c\\z'
@@ -330,8 +337,14 @@ def atomic_expression(characters: Sequence[tuple[str, bool]]) -> str:
             parts[-1] += "\\" + character if character in _SPECIAL else character
     if len(parts) == 1:
         return rf"(?s)\A{parts[0]}\z"
-    middle = "".join(f"(?>.*?{part})" for part in parts[1:-1] if part)
+    middle = "".join(f"(?{atomic or ':'}.*?{part})" for part in parts[1:-1] if part)
     return rf"(?s)\A{parts[0]}{middle}.*{parts[-1]}\z"
 
 
-SPARK = SparkDialect()
+class SailDialect(SparkDialect):
+    """How Sail spells the primitives: a Spark Connect server without a JVM, whose regular expressions are automata."""
+
+    sail: ClassVar[bool] = True
+
+
+SPARK, SAIL = SparkDialect(), SailDialect()

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hush.core.values import dataclass
 from hush.engines.errors import EngineError, SourceError
 from hush.engines.server import ParameterisedText, ServerEngine, Transaction, identifying
-from hush.engines.spark.dialect import SPARK
+from hush.engines.spark.dialect import SAIL, SPARK
 from hush.engines.spark.session import SparkServer
 from hush.engines.sql.dialect import Dialect
 from hush.engines.sql.relations import Catalogue
@@ -227,6 +227,7 @@ class Spark(ServerEngine):
     def __init__(self, schema: Schema, tables: SparkTables) -> None:
         super().__init__(schema, tables.register(schema))
         self._tables = tables
+        self.words = SAIL if tables.server.sail else SPARK
 
     def _begin(self) -> AbstractContextManager[Transaction]:
         return self._tables.server.transaction(self._tables.read)

@@ -105,7 +105,7 @@ class SparkServer:
         self._lock = threading.Lock()
         self._questions = 0
         self._session: SparkSession | None = None
-        self._broken = False
+        self._broken = self._sail = False
         self._pid = os.getpid()
         if importlib.util.find_spec("pyspark") is None:
             raise SourceError("Spark needs PySpark: pip install 'hush[spark]'")
@@ -168,7 +168,14 @@ class SparkServer:
         zone, text = session.sql(r"SELECT current_timezone(), '\u0024{spark.app.name}'").collect()[0]
         if zone != "UTC" or text != "${spark.app.name}":
             raise SourceError("this Spark does not take the settings that hush needs; see hush.engines.spark.session")
+        self._sail = bool(session.sql("SELECT RINT(2.5D) = 3.0D").collect()[0][0])
         return session
+
+    @property
+    def sail(self) -> bool:
+        """Whether the server is Sail, by what it computes."""
+        self._opened()
+        return self._sail
 
     def suspect(self) -> None:
         """Take note that a statement failed: the next question looks whether the session still answers."""
@@ -284,13 +291,11 @@ class SparkTransaction:
     @contextmanager
     def _running(self) -> Iterator[None]:
         """Run something with the time limit; whatever it says may tell of a row."""
-        limit, timer = self._server.timeout, None
+        limit, ended = self._server.timeout, threading.Event()
         try:
             if limit is not None:
-                self._session.addTag(self._name)
-                timer = threading.Timer(limit, self._interrupt)
-                timer.daemon = True
-                timer.start()
+                self._tagged(self._name)
+                threading.Thread(target=self._watch, args=(limit, ended), daemon=True).start()
             yield
         except EngineError:
             raise
@@ -303,14 +308,38 @@ class SparkTransaction:
             self._server.suspect()
             raise EngineError from None
         finally:
-            if timer is not None:
-                timer.cancel()
+            ended.set()
+            if limit is not None:
                 with suppress(Exception):
-                    self._session.removeTag(self._name)
+                    self._tagged(None)
 
-    def _interrupt(self) -> None:
-        with suppress(Exception):
-            self._session.interruptTag(self._name)
+    def _tagged(self, name: str | None) -> None:
+        """Give the jobs of this thread a name by which they can be ended; None takes it away.
+
+        At a master the name is the context's: that of a session is known to the thread alone that gave it.
+        """
+        if self._server.remote:
+            if name is None:
+                self._session.removeTag(self._name)
+            else:
+                self._session.addTag(name)
+            return
+        context = self._session.sparkContext
+        if name is None:
+            context.removeJobTag(self._name)
+        else:
+            context.addJobTag(name)
+            context.setInterruptOnCancel(True)
+
+    def _watch(self, limit: float, ended: threading.Event) -> None:
+        """End what runs beyond the limit, again and again: a statement that is planned has no job yet to be ended."""
+        while not ended.wait(limit):
+            limit = 1
+            with suppress(Exception):
+                if self._server.remote:
+                    self._session.interruptTag(self._name)
+                else:
+                    self._session.sparkContext.cancelJobsWithTag(self._name)
 
     def _written(self, statement: ParameterisedText, parameters: Mapping[int, Sequence[Any]] | None) -> str:
         """Return a statement with views in place of lists and files; without parameters lists are empty."""

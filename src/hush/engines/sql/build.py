@@ -303,14 +303,17 @@ def count(condition: Sql | None = None) -> Sql:
     return Sql(dialect().count_if(condition), OPERATION + condition.work)
 
 
-def summed(value: Sql, *, wide: bool = False) -> Sql:
-    """Return the exact SUM of whole numbers of 64 bits, or of ``wide`` ones; NULL over nothing."""
-    return Sql(dialect().total(value, wide=wide), OPERATION + value.work)
+def summed(value: Sql, *, wide: bool = False, narrow: bool = False) -> Sql:
+    """Return the exact SUM of whole numbers of 64 bits, or of ``wide`` ones; NULL over nothing.
+
+    A ``narrow`` sum is proved to fit 64 bits, and is BIGINT where that is quicker.
+    """
+    return Sql(dialect().total(value, wide=wide, narrow=narrow), OPERATION + value.work)
 
 
-def total(value: Sql, *, wide: bool = False) -> Sql:
+def total(value: Sql, *, wide: bool = False, narrow: bool = False) -> Sql:
     """Return the exact SUM of whole numbers, 0 over nothing."""
-    return call("coalesce", summed(value, wide=wide), integer(0))
+    return call("coalesce", summed(value, wide=wide, narrow=narrow), integer(0))
 
 
 class Directed(Sql):
@@ -431,10 +434,10 @@ def unit_number(key: str, unit: Sql) -> Sql:
     return Sql(dialect().unit_number(text(key), unit), 3 * OPERATION + unit.work)
 
 
-def weighted_down(total_: Sql, rows: int, many: Sql, *, floor: bool) -> Sql:
+def weighted_down(total_: Sql, rows: int, many: Sql, *, floor: bool, narrow: bool = False) -> Sql:
     """Return total · rows / many, truncated; of a sum that is never positive, rounded down."""
     work = (3 + 2 * floor) * OPERATION + total_.work + (1 + floor) * many.work
-    return Sql(dialect().weighted_down(total_, integer(rows), many, floor=floor), work)
+    return Sql(dialect().weighted_down(total_, integer(rows), many, floor=floor, narrow=narrow), work)
 
 
 # texts, dates and times, where engines differ

@@ -64,6 +64,8 @@ class Dialect:
 
     Through several levels that grows without bounds, in time and in memory.
     """
+    narrows: ClassVar[bool] = False
+    """Whether sums that are proved to fit 64 bits are BIGINT, because wider ones are slow."""
     longest: ClassVar[int] = 500_000
     """A longer statement is refused: to plan it may take more memory than there is."""
     floats_raise: ClassVar[bool] = False
@@ -156,14 +158,14 @@ class Dialect:
         """Return what a truncated division leaves, with the sign of the dividend."""
         return f"({left} % {right})"
 
-    def total(self, value: str, *, wide: bool = False) -> str:
-        """Return the exact sum of whole numbers of 64 bits, or of more if they are ``wide``."""
+    def total(self, value: str, *, wide: bool = False, narrow: bool = False) -> str:
+        """Return the exact sum of whole numbers of 64 bits, or of ``wide`` ones; 64 bits hold a ``narrow`` sum."""
         return f"SUM({value})"
 
-    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool) -> str:
+    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool, narrow: bool = False) -> str:
         """Return total · rows / count for the sum over a pair of more than so many rows, truncated.
 
-        With ``floor`` the sum is never positive, and rounded down.
+        With ``floor`` the sum is never positive, and rounded down. A ``narrow`` sum is BIGINT where `narrows` is.
         """
         product = f"(CAST({total} AS HUGEINT) * {rows})"
         return f"(({product} - ({count} - 1)) // {count})" if floor else f"({product} // {count})"

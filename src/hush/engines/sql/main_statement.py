@@ -45,6 +45,7 @@ from hush.engines.sql.build import (
     total,
     weighted_down,
 )
+from hush.engines.sql.dialect import dialect
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import key_value
 from hush.engines.sql.queries import Query, grouped, select
@@ -65,6 +66,7 @@ from hush.query.plan.statistics import (
     UnitCount,
 )
 
+_NARROW = 2**23
 KEPT = "kept"
 """How many rows of each group are kept: an extra column, by which the engine knows what storing them would take."""
 
@@ -134,7 +136,8 @@ class MainWriter:
         inner = [self._cell(factor, item.population, cells) for factor in item.factors]
         first, centre = item.factors[0], item.factors[0].centre
         if len(inner) == 1:
-            return _less(total(inner[0]), (centre + item.offset, call("count", inner[0])))
+            narrow = self._narrow(item)
+            return _less(total(inner[0], narrow=narrow), (centre + item.offset, call("count", inner[0])), narrow=narrow)
         if item.factors[0] == item.factors[1] and _small(first):
             wide = cast(inner[0], "BIGINT")
             constant = item.offset - centre * centre
@@ -152,7 +155,7 @@ class MainWriter:
         """Return how many rows are in the wider population alone, each counted several times."""
         whole = Population() if item.population.within is None else item.population.within
         rest = binary("-", self._counted(whole, cells), self._counted(item.population, cells))
-        return _times(rest, item.times)
+        return _times(rest, item.times, narrow=self._narrow(item))
 
     def statement(self) -> Query | None:
         """Return the main statement: keys, the number of units if wanted, and every statistic but distinct values.
@@ -218,7 +221,7 @@ class MainWriter:
         for index, item in self._chosen:
             match item:
                 case Count() if item.population.everything:
-                    value: Sql = self._over_pairs(call("least", many, most))
+                    value: Sql = self._over_pairs(call("least", many, most), narrow=True)
                 case UnitCount():
                     pairs.append(alias(self._counted(item.population, cells), f"s{index}"))
                     value = count(binary(">", column(f"s{index}", "t"), integer(0)))
@@ -226,24 +229,39 @@ class MainWriter:
                     pairs.append(alias(self._statistic(item, cells), f"s{index}"))
                     pair = column(f"s{index}", "t")
                     floor = isinstance(item, Total) and item.range[1] <= 0
-                    down = weighted_down(pair, self._extraction.limits.rows, many, floor=floor)
-                    value = self._over_pairs(case((binary("<=", many, most), pair), otherwise=down))
+                    narrow = self._narrow(item)
+                    down = weighted_down(pair, self._extraction.limits.rows, many, floor=floor, narrow=narrow)
+                    value = self._over_pairs(case((binary("<=", many, most), pair), otherwise=down), narrow=narrow)
                 case DistinctCount() | DistinctTotal():
                     continue
             answers.append(alias(value, f"s{index}"))
-        answers.append(alias(self._over_pairs(many), KEPT))
+        answers.append(alias(self._over_pairs(many, narrow=True), KEPT))
         together = grouped(select([*self._by(), *pairs], rows.kept(cells.named)), self._by())
         return grouped(select([*self._keys, *answers], together), self._keys)
 
-    def _over_pairs(self, value: Sql) -> Sql:
+    def _over_pairs(self, value: Sql, *, narrow: bool = False) -> Sql:
         """Return the sum of what no pair lacks: a group has pairs, but over all of them there may be none."""
-        return summed(value, wide=True) if self._keys else total(value, wide=True)
+        return (summed if self._keys else total)(value, wide=True, narrow=narrow)
+
+    def _narrow(self, item: Count | Total | Others) -> bool:
+        """Return whether 64 bits hold a sum over 2⁴⁰ rows, and all on the way there, for what a row adds is below 2²³.
+
+        A pair of n rows adds no more than min(n, rows) of them, so the sum over pairs is not larger.
+        """
+        if not dialect().narrows:
+            return False
+        if not isinstance(item, Total):
+            return item.times < _NARROW
+        if len(item.factors) > 1:
+            return False
+        (factor,) = item.factors
+        return max(abs(factor.first), abs(factor.last)) + abs(factor.centre + item.offset) < _NARROW
 
     def _statistic(self, item: Count | Total | Others, cells: Cells) -> Sql:
         """Return a statistic over rows, before anything is weighted down."""
         match item:
             case Count():
-                return _times(self._counted(item.population, cells), item.times)
+                return _times(self._counted(item.population, cells), item.times, narrow=self._narrow(item))
             case Total():
                 return self._summed(item, cells)
             case Others():
@@ -258,14 +276,15 @@ def _small(factor: Factor) -> bool:
     return max(abs(factor.first), abs(factor.last)) < 2**30
 
 
-def _less(value: Sql, *parts: tuple[int, Sql]) -> Sql:
-    """Return the value less multiples of others, all below 2¹²⁰ in magnitude."""
+def _less(value: Sql, *parts: tuple[int, Sql], narrow: bool = False) -> Sql:
+    """Return the value less multiples of others, all below 2¹²⁰ in magnitude, or, if it is ``narrow``, below 2⁶³."""
     for constant, other in parts:
         if constant:
-            value = binary("-", value, binary("*", cast(other, "HUGEINT"), integer(constant)))
+            wide = cast(other, "BIGINT" if narrow else "HUGEINT")
+            value = binary("-", value, binary("*", wide, integer(constant)))
     return value
 
 
-def _times(value: Sql, times: int) -> Sql:
+def _times(value: Sql, times: int, *, narrow: bool = False) -> Sql:
     """Return a number of rows, each counted several times."""
-    return value if times == 1 else binary("*", cast(value, "HUGEINT"), integer(times))
+    return value if times == 1 else binary("*", cast(value, "BIGINT" if narrow else "HUGEINT"), integer(times))

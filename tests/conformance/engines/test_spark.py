@@ -1,0 +1,363 @@
+"""Spark as a curator's engine: the whole way of a question, files, faults, secrets, names, values that trap."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+
+from hush.cli import run
+from hush.core import HushError
+from hush.curator.curator import Curator
+from hush.curator.opening import open_policy
+from hush.engines.errors import EngineError, SourceError
+from hush.engines.server import ParameterisedText
+from hush.engines.spark import SparkTables
+from hush.engines.spark.dialect import SPARK, atomic_expression
+from hush.engines.spark.session import SparkServer, check_address
+from hush.engines.sql.build import Sql, try_cast
+from hush.engines.sql.dialect import writing
+from hush.query.schema import Schema, Table
+
+POLICY = """
+[data.clinic]
+engine = "{address}"
+unit = "id"
+budget = {{ epsilon = "100", delta = "1e-6" }}
+[data.clinic.tables.visits]
+source = "{source}"
+max_rows = 5
+max_groups = 2
+[data.clinic.tables.visits.columns]
+city = {{ type = "text", values = ["a", "b", "c"] }}
+name = {{ type = "text" }}
+cost = {{ type = "decimal", lower = 0, upper = 50, step = "0.01" }}
+[analysts.ann]
+data = ["clinic"]
+budget = {{ epsilon = "100", delta = "1e-6" }}
+"""
+ROWS = {
+    "id": [at % 200 for at in range(1000)],
+    "city": ["abc"[at % 3] for at in range(1000)],
+    "name": [f"n{at % 4}" for at in range(1000)],
+    "cost": [(at % 100) / 4 for at in range(1000)],
+    "secret": ["hidden word"] * 1000,
+}
+
+
+class Clinic:
+    """A folder with files of visits, and a policy over one of them."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        self.address, self.folder = address, folder
+        self.file = folder / "visits.parquet"
+        pq.write_table(pa.table(ROWS), self.file)
+
+    def open(self, source: str = "visits.parquet", address: str | None = None) -> Curator:
+        path = self.folder / "hush.toml"
+        path.write_text(POLICY.format(address=address or self.address, source=source))
+        return open_policy(path, create=True)
+
+
+@pytest.fixture
+def clinic(spark: str, tmp_path: Path) -> Clinic:
+    return Clinic(spark, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def server(spark: str) -> Iterator[SparkServer]:
+    made = SparkServer(spark, timeout=100)
+    yield made
+    made.close()
+
+
+def views_of(curator: Curator) -> list[str]:
+    session = curator.data_sets["clinic"].engine._tables.server._session
+    return [table.name for table in session.catalog.listTables()]
+
+
+def test_keys_quantiles_functions_and_threads_leave_no_view_behind(clinic: Clinic) -> None:
+    with clinic.open() as curator:
+        answer = curator.ask(
+            "SELECT city, COUNT(*) AS n, MEDIAN(cost) AS m, 2 * COUNT(*) AS twice FROM visits GROUP BY city ORDER BY 1",
+            epsilon="20",
+        )
+        assert [row["city"] for row in answer.rows()] == ["a", "b", "c"]
+        failures: list[HushError] = []
+
+        def ask() -> None:
+            try:
+                found = curator.ask("SELECT name, AVG(cost) AS m FROM visits GROUP BY name", epsilon="10")
+                assert len(found.rows()) == 4
+            except HushError as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        with pytest.raises(HushError):
+            curator.ask("SELECT COUNT(*) AS n FROM visits WHERE secret = 'hidden word'", epsilon="1")
+        assert not views_of(curator)
+    assert run(["engine", "check", "--policy", str(clinic.folder / "hush.toml")]) == 0
+
+
+def test_a_file_that_goes_is_charged_and_the_next_question_works(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    question = "SELECT city, SUM(cost) AS s FROM visits GROUP BY city"
+    with clinic.open() as curator:
+        engine = type(curator.data_sets["clinic"].engine)
+        execute = engine.execute
+
+        def failing(self, compiled, choose=None):
+            clinic.file.unlink()
+            return execute(self, compiled, choose)
+
+        before = curator.accounts("clinic").remaining
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "execute", failing)
+            with pytest.raises(EngineError, match="could not compute this answer"):
+                curator.ask(question, epsilon="2")
+        assert curator.accounts("clinic").remaining != before
+        pq.write_table(pa.table(ROWS), clinic.file)
+        curator.ask(question, epsilon="1")
+        assert not views_of(curator)
+    shown = capfd.readouterr()
+    assert str(clinic.file) not in shown.out + shown.err
+
+
+def test_a_statement_that_takes_too_long_is_ended(spark: str) -> None:
+    server = SparkServer(spark, timeout=1)
+    slow = ParameterisedText.of("SELECT SUM(a.id * b.id % 7) FROM RANGE(10000000) AS a CROSS JOIN RANGE(10000) AS b")
+    with pytest.raises(EngineError), server.transaction() as transaction:
+        transaction.fetch(slow, {})
+    server._timeout = 100
+    with server.transaction() as transaction:
+        assert transaction.fetch(ParameterisedText.of("SELECT 1"), {}) == [(1,)]
+    server.close()
+
+
+def test_what_spark_says_goes_nowhere(
+    server: SparkServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="hush")
+    for piece in ("CAST(x AS INT)", "RAISE_ERROR(x)", "1 / (LENGTH(x) - 11)", "nothing_of(x)"):
+        with pytest.raises(EngineError) as caught, server.transaction() as transaction:
+            transaction.fetch(ParameterisedText.of(f"SELECT {piece} FROM VALUES ('hidden word') AS t(x)"), {})
+        assert caught.value.__context__ is None or caught.value.__suppress_context__
+        assert "hidden" not in str(caught.value)
+    shown = capfd.readouterr()
+    assert "hidden" not in shown.out + shown.err + caplog.text
+    assert "DIVIDE_BY_ZERO" in caplog.text
+    assert "local" not in repr(server)
+
+
+ODD = ["a`b", 'c"d', "e'f", "$1", "${HOME}", "g h", "Case", "case"]
+
+
+def test_columns_and_files_with_odd_names_and_types_are_read(spark: str, tmp_path: Path) -> None:
+    frame = pa.table({name: pa.array([at, None]) for at, name in enumerate(ODD)})
+    pq.write_table(frame, tmp_path / "odd.parquet")
+    kinds = pa.table(
+        {
+            "a": pa.array([1, 2], pa.int16()),
+            "b": pa.array([1.5, None], pa.float32()),
+            "t": pa.array(["a", "b"]),
+            "u": pa.array([2**64 - 1, 0], pa.uint64()),
+            "at": pa.array([0, 1], pa.timestamp("us")),
+            "instant": pa.array([0, 1], pa.timestamp("us", "Europe/Berlin")),
+            "raw": pa.array([b"x", b"y"], pa.binary()),
+        }
+    )
+    pq.write_table(kinds, tmp_path / "kinds.parquet")
+    with SparkTables(spark, {"odd": "odd.parquet", "kinds": "parquet:kinds.parquet"}, directory=tmp_path) as opened:
+        assert list(opened.types["odd"]) == ODD
+        assert opened.types["kinds"] == {
+            "a": "SMALLINT", "b": "FLOAT", "t": "VARCHAR", "u": "DECIMAL(20,0)", "at": "TIMESTAMP",
+            "instant": "TIMESTAMP", "raw": "binary",
+        }  # fmt: skip
+        place = opened.register(Schema(data="odd", tables={"odd": Table(name="odd", columns={})})).tables["odd"]
+        sums = ", ".join(f"SUM({SPARK.quoted(name)})" for name in ODD)
+        with opened.server.transaction(opened.read) as transaction:
+            found = transaction.fetch(ParameterisedText.of(f"SELECT {sums} FROM {SPARK.table(place)} AS t"), {})
+        assert found == [tuple(range(len(ODD)))]
+
+
+def test_csv_json_orc_and_tables_of_the_catalogue_hold_the_same(spark: str, tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text('id,note\n1,"a\n2,""b"""\n3,\n4,5,6\n')
+    (tmp_path / "v.json").write_text('{"id": 1, "note": "a\\n2,\\"b\\""}\n{"id": 3}\nbroken\n{"id": 4, "note": 5}\n')
+    orc.write_table(pa.table({"id": [1, 3, 4], "note": ['a\n2,"b"', None, "5"]}), tmp_path / "v.orc")
+    keeper = SparkServer(spark)
+    with keeper.transaction() as transaction:
+        transaction.session.sql(f"CREATE TABLE IF NOT EXISTS `kept_visits` USING orc LOCATION '{tmp_path}/v.orc'")
+    sources = {"csv": "v.csv", "json": "v.json", "orc": "v.orc", "kept": "`kept_visits`"}
+    with SparkTables(spark, sources, {"json": ["id", "note"]}, directory=tmp_path) as opened:
+        tables = {name: Table(name=name, columns={}) for name in sources}
+        places = opened.register(Schema(data="d", tables=tables)).tables
+        found = {}
+        for name in sources:
+            with opened.server.transaction(opened.read) as transaction:
+                text = f"SELECT CAST(id AS INT), note FROM {SPARK.table(places[name])} AS t WHERE id IS NOT NULL"
+                found[name] = sorted(transaction.fetch(ParameterisedText.of(text), {}))
+    with keeper.transaction() as transaction:
+        transaction.session.sql("DROP TABLE `kept_visits`")
+    keeper.close()
+    expected = [(1, 'a\n2,"b"'), (3, None), (4, "5")]
+    assert found == dict.fromkeys(sources, expected)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "`; DROP TABLE x; --",
+        "a.b.c.d.e",
+        "x` UNION SELECT",
+        "nowhere.visits",
+        "$1",
+        "visits; SELECT 1",
+        "parquet:/nowhere",
+    ],
+)
+def test_names_with_quotes_reach_no_other_table(clinic: Clinic, name: str) -> None:
+    with pytest.raises(HushError):
+        clinic.open(name)
+
+
+@pytest.mark.parametrize("address", ["sc://spark.example/;token=s3cret", "sc://ann:s3cret@spark.example"])
+def test_an_address_with_a_token_is_refused_without_repeating_it(address: str) -> None:
+    with pytest.raises(SourceError, match="holds no token") as caught:
+        check_address(address)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_what_is_missing_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hush.engines.spark.session import java_home
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(SourceError, match="pip install 'hush\\[spark\\]'"):
+        SparkServer("local[*]")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(SourceError, match="Spark needs Java 17"):
+        java_home()
+
+
+TRAPS = [
+    ("'2.5'", "BIGINT", 3), ("'-2.5'", "BIGINT", -3), ("'1e3'", "BIGINT", 1000), ("'1_000'", "BIGINT", None),
+    ("'0x1F'", "BIGINT", None), ("'9223372036854775808'", "BIGINT", None), ("''", "BIGINT", None),
+    ("'1e-999999999'", "BIGINT", None), ("'1.5f'", "DOUBLE", None), ("'1,5'", "DOUBLE", None),
+    ("'1e400'", "DOUBLE", float("inf")), ("'1e-400'", "DOUBLE", 0.0), ("'-inf'", "DOUBLE", float("-inf")),
+    ("' 2.5 '", "DOUBLE", 2.5), ("'5e-324'", "DOUBLE", 5e-324),
+    ("'1.7976931348623157e308'", "DOUBLE", 1.7976931348623157e308),
+    ("'now'", "DATE", None), ("'Jan 5 2021'", "DATE", None), ("'01/02/2021'", "DATE", None), ("'2021'", "DATE", None),
+    ("'2021-02-30'", "DATE", None), ("'on'", "BOOLEAN", None), ("'TRUE'", "BOOLEAN", True),
+]  # fmt: skip
+PIECES = [
+    (SPARK.rounded("2.5e0D"), 3.0),
+    (SPARK.rounded("-2.5e0D"), -3.0),
+    (SPARK.rounded("0.49999999999999994e0D"), 0.0),
+    (SPARK.scaled("0.49999999999999994e0D", None, None, 1), 0.0),
+    (SPARK.scaled("-2.5e0D", None, None, 9), -3.0),
+    (SPARK.rounded("4503599627370497.5e0D"), 4503599627370498.0),
+    (SPARK.try_cast("CAST('NaN' AS DOUBLE)", "BIGINT", "DOUBLE"), None),
+    (SPARK.try_cast("9223372036854775808e0D", "BIGINT", "DOUBLE"), None),
+    (SPARK.try_cast("2.5e0D", "BIGINT", "DOUBLE"), 2),
+    (SPARK.try_cast("3.5e0D", "BIGINT", "DOUBLE"), 4),
+    (SPARK.float_operation("*", "1e308D", "10e0D", ()), float("inf")),
+    (SPARK.float_operation("/", "1e0D", "0e0D", ()), None),
+    (SPARK.float_operation("%", "1e0D", "0e0D", ()), None),
+    (SPARK.float_operation("%", "(-7.5e0D)", "2e0D", ()), -1.5),
+    (SPARK.call("ln", ["(-1e0D)"]), None),
+    (SPARK.call("floor", ["1e300D"]), 1e300),
+    (SPARK.call("ceil", ["(-2.5e0D)"]), -2.0),
+    (SPARK.call("trim", ["'\u00a0a'"]), "a"),
+    (SPARK.like("'a\\\\b'", "'a\\\\b'"), True),
+    (SPARK.like("'a%'", "'a\\\\%'"), False),
+    (SPARK.like("'a\nb'", "'a%b'"), True),
+    (SPARK.like("REPEAT('a', 10000)", "'%a%a%a%a%a%b'"), False),
+    (SPARK.quotient("-7", "2"), -3),
+    (SPARK.quotient("CAST('1000000000000000000000000000000' AS DECIMAL(38,0))", "7", wide=True), 10**30 // 7),
+    (SPARK.weighted_down("CAST(-10 AS DECIMAL(38,0))", "2", "CAST(3 AS BIGINT)", floor=True), -7),
+    (SPARK.weighted_down("CAST(-10 AS DECIMAL(38,0))", "2", "CAST(3 AS BIGINT)", floor=False), -6),
+    (SPARK.weighted_down("CAST(-10 AS BIGINT)", "2", "CAST(3 AS BIGINT)", floor=True, narrow=True), -7),
+    (SPARK.cast("9007199254740994e0D", "HUGEINT", "DOUBLE"), 9007199254740994),
+    (SPARK.cast("1267650600228229401496703205376e0D", "HUGEINT", "DOUBLE"), 2**100),
+    (SPARK.substring("'abc'", 0, 2), "a"),
+    (SPARK.date_diff("month", "DATE'2020-01-31'", "DATE'2020-02-01'"), 1),
+    (SPARK.date_diff("week", "DATE'2021-01-03'", "DATE'2021-01-04'"), 1),
+    (SPARK.date_part("dayofweek", "DATE'2021-01-03'"), 0),
+    (SPARK.moved("TIMESTAMP_NTZ'0001-01-01'", months=-12 * 9000, days=0, microseconds=0), None),
+    (SPARK.try_cast("DATE_ADD(DATE'1970-01-01', 200000000)", "TIMESTAMP", "DATE"), None),
+    (SPARK.text("${spark.app.name} it's \\ \\u0027"), "${spark.app.name} it's \\ \\u0027"),
+]
+
+
+def test_values_that_trap(server: SparkServer) -> None:
+    """All of them in one statement: what raised would fail it."""
+    with writing(SPARK):
+        casts = [try_cast(Sql(f"CAST({value} AS STRING)"), to, "VARCHAR") for value, to, _ in TRAPS]
+    pieces = [*casts, *(piece for piece, _ in PIECES)]
+    with server.transaction() as transaction:
+        # from a table: constants would be computed by the planner, which is more lenient
+        rows = transaction.fetch(ParameterisedText.of(f"SELECT {', '.join(pieces)} FROM RANGE(1)"), {})
+    expected = [*(result for *_, result in TRAPS), *(result for _, result in PIECES)]
+    found = dict(zip(pieces, zip(rows[0], expected, strict=True), strict=True))
+    assert {piece: pair for piece, pair in found.items() if pair[0] != pair[1]} == {}
+
+
+def test_parts_of_a_pattern_are_atomic() -> None:
+    assert atomic_expression([("%", False), ("5", False), ("%", True), ("%", False)]) == r"(?s)\A(?>.*?5%).*\z"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path[:0] = {path!r}
+import pytest
+from hush.engines.errors import EngineError
+from test_spark import Clinic, views_of
+clinic = Clinic("local[1]", Path({folder!r}))
+question = "SELECT city, SUM(cost) AS s FROM visits GROUP BY city"
+with clinic.open() as curator:
+    curator.ask(question, epsilon="1")
+    before = curator.accounts("clinic").remaining
+    from pyspark import SparkContext
+    jvm = SparkContext._gateway.proc.pid
+    engine = type(curator.data_sets["clinic"].engine)
+    execute = engine.execute
+    def failing(self, compiled, choose=None):
+        os.kill(jvm, signal.SIGKILL)
+        return execute(self, compiled, choose)
+    engine.execute = failing
+    with pytest.raises(EngineError):
+        curator.ask(question, epsilon="2")
+    engine.execute = execute
+    assert curator.accounts("clinic").remaining != before
+    curator.ask(question, epsilon="3")
+    assert not views_of(curator)
+print("answered again")
+"""
+
+
+@pytest.mark.skipif(
+    "HUSH_SPARK_CASES" not in os.environ, reason="starts Spark twice; with HUSH_SPARK_CASES, as nightly"
+)
+def test_when_the_driver_is_killed_the_question_is_charged_and_the_next_one_starts_another(tmp_path: Path) -> None:
+    program = textwrap.dedent(KILLED).format(path=[str(Path(__file__).parent), *sys.path], folder=str(tmp_path))
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    assert made.stdout.endswith("answered again\n"), made.stderr[-2000:]
