@@ -305,7 +305,7 @@ class WholeReleases(Access):
         with self.in_use():
             number, actor = receipt_number(receipt), Actor.analyst(self.analyst)
             made, _ = self._ledger.receipt(number, actor)
-            if made.outcome != "answered":
+            if made.outcome not in {"answered", "shared"}:
                 raise LedgerError(f"Receipt {number} has nothing to show: it is {made.outcome}. It stays charged.")
             head, measurements = unpacked(self._ledger.stored_answer(number, actor))
             if head is None:
