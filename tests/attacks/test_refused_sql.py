@@ -330,7 +330,7 @@ FINE = [
 WORDS = sorted({word for text in FINE + ATTEMPTS for word in re.findall(r"\w+|'[^']*'|[^\w\s]", text)})
 
 
-def ask(text, schema, parameters=()):
+def assert_question_or_refused(text, schema, parameters=()):
     """Assert that a text is a question or refused."""
     try:
         found = parse(text, schema, parameters)
@@ -346,15 +346,15 @@ def ask(text, schema, parameters=()):
 @settings(max_examples=400, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text(text):
-    ask(text, SCHEMA)
-    ask("SELECT COUNT(*) FROM visits WHERE " + text, SCHEMA)
+    assert_question_or_refused(text, SCHEMA)
+    assert_question_or_refused("SELECT COUNT(*) FROM visits WHERE " + text, SCHEMA)
 
 
 @settings(max_examples=600, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join))
 def test_any_words(text):
-    ask("SELECT " + text, SCHEMA)
-    ask("SELECT COUNT(*) FROM visits WHERE " + text, SCHEMA)
+    assert_question_or_refused("SELECT " + text, SCHEMA)
+    assert_question_or_refused("SELECT COUNT(*) FROM visits WHERE " + text, SCHEMA)
 
 
 @settings(max_examples=600, deadline=None)
@@ -376,7 +376,7 @@ def test_mutated_questions(text, data):
         else:
             other = data.draw(st.integers(0, len(tokens) - 1))
             tokens[place], tokens[other] = tokens[other], tokens[place]
-    ask("".join(tokens), SCHEMA)
+    assert_question_or_refused("".join(tokens), SCHEMA)
 
 
 def test_every_class_sqlglot_has_is_read_or_refused(schema):

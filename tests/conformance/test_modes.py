@@ -67,7 +67,7 @@ def test_arithmetic_is_equality_for_floats(step: str, first: int) -> None:
     value = key_value(Value(column("x", "t"), Form.DOUBLE, clean=False), type_)
     found = place(value, Axis(tuple(points), type_))
     assert found is not None
-    compare(found, value, points, type_, pa.array(near(rng, points), pa.float64()))
+    assert_same_modes(found, value, points, type_, pa.array(near(rng, points), pa.float64()))
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, 10**9])
@@ -79,10 +79,10 @@ def test_arithmetic_is_equality_for_integers(step: int, first: int) -> None:
     found = place(value, Axis(tuple(points), type_))
     assert found is not None
     cells = [int(point) + off for point in points for off in (-step, -1, 0, 1, step // 2)]
-    compare(found, value, points, type_, pa.array([None, 2**63 - 1, -(2**63), 0, *cells], pa.int64()))
+    assert_same_modes(found, value, points, type_, pa.array([None, 2**63 - 1, -(2**63), 0, *cells], pa.int64()))
 
 
-def compare(found: Any, value: Value, points: list[Fraction], type_: Type, cells: pa.Array) -> None:
+def assert_same_modes(found: Any, value: Value, points: list[Fraction], type_: Type, cells: pa.Array) -> None:
     """Compare a number with the one that comparisons one by one give, in the engine."""
     one_by_one = case(
         *((operation("=", value.sql, listed(point, type_, value)), integer(at)) for at, point in enumerate(points))

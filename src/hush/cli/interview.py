@@ -144,8 +144,8 @@ def interview(
     talk.say(
         "Say what you know of the subject, never what you saw in the data: analysts may read it. Nothing is proposed "
         "from rows.\n"
-        "  (empty) decide later    - leave a column out            = take what is proposed\n"
-        "  < go back               . leave the rest of a table     Ctrl-C write nothing\n"
+        "  (empty) decide later   - leave a column out          = take what is proposed\n"
+        "  < go back              . leave the rest of a table   Ctrl-C write nothing\n"
     )
     encoding = ""
     if encodings:
@@ -248,13 +248,19 @@ def _ask_paths(talk: Conversation, columns: Sequence[tuple[str, str, str]], unit
 
     paths: dict[str, str] = {}
     for table in without_unit(columns, unit):
-        likely = suggested_paths(table, columns, unit)
+        likely = [path for path in suggested_paths(table, columns, unit) if _names_a_row(path)]
         usual = likely[0] if len(likely) == 1 else ""
         others = f" Such as {', or '.join(likely[:3])}." if len(likely) > 1 else ""
-        talk.say(f"\nTable {table} has no column {unit}. Over which key does a row find it, in another table?{others}")
-        question = f'  "TABLE.{unit} via COLUMN", or "public" if anybody may know this table{_offer(usual)}'
+        talk.say(f"\nTable {table} has no column {unit}. Where is the row that has it?{others}")
+        question = f'  "TABLE.{unit} via COLUMN", or "public" if anybody may know {table}{_offer(usual)}'
         paths[table] = talk.ask(question, partial(path, table, usual), empty="")
     return paths
+
+
+def _names_a_row(path: str) -> bool:
+    """Say whether a path goes over a column that by its name is the other table's key, as visits … via visit_id."""
+    other, _, key = path.partition(" via ")
+    return key.strip('"').casefold().startswith(other.partition(".")[0].strip('"').casefold().rstrip("s"))
 
 
 def _ask_limits(talk: Conversation, unit: str) -> tuple[str, str]:
@@ -291,8 +297,8 @@ def _ask_columns(
         talk.say("  What may anybody know of its columns?")
     if asked and untyped:
         talk.say(
-            "  The file keeps no types, so say them too:   int 0..120   decimal 0..5000 step 0.01\n"
-            "  date 2024-01-01..2024-12-31   text   or public values: red, green, blue"
+            "  The file keeps no types, so say them too:  int 0..120  decimal 0..50 step 0.01\n"
+            "  date 2024-01-01..2024-12-31  text  or public values: red, green, blue"
         )
     known: dict[str, Mapping[str, Any] | None] = {}
     for column, words in asked.items():

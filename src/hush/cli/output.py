@@ -23,6 +23,7 @@ from rich.segment import Segment
 from hush.core import InvalidValueError
 from hush.core.format import ascii_controls, visible
 from hush.core.on_demand import optional
+from hush.core.storage import watching_reads
 
 if TYPE_CHECKING:
     from hush.core import HushError
@@ -101,8 +102,12 @@ def working(doing: str, *, quiet: bool = False, pays: bool = False) -> Iterator[
         if waiting_status is not None:
             waiting_status.update(f"{stage} … {done:.0%}" if done else f"{stage} …")
 
+    def read(words: str) -> None:
+        if waiting_status is not None:
+            waiting_status.update(escape(visible(words)) or f"{doing} …")
+
     try:
-        with waiting as waiting_status:
+        with waiting as waiting_status, watching_reads(read):
             yield told
     except KeyboardInterrupt as interrupt:
         if pays:

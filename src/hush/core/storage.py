@@ -12,14 +12,24 @@ said is the caller's to mend, and is said so.
 Traceback (most recent call last):
 ...
 hush.core.errors.InvalidValueError: The 'path' parameter must be a file that can be written. Got ... instead. ...
+
+Whoever waits at a terminal while a large file is read is told its name and its size, and nothing that depends on what
+is in it, such as how far the reader has come: how long each part takes depends on rows.
+
+>>> with watching_reads(print):
+...     with reading("visits.csv", 184_000_000):
+...         pass
+reading visits.csv (184 MB) …
+<BLANKLINE>
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from hush.core.errors import InvalidValueError
@@ -73,3 +83,32 @@ def writing(path: str | Path) -> Iterator[None]:
         if not folder.is_dir():
             hint = f"There is no folder {str(folder)!r}; make it first."
         raise InvalidValueError("path", got=str(path), allowed="a file that can be written", hint=hint) from None
+
+
+_WATCHER: ContextVar[Callable[[str], None] | None] = ContextVar("_WATCHER", default=None)
+_LARGE = 10_000_000
+"""Files below so many bytes are read before anybody wonders."""
+
+
+@contextmanager
+def watching_reads(told: Callable[[str], None]) -> Iterator[None]:
+    """Tell somebody, as long as the context lasts, when a large file is read; "" when that is over."""
+    token = _WATCHER.set(told)
+    try:
+        yield
+    finally:
+        _WATCHER.reset(token)
+
+
+@contextmanager
+def reading(name: str, size: float) -> Iterator[None]:
+    """Tell whoever watches that a file of so many bytes is read."""
+    told = _WATCHER.get()
+    if told is None or size < _LARGE:
+        yield
+        return
+    told(f"reading {name} ({size / 1e6:,.0f} MB) …")
+    try:
+        yield
+    finally:
+        told("")

@@ -79,6 +79,8 @@ def _arrow(columns: Mapping[Any, list[Any]]) -> Any:
     pa = optional("pyarrow", "arrow")
     arrays = {}
     for name, cells in columns.items():
+        if any(isinstance(cell, str) for cell in cells):  # pandas writes NaN for a text that is missing
+            cells = [None if isinstance(cell, float) and cell != cell else cell for cell in cells]  # noqa: PLR0124, PLW2901
         try:
             arrays[str(name)] = pa.array(cells)
         except (pa.ArrowException, ValueError, TypeError, OverflowError):

@@ -28,7 +28,7 @@ from hush.core import InvalidValueError
 MIX = [LaplaceEvent(scale=2) * 5, GaussianEvent(sigma=4) * 3, RandomizedResponseEvent(epsilon="0.3") * 2]
 
 
-def near(one, other, rel=1e-9):
+def assert_near(one, other, rel=1e-9):
     """Two certified intervals for the same number must overlap, and be narrow."""
     assert one.lower <= other.upper
     assert other.lower <= one.upper
@@ -46,8 +46,8 @@ def test_a_bound_is_a_float_with_both_ends():
 
 def test_adding_repeating_and_composing_are_one_thing():
     g = compose(MIX)
-    near((g * 3).epsilon("1e-6"), compose(MIX * 3).epsilon("1e-6"))
-    near((g + LaplaceEvent(scale=3)).epsilon("1e-6"), compose([*MIX, LaplaceEvent(scale=3)]).epsilon("1e-6"))
+    assert_near((g * 3).epsilon("1e-6"), compose(MIX * 3).epsilon("1e-6"))
+    assert_near((g + LaplaceEvent(scale=3)).epsilon("1e-6"), compose([*MIX, LaplaceEvent(scale=3)]).epsilon("1e-6"))
     assert g + g == g * 2
     assert sum([compose(MIX), compose(MIX)], start=compose([])) == g * 2
     assert compose([g, *MIX]) == g * 2
@@ -71,7 +71,7 @@ def test_a_live_guarantee_inherits_its_nodes_and_stays_right():
         + [GaussianEvent(sigma=20 + i) for i in range(12)]
         + [LaplaceEvent(scale=30 + i) for i in range(12)]
     )
-    near(found, afresh.epsilon("1e-8"))
+    assert_near(found, afresh.epsilon("1e-8"))
 
 
 def test_nothing_costs_nothing():
@@ -206,9 +206,9 @@ def test_exponential_mechanisms_chosen_beforehand_only_alone():
     assert compose([fixed] * 50).epsilon("1e-6").upper == pytest.approx(1.5337, rel=1e-4)
     assert compose([free] * 50).epsilon("1e-6").upper == pytest.approx(1.65998, rel=1e-4)  # by ε²/8
     g = GaussianEvent(sigma=3)
-    near(compose([fixed, g]).epsilon("1e-6"), compose([free, g]).epsilon("1e-6"))
+    assert_near(compose([fixed, g]).epsilon("1e-6"), compose([free, g]).epsilon("1e-6"))
     two = compose([fixed * 3, BoundedRangeEvent(epsilon="0.2", mode="nonadaptive")]).epsilon("1e-6")
-    near(two, compose([free * 3, BoundedRangeEvent(epsilon="0.2")]).epsilon("1e-6"))
+    assert_near(two, compose([free * 3, BoundedRangeEvent(epsilon="0.2")]).epsilon("1e-6"))
 
 
 def test_repr_shows_significant_digits():

@@ -268,3 +268,10 @@ def test_a_missing_package_is_a_sentence_with_the_command(
     monkeypatch.setattr(sys.modules["hush.core.on_demand"], "import_module", without)
     with pytest.raises(HushError, match=r"pip install 'hush\[(arrow|files)\]'"):
         protect(path, budget=1, bounds={"age": (0, 120)})
+
+
+def test_a_missing_text_in_records_of_pandas_is_null() -> None:
+    records = [{"x": 1.0, "c": "a"}] * 30 + [{"x": 1.0, "c": float("nan")}] * 20
+    with protect(records, values={"c": ["a", "b"]}, budget=10**9) as curator:
+        answer = curator.ask("SELECT COUNT(*) AS n, COUNT(c) AS k FROM data", epsilon=SURE)
+    assert [round(answer[name][0]) for name in ("n", "k")] == [50, 30]

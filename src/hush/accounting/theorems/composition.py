@@ -1,6 +1,6 @@
-"""The theorems of composition and group privacy, for steps of which only (ε, δ) is known.
+"""The theorems of composition, for steps of which only (ε, δ) is known.
 
-**Sums, maxima and multiples: sequential and parallel composition, and groups.**
+**Sums and maxima: sequential and parallel composition.**
 
 *Sequential* (Dwork, McSherry, Nissim, Smith 2006; adaptive too): the sums Σεᵢ and Σδᵢ. Exact rationals, nothing is
 rounded.
@@ -9,19 +9,12 @@ rounded.
 neighbouring data sets differ in one part. Replacing a unit can move it from one part to another, which changes two
 parts, so it costs the two largest.
 
-*Group*: what protects one unit with (ε, δ) protects K units with (Kε, (e^{Kε}-1)/(e^ε-1)·δ): along a chain of K
-neighbours the loss multiplies by e^ε at each link, and the geometric sum of the δ is attained. The textbook
-K·e^{(K-1)ε}·δ bounds that sum by K times its largest term.
-
 >>> basic([("0.1", 0)] * 10)
 ApproximateDP(epsilon=Fraction(1, 1), delta=Fraction(0, 1))
 >>> parallel([(1, 0), (1, 0)], neighbours="add-remove", partition="value").epsilon
 Fraction(1, 1)
 >>> parallel([(1, 0), (1, 0)], neighbours="replace", partition="value").epsilon
 Fraction(2, 1)
->>> tight, textbook = group(1, "1e-9", size=5), group_textbook(1, "1e-9", size=5)
->>> round(float(tight.delta * 10**9), 2), round(float(textbook.delta * 10**9), 1)
-(85.79, 273.0)
 
 **Advanced composition: ε grows with the square root of the number of steps, at the price of a little δ.**
 
@@ -83,7 +76,7 @@ from hush.core import (
     positive,
     probability,
 )
-from hush.core.balls import Ball, ball, flint, fraction_up, precision
+from hush.core.balls import Ball, ball, flint, precision
 from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, float_down, float_up
 
 if TYPE_CHECKING:
@@ -180,39 +173,6 @@ def parallel(steps: Pairs, *, neighbours: Neighbours | str, partition: Partition
     epsilons = sorted((epsilon for epsilon, _, count in pairs for _ in range(min(count, touched))), reverse=True)
     deltas = sorted((delta for _, delta, count in pairs for _ in range(min(count, touched))), reverse=True)
     return ApproximateDP(sum(epsilons[:touched], Fraction(0)), min(sum(deltas[:touched], Fraction(0)), Fraction(1)))
-
-
-def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
-    """Return the tight guarantee for ``size`` units: (Kε, (e^{Kε}-1)/(e^ε-1)·δ), δ rounded up and at most 1."""
-    unit_epsilon, slip, units = (
-        nonnegative(epsilon, "epsilon"),
-        probability(delta, "delta"),
-        integer(size, "size", minimum=1),
-    )
-    if slip == 0 or units == 1:
-        return ApproximateDP(units * unit_epsilon, slip)
-    if unit_epsilon == 0:
-        return ApproximateDP(Fraction(0), min(units * slip, Fraction(1)))
-    factor = certified(lambda: ball(units * unit_epsilon).expm1() / ball(unit_epsilon).expm1())
-    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * slip))
-
-
-def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
-    """Return the textbook guarantee for ``size`` units: (Kε, K·e^{(K-1)ε}·δ), δ rounded up and at most 1."""
-    unit_epsilon, slip, units = (
-        nonnegative(epsilon, "epsilon"),
-        probability(delta, "delta"),
-        integer(size, "size", minimum=1),
-    )
-    if slip == 0 or units == 1:
-        return ApproximateDP(units * unit_epsilon, slip)
-    factor = certified(lambda: units * ball((units - 1) * unit_epsilon).exp())
-    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * slip))
-
-
-def _at_most_one(delta: Fraction) -> Fraction:
-    """Return the smallest float above δ as a rational, at most 1: short, and on the safe side."""
-    return Fraction(1) if delta >= 1 else Fraction(float_up(delta))
 
 
 def advanced(steps: Pairs, *, delta: Number) -> Bound:

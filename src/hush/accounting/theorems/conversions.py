@@ -1,4 +1,4 @@
-"""From Rényi and zero-concentrated guarantees to (ε, δ).
+"""From Rényi and zero-concentrated guarantees to (ε, δ), and from one unit to a group.
 
 Let L be the privacy loss, and E e^{(α-1)L} ≤ e^{(α-1)γ}: Rényi DP of order α > 1 (Mironov 2017). Then
 
@@ -23,6 +23,14 @@ order is formed with balls and rounded up.
 2.279214
 >>> zcdp_to_epsilon("0.5", delta="1e-6") < 5.221534444530223 < zcdp_to_epsilon_textbook("0.5", delta="1e-6")
 True
+
+**Group privacy.** What protects one unit with (ε, δ) protects K units with (Kε, (e^{Kε}-1)/(e^ε-1)·δ): along a chain of
+K neighbours the loss multiplies by e^ε at each link, and the geometric sum of the δ is attained. The textbook
+K·e^{(K-1)ε}·δ bounds that sum by K times its largest term.
+
+>>> tight, textbook = group(1, "1e-9", size=5), group_textbook(1, "1e-9", size=5)
+>>> round(float(tight.delta * 10**9), 2), round(float(textbook.delta * 10**9), 1)
+(85.79, 273.0)
 """
 
 from __future__ import annotations
@@ -31,9 +39,10 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
-from hush.core.balls import Ball, ball
-from hush.core.rounding import Bound, certified, enclosure
+from hush.accounting.theorems.composition import ApproximateDP
+from hush.core import InvalidValueError, Number, exact, fraction_between, integer, nonnegative, probability
+from hush.core.balls import Ball, ball, fraction_up
+from hush.core.rounding import Bound, certified, enclosure, float_up
 
 
 def order(value: object) -> Fraction:
@@ -157,3 +166,36 @@ def _at_least_zero(value: Callable[[], Ball]) -> Bound:
             continue
         return Bound(lower=max(bound.lower, 0.0), upper=max(bound.upper, 0.0))
     raise AssertionError  # bits=0 asks for a finite ball only
+
+
+def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
+    """Return the tight guarantee for ``size`` units: (Kε, (e^{Kε}-1)/(e^ε-1)·δ), δ rounded up and at most 1."""
+    unit_epsilon, slip, units = (
+        nonnegative(epsilon, "epsilon"),
+        probability(delta, "delta"),
+        integer(size, "size", minimum=1),
+    )
+    if slip == 0 or units == 1:
+        return ApproximateDP(units * unit_epsilon, slip)
+    if unit_epsilon == 0:
+        return ApproximateDP(Fraction(0), min(units * slip, Fraction(1)))
+    factor = certified(lambda: ball(units * unit_epsilon).expm1() / ball(unit_epsilon).expm1())
+    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * slip))
+
+
+def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
+    """Return the textbook guarantee for ``size`` units: (Kε, K·e^{(K-1)ε}·δ), δ rounded up and at most 1."""
+    unit_epsilon, slip, units = (
+        nonnegative(epsilon, "epsilon"),
+        probability(delta, "delta"),
+        integer(size, "size", minimum=1),
+    )
+    if slip == 0 or units == 1:
+        return ApproximateDP(units * unit_epsilon, slip)
+    factor = certified(lambda: units * ball((units - 1) * unit_epsilon).exp())
+    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * slip))
+
+
+def _at_most_one(delta: Fraction) -> Fraction:
+    """Return the smallest float above δ as a rational, at most 1: short, and on the safe side."""
+    return Fraction(1) if delta >= 1 else Fraction(float_up(delta))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from hush.core.storage import reading
 from hush.engines.duckdb.delimited import Tally
 from hush.engines.duckdb.kept_copies import KeptCopy, settled_stamp
 from hush.engines.duckdb.loading import (
@@ -145,7 +146,9 @@ class OpenSources:
         kinds = {label: type_.kind for label, type_ in schema.tables[table].columns.items()}
         columns = [label for label in names if not declared or label in declared] or names
         wanted = Wanted(names=names, columns=columns, kinds=kinds, kept=kept_types(schema.tables[table], source))
-        return self._loaded(self.places[table], source, wanted)
+        assert source.path is not None  # noqa: S101 - a file has a path
+        with reading((source.folder or source.path).name, source.size):
+            return self._loaded(self.places[table], source, wanted)
 
     def _loaded(self, place: str, source: Source, wanted: Wanted) -> Tally:
         """Read a text file, or the copy of it that is kept, and keep one where the owner wants it."""
