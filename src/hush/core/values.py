@@ -149,7 +149,10 @@ def _values(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
     """Return what takes the values of fields as a tuple."""
     if len(names) > 1:
         return attrgetter(*names)
-    return lambda value: tuple(getattr(value, name) for name in names)
+    if not names:
+        return lambda _: ()
+    only = attrgetter(names[0])
+    return lambda value: (only(value),)
 
 
 def _set_equality(cls: Any, fields: tuple[Field[Any], ...], own: dict[str, Any], *, frozen: bool) -> None:
