@@ -134,6 +134,7 @@ class RemoteReleases:
         max_rows: int = 1,
         data: str | None = None,
         request: str | None = None,
+        fresh: bool = False,
         progress: Callable[[str, float], None] | None = None,
     ) -> FamilyRelease:
         """Release synthetic parents with synthetic children, each for half of the price; `Curator.synth_children`."""
@@ -152,6 +153,7 @@ class RemoteReleases:
                 max_rows=most,
                 data=data,
                 request=None if request is None else f"{request}: {what}",
+                fresh=fresh,
                 progress=progress,
             )
             for sql, most, what in ((parents, 1, "parents"), (children, max_rows, "children"))
@@ -317,7 +319,7 @@ def _rows(question: str, terms: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _model(question: str, terms: Mapping[str, Any]) -> dict[str, Any]:
-    known = {"target", "model", "epsilon", "max_rows", "data"}
+    known = {"target", "model", "epsilon", "max_rows", "data", "fresh"}
     own = {name: value for name, value in terms.items() if name not in known}
     return {**_rows(question, {name: terms[name] for name in known & set(terms)}), "options": own}
 

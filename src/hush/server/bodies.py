@@ -154,7 +154,7 @@ class FitBody(RowsBody):
     def how(self) -> dict[str, Any]:
         """Return the terms as a curator takes them."""
         terms = super().how()
-        if clash := sorted(set(self.options) & {*type(self).model_fields, "request"}):
+        if clash := sorted(set(self.options) & {*type(self).model_fields, "request", "fresh"}):
             raise InvalidValueError("options", got=clash, allowed="the model's own options alone")
         return {**self.options, **terms}
 

@@ -53,6 +53,11 @@ def test_a_release_from_its_form_to_its_files(browser, people, kind: str, fields
     places = {browser.post("/releases", data=asked).headers["location"] for _ in range(2)}  # a second click is free
     assert len(places) == 1
     place = places.pop()
+    again = browser.post("/releases", data={**asked, "request": "another"})
+    assert again.headers["location"] == f"{place}?again=1"
+    assert "You released this before" in browser.get(again.headers["location"]).text
+    anew = browser.post("/releases", data={**asked, "request": "a third", "fresh": "1"})
+    assert anew.headers["location"].rsplit("/", 1)[1] != place.rsplit("/", 1)[1]
     assert browser.get(place).status_code == 200
     number = place.rsplit("/", 1)[1]
     assert browser.get(f"/answers/{number}").headers["location"] == place
@@ -165,7 +170,8 @@ def test_what_reads_rows_leaves_at_a_slot_whether_it_works_or_fails(browser, ali
 
     for engine in {type(one.engine) for one in _opened(browser).data_sets.values()}:
         monkeypatch.setattr(engine, "rows", failing)
-    requests[-1] = ("/api/v1/streams/daily/advance", {"through": "2025-01-06"})
+    requests = [(path, {**sent, "fresh": True}) for path, sent in requests[:2]]
+    requests.append(("/api/v1/streams/daily/advance", {"through": "2025-01-06"}))
     for path, sent in requests:
         told = browser.post(path, json=sent, headers=alice)
         assert told.json()["detail"] == str(EngineError())

@@ -179,7 +179,7 @@ async def make(request: Request, service: Service, who: Person) -> Response:
     if kind not in KINDS:
         raise UnknownPlaceError
     given = {name: text_of(form, name, 200).strip() for name in ("epsilon", *_FIELDS[kind])}
-    name = text_of(form, "request", 200) or None
+    name = text_of(form, "request", 200) or uuid.uuid4().hex
     try:
         terms = _terms(kind, question, given, text_of(form, "data", 200))
         if kind == "stream":
@@ -188,10 +188,12 @@ async def make(request: Request, service: Service, who: Person) -> Response:
                 who, name, lambda curator, request: curator.stream.create(name=title, request=request, **terms).name
             )
             return RedirectResponse(f"/streams/{quote(title, safe='')}", 303)
+        terms |= {"fresh": True} if "fresh" in form else {}
         made, _ = await service.release(who, kind, terms, request=name)
     except HushError as error:
         return await _releasing(request, service, who, form, error=error)
-    return RedirectResponse(f"/releases/{made.receipt}", 303)
+    before = (await service.receipt(who, int(made.receipt)))["request"] != name
+    return RedirectResponse(f"/releases/{made.receipt}{'?again=1' if before else ''}", 303)
 
 
 async def release_page(request: Request, service: Service, who: Person) -> Response:
@@ -212,7 +214,15 @@ async def release_page(request: Request, service: Service, who: Person) -> Respo
     release = await service.receipt(who, number)
     drawn = await asyncio.to_thread(_drawn, made)
     return await show(
-        request, service, who, "release.html", data=release["data"], receipt=release, number=number, **drawn
+        request,
+        service,
+        who,
+        "release.html",
+        data=release["data"],
+        receipt=release,
+        number=number,
+        again="again" in request.query_params,
+        **drawn,
     )
 
 
