@@ -72,6 +72,8 @@ _START = {
 _LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers of PySpark that write every error, with its values, to the standard error stream."""
 _NOTHING = 100
+_RETRIES = 4
+"""How often a Spark Connect server is tried again, within five seconds."""
 _MASTERS = threading.RLock()
 _USERS = 0
 """How many sessions use the master that this module started."""
@@ -159,7 +161,12 @@ class SparkServer:
         from pyspark.sql import SparkSession
 
         if self.remote:
+            from pyspark.sql.connect.client.retries import DefaultPolicy
+
             session: SparkSession = SparkSession.builder.remote(self._address).create()
+            # its own policy waits ten minutes for a server that is gone
+            session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
+            session.sql("SELECT 1").collect()
         else:
             session = _master(self._address)
         for key, value in _SETTINGS.items():
