@@ -210,6 +210,12 @@ def assert_within(value, type_):
 
 @settings(max_examples=300, deadline=None)
 @given(EXPRESSIONS, st.lists(rows(), min_size=1, max_size=6))
+def test_what_becomes_null_is_no_value_any_more():
+    flu = Column("s", Type(Kind.TEXT, values=("Flu", "HIV")))
+    assert call(Op.NULL_IF, flu, constant("Flu")).type.values == ("HIV",)
+    assert call(Op.NULL_IF, flu, constant("none")).type.values == ("Flu", "HIV")
+
+
 def test_no_row_leaves_the_type(expression, table):
     for row in table:
         assert_within(evaluate(expression, row), expression.type)
