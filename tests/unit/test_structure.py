@@ -105,6 +105,7 @@ _ELSEWHERE = {
     "hush.query.plan.winners": "statistical/test_winners.py",
     "hush.query.sql.grouping": "unit/query/test_sql.py",
     "hush.query.sql.handlers": "conformance/same_as_duckdb/test_expressions.py",
+    "hush.query.sql.left_joins": "conformance/same_as_duckdb/test_from_clauses.py",
     "hush.query.sql.matching": "conformance/test_over_answers.py",
     "hush.query.sql.subqueries": "conformance/same_as_duckdb/test_from_clauses.py",
     "hush.query.steps": "unit/query/test_builder.py",

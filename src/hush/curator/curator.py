@@ -38,6 +38,7 @@ from hush.query.question import Question, fingerprint
 if TYPE_CHECKING:
     from hush.curator.bounding import Bounding
     from hush.curator.explanation import Explanation
+    from hush.query.plan.limits import TighterLimits
     from hush.query.sql.migration import PrivacyOptions
 
 KEY_PART = Fraction(1, 100)
@@ -95,7 +96,7 @@ class Curator(WholeReleases):
     ) -> PlannedQuestion:
         """Plan a question as `ask` would answer it. Reads no data and spends nothing."""
         data_set, asked = self._parse_with_terms(question, parameters, data, dialect, terms)
-        return PlannedQuestion(data_set, _planned(asked, data_set, self.accounts(data_set.schema.data), **terms))
+        return PlannedQuestion(data_set, _planned(asked, data_set, self.accounts(data_set.schema.data), terms))
 
     def _parse_with_terms(
         self, question: str | Builder, parameters: Parameters, data: str | None, dialect: str, terms: Terms
@@ -125,7 +126,7 @@ class Curator(WholeReleases):
         with self.in_use():
             data_set, asked = self._parse_with_terms(question, parameters, data, dialect, terms)
             accounts = self.accounts(data_set.schema.data)
-            plans = [_planned(asked, data_set, accounts, **(terms | Terms(epsilon=price))) for price in epsilons]
+            plans = [_planned(asked, data_set, accounts, terms | Terms(epsilon=price)) for price in epsilons]
             notes = _written_notes(data_set, plans[0]) if plans else ()
         return [_in_words(plan, notes) for plan in plans]
 
@@ -157,18 +158,9 @@ class Curator(WholeReleases):
             accounts = self.accounts(data_set.schema.data)
             if isinstance(plan, ComposedPlan):
                 return _in_words(plan, notes, outlook=accounts.outlook(plan.events))
+            paid = Terms(epsilon=plan.epsilon, delta=delta, confidence=plan.confidence, keys=keys)
             rungs = [
-                _planned(
-                    plan.question,
-                    data_set,
-                    accounts,
-                    epsilon=plan.epsilon,
-                    delta=delta,
-                    confidence=plan.confidence,
-                    max_rows=rung.max_rows,
-                    max_groups=rung.max_groups,
-                    keys=keys,
-                )
+                _planned(plan.question, data_set, accounts, paid | _limits(rung))
                 for rung in plan.extraction.limits.rungs()
             ]
             tighter = tuple(rung for rung in rungs if isinstance(rung, Plan))
@@ -318,32 +310,25 @@ def _planned(
     question: Question | Composed,
     data_set: OpenDataSet,
     accounts: Accounts,
-    *,
-    epsilon: Number | None = None,
-    accuracy: Number | tuple[Number, Number] | None = None,
-    delta: Number | None = None,
-    confidence: Number | None = None,
-    max_rows: int | None = None,
-    max_groups: int | None = None,
-    keys: str | None = None,
+    terms: Terms,
 ) -> Plan | ComposedPlan:
     """Choose the mechanisms of a question, in the currency of the accounts that it must fit."""
-    key_delta = accounts.delta * KEY_PART if delta is None else delta
+    said = terms.get("delta")
+    key_delta = accounts.delta * KEY_PART if said is None else said
     options: dict[str, Any] = {
-        "epsilon": epsilon,
-        "accuracy": accuracy,
+        **terms,
         "delta": max(accounts.delta, nonnegative(key_delta, "delta")),
         "key_delta": key_delta,
         "gaussian": accounts.take_gaussian,
         "most_rho": accounts.most_rho,
-        "confidence": confidence,
-        "max_rows": max_rows,
-        "max_groups": max_groups,
-        "keys": keys,
     }
     if isinstance(question, Composed):
         return plan_composed(question, data_set.schema, **options)
     return plan(question, data_set.schema, **options)
+
+
+def _limits(rung: TighterLimits) -> Terms:
+    return Terms(max_rows=rung.max_rows, max_groups=rung.max_groups)
 
 
 def _own_terms(question: str | Builder, dialect: str, terms: Terms) -> tuple[str | Builder, PrivacyOptions]:

@@ -324,12 +324,12 @@ def planned_marginals(
     table: str,
     by: Sequence[str] | None,
     *,
-    degree: int,
-    epsilon: Number | None,
-    optimise: str,
-    confidence: float,
-    max_rows: int | None,
-    data: str | None,
+    degree: int = 2,
+    epsilon: Number | None = None,
+    optimise: str = "max",
+    confidence: float = 0.95,
+    max_rows: int | None = None,
+    data: str | None = None,
 ) -> tuple[PlannedRows, MarginalExplanation]:
     """Plan a release of marginals without reading anything."""
     sql = rows_of(table, by)

@@ -152,7 +152,12 @@ class RangeRelease:
 
 
 def planned_ranges(
-    access: Access, question: str, *, epsilon: Number | None, max_rows: int | None, data: str | None
+    access: Access,
+    question: str,
+    *,
+    epsilon: Number | None = None,
+    max_rows: int | None = None,
+    data: str | None = None,
 ) -> tuple[PlannedRows, RangeExplanation]:
     """Plan all ranges of the one column that SQL names, without reading anything."""
     planned = access.plan_rows(question, max_rows=max_rows, data=data)

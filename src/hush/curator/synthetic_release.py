@@ -235,10 +235,10 @@ def planned_synthesis(
     access: Access,
     question: str,
     *,
-    epsilon: Number | None,
-    certify: Number,
-    max_rows: int | None,
-    data: str | None,
+    epsilon: Number | None = None,
+    certify: Number = "0.05",
+    max_rows: int | None = None,
+    data: str | None = None,
 ) -> tuple[PlannedRows, SyntheticExplanation]:
     """Plan synthetic rows without reading anything."""
     planned = access.plan_rows(question, max_rows=max_rows, data=data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, Number
@@ -43,6 +43,28 @@ def release_of(head: ReleaseHead, measurements: bytes, *, receipt: str, remainin
         "model": fitted_model,
     }
     return kinds[head.kind](head, measurements, receipt=receipt, remaining=remaining)
+
+
+class RowTerms(TypedDict, total=False):
+    """On which terms rows are released: the price, how many rows of a unit count, and of which data set."""
+
+    epsilon: Number | None
+    max_rows: int | None
+    data: str | None
+
+
+class SynthesisTerms(RowTerms, total=False):
+    """Those of synthetic rows."""
+
+    certify: Number
+
+
+class MarginalTerms(RowTerms, total=False):
+    """Those of all tables at once."""
+
+    degree: int
+    optimise: str
+    confidence: float
 
 
 class WholeReleases(Access):
@@ -89,27 +111,18 @@ class WholeReleases(Access):
         """
         from hush.curator.marginal_release import planned_marginals, release_marginals
 
-        how = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
-        planned, explanation = planned_marginals(self, table, by, **how, max_rows=max_rows, data=data)  # type: ignore[arg-type]
+        terms = MarginalTerms(degree=degree, epsilon=epsilon, optimise=optimise, confidence=confidence)
+        terms |= MarginalTerms(max_rows=max_rows, data=data)
+        planned, explanation = planned_marginals(self, table, by, **terms)
         return release_marginals(self, planned, explanation, Order(request, fresh))
 
     def explain_marginals(
-        self,
-        table: str,
-        by: Sequence[str] | None = None,
-        *,
-        degree: int = 2,
-        epsilon: Number | None = None,
-        optimise: str = "max",
-        confidence: float = 0.95,
-        max_rows: int | None = None,
-        data: str | None = None,
+        self, table: str, by: Sequence[str] | None = None, **terms: Unpack[MarginalTerms]
     ) -> MarginalExplanation:
         """Say what `marginals` would cost and how far off every cell would be. Reads no data and spends nothing."""
         from hush.curator.marginal_release import planned_marginals
 
-        how = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
-        return planned_marginals(self, table, by, **how, max_rows=max_rows, data=data)[1]  # type: ignore[arg-type]
+        return planned_marginals(self, table, by, **terms)[1]
 
     def synth(
         self,
@@ -145,19 +158,11 @@ class WholeReleases(Access):
         )
         return release_synthetic(self, planned, explanation, Order(request, fresh), progress)
 
-    def explain_synth(
-        self,
-        question: str,
-        *,
-        epsilon: Number | None = None,
-        certify: Number = "0.05",
-        max_rows: int | None = None,
-        data: str | None = None,
-    ) -> SyntheticExplanation:
+    def explain_synth(self, question: str, **terms: Unpack[SynthesisTerms]) -> SyntheticExplanation:
         """Say what `synth` would cost, and the noise it would have. Reads no data and spends nothing."""
         from hush.curator.synthetic_release import planned_synthesis
 
-        return planned_synthesis(self, question, epsilon=epsilon, certify=certify, max_rows=max_rows, data=data)[1]
+        return planned_synthesis(self, question, **terms)[1]
 
     def ranges(
         self,
@@ -178,13 +183,11 @@ class WholeReleases(Access):
         order = Order(request, fresh)
         return release_ranges(self, question, epsilon=epsilon, max_rows=max_rows, data=data, order=order)
 
-    def explain_ranges(
-        self, question: str, *, epsilon: Number | None = None, max_rows: int | None = None, data: str | None = None
-    ) -> RangeExplanation:
+    def explain_ranges(self, question: str, **terms: Unpack[RowTerms]) -> RangeExplanation:
         """Say what `ranges` would cost and how far off intervals would be. Reads no data and spends nothing."""
         from hush.curator.range_release import planned_ranges
 
-        return planned_ranges(self, question, epsilon=epsilon, max_rows=max_rows, data=data)[1]
+        return planned_ranges(self, question, **terms)[1]
 
     def synth_children(
         self,

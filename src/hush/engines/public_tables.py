@@ -81,7 +81,7 @@ def public_axes(
     ]
 
 
-def _values(domain: Domain, type_: Type, catalogue: Catalogue, fetch: Fetch) -> tuple[Value, ...]:
+def _values(domain: Domain, type_: Type, catalogue: Catalogue, fetch: Fetch) -> Sequence[Value]:
     if isinstance(domain, Listed):
         return domain.values
     if isinstance(domain, Derived):

@@ -87,7 +87,7 @@ class ArrayLists:
 
     def __init__(self) -> None:
         self.parameters: dict[int, list[Any]] = {}
-        self._known: dict[tuple[tuple[Value, ...], Form], int] = {}
+        self._known: dict[tuple[Sequence[Value], Form], int] = {}
 
     def __call__(self, axis: Axis, form: Form, label: str) -> Sql:
         """Return a list to select values k and numbers c from; of values that are one number the first."""

@@ -27,10 +27,10 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 Explained = TypeVar("Explained")
-_EACH = 16
+_EACH = 8
 """How many explanations are kept for one person …"""
-_PEOPLE = 64
-"""… and for how many people."""
+_PEOPLE = 32
+"""… and for how many people: some 6 MB, and 60 MB where all of them are of as many prices as there may be."""
 _SECONDS = 60.0
 
 

@@ -313,7 +313,9 @@ class People:
                 return None
             name, _, maker = found[0]
             # A token that signs its own bearer in takes along what they do so. For others it only opened the door.
-            own = self._storage.rows("SELECT 1 FROM hush_tokens WHERE id = ? AND person = ?", maker, name)
+            own = self._storage.rows("SELECT expires FROM hush_tokens WHERE id = ? AND person = ?", maker, name)
+        if own and own[0][0] <= self._clock():
+            return None
         person = self.person(name)
         return replace(person, token=maker) if person is not None and own else person
 
@@ -388,19 +390,14 @@ class People:
             raise InvalidValueError("days", got=days, allowed=f"a number of days up to {LONGEST_TOKEN_DAYS}")
         if len(label) > 200 or not (label.isprintable() or not label):
             raise InvalidValueError("label", got=label, allowed="up to 200 printable characters")
-        secret, now = f"hush_{secrets.token_urlsafe(32)}", self._clock()
-        token = Token(
-            id=secrets.token_hex(8),
-            person=name,
-            label=label,
-            scopes=chosen,
-            created=now,
-            expires=min(now + days * 86400, until),
-        )
+        secret, now, maker = f"hush_{secrets.token_urlsafe(32)}", self._clock(), _ACTING.get()[1]
+        ends = [row[0] for row in self._storage.rows("SELECT expires FROM hush_tokens WHERE id = ?", maker)]
+        expires = min(now + days * 86400, until, *ends)
+        token = Token(id=secrets.token_hex(8), person=name, label=label, scopes=chosen, created=now, expires=expires)
         names = people_tables.COPIED["hush_tokens"]
         into = f"INSERT INTO hush_tokens ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - ours
         with self._storage.changing():
-            row = (hashed(secret), token.id, name, label, " ".join(chosen), now, token.expires, _ACTING.get()[1])
+            row = (hashed(secret), token.id, name, label, " ".join(chosen), now, expires, maker)
             try:
                 self._storage.change(into, *row)
             except TakenError:

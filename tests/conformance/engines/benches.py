@@ -150,6 +150,7 @@ class PostgreSQLBench:
             schema(Random(0)), OpenTables(address, {table: f"clinic.{table}" for table in STORED}, timeout=60)
         )
         set_hash_key(self.engine, SALT)
+        self.version = self.engine._tables.version
         self.engine.words = PortablePostgreSQL()
 
     def fill(self, rows: Rows) -> None:

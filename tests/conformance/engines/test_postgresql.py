@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import psycopg
 import pytest
@@ -351,3 +352,34 @@ def test_columns_of_all_types_are_read(clinic: Clinic) -> None:
             cells = transaction.fetch(ParameterisedText.of(f"SELECT c::text, f::text FROM ({query.text}) AS t"), {})
         assert set(cells) == {(None, "2021-01-01 10:00:00"), ("Infinity", "infinity")}
     assert text("x") == "'x'"
+
+
+SPELLED = [
+    "2021-01-03", "2021-1-3 4:5:6.789", "9999-12-31T23:59:59.999999", "1/2/3", "2020 02 29", "1_000", "0x1F", "0b11",
+    "1e3", "-2.5", "9223372036854775807.5", "1e400", "4e-324", "2.4e-324", "1.7976931348623159e308", "3.5e38", "7e-46",
+    "nan", "-inf", "yes", "0", "9999999.995", "12:30", "infinity", "",
+]  # fmt: skip
+CASTS = ["BIGINT", "INTEGER", "HUGEINT", "DOUBLE", "FLOAT", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL(9,2)"]
+
+
+def mutated(rng: Random) -> str:
+    """Return a text that is nearly a number, a date or a time."""
+    letters = list(rng.choice(SPELLED))
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        place = rng.randrange(len(letters) + 1)
+        letters[place : place + rng.choice([0, 0, 1])] = rng.choice("0123456789-+:. eETZ_/xbf\t")
+    return "".join(letters)
+
+
+@pytest.mark.parametrize("to", CASTS)
+def test_no_text_makes_a_cast_fail(postgresql: str, to: str) -> None:
+    rng = Random(to)
+    texts = [mutated(rng) for _ in range(2000)]
+    with writing(POSTGRESQL):
+        piece = try_cast(column("x", "t"), to, "VARCHAR")
+    server = Server(postgresql)
+    query = f'SELECT count({piece}) FROM (SELECT UNNEST(CAST($1 AS text[])) COLLATE "C" AS x) AS t'
+    with server.transaction() as transaction:
+        ((read,),) = transaction.fetch(ParameterisedText.of(query), {1: texts})
+    server.close()
+    assert 0 < read < len(texts)

@@ -190,6 +190,20 @@ def test_revoking_a_token_revokes_whatever_was_made_with_it(people: People) -> N
     assert not people.revoke_token("olga", first.id)
 
 
+def test_no_way_leads_from_a_token_to_one_that_lives_longer(people: People, clock: Clock) -> None:
+    secret = people.make_token("olga", scopes=["read", "own"], days=1)[1]
+    ends = clock.now + 86400
+    with signed_in(people.token(secret)):
+        assert people.make_token("olga", days=90)[0].expires == ends
+        link, late = (people.make_link("olga", seconds=5 * 86400) for _ in range(2))
+    guest = people.use_link(link)
+    assert guest is not None
+    with signed_in(people.session(people.begin_session("olga", maker=guest.token))):
+        assert people.make_token("olga", days=90)[0].expires == ends
+    clock.now = ends
+    assert people.use_link(late) is None
+
+
 def test_roles_change_for_what_is_done_next(people: People) -> None:
     session = people.begin_session("alice")
     assert people.set_roles("alice", roles=[Role.ANALYST, Role.OWNER])

@@ -63,8 +63,8 @@ def test_it_is_bounded_and_forgets() -> None:
 
     for number in range(1000):
         cache.get(f"person {number % 100}", number, explain)
-    assert len(cache._people) == 64
-    assert max(map(len, cache._people.values())) <= 16
+    assert len(cache._people) == 32
+    assert max(map(len, cache._people.values())) <= 8
     made.clear()
     cache.get("person 99", 999, explain)
     assert made == []

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -161,7 +161,7 @@ class HeldLists:
 
     def __init__(self, lists: KeyLists) -> None:
         self._lists = lists
-        self._held: dict[tuple[tuple[Value, ...], Form], str] = {}
+        self._held: dict[tuple[Sequence[Value], Form], str] = {}
         self._items: list[Item] = []
         weakref.finalize(self, lists.release, self._items).atexit = False
 

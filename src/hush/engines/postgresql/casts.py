@@ -28,7 +28,8 @@ _FIXED = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _BLANK = r"[ \t\n\r\f\v]*"
 _DIGITS = "[0-9]+(_[0-9]+)*"
 _NUMBER = rf"^{_BLANK}[+-]?({_DIGITS}\.?({_DIGITS})?|\.{_DIGITS})([eE][+-]?[0-9](_?[0-9]){{0,3}})?{_BLANK}$"
-_OTHER_BASES = rf"^{_BLANK}0([xX][0-9a-fA-F](_?[0-9a-fA-F]){{0,14}}|[bB][01](_?[01]){{0,61}}){_BLANK}$"
+_HEX = "[0-9a-fA-F](_?[0-9a-fA-F]){0,14}|[0-7](_?[0-9a-fA-F]){15}"
+_OTHER_BASES = rf"^{_BLANK}0([xX]({_HEX})|[bB][01](_?[01]){{0,61}}){_BLANK}$"
 _DAY = rf"^{_BLANK}([0-9]{{1,6}})([-/ ])([0-9]{{1,2}})\2([0-9]{{1,2}})"
 _TIME = r"([01]?[0-9]|2[0-3]):[0-5]?[0-9](:[0-5]?[0-9](\.[0-9]{1,6})?)?"
 _MOMENT = rf"{_DAY}([ T]{_TIME})?{_BLANK}$"
@@ -180,10 +181,10 @@ def _from_text(value: str, to: str) -> str | None:
         low, high = _limits(to)
         inside = f"ROUND({exact}) BETWEEN {low} AND {high}"
         plain = f"WHEN {written} THEN CASE WHEN {inside} THEN CAST(ROUND({exact}) AS {type_name(to)}) END"
-        whole = f"CAST({value} AS bigint)"
+        whole = _in_other_base(value)
         return f"CASE {plain} {coded} {whole if to == 'BIGINT' else _between(whole, to, _plain(whole, to))} END"
     if to == "HUGEINT":
-        return f"CASE WHEN {written} THEN ROUND({exact}) {coded} CAST({value} AS numeric) END"
+        return f"CASE WHEN {written} THEN ROUND({exact}) {coded} CAST({_in_other_base(value)} AS numeric) END"
     if to in _FLOATS:
         return _float_in_text(value, to, written, exact)
     if to == "BOOLEAN":
@@ -194,6 +195,13 @@ def _from_text(value: str, to: str) -> str | None:
     if _FIXED.fullmatch(to):
         return f"CASE WHEN {written} THEN {_within_fixed(exact, to, _plain(exact, to))} END"
     return None
+
+
+def _in_other_base(value: str) -> str:
+    """Return the whole number that a text spells with 0x or 0b; servers before 16 read no such themselves."""
+    digits = f"REPLACE(SUBSTRING({value} FROM '0[xXbB]([0-9a-fA-F_]+)'), '_', '')"
+    bits = f"CASE WHEN {value} ~ '0[xX]' THEN 'x' || LPAD({digits}, 16, '0') ELSE LPAD({digits}, 64, '0') END"
+    return f"CAST(CAST({bits} AS bit(64)) AS bigint)"
 
 
 def _float_in_text(value: str, to: str, written: str, exact: str) -> str:
@@ -209,9 +217,9 @@ def _float_in_text(value: str, to: str, written: str, exact: str) -> str:
 
 
 def _small_float(exact: str, to: str) -> str:
-    """Return a number below the normal floats: rounded to a multiple of the least one, which is exact."""
-    least = "5e-324" if to == "DOUBLE" else "1.5e-45"
-    return f"CASE WHEN ABS({exact}) < {least} THEN {type_name(to)} '0' ELSE {_plain(exact, to)} END"
+    """Return a number below the normal floats; up to half of the least one (rounded up) it is 0."""
+    least = "2.4703282292062328e-324" if to == "DOUBLE" else "7.0064923216240854e-46"
+    return f"CASE WHEN ABS({exact}) <= {least} THEN {type_name(to)} '0' ELSE {_plain(exact, to)} END"
 
 
 def _largest(exact: str, to: str) -> str:

@@ -46,7 +46,7 @@ from hush.engines.sql.relations import (
 )
 from hush.engines.sql.values import FORMS, Form, Value, constant, on_line, scaled, unscaled
 from hush.query.expressions import Expression
-from hush.query.plan.domains import Derived, Lookup
+from hush.query.plan.domains import Derived, Lookup, Points
 from hush.query.types import Kind, Type
 from hush.query.types import Value as Constant
 
@@ -55,13 +55,16 @@ from hush.query.types import Value as Constant
 class Axis:
     """One public key's values, numbered."""
 
-    values: tuple[Constant, ...]
+    values: Sequence[Constant]
     type: Type
 
     def line(self) -> tuple[Fraction, int] | None:
         """Return (step, first index) if the values are consecutive points of a grid, then NULL or not; else None."""
         if not self.type.kind.numeric:
             return None
+        if isinstance(self.values, Points):
+            far = max(abs(self.values.first), abs(self.values.first + self.values.many - 1)) > 2**51
+            return None if far else (self.values.step, self.values.first)
         values = self.values[:-1] if self.values and self.values[-1] is None else self.values
         numbers = [value for value in values if isinstance(value, Fraction)]
         if len(numbers) != len(values) or len(numbers) < 2:

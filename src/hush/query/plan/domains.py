@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import overload
 
 from hush.core.values import dataclass
 from hush.query.expressions import Call, Column, Expression, Literal, Released, pieces
@@ -53,10 +55,51 @@ _EPOCH = dt.date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Points(Sequence[Value]):
+    """Many points of a grid, and NULL or not, as a list that is never written out: what is asked of it is computed.
+
+    >>> points = Points(first=0, many=500_001, step=Fraction(1), null=True)
+    >>> len(points), points[2], points[-1], Fraction(7) in points, Fraction(1, 2) in points
+    (500002, Fraction(2, 1), None, True, False)
+    """
+
+    first: int
+    many: int
+    step: Fraction
+    null: bool
+
+    def __len__(self) -> int:
+        return self.many + self.null
+
+    @overload
+    def __getitem__(self, place: int) -> Value: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Value]: ...
+
+    def __getitem__(self, place: int | slice) -> Value | Sequence[Value]:
+        if isinstance(place, slice):
+            return tuple(self[at] for at in range(*place.indices(len(self))))
+        at = place if place >= 0 else len(self) + place
+        if not 0 <= at < len(self):
+            raise IndexError(place)
+        return (self.first + at) * self.step if at < self.many else None
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, Fraction | int):
+            return value is None and self.null
+        index = value / self.step
+        return index.denominator == 1 and self.first <= index < self.first + self.many
+
+    def __iter__(self) -> Iterator[Value]:
+        return (self[at] for at in range(len(self)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
     """One key expression whose values are known."""
 
-    values: tuple[Value, ...]
+    values: Sequence[Value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +280,13 @@ def _domain(expression: Expression, relation: Relation, most: int = MAX_KEYS) ->
         combined = _derived(expression, relation, null=null)
         if combined is not None and _is_worthwhile(combined):
             return combined  # of YEAR(d) * 100 + MONTH(d) those that there are, and no thirteenth month
-    values = finite_values(narrowed_key(expression, relation), most)
+    narrowed = narrowed_key(expression, relation)
+    many = _points(narrowed)
+    if many is not None and MANY_KEYS < many <= most and narrowed.values is None and narrowed.kind.numeric:
+        step, lower = narrowed.step or Fraction(1), narrowed.lower
+        assert lower is not None  # noqa: S101 - its points were counted
+        return Listed(values=Points(first=int(-(-lower // step)), many=many, step=step, null=null))
+    values = finite_values(narrowed, most)
     if values is not None:
         return Listed(values=(*values, None) if null else values)
     if public is not None:

@@ -226,7 +226,7 @@ def _instead(argument: Expression, node: exp.Expr, *, chooses: bool) -> str:
     """Return the way out for an argument that is no number."""
     written = _written(argument, node)
     if argument.type.kind is Kind.BOOLEAN:
-        return "Count instead: COUNT_IF(…)."
+        return f"Count instead: COUNT_IF({written})."
     if argument.type.kind is not Kind.TEXT:
         return f"Use MEDIAN(x), MIN(x) or MAX(x), or count days: DATE_DIFF('day', DATE '2020-01-01', {written})."
     most = f"The most frequent text is MODE({written}). " if chooses else ""

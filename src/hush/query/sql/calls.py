@@ -109,7 +109,9 @@ _FORBIDDEN: tuple[tuple[re.Pattern[str], str], ...] = (
 _NEAREST = {
     **dict.fromkeys(("DATE_FORMAT", "TO_CHAR"), "Use STRFTIME(d, '%Y-%m')."),
     "YEARWEEK": "Use STRFTIME(d, '%G-%V'), or DATE_TRUNC('week', d).",
-    **dict.fromkeys(("DATE_SUB", "DATESUB", "EPOCH", "EPOCH_MS"), "Use DATE_DIFF('day', a, b)."),
+    **dict.fromkeys(("DATE_SUB", "DATESUB"), "Use DATE_DIFF('day', a, b)."),
+    "EPOCH": "Use DATE_DIFF('second', DATE '1970-01-01', d).",
+    "EPOCH_MS": "Use DATE_DIFF('second', DATE '1970-01-01', d) * 1000.",
     "HISTOGRAM": "Use GROUP BY BIN(x, lower, upper, n) and COUNT(*).",
     "WEEKDAY": "Use DAYOFWEEK(d), of which 0 is Sunday, or ISODOW(d), of which 1 is Monday.",
     "AVERAGE": "Use AVG(x).",

@@ -86,7 +86,9 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
         if is_set(select.args.get("distinct")):
             raise QuestionError(
                 "SELECT DISTINCT would make one row of rows of different units.",
-                f"Add {unit} to its results." if context.schema.unit else "Use GROUP BY and COUNT(*).",
+                f"To count different values write COUNT(DISTINCT x); for one row per unit add {unit} to the results."
+                if context.schema.unit
+                else "To count different values write COUNT(DISTINCT x).",
             )
         raise QuestionError(
             "A subquery over rows may aggregate only within one unit; answers can be joined with answers alone.",
