@@ -1,7 +1,8 @@
-"""What a question on Spark takes as rows grow: plan size, shuffled bytes, the driver's memory, CPU and time.
+"""What a question on Spark takes as rows grow: the bytes it shuffles, CPU, time, and memory.
 
-Run ``python benchmarks/scale.py [rows …]``. The rows are those of `engines`; figures are Spark's own counts of a
-question's jobs, and the JVM's CPU seconds and memory, the second time that the question is asked.
+Run ``python benchmarks/scale.py [rows …]``. The rows are those of `engines`. Bytes are Spark's own count of what its
+stages wrote for each other; CPU seconds are those of the JVM and of this process, the second time that the question is
+asked; memory is the most that the JVM has had, in which a local Spark has its driver and its workers.
 """
 
 from __future__ import annotations
@@ -11,51 +12,55 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from engines import QUESTION, SparkBench
 
 
-def resident(parent: int) -> float:
-    """Return the largest memory, in GB, that a child process has had."""
+def memory(parent: int) -> float:
+    """Return the most memory, in GB, that a child process has had."""
     most = 0
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
-        except OSError:
+        except OSError:  # it ended meanwhile
             continue
-        if int(lines.get("PPid", "0")) == parent:
+        if int(lines["PPid"]) == parent:
             most = max(most, int(lines.get("VmHWM", "0 kB").split()[0]))
     return most / 2**20
 
 
-def shuffled(bench: SparkBench, before: int) -> int:
-    """Return how many bytes the stages since then have written for others to read."""
-    store = bench._session._jsparkSession.sparkContext().statusStore()  # noqa: SLF001 - PySpark has no such method
-    stages = store.stageList(None, False, False, [], None) if hasattr(store, "stageList") else []
-    written = 0
-    for at in range(stages.size()):
-        stage = stages.apply(at)
-        written += stage.shuffleWriteBytes() if stage.stageId() >= before else 0
-    return int(written)
+def shuffled(session: Any) -> int:
+    """Return how many bytes stages have written for each other since the session began."""
+    context = session.sparkContext
+    empty = context._gateway.new_array(context._gateway.jvm.double, 0)  # noqa: SLF001 - PySpark does not offer it
+    stages = context._jsc.sc().statusStore().stageList(None, False, False, empty, None)  # noqa: SLF001
+    return sum(stages.apply(at).shuffleWriteBytes() for at in range(stages.size()))
+
+
+def measure(bench: SparkBench, rows: int) -> str:
+    """Ask twice, and return the second time's figures."""
+    session = bench._session  # noqa: SLF001 - of this folder
+    with bench.curator("many") as curator:
+        curator.ask(QUESTION, epsilon=1, fresh=True)
+        before, bytes_, start = bench.cpu(), shuffled(session), time.perf_counter()
+        answer = curator.ask(QUESTION, epsilon=1, fresh=True)
+        seconds, clock, moved = bench.cpu() - before, time.perf_counter() - start, shuffled(session) - bytes_
+        groups = len(answer.rows())
+    return (
+        f"{rows:>12,} {moved / 2**20:>12.1f} {moved / rows:>12.1f} {seconds:>8.1f} {10**6 * seconds / rows:>12.2f} "
+        f"{clock:>8.1f} {memory(os.getpid()):>8.2f} {groups:>8,}"
+    )
 
 
 def main(arguments: list[str]) -> None:
-    print(f"{'rows':>12} {'plan':>8} {'CPU s':>8} {'clock s':>8} {'JVM GB':>8} {'groups':>8}")
+    named = ("rows", 12), ("shuffle MB", 12), ("bytes/row", 12), ("CPU s", 8), ("CPU µs/row", 12), ("clock s", 8)
+    print(" ".join(f"{name:>{width}}" for name, width in (*named, ("GB", 8), ("groups", 8))))
     with tempfile.TemporaryDirectory(prefix="hush-scale-", ignore_cleanup_errors=True) as folder:
         for rows in map(int, arguments or ["1000000"]):
             bench = SparkBench(Path(folder), rows)
             try:
-                with bench.curator("many") as curator:
-                    curator.ask(QUESTION, epsilon=1, fresh=True)
-                    engine = curator.data_sets["data"].engine
-                    text = curator.explain(QUESTION, epsilon=1)
-                    start, before = time.perf_counter(), bench.cpu()
-                    answer = curator.ask(QUESTION, epsilon=1, fresh=True)
-                    seconds, clock = bench.cpu() - before, time.perf_counter() - start
-                    _ = engine, text
-                    plan = len(bench._session.sql(f"EXPLAIN {bench.by_hand}").collect()[0][0])  # noqa: SLF001
-                shown = (rows, plan, seconds, clock, resident(os.getpid()), len(answer.rows()))
-                print("{:>12,} {:>8,} {:>8.1f} {:>8.1f} {:>8.2f} {:>8,}".format(*shown), flush=True)
+                print(measure(bench, rows), flush=True)
             finally:
                 bench.close()
 

