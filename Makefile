@@ -7,14 +7,19 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 
 OLDEST := $(VENV)-oldest
+SAIL   := $(VENV)-sail
 DUCKDB := $(shell sed -n 's/.*"duckdb>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 
-.PHONY: demo test lint types layers check oldest docs bench nightly clean format
+.PHONY: demo demo-spark test lint types layers check oldest sail docs bench nightly clean format
 
 demo: $(VENV)/.core
 	$(BIN)/hush demo
 
-test: lint types layers check oldest docs
+# The demo's questions on Spark, which runs in this process; needs Java 17 or newer.
+demo-spark: $(VENV)/.spark
+	$(BIN)/hush demo --engine 'local[*]'
+
+test: lint types layers check oldest sail docs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -37,6 +42,10 @@ oldest: $(OLDEST)/.test
 		tests/conformance/test_text_files.py tests/conformance/test_sources.py tests/conformance/test_more_sources.py \
 		tests/conformance/same_as_duckdb/test_statements.py tests/conformance/same_as_duckdb/test_from_clauses.py tests/attacks/test_work.py
 
+# The suite of engines on Sail, a Spark Connect server without a JVM, whose clients are older than PySpark's newest.
+sail: $(SAIL)/.test
+	$(SAIL)/bin/pytest tests/conformance/engines/test_same_integers.py tests/conformance/engines/test_sail.py -k sail
+
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
@@ -45,6 +54,7 @@ nightly: $(VENV)/.test
 	HUSH_KILLS=1000 $(BIN)/pytest tests/conformance/ledger -k kill
 	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py tests/conformance/test_over_answers.py tests/conformance/test_whole_way.py tests/attacks/test_borders.py
 	HUSH_CASES=2000 HUSH_SPARK_CASES=200 $(BIN)/pytest tests/conformance/engines
+	HUSH_SAIL_CASES=200 $(MAKE) sail
 	HUSH_STATEMENTS=10000 $(BIN)/pytest -n $(JOBS) tests/conformance/same_as_duckdb/test_random_statements.py
 	HUSH_EXAMPLES=200 HUSH_QUESTIONS=2000 $(BIN)/pytest tests/conformance/test_api_document.py tests/statistical/test_service_secrecy.py
 
@@ -56,7 +66,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(OLDEST) docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(SAIL) docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hush needs Python 3.11 or newer; set PYTHON=...")'
@@ -79,4 +89,14 @@ $(OLDEST)/.test: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
 	$(OLDEST)/bin/python -m pip install --quiet -e '.[arrow]' duckdb==$(DUCKDB) hypothesis pandas polars pytest pytest-xdist sybil
+	touch $@
+
+$(VENV)/.spark: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet -e '.[spark]'
+	touch $@
+
+$(SAIL)/.test: pyproject.toml
+	$(PYTHON) -m venv $(SAIL)
+	$(SAIL)/bin/python -m pip install --quiet --upgrade pip
+	$(SAIL)/bin/python -m pip install --quiet -e '.[arrow,postgresql]' pysail 'pyspark-client>=4.0,<4.1' deltalake hypothesis pandas pytest sybil
 	touch $@

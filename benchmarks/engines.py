@@ -168,7 +168,7 @@ data = ["data"]
 
 def policy(directory: Path, address: str, source: str) -> opening.Curator:
     """Return a curator over a table of a server."""
-    path = directory / f"{source.replace('.', '_')}.toml"
+    path = directory / f"{source.replace('.', '_').replace('/', '_')}.toml"
     cities = ", ".join(f'"{name}"' for name in NAMES)
     text = POLICY.format(address=address, source=source, rows=ROWS, groups=GROUPS, most=MOST, cities=cities)
     path.write_text(text, "utf-8")
@@ -258,7 +258,75 @@ class PostgreSQLBench(Bench):
         self._server.cleanup()
 
 
-ENGINES: dict[str, type[Bench]] = {"duckdb": DuckDBBench, "postgresql": PostgreSQLBench}
+class SparkBench(Bench):
+    """Spark over parquet files, in a JVM of its own with two threads."""
+
+    name = "Spark"
+    asked = Asked(plain=13, few=3000)
+
+    def fill(self, tables: dict[str, Path]) -> None:
+        self._tables = tables
+        conf = self.directory / "spark"
+        conf.mkdir(exist_ok=True)
+        (conf / "spark-defaults.conf").write_text(
+            "spark.driver.memory 4g\nspark.driver.bindAddress 127.0.0.1\nspark.driver.host 127.0.0.1\n"
+            f"spark.sql.shuffle.partitions 8\nspark.local.dir {conf}\nspark.sql.warehouse.dir {conf}/warehouse\n"
+        )
+        os.environ["SPARK_CONF_DIR"] = str(conf)
+        from hush.engines.spark.session import SparkServer
+
+        self._server = SparkServer("local[2]")
+        with self._server.transaction() as transaction:
+            self._session = transaction.session
+        for table, path in tables.items():
+            self._session.read.parquet(str(path)).createOrReplaceTempView(table)
+        listed = ", ".join(f"('{name}', {code})" for code, name in enumerate(NAMES))
+        self._session.sql(f"CREATE TEMP VIEW listed AS SELECT * FROM VALUES {listed} AS l(k, c)")
+
+    def cpu(self) -> float:
+        """Return also what the JVM has spent."""
+        ticks = 0
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = status.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == os.getpid():
+                ticks += int(fields[11]) + int(fields[12])
+        return super().cpu() + ticks / TICKS
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        return self._session.sql(statement).toArrow().to_pylist()
+
+    @property
+    def _cents(self) -> str:
+        whole = "CAST(cost * 100D + SIGN(cost) * 0.49999999999999994D AS BIGINT)"
+        return f"LEAST(GREATEST({whole}, 0L), {100 * MOST}L)"
+
+    @property
+    def plain(self) -> str:
+        return f"SELECT city, COUNT(*), SUM({self._cents}) FROM many GROUP BY city"
+
+    @property
+    def by_hand(self) -> str:
+        return f"""
+            SELECT k, SUM(LEAST(n, {ROWS})),
+                   SUM(CASE WHEN n <= {ROWS} THEN s ELSE (s div n) * {ROWS} + (s % n) * {ROWS} div n END)
+            FROM (SELECT u, k, COUNT(*) AS n, SUM(v) AS s
+                  FROM (SELECT u, k, v, DENSE_RANK() OVER (PARTITION BY u ORDER BY XXHASH64(u, k, 77L), k) AS d
+                        FROM (SELECT user_id AS u, c AS k, {self._cents} AS v
+                              FROM many JOIN listed ON city = listed.k WHERE user_id IS NOT NULL) AS t) AS t
+                  WHERE d <= {GROUPS} GROUP BY u, k) AS t
+            GROUP BY k"""
+
+    def curator(self, table: str) -> opening.Curator:
+        return policy(self.directory, "local[2]", str(self._tables[table]))
+
+    def close(self) -> None:
+        self._server.close()
+
+
+ENGINES: dict[str, type[Bench]] = {"duckdb": DuckDBBench, "postgresql": PostgreSQLBench, "spark": SparkBench}
 
 
 def turns(bench: Bench, rounds: int, *works: Callable[[], object]) -> list[float]:

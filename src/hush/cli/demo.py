@@ -33,6 +33,7 @@ Examples:
 
     hush demo
     hush demo --folder clinic      keep the files, and go on asking there
+    hush demo --engine 'local[*]'   the same on Spark, which runs in this process
     hush demo distributed          a count without a trusted curator, between four processes
 
 Nothing in it is real, and nothing else on this machine is touched. The tour's budget is forgotten when it ends.
@@ -141,6 +142,9 @@ def demo(
     folder: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where to put the files; else they are deleted at the end.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where the rows are added up: duckdb, or Spark's local[*] or sc://….")
+    ] = "duckdb",
     patients: Annotated[int, typer.Option(help="How many patients to make.", min=1000)] = PATIENTS,
     as_json: JsonOption = False,
 ) -> None:
@@ -159,7 +163,7 @@ def demo(
         where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hush-demo-")))
         if folder is not None or not as_json:
             out.print(f"Making {patients:,} patients who never were, with their visits and a policy, in {where} …")
-        write_hospital(where, patients)
+        write_hospital(where, patients, engine)
         curator = stack.enter_context(rehearse(where / "hush.toml", analyst="alice"))
         answers = [_ask(curator, out, *stop) for stop in TOUR]
         attack = _attack(curator, out, where)
@@ -226,7 +230,7 @@ def _refusal(curator: Curator, out: Console) -> str:
     raise AssertionError("a budget of 3 cannot hold what the tour spent and 3 more")
 
 
-def write_hospital(folder: Path, patients: int = PATIENTS) -> None:
+def write_hospital(folder: Path, patients: int = PATIENTS, engine: str = "duckdb") -> None:
     """Write visits.parquet, regions.csv and hush.toml into a folder."""
     import duckdb
 
@@ -236,4 +240,4 @@ def write_hospital(folder: Path, patients: int = PATIENTS) -> None:
         connection.execute(_UNIFORM)
         connection.execute(_VISITS.format(patients=int(patients), target=target))
     (folder / "regions.csv").write_text(REGIONS, encoding="utf-8")
-    (folder / "hush.toml").write_text(POLICY, encoding="utf-8")
+    (folder / "hush.toml").write_text(POLICY.replace('"duckdb"', f'"{engine}"', 1), encoding="utf-8")

@@ -116,8 +116,8 @@ def _cells(release: Release, *, own: bool) -> tuple[str, ...]:
 
 
 def _epsilon(release: Release) -> str:
-    """Return the ε of a charge; Gaussian noise has none of its own."""
-    epsilon = release.price[0].get("epsilon")
+    """Return the ε of a charge, as it was asked; Gaussian noise of a given σ has none of its own."""
+    epsilon = release.epsilon or release.price[0].get("epsilon")
     return "–" if epsilon is None else figure(exact(epsilon, "epsilon"))
 
 

@@ -3,9 +3,9 @@
 hush has some two hundred and fifty frozen dataclasses, and a command such as ``hush ask`` needs most of their modules
 and few of their methods. ``dataclasses.dataclass`` writes and compiles six functions for each: half a millisecond, a
 fifth of all that such a command computes. This `dataclass` lets the standard library collect the fields (and slots),
-and adds the same methods: ``__init__`` is compiled when the first value is made, and the others are closures over the
-names of the fields. What it makes is a dataclass to `dataclasses.fields`, `dataclasses.replace`, ``match`` and pickle.
-A type checker sees the standard library's.
+and adds the same methods: ``__init__``, ``__eq__`` and ``__hash__`` are compiled when they are first called, and the
+others are closures over the names of the fields. What it makes is a dataclass to `dataclasses.fields`,
+`dataclasses.replace`, ``match`` and pickle. A type checker sees the standard library's.
 
 >>> @dataclass(frozen=True, slots=True, kw_only=True)
 ... class Point:
@@ -27,7 +27,6 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError
-from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
@@ -145,31 +144,45 @@ def _repr(names: list[str]) -> Callable[[Any], str]:
     return __repr__
 
 
-def _values(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what takes the values of fields as a tuple."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    if not names:
-        return lambda _: ()
-    only = attrgetter(names[0])
-    return lambda value: (only(value),)
-
-
 def _set_equality(cls: Any, fields: tuple[Field[Any], ...], own: dict[str, Any], *, frozen: bool) -> None:
     """Compare by fields, unless the class says how; and hash likewise, if nothing can change."""
-    compared = _values([field.name for field in fields if field.compare])
-    hashed = _values([field.name for field in fields if (field.compare if field.hash is None else field.hash)])
+    compared = [field.name for field in fields if field.compare]
+    hashed = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
+    by_fields = own["__eq__"] is MISSING
+    by_hash = frozen and (own["__hash__"] is MISSING or (own["__hash__"] is None and not by_fields))
+
+    def compile_both() -> None:
+        made: dict[str, Any] = {}
+        exec(  # noqa: S102 - names of fields, as dataclasses does
+            "def __eq__(self, other):\n"
+            f" return {_tuple('self', compared)} == {_tuple('other', compared)}"
+            " if other.__class__ is self.__class__ else NotImplemented\n"
+            f"def __hash__(self):\n return hash({_tuple('self', hashed)})",
+            made,
+        )
+        if by_fields:
+            cls.__eq__ = made["__eq__"]
+        if by_hash:
+            cls.__hash__ = made["__hash__"]
 
     def __eq__(self: Any, other: object) -> Any:  # noqa: N807 - it becomes the method of this name
-        return compared(self) == compared(other) if other.__class__ is self.__class__ else NotImplemented
+        compile_both()
+        return cls.__eq__(self, other)
 
     def __hash__(self: Any) -> int:  # noqa: N807 - it becomes the method of this name
-        return hash(hashed(self))
+        compile_both()
+        return cls.__hash__(self)  # type: ignore[no-any-return]
 
-    if own["__eq__"] is MISSING:
+    if by_fields:
         cls.__eq__ = __eq__
-    if own["__hash__"] is MISSING or (own["__hash__"] is None and own["__eq__"] is not MISSING):
-        cls.__hash__ = __hash__ if frozen else None
+    if by_hash:
+        cls.__hash__ = __hash__
+    elif not frozen and own["__hash__"] is MISSING:
+        cls.__hash__ = None
+
+
+def _tuple(of: str, names: list[str]) -> str:
+    return f"({''.join(f'{of}.{name}, ' for name in names)})"
 
 
 def _freeze(cls: Any, fields: tuple[Field[Any], ...], *, slots: bool) -> None:

@@ -101,10 +101,8 @@ def open_data_set(
         engine = open_engine(schema, opened, cache=data.cache, timeout=timeout)
     except SourceError as error:
         raise located(error, policy, data, error.table) from None
-    places = {name: (table.source, table.reading) for name, table in data.tables.items()}
-    identity = fingerprint(data.name, data.version, places)
     public = {name: sources[name] for name, table in schema.tables.items() if table.public}
-    return OpenDataSet(schema=schema, engine=engine, identity=identity, share=data.share, public=public)
+    return OpenDataSet(schema=schema, engine=engine, identity=_identity(data), share=data.share, public=public)
 
 
 def _open_server(policy: Policy, data: DataSet, timeout: float | None) -> OpenDataSet:
@@ -117,7 +115,14 @@ def _open_server(policy: Policy, data: DataSet, timeout: float | None) -> OpenDa
         raise mistake
     public = [name for name, table in schema.tables.items() if table.public]
     schema = policy.schema(data.name, {name: opened.types[name] for name in public})
-    return OpenDataSet(schema=schema, engine=open_engine(schema, opened))
+    engine = open_engine(schema, opened)
+    return OpenDataSet(schema=schema, engine=engine, identity=_identity(data), share=data.share)
+
+
+def _identity(data: DataSet) -> str:
+    """Return which data these are: the owner's word for their state, and where each table is."""
+    places = {name: (table.source, table.reading) for name, table in data.tables.items()}
+    return fingerprint(data.name, data.version, places)
 
 
 def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = TIMEOUT) -> OpenTables | SparkTables:

@@ -28,9 +28,9 @@ from typing import IO, Any, Self
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, integer, nonnegative, probability
+from hush.core.format import decimal
 from hush.ledger import acts, reading, repeats, restoring, verifying
 from hush.ledger.actors import Actor, label, prose
-from hush.ledger.acts import OwnerAct
 from hush.ledger.allowances import Allowance, ledger_clock
 from hush.ledger.allowances import check as check_allowance
 from hush.ledger.book import Book, Key, account_state
@@ -289,8 +289,8 @@ class Ledger:
                 replay.append(self._retried(earlier, question, hashed, repeat))
                 raise ReplayError
             body: dict[str, Any] = {"when": now(), "question": question, "process": this_process()}
-            if repeat is not None:
-                body["same_question"] = repeat.question
+            body |= {"epsilon": decimal(epsilon)} if epsilon is not None else {}
+            body |= {"same_question": repeat.question} if repeat is not None else {}
             source = self._repeated(repeat, data, analyst, replay)
             if source is None:
                 after, paid, weight = charge(book, data, analyst, steps, prices, self._lowered)
@@ -459,7 +459,7 @@ class Ledger:
         assert answer is not None  # noqa: S101 - it was answered
         return answer
 
-    def record(self, act: OwnerAct) -> bool:
+    def record(self, act: acts.OwnerAct) -> bool:
         """Record what somebody did around a service, once; return whether it was not recorded yet."""
         self.check_made()
         return acts.record(self._chain, act)

@@ -237,6 +237,8 @@ class Release:
 
     ``shared`` is another analyst's answer, charged to this one's own account alone.
     """
+    epsilon: str | None = None
+    """What the analyst called its price; None where nobody said one, as for Gaussian noise of a given σ."""
     finished: str | None
     reason: str | None
 
@@ -396,6 +398,7 @@ def _release(
         share=float(taken[entry.data, ""][1]),
         own_share=float(taken[entry.data, entry.analyst][1]) if (entry.data, entry.analyst) in taken else None,
         outcome=state,
+        epsilon=content.get("epsilon"),
         finished=result.get("when"),
         reason=result.get("reason"),
     )

@@ -27,7 +27,10 @@ REFUSALS = {
         "the question is too large": "Spark takes minutes to plan an expression of so many branches",
     },
 }
-REFUSALS["sail"] = REFUSALS["spark"]
+REFUSALS["sail"] = {
+    **REFUSALS["spark"],
+    "the engine cannot express this question": "joins on conditions that Sail's planner does not take",
+}
 """Parts of the messages with which engines may refuse what DuckDB answers."""
 NUMBERS = {
     "postgresql": "products and quotients beyond 1e150 are NULL, operands below 1e-150 count as 0: its floats raise",

@@ -26,7 +26,7 @@ from hush.engines.errors import EngineError, SourceError
 from hush.engines.server import ParameterisedText
 from hush.engines.spark import SparkTables
 from hush.engines.spark.dialect import SPARK, atomic_expression
-from hush.engines.spark.session import SparkServer, check_address
+from hush.engines.spark.session import SparkServer, check_address, check_java
 from hush.engines.sql.build import Sql, try_cast
 from hush.engines.sql.dialect import writing
 from hush.query.schema import Schema, Table
@@ -246,15 +246,13 @@ def test_an_address_with_a_token_is_refused_without_repeating_it(address: str) -
 
 
 def test_what_is_missing_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hush.engines.spark.session import java_home
-
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(SourceError, match="pip install 'hush\\[spark\\]'"):
         SparkServer("local[*]")
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(SourceError, match="Spark needs Java 17"):
-        java_home()
+        check_java()
 
 
 TRAPS = [

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hush
+from hush.curator import data_sets
 from hush.curator.opening import protect
 from hush.engines.errors import SourceError
 from hush.policy.document import PolicyError
@@ -146,3 +148,23 @@ def test_a_public_frame_that_is_the_private_one(folder: Path) -> None:
         with pytest.raises(SourceError, match="the public table 'same' has the same rows"):
             protect(private, budget=1, public={"same": public})
     protect(TABLE, budget=1, public={"other": pa.table({"x": [1]})}).close()
+
+
+def test_the_owners_word_for_a_databases_state_is_part_of_what_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = SimpleNamespace(types={"t": {"id": "BIGINT", "x": "BIGINT"}}, close=lambda: None)
+    monkeypatch.setattr(data_sets, "open_server_tables", lambda *_: opened)
+    monkeypatch.setattr(data_sets, "open_engine", lambda *_: None)
+    found = []
+    for version, share in (("1", "false"), ("2", "true"), ("2", "true")):
+        (tmp_path / "hush.toml").write_text(
+            f'[data.d]\nengine = "postgresql://u@host/base"\nversion = "{version}"\nshare = {share}\n'
+            'unit = "id"\nbudget = { epsilon = "1" }\n[data.d.tables.t]\nsource = "main.t"\ncolumns.x = "integer"\n'
+            '[analysts.a]\ndata = ["d"]\nbudget = { epsilon = "1" }\n',
+            encoding="utf-8",
+        )
+        policy = data_sets.read_policy(tmp_path / "hush.toml")
+        found.append(data_sets.open_data_set(policy, policy.data_set("d")))
+    assert [data_set.share for data_set in found] == [False, True, True]
+    assert found[0].identity != found[1].identity == found[2].identity

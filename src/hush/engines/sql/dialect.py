@@ -54,7 +54,7 @@ class Dialect:
     qualifies: ClassVar[bool] = True
     """Whether QUALIFY exists; else a subquery does its work."""
     anti_joins: ClassVar[bool] = True
-    """Whether ANTI JOIN exists; else NOT EXISTS does its work."""
+    """Whether SEMI JOIN and ANTI JOIN exist; else EXISTS and NOT EXISTS do their work."""
     looks_up: ClassVar[bool] = True
     """Whether SEMI and ANTI joins with more than equalities go by numbers of rows, because the engine errs in them."""
     unnests_together: ClassVar[bool] = True

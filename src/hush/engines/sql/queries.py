@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from hush.core.values import dataclass
-from hush.engines.sql.build import Named, Sql, alias, binary, column, integer, name, whole, work_of
+from hush.engines.sql.build import TRUE, Named, Sql, alias, binary, column, integer, name, whole, work_of
 from hush.engines.sql.dialect import dialect
 
 _SELECT, _GROUP, _JOIN = 20, 100, 100
@@ -125,12 +125,15 @@ def union(queries: Sequence[Query], as_: str = "t") -> Sql:
 _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
 
 
+_LOOKUPS = {"semi": "EXISTS", "anti": "NOT EXISTS"}
+
+
 def joined(query: Query, other: Sql, kind: str, on: Sql | None = None) -> Query:
     """Return the query joined with a table or a subquery."""
     work = _JOIN + work_of((other, on))
-    if kind == "anti" and not dialect().anti_joins:
-        missing = f"NOT EXISTS (SELECT 1 FROM {other} WHERE {on})"  # noqa: S608 - pieces of this module
-        return where(query, whole(missing, work))
+    if kind in _LOOKUPS and not dialect().anti_joins:
+        partner = f"{_LOOKUPS[kind]} (SELECT 1 FROM {other} WHERE {on or TRUE})"  # noqa: S608 - pieces of this module
+        return where(query, whole(partner, work))
     join = whole(f"{_JOINS[kind]} {other}" if on is None else f"{_JOINS[kind]} {other} ON {on}", work)
     return replace(query, joins=(*query.joins, join))
 

@@ -63,6 +63,18 @@ pg_collation_is_visible(x) AS true
 pg_relation_is_publishable(x) AS false
 pg_relation_size(x) AS 0
 pg_total_relation_size(x) AS 0
+pg_table_size(x) AS 0
+pg_database_size(x) AS 0
+pg_tablespace_size(x) AS 0
+pg_size_pretty(x) AS 'not told'
+pg_tablespace_location(x) AS ''
+pg_get_function_result(x) AS NULL::VARCHAR
+pg_get_function_arguments(x) AS NULL::VARCHAR
+pg_get_function_identity_arguments(x) AS NULL::VARCHAR
+pg_conversion_is_visible(x) AS true
+pg_operator_is_visible(x) AS true
+pg_ts_config_is_visible(x) AS true
+pg_char_to_encoding(x) AS 6
 pg_encoding_to_char(x) AS 'UTF8'
 pg_is_in_recovery() AS false
 pg_partition_ancestors(x) AS x::BIGINT

@@ -10,6 +10,7 @@ import pytest
 from hush import protect
 from hush.engines.sql.build import (
     MOST,
+    PEERS,
     alias,
     between,
     binary,
@@ -106,7 +107,7 @@ def test_a_piece_means_what_it_says_wherever_it_stands(connection, value, expect
         (select([alias(count(), "n")], union([select([A], PLACE), select([B], PLACE)])), [(8,)]),
         (with_before(select([alias(count(), "n")], read("few", "t")), "few", select([A], PLACE)), [(4,)]),
         (
-            first_rows(select([alias(window("count", [A], [B], B, peers=True), "n")], PLACE), 9, column("n")),
+            first_rows(select([alias(window("count", [A], [B], B, frame=PEERS), "n")], PLACE), 9, column("n")),
             [(0,), (1,)],
         ),
     ],

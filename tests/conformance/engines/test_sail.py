@@ -1,0 +1,72 @@
+"""Sail, a Spark Connect server: the whole way of a question over the wire, Delta tables, a server that goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from test_spark import ROWS, Clinic, views_of
+
+from hush.engines.errors import EngineError
+from hush.engines.server import ParameterisedText
+from hush.engines.spark import SparkTables
+from hush.engines.spark.dialect import SPARK
+from hush.query.schema import Schema, Table
+
+
+def test_a_question_goes_over_the_wire_on_sail(sail: str, tmp_path: Path) -> None:
+    clinic = Clinic(sail, tmp_path)
+    with clinic.open(f"parquet:{clinic.file}") as curator:
+        answer = curator.ask("SELECT city, COUNT(*) AS n, MEDIAN(cost) AS m FROM visits GROUP BY city", epsilon="20")
+        assert [row["city"] for row in answer.rows()] == ["a", "b", "c"]
+        found = curator.ask("SELECT name, AVG(cost) AS m FROM visits GROUP BY name", epsilon="20")
+        assert len(found.rows()) == 4
+        assert not [name for name in views_of(curator) if name.startswith("hush")]
+
+
+def test_delta_tables_are_read_through_sail(sail: str, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="Delta tables are written by deltalake")
+    deltalake.write_deltalake(str(tmp_path / "visits"), pa.table(ROWS))
+    pq.write_table(pa.table(ROWS), tmp_path / "visits.parquet")
+    sources = {"delta": f"delta:{tmp_path}/visits", "plain": f"{tmp_path}/visits.parquet"}
+    with SparkTables(sail, sources) as opened:
+        assert opened.types["delta"] == opened.types["plain"]
+        tables = {name: Table(name=name, columns={}) for name in sources}
+        places = opened.register(Schema(data="d", tables=tables)).tables
+        with opened.server.transaction(opened.read) as transaction:
+            text = "SELECT COUNT(*), SUM(id), SUM(cost) FROM {0} AS t"
+            found = [
+                transaction.fetch(ParameterisedText.of(text.format(SPARK.table(place))), {})
+                for place in places.values()
+            ]
+    assert found[0] == found[1]
+
+
+def test_a_server_that_goes_is_one_public_error_and_the_next_question_works_on_sail(tmp_path: Path) -> None:
+    server = pytest.importorskip("pysail.spark", reason="Sail needs a client below 4.1: make sail").SparkConnectServer
+    running = server("127.0.0.1", 0)
+    running.start(background=True)
+    port = running.listening_address[1]
+    clinic = Clinic(f"sc://127.0.0.1:{port}", tmp_path)
+    question = "SELECT city, SUM(cost) AS s FROM visits GROUP BY city"
+    with clinic.open(f"parquet:{clinic.file}") as curator:
+        curator.ask(question, epsilon="1")
+        engine = type(curator.data_sets["clinic"].engine)
+        execute = engine.execute
+
+        def failing(self, compiled, choose=None):
+            running.stop()
+            return execute(self, compiled, choose)
+
+        before = curator.accounts("clinic").remaining
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine, "execute", failing)
+            with pytest.raises(EngineError, match="could not compute this answer"):
+                curator.ask(question, epsilon="2")
+        assert curator.accounts("clinic").remaining != before
+        again = server("127.0.0.1", port)
+        again.start(background=True)
+        curator.ask(question, epsilon="3")
+        again.stop()
