@@ -162,6 +162,7 @@ class Curator(WholeReleases):
             rungs = [
                 _planned(plan.question, data_set, accounts, paid | _limits(rung))
                 for rung in plan.extraction.limits.rungs()
+                if plan.epsilon  # what costs nothing has no error to be traded
             ]
             tighter = tuple(rung for rung in rungs if isinstance(rung, Plan))
         return _in_words(plan, notes, tighter, outlook=accounts.outlook(plan.events))

@@ -29,6 +29,7 @@ from hush.server.problems import BadRequestError
 from hush.server.questions import check_rate
 from hush.server.routes import Reached, Visitor
 from hush.server.service import Service
+from hush.server.traffic import Rate
 
 JSON = "application/json"
 CSV = "text/csv"
@@ -193,7 +194,7 @@ async def make_token(request: Request, service: Service, who: Person) -> Respons
     body = await bodies.read(request, bodies.TokenBody)
     if not set(body.scopes) <= who.scopes or ("own" in body.scopes and not who.owner):
         raise ForbiddenError("A token cannot be for more than whoever makes it may do.")
-    check_rate(service.traffic, f"token {who.name}", every=10, burst=50, what="tokens")
+    check_rate(service.traffic, Rate.TOKENS, who.name)
     token, secret = service.people.make_token(
         who.name, label=body.label, scopes=body.scopes, days=body.days, until=who.expires
     )
@@ -217,7 +218,7 @@ async def end_session(request: Request, service: Service, who: Person) -> Respon
 async def set_password(request: Request, service: Service, who: Person) -> Response:
     """Change one's password; all sessions end."""
     body = await bodies.read(request, bodies.PasswordBody)
-    check_rate(service.traffic, f"password {who.name}", every=60, burst=5, what="attempts")
+    check_rate(service.traffic, Rate.PASSWORDS, who.name)
     right = await asyncio.to_thread(service.people.may_change, who, body.old)
     if not right:
         raise ForbiddenError(

@@ -24,6 +24,7 @@ from hush.server.people import Person
 from hush.server.questions import check_rate
 from hush.server.routes import NOBODY, Reached, Visitor
 from hush.server.service import Service
+from hush.server.traffic import Rate
 
 _HERE = Path(__file__).parent
 _STATIC = _HERE / "static"
@@ -56,8 +57,8 @@ async def sign_in(request: Request, service: Service, who: Person) -> Response:
     address = request.client.host if request.client else ""
     form = await request.form()
     name, password = str(form.get("name", ""))[:200], str(form.get("password", ""))[:1000]
-    check_rate(service.traffic, f"sign-in from {address}", every=6, burst=20, what="attempts")
-    check_rate(service.traffic, f"sign-in as {name}", every=30, burst=20, what="attempts")
+    check_rate(service.traffic, Rate.SIGN_INS_OF_AN_ADDRESS, address)
+    check_rate(service.traffic, Rate.SIGN_INS_OF_A_NAME, name)
     person = await asyncio.to_thread(service.people.check_password, name, password)
     if person is None:
         message = "Name or password are not right."
@@ -70,7 +71,7 @@ async def sign_in_elsewhere(request: Request, service: Service, _: Person) -> Re
     if service.oidc is None:
         raise UnknownPlaceError
     address = request.client.host if request.client else ""
-    check_rate(service.traffic, f"sign-in from {address}", every=6, burst=20, what="attempts")
+    check_rate(service.traffic, Rate.SIGN_INS_OF_AN_ADDRESS, address)
     place, browser = await asyncio.to_thread(service.oidc.begin, service.traffic)
     response = RedirectResponse(place, 303)
     response.set_cookie(
@@ -91,7 +92,7 @@ async def back_from_elsewhere(request: Request, service: Service, who: Person) -
     if provider is None:
         raise UnknownPlaceError
     address = request.client.host if request.client else ""
-    check_rate(service.traffic, f"sign-in from {address}", every=6, burst=20, what="attempts")
+    check_rate(service.traffic, Rate.SIGN_INS_OF_AN_ADDRESS, address)
     cookie = identity.flow_cookie(service.settings)
     query = dict(request.query_params)
 
@@ -117,7 +118,7 @@ async def welcome_page(request: Request, service: Service, who: Person) -> Respo
 async def welcome(request: Request, service: Service, who: Person) -> Response:
     """Sign somebody in by a one-time link."""
     address = request.client.host if request.client else ""
-    check_rate(service.traffic, f"welcome from {address}", every=6, burst=20, what="attempts")
+    check_rate(service.traffic, Rate.WELCOMES, address)
     person = service.people.use_link(request.path_params["secret"])
     if person is None:
         message = "This link was used before, or is too old. Ask the owner for another one."

@@ -39,7 +39,7 @@ from hush.curator.curator import Curator
 from hush.engines.errors import EngineError
 from hush.ledger import Reservation
 from hush.server.errors import BusyError, CancelledError, TooManyError
-from hush.server.traffic import Traffic
+from hush.server.traffic import Rate, Traffic
 
 Result = TypeVar("Result")
 _TURN: contextvars.ContextVar[Turn | None] = contextvars.ContextVar("turn", default=None)
@@ -289,8 +289,8 @@ class Questions:
             self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
 
 
-def check_rate(traffic: Traffic, key: str, *, every: float, burst: int, what: str = "requests") -> None:
+def check_rate(traffic: Traffic, rate: Rate, whom: str, *, what: str = "") -> None:
     """Refuse somebody who comes too often."""
-    seconds = traffic.visit(key, every=every, burst=burst)
+    seconds = traffic.visit(f"{rate.key} {whom}", every=rate.every, burst=rate.burst)
     if seconds:
-        raise TooManyError(seconds, what)
+        raise TooManyError(seconds, what or rate.what)

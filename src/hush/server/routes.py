@@ -24,6 +24,7 @@ from hush.server.errors import ForbiddenError, SignInError
 from hush.server.people import Person, acting
 from hush.server.questions import check_rate
 from hush.server.service import Service
+from hush.server.traffic import Rate
 
 
 class Visitor(Enum):
@@ -119,5 +120,5 @@ async def _let_in(place: Reached, request: Request, service: Service) -> Person:
         raise ForbiddenError(f"This needs the {needed.value} role; ask the owner.")
     if place.visitor is not Visitor.ANYBODY and place.scope not in who.scopes:
         raise ForbiddenError(f"The token is not for this: it needs the scope {place.scope!r}.")
-    check_rate(service.traffic, f"visit {who.name}", every=1 / 100, burst=1000)
+    check_rate(service.traffic, Rate.VISITS, who.name)
     return who

@@ -31,7 +31,7 @@ from hush.server.opened import CurrentPolicy, OpenPolicy
 from hush.server.people import People, Person
 from hush.server.questions import Questions, ServedCurator, check_rate
 from hush.server.settings import ServiceSettings
-from hush.server.traffic import Traffic, as_json
+from hush.server.traffic import Rate, Traffic, as_json
 
 log = logging.getLogger("hush.server")
 Result = TypeVar("Result")
@@ -126,7 +126,7 @@ class Service:
         **terms: Any,
     ) -> list[Explanation]:
         """Say what a question would cost: at each of several prices, or on the terms given. Spends nothing."""
-        check_rate(self.traffic, f"explain {who.name}", every=1 / 40, burst=400, what="explanations")
+        check_rate(self.traffic, Rate.EXPLANATIONS, who.name)
 
         def explain(curator: ServedCurator) -> list[Explanation]:
             if epsilons:
@@ -162,7 +162,7 @@ class Service:
 
     async def explain_release(self, who: Person, kind: str, how: Mapping[str, Any]) -> Any:
         """Say what a whole release would cost and how far off it would be. Spends nothing."""
-        check_rate(self.traffic, f"explain {who.name}", every=1 / 40, burst=400, what="explanations")
+        check_rate(self.traffic, Rate.EXPLANATIONS, who.name)
         return await self.with_curator(who, lambda curator: getattr(curator, f"explain_{kind}")(**how))
 
     async def release(
@@ -180,7 +180,7 @@ class Service:
         self, who: Person, request: str | None, work: Callable[[ServedCurator, str], Result], what: str = "questions"
     ) -> Result:
         """Do something that is charged or reads rows: it waits for its turn, and leaves at its slot."""
-        check_rate(self.traffic, f"ask {who.name}", every=1 / 10, burst=200, what=what)
+        check_rate(self.traffic, Rate.QUESTIONS, who.name, what=what)
         name = uuid.uuid4().hex if request is None else label(request, "request")
 
         def do() -> Result:
@@ -205,7 +205,7 @@ class Service:
         self, who: Person, question: str, parameters: Sequence[Any] | Mapping[str, Any] = (), **terms: Any
     ) -> Answer:
         """Answer a question about made-up rows: free, and marked as such."""
-        check_rate(self.traffic, f"dummy {who.name}", every=1 / 5, burst=100, what="trials")
+        check_rate(self.traffic, Rate.TRIALS, who.name)
 
         def ask(opened: OpenPolicy) -> Answer:
             with opened.curator(who).dummy() as made_up:
@@ -246,7 +246,7 @@ class Service:
 
     async def request_budget(self, who: Person, *, epsilon: Any, reason: str, data: str | None) -> dict[str, Any]:
         """Ask the owner for a larger budget."""
-        check_rate(self.traffic, f"request {who.name}", every=60, burst=20, what="requests")
+        check_rate(self.traffic, Rate.REQUESTS, who.name)
         return await self.with_policy(
             lambda opened: asdict(opened.curator(who).request(epsilon=epsilon, reason=reason, data=data))
         )

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,6 +42,26 @@ _SCHEMA = (
 )
 _GRACE = 60.0
 """A ticket outlives its time limit by so many seconds at most, should its worker hang."""
+
+
+class Rate(Enum):
+    """How often somebody may do what: once in ``every`` seconds in the long run, and ``burst`` times at once."""
+
+    def __init__(self, key: str, every: float, burst: int, what: str) -> None:
+        self.key, self.every, self.burst, self.what = key, every, burst, what
+
+    VISITS = "visit", 1 / 100, 1000, "requests"
+    QUESTIONS = "ask", 1 / 10, 200, "questions"
+    EXPLANATIONS = "explain", 1 / 40, 400, "explanations"
+    TRIALS = "dummy", 1 / 5, 100, "trials"
+    TRIES = "try", 1, 60, "tries"
+    REQUESTS = "request", 60, 20, "requests"
+    TOKENS = "token", 10, 50, "tokens"
+    PASSWORDS = "password", 60, 5, "attempts"
+    SIGN_INS_OF_AN_ADDRESS = "sign-in from", 6, 20, "attempts"
+    SIGN_INS_OF_A_NAME = "sign-in as", 30, 20, "attempts"
+    WELCOMES = "welcome from", 6, 20, "attempts"
+    DOORS = "door", 0.5, 60, "connections"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -126,3 +128,12 @@ def test_an_export_is_imported(folder, said, tmp_path):
         ledger = Ledger.import_(file, place, actor=OWNER, reason="moved", lost="none", anchor=anchor)
     with ledger:
         assert ledger.verify().charges == said["ledger"]["report"]["charges"]
+
+
+def test_the_present_version_can_still_be_written(tmp_path):
+    script = [sys.executable, str(VERSIONS / "make.py"), str(tmp_path / "clinic")]
+    subprocess.run(script, check=True, capture_output=True, text=True)
+    said = json.loads((tmp_path / "clinic" / "said.json").read_text(encoding="utf-8"))
+    assert sorted(path.stem for path in (tmp_path / "clinic" / "answers").iterdir()) == sorted(
+        said.keys() - {"ledger", "anchored"}
+    )

@@ -40,6 +40,14 @@ FOLLOWED = {
         "Turn the order round, and start at UNBOUNDED PRECEDING",
         f"SELECT COUNT(*) AS n FROM (SELECT {RUNNING.format(' DESC ROWS UNBOUNDED PRECEDING)')} AS s FROM orders) WHERE s > 100",
     ),
+    "SELECT COUNT(*) AS n FROM (SELECT id FROM orders WHERE country = 'DE' INTERSECT SELECT id FROM orders WHERE country = 'FR')": (
+        "Write WHERE id IN (SELECT …), and DISTINCT",
+        "SELECT COUNT(*) AS n FROM (SELECT DISTINCT id FROM orders WHERE country = 'DE' AND id IN (SELECT id FROM orders WHERE country = 'FR'))",
+    ),
+    "SELECT COUNT(*) AS n FROM (SELECT id FROM people EXCEPT SELECT id FROM orders WHERE amount > 20)": (
+        "Write WHERE id NOT IN (SELECT …), and DISTINCT",
+        "SELECT COUNT(*) AS n FROM (SELECT DISTINCT id FROM people WHERE id NOT IN (SELECT id FROM orders WHERE amount > 20))",
+    ),
     "SELECT COUNT(*) AS n FROM (SELECT DISTINCT country FROM orders)": (
         "COUNT(DISTINCT x)",
         "SELECT COUNT(DISTINCT country) AS n FROM orders",

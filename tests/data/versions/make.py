@@ -29,7 +29,7 @@ from hush.accounting import (
 )
 from hush.curator.answer import Answer, Money
 from hush.curator.opening import open_policy
-from hush.ledger import Actor, Ledger, process
+from hush.ledger import Actor, Ledger, system
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn
 
@@ -104,7 +104,7 @@ def asked(folder: Path) -> dict[str, dict[str, object]]:
     Ledger.open(folder / "hush.ledger", anchor="none", create=owner).close()
     said: dict[str, dict[str, object]] = {}
     for name, (analyst, sql, epsilon) in QUESTIONS.items():
-        with open_policy(folder / "hush.toml", analyst=analyst) as curator:
+        with open_policy(folder / "hush.toml", analyst=analyst, create=True) as curator:
             answer = curator.ask(sql, epsilon=epsilon, request=f"{name}-1")
         kept(folder, name, answer)
         said[name] = answer.to_json()
@@ -165,7 +165,7 @@ def main(folder: Path) -> None:
     os.umask(0o022)
     folder.mkdir(parents=True)
     os.environ["XDG_STATE_HOME"] = str(folder / "state")
-    process._SELF[os.getpid()] = {"host": "host", "pid": 1, "started": "boot:1"}  # no trace of the machine
+    system._SELF[os.getpid()] = {"host": "host", "pid": 1, "started": "boot:1"}  # no trace of the machine
     tables(folder)
     said = asked(folder)
     said["anchored"] = anchored(folder)

@@ -69,3 +69,10 @@ def test_other_spellings_of_limit_are_the_same_question(sql, curator):
 def test_rows_are_not_shown(sql, curator):
     with pytest.raises(QuestionError):
         curator.ask(sql, epsilon=1)
+
+
+def test_a_question_that_costs_nothing_is_explained_at_wide_limits_too():
+    table = pd.DataFrame({"id": [1, 1], "age": [30, 40]})
+    with hush.protect(table, unit="id", max_rows=2, bounds={"age": (0, 120)}, budget=1) as curator:
+        explained = curator.explain("SELECT DISTINCT age FROM data", epsilon="0.1")
+    assert str(explained).startswith("price: ε=0")

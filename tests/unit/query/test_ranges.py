@@ -299,3 +299,9 @@ def test_a_whole_number_too_large_for_the_engine_may_be_null():
     type_ = call(Op.TO_INTEGER, constant(Fraction("1e300"))).type
     assert type_.nullable
     assert not call(Op.TO_INTEGER, constant(Fraction(7))).type.nullable
+
+
+def test_what_becomes_null_is_no_value_any_more():
+    flu = Column("s", Type(Kind.TEXT, values=("Flu", "HIV")))
+    assert call(Op.NULL_IF, flu, constant("Flu")).type.values == ("HIV",)
+    assert call(Op.NULL_IF, flu, constant("none")).type.values == ("Flu", "HIV")

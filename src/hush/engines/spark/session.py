@@ -66,6 +66,12 @@ _START = {
     "spark.log.level": "OFF",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # of statements that ended Spark keeps a thousand plans, for pages that nobody sees
+    "spark.sql.ui.retainedExecutions": "8",
+    "spark.ui.retainedJobs": "32",
+    "spark.ui.retainedStages": "64",
+    "spark.ui.retainedTasks": "512",
+    "spark.sql.maxPlanStringLength": "20000",
     "spark.driver.extraJavaOptions": "-Xss16m -Dlog4j2.level=OFF -Dlog4j2.StatusLogger.level=OFF",
 }
 _LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")

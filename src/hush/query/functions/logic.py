@@ -226,8 +226,12 @@ def _coalesce(_op: Op, arguments: Arguments) -> Type:
 
 
 def _null_if(_op: Op, arguments: Arguments) -> Type:
-    """NULL_IF: the first, or NULL."""
-    return arguments[0].type.or_null(named=True)
+    """NULL_IF: the first, or NULL; of a list of texts, all but the one that becomes NULL."""
+    found, other = arguments[0].type.or_null(named=True), arguments[1]
+    if found.kind is not Kind.TEXT or found.values is None or not isinstance(other, Literal):
+        return found
+    left = tuple(value for value in found.values if value != other.value)
+    return replace(found, values=left) if left else found
 
 
 def _alike_outcomes(_op: Op, arguments: Arguments) -> Arguments:

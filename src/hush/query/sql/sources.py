@@ -260,8 +260,10 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
     if isinstance(query, exp.Union):
         return _union(query, context, with_parts(query, context, parts), names)
     if isinstance(query, exp.SetOperation):
+        instead = f"{context.schema.unit or 'x'} {'NOT IN' if isinstance(query, exp.Except) else 'IN'}"
         raise QuestionError(
-            f"{type(query).__name__.upper()} is not supported.", "Only UNION ALL is; or filter with WHERE."
+            f"{type(query).__name__.upper()} is not supported; of set operations only UNION ALL is.",
+            f"Write WHERE {instead} (SELECT …), and DISTINCT.",
         )
     if not isinstance(query, exp.Select):
         raise refuse(query)

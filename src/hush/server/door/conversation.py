@@ -37,6 +37,7 @@ from hush.server.errors import ForbiddenError, ServiceError
 from hush.server.people import Person
 from hush.server.questions import check_rate
 from hush.server.service import Service
+from hush.server.traffic import Rate
 
 _FAILED = "no answer could be computed"
 _WORD = re.compile(r"(?>\s+|/\*.*?\*/|--[^\n]*\n)*+([A-Za-z]+)", re.DOTALL)
@@ -328,7 +329,7 @@ class Conversation:
 
     async def _about_catalogue(self, text: str) -> SystemCatalogue | None:
         """Return the catalogue if a statement is about it; who comes too often waits."""
-        check_rate(self.service.traffic, f"visit {self.who.name}", every=1 / 100, burst=1000)
+        check_rate(self.service.traffic, Rate.VISITS, self.who.name)
         if self._catalogue is None:
             data_sets = await self.service.data_sets(self.who)
             self._catalogue = await asyncio.to_thread(SystemCatalogue, data_sets)

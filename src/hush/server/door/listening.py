@@ -27,6 +27,7 @@ from hush.server.door.messages import MessageError, Reader, message, texts
 from hush.server.questions import check_rate
 from hush.server.service import Service
 from hush.server.settings import is_loopback
+from hush.server.traffic import Rate
 
 _VERSION, _SSL, _GSS, _CANCEL = 196_608, 80_877_103, 80_877_104, 80_877_102
 _SIGN_IN, _IDLE = 15.0, 3600.0
@@ -147,7 +148,7 @@ class Door:
         peer = writer.get_extra_info("peername")
         address = peer[0] if isinstance(peer, tuple) else "local"
         try:
-            check_rate(self._service.traffic, f"door {address}", every=0.5, burst=60, what="connections")
+            check_rate(self._service.traffic, Rate.DOORS, address)
         except HushError as error:
             writer.write(_fatal(str(error), "53300"))
             return None

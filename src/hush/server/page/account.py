@@ -16,6 +16,7 @@ from hush.server.people import SCOPES, Person
 from hush.server.questions import check_rate
 from hush.server.routes import Reached, Visitor
 from hush.server.service import Service
+from hush.server.traffic import Rate
 
 
 async def account_page(request: Request, service: Service, who: Person) -> Response:
@@ -47,7 +48,7 @@ async def change_account(request: Request, service: Service, who: Person) -> Res
     try:
         match act:
             case "token":
-                check_rate(service.traffic, f"token {who.name}", every=10, burst=50, what="tokens")
+                check_rate(service.traffic, Rate.TOKENS, who.name)
                 scopes = [scope for scope in SCOPES[:2] if scope in who.scopes]
                 label = str(form.get("label", ""))[:200]
                 _, secret = service.people.make_token(who.name, label=label, scopes=scopes, until=who.expires)
@@ -57,7 +58,7 @@ async def change_account(request: Request, service: Service, who: Person) -> Res
             case "end":
                 service.people.end_session(who.name, name)
             case "password":
-                check_rate(service.traffic, f"password {who.name}", every=60, burst=5, what="attempts")
+                check_rate(service.traffic, Rate.PASSWORDS, who.name)
                 if not await asyncio.to_thread(service.people.may_change, who, str(form.get("old", ""))):
                     raise ForbiddenError("The old password is not right.")
                 await asyncio.to_thread(service.people.set_password, who.name, str(form.get("new", "")))

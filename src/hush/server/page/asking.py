@@ -30,6 +30,7 @@ from hush.server.people import Person
 from hush.server.questions import ServedCurator, check_rate
 from hush.server.routes import Reached, Visitor
 from hush.server.service import Service
+from hush.server.traffic import Rate
 
 
 async def ask_page(request: Request, service: Service, who: Person) -> Response:
@@ -91,7 +92,7 @@ async def _ask_first(service: Service, who: Person) -> str:
 
 
 async def _before(service: Service, who: Person, question: str, values: QueryParams | FormData) -> Before:
-    check_rate(service.traffic, f"explain {who.name}", every=1 / 40, burst=400, what="explanations")
+    check_rate(service.traffic, Rate.EXPLANATIONS, who.name)
     epsilon, rows = text_of(values, "epsilon", 60).strip(), text_of(values, "rows", 12)
     size = int(rows) if rows.isascii() and rows.isdigit() and 0 < int(rows) <= 10**9 else ROWS
     data = text_of(values, "data", 200) or None
@@ -132,7 +133,7 @@ async def try_out(request: Request, service: Service, who: Person) -> Response:
     question, epsilon = text_of(form, "q", 50_000), text_of(form, "epsilon", 60).strip() or "0.1"
     data = text_of(form, "data", 200) or None
     try:
-        check_rate(service.traffic, f"try {who.name}", every=1, burst=60, what="tries")
+        check_rate(service.traffic, Rate.TRIES, who.name)
         answer = await service.with_curator(who, partial(_from_made_up, question, epsilon=epsilon, data=data))
     except HushError as error:
         return await _asking(request, service, who, form, error=error)
