@@ -378,6 +378,8 @@ def _ask_budget(talk: Conversation, given: Said) -> tuple[str, str]:
 def proposed_delta(people: float) -> str:
     """Return a δ of at most a hundredth of one over the number of people, a power of ten.
 
+    It is stricter than `hush.propose_delta`, which is for one release: this one is for all answers, for ever.
+
     >>> proposed_delta(8_000), proposed_delta(1_000_000)
     ('1e-6', '1e-8')
     """
