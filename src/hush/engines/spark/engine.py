@@ -155,7 +155,7 @@ class SparkTables:
     def _columns(self, table: str, number: int, session: SparkSession) -> dict[str, SparkColumn]:
         source = self._places[number]
         if source.format in _UNTYPED and self.server.sail:
-            # where one malformed record fails every statement, and columns of CSV go by their place, whatever its header
+            # where one malformed record fails every statement, and columns of CSV go by their place
             what = f"table {table!r} is {source.format.upper()}, which Sail does not read safely"
             raise SourceError(f"{what}; store it as parquet", table=table)
         try:
