@@ -39,17 +39,23 @@ def decide(
 ) -> bool:
     """Decide on a request; return whether the policy's file was changed, so that it must be read again."""
     request = next((found for found in ledger.requests(actor) if found.number == number), None)
-    changed = None
+    changed = False
     if approve and request is not None and request.state == "waiting" and request.wanted is not None:
         wanted, analyst = Fraction(request.wanted), policy.analysts.get(request.analyst)
         if analyst is None or analyst.budget is None:
             raise PolicyEditError(f"The policy gives {request.analyst} no budget of their own; decline the request.")
         if analyst.budget.epsilon < wanted:
-            changed = raised(Path(path).read_bytes().decode("utf-8"), request.analyst, wanted)
+            changed = bool(raised(_text(path), request.analyst, wanted))
     ledger.decide(number, approve=approve, actor=actor, reason=reason)
-    if changed is not None:  # after the ledger: should this fail, the policy's smaller budget binds, and is safe
-        replace_file(Path(path), changed)
-    return changed is not None
+    if changed and request is not None and request.wanted is not None:
+        # After the ledger: should this fail, the policy's smaller budget binds, and is safe. The file is read again,
+        # because another owner may have changed something else in it meanwhile.
+        replace_file(Path(path), raised(_text(path), request.analyst, Fraction(request.wanted)))
+    return changed
+
+
+def _text(path: str | Path) -> str:
+    return Path(path).read_bytes().decode("utf-8")
 
 
 def raised(text: str, analyst: str, epsilon: Fraction) -> str:

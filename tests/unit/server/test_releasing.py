@@ -207,6 +207,43 @@ def test_a_stream_that_is_cancelled_while_it_advances_shows_nothing(browser, ali
     assert browser.get("/api/v1/streams/daily", headers=alice).json()["released"] == 0
 
 
+def test_nobody_waits_for_what_a_cancelled_stream_still_computes(browser, alice, clinic: Path, monkeypatch) -> None:
+    """How long that takes depends on rows, so neither a look, a further period nor the end may show it."""
+    body = {"question": STREAM, "epsilon": "1", "horizon": "60 days", "name": "daily"}
+    assert browser.post("/api/v1/streams", json=body, headers=alice).status_code == 201
+    reading, going, over = threading.Event(), threading.Event(), threading.Event()
+    (opened,) = _opened(browser).data_sets.values()
+    rows = type(opened.engine).rows
+
+    def slow(*arguments: object) -> object:
+        if not reading.is_set():
+            reading.set()
+            going.wait(20)
+            over.set()
+        return rows(*arguments)
+
+    monkeypatch.setattr(type(opened.engine), "rows", slow)
+    sent = {"through": "2025-01-05", "request": "r"}
+    asking = threading.Thread(
+        target=browser.post, args=("/api/v1/streams/daily/advance",), kwargs={"json": sent, "headers": alice}
+    )
+    asking.start()
+    assert reading.wait(10)
+    assert browser.delete("/api/v1/questions/r", headers=alice).status_code == 202
+    asking.join(10)
+    moved = browser.post("/api/v1/streams/daily/advance", json={"through": "2025-01-03"}, headers=alice)
+    assert (moved.status_code, moved.json()["released"]) == (200, 3)
+    before = browser.get("/api/v1/streams/daily", headers=alice).json()
+    assert browser.delete("/api/v1/streams/daily", headers=alice).status_code == 204
+    assert not over.is_set()
+    going.set()
+    assert over.wait(10)
+    time.sleep(0.3)  # what it computed is thrown away
+    assert browser.get("/api/v1/streams/daily", headers=alice).json() == {**before, "ended": True}
+    (folder,) = clinic.parent.glob("*.streams/*")
+    assert {path.name for path in folder.iterdir()} == {"daily.stream", "daily.released", "daily.ended", ".daily.lock"}
+
+
 def _opened(browser):
     """Return what the service has open."""
     with browser.app._service.policy.use() as opened:
