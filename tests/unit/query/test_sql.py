@@ -339,7 +339,7 @@ def test_bad_parameters(text, parameters, words, schema):
             r"The pattern 'a\)\|\(\?:b' has a '\)' too",
         ),
         (
-            "SELECT SUM(k) FROM (SELECT patient_id, COUNT(DISTINCT age) OVER (PARTITION BY patient_id) k FROM visits) t",
+            "SELECT SUM(k) FROM (SELECT patient_id, COUNT(DISTINCT age) OVER (PARTITION BY patient_id) k FROM visits)",
             r"DISTINCT age\) is not available as a window over rows. Take it in a subquery that groups by patient_id",
         ),
         ("SELECT COUNT(*) FROM visits WHERE age", "A condition is needed; age is integer"),
