@@ -30,6 +30,7 @@ from hush.engines.spark.dialect import SPARK, atomic_expression
 from hush.engines.spark.session import SparkServer, check_address, check_java
 from hush.engines.sql.build import Sql, try_cast
 from hush.engines.sql.dialect import writing
+from hush.query.plan.limits import Units
 from hush.query.schema import Schema, Table
 
 POLICY = """
@@ -56,6 +57,16 @@ ROWS = {
     "cost": [(at % 100) / 4 for at in range(1000)],
     "secret": ["hidden word"] * 1000,
 }
+
+
+ZONES = """
+[data.clinic.tables.zones]
+source = "zones.parquet"
+public = true
+[data.clinic.tables.zones.columns]
+city = {{ type = "text" }}
+zone = {{ type = "text", values = ["n", "s"] }}
+"""
 
 
 class Clinic:
@@ -246,6 +257,25 @@ def test_folders_that_name_a_unit_are_texts(spark: str, tmp_path: Path) -> None:
         (tmp_path / "visits" / f"id={unit}").mkdir(parents=True)
         pq.write_table(pa.table({"cost": [1.0]}), tmp_path / "visits" / f"id={unit}" / "rows.parquet")
     assert ids_of(spark, "parquet:visits", tmp_path) == ["01", "1", "1.0"]
+
+
+def test_rows_that_are_units_are_told_apart_in_thousands_of_partitions(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers of rows begin at 2³³ times a partition's, so those of the 1,024th times 2²⁰ are beyond 64 bits."""
+    pq.write_table(pa.table({"city": ["a", "a", "b"], "zone": ["n", "s", "n"]}), clinic.folder / "zones.parquet")
+    policy = POLICY.replace("[analysts", ZONES + "[analysts")
+    for line in ('unit = "id"', "max_rows = 5", "max_groups = 2"):
+        policy = policy.replace(f"{line}\n", "")
+    path = clinic.folder / "rows.toml"
+    path.write_text(policy.format(address=clinic.address, source="visits.parquet"))
+    monkeypatch.setattr(type(SPARK), "row_number", lambda _: f"(MONOTONICALLY_INCREASING_ID() + {1024 * 2**33})")
+    with open_policy(path, create=True) as curator:
+        planned = curator.plan_rows("SELECT z.zone FROM visits JOIN zones AS z ON visits.city = z.city")
+        engine = curator.data_sets["clinic"].engine
+        found = engine.rows(engine.compile_rows(planned.plan))
+    assert planned.plan.limits.units is Units.NUMBERED
+    assert len(set(found.units.tolist())) == len([city for city in ROWS["city"] if city != "c"])
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,7 @@ class SparkDialect(Dialect):
     looks_up: ClassVar[bool] = False
     unnests_together: ClassVar[bool] = False
     narrows: ClassVar[bool] = True
+    numbers_closely: ClassVar[bool] = False
     sail: ClassVar[bool] = False
     """Whether the server is Sail, whose RINT and regular expressions are others."""
     longest: ClassVar[int] = 200_000
