@@ -44,6 +44,9 @@ SAME = [
         "SELECT COUNT(*) AS n FROM customer c LEFT JOIN (SELECT k FROM (SELECT DISTINCT o_custkey AS k FROM orders WHERE o_totalprice > 390000) t) o "
         "ON o.k = c.c_custkey WHERE o.k IS NULL"
     ),
+    # one row of a public table, of which nothing is read
+    "SELECT COUNT(*) AS n FROM (SELECT o_custkey, COUNT(*) AS k FROM orders GROUP BY o_custkey) o JOIN (SELECT MAX(n_nationkey) AS m FROM nation) t ON TRUE",
+    "SELECT COUNT(*) AS n FROM customer LEFT JOIN (SELECT MAX(n_nationkey) AS m, COUNT(*) AS k FROM nation) t ON TRUE",
     "SELECT COUNT(*) AS n FROM customer SEMI JOIN orders ON o_custkey = c_custkey",
     "SELECT COUNT(*) AS n FROM customer ANTI JOIN orders ON o_custkey = c_custkey",
     "SELECT COUNT(*) AS n FROM customer SEMI JOIN nation ON n_nationkey = c_nationkey AND n_name < 'F'",
