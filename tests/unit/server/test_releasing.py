@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.engines.errors import EngineError
+from hush.server import service as service_module
 from hush.server.people import People
 from hush.server.questions import ServedCurator
+from hush.server.traffic import Rate
 
 ROWS = "SELECT age, city FROM visits"
 STREAM = "SELECT day, COUNT(*) AS n FROM visits GROUP BY day"
@@ -128,6 +130,15 @@ def test_a_stream_is_ones_own_and_advances_on_the_page(browser, people: People) 
     assert browser.post("/streams/daily.csv", data={**form, "act": "end"}).status_code == 303
     assert "It has ended" in browser.get("/streams/daily.csv").text
     assert browser.post("/streams/daily.csv", data={**form, "act": "advance"}).status_code == 409
+
+
+def test_streams_are_explained_at_the_rate_of_explanations(browser, alice, monkeypatch) -> None:
+    rates = []
+    monkeypatch.setattr(service_module, "check_rate", lambda _traffic, rate, _whom, **_: rates.append(rate))
+    body = {"question": STREAM, "epsilon": "1", "horizon": "60 days"}
+    assert browser.post("/api/v1/streams/explain", json=body, headers=alice).status_code == 200
+    assert browser.get("/releases", params={**body, "kind": "stream", "q": STREAM}, headers=alice).status_code == 200
+    assert rates == [Rate.EXPLANATIONS] * 2
 
 
 def test_names_of_streams_stay_in_their_folder(browser, alice, clinic: Path) -> None:
