@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from hush.accounting.events import ZCDPEvent
+from hush.curator.access import Order
 from hush.curator.opening import protect
 from hush.engines.sql import coded_rows as coded
 from hush.synth import (
@@ -189,7 +190,14 @@ def one_unit_adds_few_rows(_: Patch) -> None:
         many, unit="id", values={"city": ["x", "y"]}, budget={"epsilon": 9, "delta": "1e-6"}, max_rows=3
     ) as own:
         planned = own.plan_rows("SELECT city FROM data")
-        own.release_rows(planned, [ZCDPEvent(rho="0.01")], lambda rows: seen.append(len(rows)) or b"", text="rows")
+        own.release_rows(
+            planned,
+            [ZCDPEvent(rho="0.01")],
+            lambda rows: seen.append(len(rows)) or b"",
+            text="rows",
+            public=(),
+            order=Order(),
+        )
     assert seen == [2003]
 
 

@@ -7,9 +7,11 @@ them, and are shown from there ever after. Rows that come late count in the peri
 **State.** Beside the ledger, readable by its owner alone, lies one file for each stream: the definition, the exact
 series so far, what was counted of each unit (by a keyed hash), and all that was released. It is replaced as a whole and
 at once. Killed before that, a period was shown to nobody and is measured anew; killed after, it is released. So no
-period ever has two noises. How many periods were released is also noted in a file of its own: a state file that is
-older than that is refused, because to go on from it would release periods twice. Who puts both back to an earlier day
-is not noticed.
+period ever has two noises. Of two who advance a stream at once one is first; what the other measured is thrown away.
+Nobody waits for another's computation, for that would tell how long it took.
+
+How many periods were released is also noted in a file of its own: a state file that is older than that is refused,
+because to go on from it would release periods twice. Who puts both back to an earlier day is not noticed.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ import datetime as dt
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from itertools import product
 from math import prod
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
@@ -145,8 +147,10 @@ class Streams:
         definition |= {"name": name, "unit_key": secrets.token_hex(16), "request": request}
         public = {key: value for key, value in definition.items() if key != "unit_key"}
         with self._access.in_use(), self._files.locked(name):
-            if (there := self._files.read(name)) is not None:
-                if request is not None and StreamState.from_bytes(there).definition.get("request") == request:
+            if (there := self._files.open(name)) is not None:
+                with there:
+                    before = StreamState.public(there).definition.get("request")
+                if request is not None and before == request:
                     return StreamRelease(self._access, self._files, name)
                 raise StreamError(f"There is a stream {name!r} already. Choose another name, or advance that one.")
             text = f"STREAM {name!r} of {plan.periods} periods: {question}"
@@ -162,9 +166,11 @@ class Streams:
     def open(self, name: str) -> StreamRelease:
         """Return a stream that was made before."""
         _check_name(name)
-        if self._files.read(name) is None:
+        there = self._files.open(name)
+        if there is None:
             known = ", ".join(self.names()) or "none yet"
             raise StreamError(f"There is no stream {name!r}; there are: {known}.")
+        there.close()
         return StreamRelease(self._access, self._files, name)
 
     def _planned(
@@ -312,11 +318,15 @@ class StreamRelease:
     def __init__(self, access: Access, files: StateFiles, name: str) -> None:
         self._access, self._files, self.name = access, files, name
 
-    def _state(self) -> StreamState:
-        data = self._files.read(self.name)
-        if data is None:
+    def _state(self, read: Callable[[IO[bytes]], StreamState] = StreamState.public) -> StreamState:
+        """Return the state; if nothing else is said, what is public of it."""
+        file = self._files.open(self.name)
+        if file is None:
             raise StreamError(f"There is no stream {self.name!r} any more.")
-        state = StreamState.from_bytes(data)
+        with file:
+            state = read(file)
+        if self._files.ended(self.name):
+            state = replace(state, definition=state.definition | {"ended": True})
         known = self._files.marked(self.name)
         if known > state.stream.released:
             raise StreamError(
@@ -341,25 +351,45 @@ class StreamRelease:
         ``through`` is the last period to be released, as a date or whole number; by default the last one that is over,
         by the clock (UTC).
         """
-        with self._access.in_use(), self._files.locked(self.name):
-            state = self._state()
-            definition = state.definition
-            if definition["ended"]:
-                raise StreamError(f"The stream {self.name!r} has ended.")
-            asked = understood(self._access, definition["question"], definition["data"])
-            if asked.size != definition["size"] or asked.step != Fraction(definition["step"]):
-                raise StreamError(
-                    f"The policy's columns of {self.name!r} have changed since it was made; make a new one."
-                )
-            last = self._last(asked, definition, through)
-            if last <= state.stream.released:
-                return state.stream.released
-            engine = asked.data_set.engine
-            compiled = engine.compile_rows(asked.rows, definition["unit_key"])
-            state = self._access.measured(partial(_measured, state, asked, compiled, last))
-            self._files.write(self.name, state.to_bytes())
-            self._files.mark(self.name, last)
-        return state.stream.released
+        with self._access.in_use():
+            while True:
+                state = self._state()
+                definition = state.definition
+                if definition["ended"]:
+                    raise StreamError(f"The stream {self.name!r} has ended.")
+                asked = understood(self._access, definition["question"], definition["data"])
+                if asked.size != definition["size"] or asked.step != Fraction(definition["step"]):
+                    raise StreamError(
+                        f"The policy's columns of {self.name!r} have changed since it was made; make a new one."
+                    )
+                last = self._last(asked, definition, through)
+                if last <= state.stream.released or self._release(asked, state, last):
+                    return max(last, state.stream.released)
+
+    def _release(self, asked: _Asked, before: StreamState, last: int) -> bool:
+        """Measure the periods up to ``last`` and release them, unless somebody else changed the stream meanwhile."""
+        compiled = asked.data_set.engine.compile_rows(asked.rows, before.definition["unit_key"])
+        written: list[Path | bytes] = []
+
+        def measure() -> int:
+            """Read the state and the rows, and write the state that follows. How long this takes depends on rows."""
+            state = self._state(StreamState.read)
+            after = _advanced(state, asked, asked.data_set.engine.rows(compiled), last)
+            written.append(self._files.prepare(self.name, after.to_bytes()))
+            return state.stream.released
+
+        try:
+            begun = self._access.measured(measure)
+            with self._files.locked(self.name):
+                now = self._state()
+                if now.definition["ended"] or not now.stream.released == begun == before.stream.released:
+                    return False
+                self._files.commit(self.name, written.pop())
+                self._files.mark(self.name, last)
+                return True
+        finally:
+            for prepared in written:
+                self._files.discard(prepared)
 
     def _last(self, asked: _Asked, definition: Mapping[str, Any], through: object) -> int:
         """Return how many periods are to be released altogether."""
@@ -375,8 +405,8 @@ class StreamRelease:
     def end(self) -> None:
         """End the stream: nothing more will be released. What was paid stays paid."""
         with self._files.locked(self.name):
-            state = self._state()
-            self._files.write(self.name, replace(state, definition=state.definition | {"ended": True}).to_bytes())
+            self._state()
+            self._files.end(self.name)
 
     @property
     def answer(self) -> Answer:
@@ -426,11 +456,6 @@ class StreamRelease:
 
     def __repr__(self) -> str:
         return f"<stream {self.name!r}, {self.released} periods released>"
-
-
-def _measured(state: StreamState, asked: _Asked, compiled: Any, last: int) -> StreamState:
-    """Read the rows, and return the state after the periods up to ``last`` were measured."""
-    return _advanced(state, asked, asked.data_set.engine.rows(compiled), last)
 
 
 def _advanced(state: StreamState, asked: _Asked, rows: CodedRows, last: int) -> StreamState:

@@ -259,9 +259,8 @@ class Ledger:
         The charge fits the data set's budget and the analyst's, or neither is touched and
         :class:`~hush.core.BudgetExceededError` says why. A request id that was used before for the same question
         gives the stored answer back, free of charge; for another question it is refused. ``repeat`` finds the answer
-        to the same question under other ids (`hush.ledger.repeats`).
-        ``epsilon`` is what the analyst calls its price, and ``reason`` why they ask, where an owner decides first
-        (`hush.ledger.requests`).
+        to the same question under other ids (`hush.ledger.repeats`). ``epsilon`` is what the analyst calls its price,
+        and ``reason`` why they ask, where an owner decides first (`hush.ledger.requests`).
         """
         self.check_made()
         label(request, "request")
@@ -419,8 +418,10 @@ class Ledger:
 
     # What can be read. All of it is public: prices depend on questions and policy, never on data.
 
-    def budget(self, actor: Actor) -> reading.Budgets:
+    def budget(self, actor: Actor, *, recorded: bool = False) -> reading.Budgets:
         """Return what is left: to an owner every account, to an analyst their own and those of their data sets."""
+        if recorded:  # as the entries have it, whatever a policy lowers or has not opened yet
+            return reading.budget(self._chain, actor, {})
         granted = {key: None if budget is None else budget.open() for key, budget in self._granted.items()}
         return reading.budget(self._chain, actor, self._lowered, granted, self._named)
 
@@ -431,9 +432,8 @@ class Ledger:
             if entry is None:
                 return None
             shares = reading.charge_shares(self._chain, entry, self._lowered)
-        return spending(
-            [(Whose(name=budget_of(key), account=account), took) for key, (account, took) in shares.items()]
-        )
+        told = [(Whose(name=budget_of(key), account=account), took) for key, (account, took) in shares.items()]
+        return spending(told)
 
     def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[reading.Release]:
         """Return the charges, newest first: for an owner all, for an analyst their own."""

@@ -20,7 +20,7 @@ from hush.core.values import dataclass
 from hush.ledger.actors import Actor, label, prose
 from hush.ledger.book import Book, Key
 from hush.ledger.budgets import LARGEST_EPSILON
-from hush.ledger.chain import Chain
+from hush.ledger.chain import Chain, Draft
 from hush.ledger.entries import Entry
 from hush.ledger.errors import LedgerError
 from hush.ledger.reading import AccountView
@@ -160,15 +160,25 @@ def ask_for_budget(
 def decide(
     chain: Chain, number: int, *, approve: bool, actor: Actor, reason: str, raise_budget: Callable[..., None]
 ) -> None:
-    """Record what the owner decided of a request that waits; raise the budget first, if that is what it is about."""
+    """Record what the owner decided of a request that waits; then raise the budget, if that is what it is about.
+
+    Of two owners who decide at once the first one's word holds, and no budget is raised by a request that was declined.
+    """
     found = _waiting(chain, number, actor)
-    if approve and found.raises(chain.book):
-        raise_budget(found.data, found.analyst, epsilon=str(found.wanted), actor=actor, reason=reason)
     body: dict[str, Any] = {"by": actor.name, "when": now(), "of": number, "accounts": []}
     if reason:
         body["reason"] = prose(reason, "reason", longest=2000)
     kind = "approved" if approve else "declined"
-    chain.append(lambda book: (Entry.draft(kind, body, after=book.head, data=found.data, analyst=found.analyst), {}))
+
+    def make(book: Book) -> Draft:
+        for entry in chain.store.of_kinds(KINDS):  # under the lock: another owner may have been quicker
+            if entry.kind != "requested" and entry.read()["of"] == number:
+                raise LedgerError(f"{number} is {entry.kind} already. See hush requests.")
+        return Entry.draft(kind, body, after=book.head, data=found.data, analyst=found.analyst), {}
+
+    chain.append(make)
+    if approve and found.raises(chain.book):
+        raise_budget(found.data, found.analyst, epsilon=str(found.wanted), actor=actor, reason=reason)
 
 
 def approval(

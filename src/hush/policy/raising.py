@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from typing import Any
 from hush.core import HushError
 from hush.core.format import decimal
 from hush.ledger import Actor, Ledger
-from hush.policy.file import Policy
+from hush.ledger.errors import AccountExistsError, UnknownAccountError
+from hush.policy.file import Analyst, Policy, PolicyBudget
 from hush.policy.ledger import replace_file
 
 _SECTION = re.compile(r"(?m)^[ \t]*\[")
@@ -39,17 +41,44 @@ def decide(
 ) -> bool:
     """Decide on a request; return whether the policy's file was changed, so that it must be read again."""
     request = next((found for found in ledger.requests(actor) if found.number == number), None)
-    changed = None
+    changed = False
     if approve and request is not None and request.state == "waiting" and request.wanted is not None:
         wanted, analyst = Fraction(request.wanted), policy.analysts.get(request.analyst)
         if analyst is None or analyst.budget is None:
             raise PolicyEditError(f"The policy gives {request.analyst} no budget of their own; decline the request.")
         if analyst.budget.epsilon < wanted:
-            changed = raised(Path(path).read_bytes().decode("utf-8"), request.analyst, wanted)
+            changed = bool(raised(_text(path), request.analyst, wanted))
+            _keep_others(analyst, analyst.budget, request.data, ledger, actor)
     ledger.decide(number, approve=approve, actor=actor, reason=reason)
-    if changed is not None:  # after the ledger: should this fail, the policy's smaller budget binds, and is safe
-        replace_file(Path(path), changed)
-    return changed is not None
+    if changed and request is not None and request.wanted is not None:
+        # After the ledger: should this fail, the policy's smaller budget binds, and is safe. The file is read again,
+        # because another owner may have changed something else in it meanwhile.
+        replace_file(Path(path), raised(_text(path), request.analyst, Fraction(request.wanted)))
+    return changed
+
+
+def _keep_others(analyst: Analyst, budget: PolicyBudget, data: str, ledger: Ledger, actor: Actor) -> None:
+    """See to it that a larger number raises no budget but that on ``data``: it is that of each data set.
+
+    Accounts that are not open yet are opened as the policy is now. One that only the policy keeps smaller cannot stay.
+    """
+    held = {view.data: view for view in ledger.budget(actor, recorded=True) if view.analyst == analyst.name}
+    others = [name for name in analyst.data if name != data]
+    for name in others:
+        if name in held and held[name].epsilon > budget.epsilon:
+            raise PolicyEditError(
+                f"The policy's number for {analyst.name} is also that on {name!r}, where the ledger holds more, so it "
+                "would be raised there, too. Write the number by hand if it shall, then approve the request again."
+            )
+    for name in others:
+        if name not in held:
+            with suppress(AccountExistsError, UnknownAccountError):  # no budget of their own there, or no data set yet
+                opened = {"epsilon": budget.epsilon, "delta": budget.delta}
+                ledger.add_analyst(analyst.name, data=name, budget=opened, actor=actor)
+
+
+def _text(path: str | Path) -> str:
+    return Path(path).read_bytes().decode("utf-8")
 
 
 def raised(text: str, analyst: str, epsilon: Fraction) -> str:

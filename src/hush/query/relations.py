@@ -328,6 +328,8 @@ def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
             return replace(relation, source=pruned(relation.source, needed | inside), windows=windows)
         case PerUnit():
             aggregates = tuple((name, aggregate) for name, aggregate in relation.aggregates if name in needed)
+            if not aggregates and not relation.keys and not private(relation):
+                aggregates = relation.aggregates[:1]  # without any, the one row would be all rows of a public table
             inside = used([*(e for _, e in relation.keys), *(aggregate.argument for _, aggregate in aggregates)])
             return replace(relation, source=pruned(relation.source, inside), aggregates=aggregates)
 

@@ -165,6 +165,11 @@ class Service:
         check_rate(self.traffic, Rate.EXPLANATIONS, who.name)
         return await self.with_curator(who, lambda curator: getattr(curator, f"explain_{kind}")(**how))
 
+    async def explain_stream(self, who: Person, how: Mapping[str, Any]) -> dict[str, Any]:
+        """Say what a stream would cost and how far off it would be. Spends nothing."""
+        check_rate(self.traffic, Rate.EXPLANATIONS, who.name)
+        return await self.with_curator(who, lambda curator: curator.stream.explain(**how))
+
     async def release(
         self, who: Person, kind: str, how: Mapping[str, Any], *, request: str | None = None
     ) -> tuple[Any, Money]:

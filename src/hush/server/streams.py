@@ -52,7 +52,7 @@ async def listed(service: Service, who: Person) -> list[dict[str, Any]]:
 async def explain(request: Request, service: Service, who: Person) -> Response:
     """Say what a stream would cost."""
     body = await bodies.read(request, bodies.StreamBody)
-    return JSONResponse(await service.with_curator(who, lambda curator: curator.stream.explain(**body.how())))
+    return JSONResponse(await service.explain_stream(who, body.how()))
 
 
 async def create(request: Request, service: Service, who: Person) -> Response:

@@ -45,5 +45,18 @@ FUNCTIONS: dict[str, frozenset[str]] = {
             *("STRPTIME(name, '%Y-%m-%d')", "STRPTIME(name, '%Y')"),
         }
     ),
+    "spark": frozenset(
+        {
+            *("CAST(free AS VARCHAR)", "REGEXP_MATCHES(name, 'a.?b')", "STRPTIME(name, '%Y-%m-%d')"),
+            *("STRPTIME(name, '%Y')", "STRFTIME(day, '%Y-%m')", "STRFTIME(at, '%H:%M:%S.%f %I%p%%')"),
+            *("STRFTIME(day, '%A %a, %B %b%d%j%u%w')", "DAYNAME(day)", "SPLIT_PART(name, '-', 1)"),
+            "STRFTIME(at, 'it''s \\\"day\\\" %d%j of %G-W%V \\\\ %y YYYY')",
+            *("SPLIT_PART(name, 'a', 2)", "SPLIT_PART(name, '.', 900)"),
+        }
+    ),
 }
 """Expressions of `test_functions` that engines refuse, for a reason in `REFUSALS`."""
+TEXTS = {"spark": frozenset({"1_000", "0x1F", "\u0130", "\u00df", "\u0149", "\u0391\u03a3", "\ufb01"})}
+"""Texts that engines read, or whose case they change, otherwise by declaration; they are left out of comparisons."""
+LAST_BIT = {"spark": frozenset({"EXP", "LN", "LOG", "POWER"})}
+"""Functions whose values are compared to twelve digits: engines have mathematics of their own."""

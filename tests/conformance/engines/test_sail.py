@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from test_spark import ROWS, Clinic, views_of
 
-from hush.engines.errors import EngineError
+from hush.engines.errors import EngineError, SourceError
 from hush.engines.server import ParameterisedText
 from hush.engines.spark import SparkTables
 from hush.engines.spark.dialect import SPARK
@@ -42,6 +42,15 @@ def test_delta_tables_are_read_through_sail(sail: str, tmp_path: Path) -> None:
                 for place in places.values()
             ]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_files_of_which_one_record_fails_every_question_are_refused_on_sail(
+    sail: str, tmp_path: Path, kind: str
+) -> None:
+    (tmp_path / f"visits.{kind}").write_text("id,city\n1,a\n2,b,c\n")
+    with pytest.raises(SourceError, match="store it as parquet"):
+        SparkTables(sail, {"visits": f"{tmp_path}/visits.{kind}"}, {"visits": ["id", "city"]})
 
 
 def test_a_server_that_goes_is_one_public_error_and_the_next_question_works_on_sail(tmp_path: Path) -> None:

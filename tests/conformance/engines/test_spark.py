@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib.util
 import logging
 import os
@@ -29,6 +30,7 @@ from hush.engines.spark.dialect import SPARK, atomic_expression
 from hush.engines.spark.session import SparkServer, check_address, check_java
 from hush.engines.sql.build import Sql, try_cast
 from hush.engines.sql.dialect import writing
+from hush.query.plan.limits import Units
 from hush.query.schema import Schema, Table
 
 POLICY = """
@@ -55,6 +57,16 @@ ROWS = {
     "cost": [(at % 100) / 4 for at in range(1000)],
     "secret": ["hidden word"] * 1000,
 }
+
+
+ZONES = """
+[data.clinic.tables.zones]
+source = "zones.parquet"
+public = true
+[data.clinic.tables.zones.columns]
+city = {{ type = "text" }}
+zone = {{ type = "text", values = ["n", "s"] }}
+"""
 
 
 class Clinic:
@@ -221,6 +233,51 @@ def test_csv_json_orc_and_tables_of_the_catalogue_hold_the_same(spark: str, tmp_
     assert found == dict.fromkeys(sources, expected)
 
 
+def ids_of(address: str, source: str, folder: Path) -> list[str]:
+    with SparkTables(address, {"v": source}, directory=folder) as opened:
+        place = opened.register(Schema(data="d", tables={"v": Table(name="v", columns={})})).tables["v"]
+        with opened.server.transaction(opened.read) as transaction:
+            return sorted(
+                row[0] for row in transaction.fetch(ParameterisedText.of(f"SELECT id FROM {SPARK.table(place)}"), {})
+            )
+
+
+def test_a_file_of_another_header_gives_no_row_another_unit(spark: str, tmp_path: Path) -> None:
+    (tmp_path / "visits").mkdir()
+    (tmp_path / "visits" / "a.csv").write_text("id,city\n1,x\n")
+    (tmp_path / "visits" / "b.csv").write_text("id,city\n2,y\n")
+    assert ids_of(spark, "csv:visits", tmp_path) == ["1", "2"]
+    (tmp_path / "visits" / "b.csv").write_text("city,id\ny,2\n")
+    with pytest.raises(EngineError):
+        ids_of(spark, "csv:visits", tmp_path)
+
+
+def test_folders_that_name_a_unit_are_texts(spark: str, tmp_path: Path) -> None:
+    for unit in ("1", "01", "1.0"):
+        (tmp_path / "visits" / f"id={unit}").mkdir(parents=True)
+        pq.write_table(pa.table({"cost": [1.0]}), tmp_path / "visits" / f"id={unit}" / "rows.parquet")
+    assert ids_of(spark, "parquet:visits", tmp_path) == ["01", "1", "1.0"]
+
+
+def test_rows_that_are_units_are_told_apart_in_thousands_of_partitions(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers of rows begin at 2³³ times a partition's, so those of the 1,024th times 2²⁰ are beyond 64 bits."""
+    pq.write_table(pa.table({"city": ["a", "a", "b"], "zone": ["n", "s", "n"]}), clinic.folder / "zones.parquet")
+    policy = POLICY.replace("[analysts", ZONES + "[analysts")
+    for line in ('unit = "id"', "max_rows = 5", "max_groups = 2"):
+        policy = policy.replace(f"{line}\n", "")
+    path = clinic.folder / "rows.toml"
+    path.write_text(policy.format(address=clinic.address, source="visits.parquet"))
+    monkeypatch.setattr(type(SPARK), "row_number", lambda _: f"(MONOTONICALLY_INCREASING_ID() + {1024 * 2**33})")
+    with open_policy(path, create=True) as curator:
+        planned = curator.plan_rows("SELECT z.zone FROM visits JOIN zones AS z ON visits.city = z.city")
+        engine = curator.data_sets["clinic"].engine
+        found = engine.rows(engine.compile_rows(planned.plan))
+    assert planned.plan.limits.units is Units.NUMBERED
+    assert len(set(found.units.tolist())) == len([city for city in ROWS["city"] if city != "c"])
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -263,7 +320,10 @@ TRAPS = [
     ("' 2.5 '", "DOUBLE", 2.5), ("'5e-324'", "DOUBLE", 5e-324),
     ("'1.7976931348623157e308'", "DOUBLE", 1.7976931348623157e308),
     ("'now'", "DATE", None), ("'Jan 5 2021'", "DATE", None), ("'01/02/2021'", "DATE", None), ("'2021'", "DATE", None),
-    ("'2021-02-30'", "DATE", None), ("'on'", "BOOLEAN", None), ("'TRUE'", "BOOLEAN", True),
+    ("'2021-02-30'", "DATE", None), ("'0-1-1'", "DATE", None), ("'12021-01-03'", "DATE", None),
+    ("'2021/1-3'", "DATE", None), ("'5/5/5'", "DATE", dt.date(5, 5, 5)), ("'02021-1-3'", "DATE", dt.date(2021, 1, 3)),
+    ("'2021-1-3 4:5'", "TIMESTAMP", dt.datetime(2021, 1, 3, 4, 5)), ("'yes'", "BOOLEAN", True),
+    ("'on'", "BOOLEAN", None), ("'TRUE'", "BOOLEAN", True),
 ]  # fmt: skip
 PIECES = [
     (SPARK.rounded("2.5e0D"), 3.0),
@@ -297,7 +357,9 @@ PIECES = [
     (SPARK.cast("1267650600228229401496703205376e0D", "HUGEINT", "DOUBLE"), 2**100),
     (SPARK.substring("'abc'", 0, 2), "a"),
     (SPARK.date_diff("month", "DATE'2020-01-31'", "DATE'2020-02-01'"), 1),
-    (SPARK.date_diff("week", "DATE'2021-01-03'", "DATE'2021-01-04'"), 1),
+    (SPARK.date_diff("week", "DATE'2021-01-03'", "DATE'2021-01-04'"), 0),
+    (SPARK.date_diff("week", "DATE'2021-01-10'", "DATE'2021-01-03'"), -1),
+    (SPARK.rounded("1e308D", 1), 1e308),
     (SPARK.date_part("dayofweek", "DATE'2021-01-03'"), 0),
     (SPARK.moved("TIMESTAMP_NTZ'0001-01-01'", months=-12 * 9000, days=0, microseconds=0), None),
     (SPARK.try_cast("DATE_ADD(DATE'1970-01-01', 200000000)", "TIMESTAMP", "DATE"), None),

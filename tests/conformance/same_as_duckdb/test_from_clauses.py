@@ -32,6 +32,21 @@ SAME = [
         "WITH o AS (SELECT o_custkey AS c_custkey, COUNT(*) AS k FROM orders GROUP BY o_custkey) SELECT COUNT(*) AS n, SUM(CASE WHEN k < 10 THEN k ELSE 10 END) AS s "
         "FROM customer c LEFT JOIN o USING (c_custkey) WHERE o.c_custkey IS NOT NULL AND k < 10"
     ),
+    (  # a column that has the unit's name, and is another
+        "SELECT COUNT(*) AS n FROM customer c LEFT JOIN (SELECT o_custkey AS k, NULLIF(o_orderstatus, 'F') AS c_custkey FROM orders) o "
+        "ON o.k = c.c_custkey WHERE o.c_custkey IS NULL"
+    ),
+    (
+        "WITH o(k, c_custkey) AS (SELECT o_custkey, NULLIF(o_orderstatus, 'F') FROM orders) SELECT COUNT(*) AS n FROM customer c LEFT JOIN o "
+        "ON o.k = c.c_custkey WHERE o.c_custkey IS NOT NULL"
+    ),
+    (  # the unit under another name
+        "SELECT COUNT(*) AS n FROM customer c LEFT JOIN (SELECT k FROM (SELECT DISTINCT o_custkey AS k FROM orders WHERE o_totalprice > 390000) t) o "
+        "ON o.k = c.c_custkey WHERE o.k IS NULL"
+    ),
+    # one row of a public table, of which nothing is read
+    "SELECT COUNT(*) AS n FROM (SELECT o_custkey, COUNT(*) AS k FROM orders GROUP BY o_custkey) o JOIN (SELECT MAX(n_nationkey) AS m FROM nation) t ON TRUE",
+    "SELECT COUNT(*) AS n FROM customer LEFT JOIN (SELECT MAX(n_nationkey) AS m, COUNT(*) AS k FROM nation) t ON TRUE",
     "SELECT COUNT(*) AS n FROM customer SEMI JOIN orders ON o_custkey = c_custkey",
     "SELECT COUNT(*) AS n FROM customer ANTI JOIN orders ON o_custkey = c_custkey",
     "SELECT COUNT(*) AS n FROM customer SEMI JOIN nation ON n_nationkey = c_nationkey AND n_name < 'F'",
@@ -110,6 +125,11 @@ SAME = [
     "SELECT COUNT(*) AS n FROM (SELECT *, COUNT(*) OVER (PARTITION BY l_orderkey) AS k FROM lineitem) t WHERE k > 3",
 ]
 WAYS_OUT = {
+    # rows without a partner that the last join adds would meet the condition, too
+    "SELECT COUNT(*) AS n FROM customer c LEFT JOIN orders o ON o.o_custkey = c.c_custkey RIGHT JOIN lineitem l ON l.c_custkey = c.c_custkey WHERE o.o_custkey IS NULL": (
+        "SELECT COUNT(*) AS n FROM customer c RIGHT JOIN lineitem l ON l.c_custkey = c.c_custkey "
+        "WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.o_custkey = l.c_custkey)"
+    ),
     "SELECT COUNT(*) AS n FROM other.orders": "SELECT COUNT(*) AS n FROM tpch.orders",
     "SELECT COUNT(*) AS n FROM nation LEFT JOIN customer ON c_nationkey = n_nationkey": (
         "SELECT COUNT(*) AS n FROM nation JOIN customer ON c_nationkey = n_nationkey"

@@ -11,6 +11,7 @@ from seams import set_hash_key
 
 from hush.accounting.events import ZCDPEvent
 from hush.core import BudgetExceededError
+from hush.curator.access import Order
 from hush.curator.curator import Curator
 from hush.curator.opening import protect
 from hush.engines.errors import EngineError
@@ -49,7 +50,7 @@ def read(curator: Curator, sql: str, **options: object) -> list[tuple[int, ...]]
         seen.extend(sorted(map(tuple, table.tolist())))
         return b"kept"
 
-    curator.release_rows(planned, [EVENT], measure, text=sql)
+    curator.release_rows(planned, [EVENT], measure, text=sql, public=(), order=Order())
     return seen
 
 
@@ -101,7 +102,7 @@ def test_kept_rows_do_not_depend_on_the_order_of_rows_or_on_other_units() -> Non
                     found.setdefault(number, []).append(code)
                 return b""
 
-            curator.release_rows(planned, [EVENT], measure, text="rows")
+            curator.release_rows(planned, [EVENT], measure, text="rows", public=(), order=Order())
             kept[name] = sorted(tuple(sorted(codes)) for codes in found.values())
     assert kept["plain"] == kept["reversed"]
     missing = list(kept["plain"])
@@ -115,13 +116,20 @@ def test_the_charge_comes_first_and_stays() -> None:
     with clinic() as curator:
         planned = curator.plan_rows("SELECT city FROM data")
         with pytest.raises(BudgetExceededError):
-            curator.release_rows(planned, [ZCDPEvent(rho=100)], lambda _: pytest.fail("rows were read"), text="much")
+            curator.release_rows(
+                planned,
+                [ZCDPEvent(rho=100)],
+                lambda _: pytest.fail("rows were read"),
+                text="much",
+                public=(),
+                order=Order(),
+            )
 
         def fails(_: object) -> bytes:
             raise ValueError("a row says 42")
 
         with pytest.raises(EngineError) as caught:
-            curator.release_rows(planned, [EVENT], fails, text="fails")
+            curator.release_rows(planned, [EVENT], fails, text="fails", public=(), order=Order())
         assert "42" not in str(caught.value)
         assert len(curator.history()) == 1
 
@@ -129,8 +137,8 @@ def test_the_charge_comes_first_and_stays() -> None:
 def test_a_request_is_measured_once() -> None:
     with clinic() as curator:
         planned = curator.plan_rows("SELECT city FROM data")
-        first = curator.release_rows(planned, [EVENT], lambda _: b"one", text="rows", request="r")
-        again = curator.release_rows(planned, [EVENT], lambda _: b"two", text="rows", request="r")
+        first = curator.release_rows(planned, [EVENT], lambda _: b"one", text="rows", public=(), order=Order("r"))
+        again = curator.release_rows(planned, [EVENT], lambda _: b"two", text="rows", public=(), order=Order("r"))
         assert (first.measurements, again.measurements, again.receipt) == (b"one", b"one", first.receipt)
 
 

@@ -126,14 +126,14 @@ class KilledError(BaseException):
 def test_killed_while_it_advances(clinic: Path, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made(clinic)
     first = through(clinic, "2024-01-05")
-    write = StateFiles.write
+    commit = StateFiles.commit
 
-    def killed(files: StateFiles, name: str, state: bytes) -> None:
+    def killed(files: StateFiles, name: str, prepared: Path | bytes) -> None:
         if moment == "after the state":
-            write(files, name, state)
+            commit(files, name, prepared)
         raise KilledError
 
-    monkeypatch.setattr(StateFiles, "write", killed)
+    monkeypatch.setattr(StateFiles, "commit", killed)
     with pytest.raises(KilledError):
         through(clinic, "2024-01-06")
     monkeypatch.undo()
@@ -221,6 +221,42 @@ def test_weeks_and_an_end(clinic: Path) -> None:
         with pytest.raises(StreamError, match="ended"):
             stream.advance("2024-02-28")
         assert stream.to_json()["ended"] is True
+
+
+def test_to_look_at_a_stream_reads_nothing_that_grows_with_rows(clinic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(clinic, request="r")
+    shown = through(clinic, "2024-01-05")
+
+    def private(*_: object) -> None:
+        pytest.fail("the private part of the state was read")
+
+    monkeypatch.setattr(StreamState, "read", private)
+    with open_policy(clinic) as curator:
+        stream = curator.stream.open("daily")
+        assert stream.answer.to_csv().encode() == shown
+        assert (stream.released, stream.to_json()["released"]) == (5, 5)
+        again = curator.stream.create(SQL, name="daily", horizon="2 years", epsilon="1", request="r")
+        assert again.receipt == stream.receipt
+        stream.end()
+        assert stream.to_json()["ended"] is True
+
+
+def test_of_two_who_advance_at_once_one_is_first(clinic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(clinic)
+    prepare, quicker = StateFiles.prepare, []
+
+    def meanwhile(files: StateFiles, name: str, state: bytes) -> Path | bytes:
+        prepared = prepare(files, name, state)
+        monkeypatch.setattr(StateFiles, "prepare", prepare)
+        quicker.append(through(clinic, "2024-01-03"))
+        return prepared
+
+    monkeypatch.setattr(StateFiles, "prepare", meanwhile)
+    shown = through(clinic, "2024-01-05")
+    assert shown.startswith(quicker[0])
+    assert len(shown.splitlines()) == len(quicker[0].splitlines()) + 2
+    (place,) = clinic.parent.glob("*.streams")
+    assert not list(place.glob(".daily-*"))
 
 
 def test_explaining_spends_nothing(clinic: Path) -> None:

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,12 +16,12 @@ from hush.accounting import LaplaceEvent
 from hush.cli import run
 from hush.core import BudgetExceededError
 from hush.curator.opening import open_policy
-from hush.ledger import Actor, Ledger, LedgerError, Reservation, restoring
+from hush.ledger import Actor, Ledger, LedgerError, Reservation, requests, restoring
 from hush.ledger import allowances as allowances_module
 from hush.ledger import ledger as ledger_module
 from hush.ledger.allowances import EVERY, Allowance, AllowanceError
 from hush.ledger.repeats import Repeat
-from hush.ledger.requests import ApprovalNeededError
+from hush.ledger.requests import ApprovalNeededError, ParkedQuestion
 from hush.policy.document import PolicyError
 from hush.policy.file import Policy
 
@@ -266,4 +267,30 @@ def test_an_approval_is_used_up_by_an_answer_that_is_shared() -> None:
     assert [request.state for request in ledger.requests(ALICE)] == ["used"]
     with pytest.raises(ApprovalNeededError):
         reserve("4", "alice", fresh=True)
+    assert ledger.verify().entries
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_two_owners_who_decide_at_once_the_first_one_decides(
+    monkeypatch: pytest.MonkeyPatch, *, first: bool
+) -> None:
+    ledger = Ledger.in_memory()
+    ledger.create_data("d", {"epsilon": 9}, actor=OWNER)
+    ledger.add_analyst("alice", data="d", budget={"epsilon": 1}, actor=OWNER)
+    number = ledger.ask_for_budget("d", epsilon=5, actor=ALICE)
+    waiting = requests._waiting
+
+    def meanwhile(*arguments: Any) -> ParkedQuestion:
+        found = waiting(*arguments)
+        monkeypatch.undo()
+        ledger.decide(number, approve=first, actor=Actor.owner("quicker"))
+        return found
+
+    monkeypatch.setattr(requests, "_waiting", meanwhile)
+    with pytest.raises(LedgerError, match="approved already" if first else "declined already"):
+        ledger.decide(number, approve=not first, actor=OWNER)
+    (told,) = ledger.requests(ALICE)
+    assert (told.state, told.by) == ("approved" if first else "declined", "quicker")
+    own = next(view for view in ledger.budget(ALICE) if view.analyst == "alice")
+    assert own.epsilon == (5 if first else 1)
     assert ledger.verify().entries

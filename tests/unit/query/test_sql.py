@@ -334,6 +334,14 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT SUM(age + disease) FROM visits", r"\+ needs numbers; got disease, which is text"),
         ("SELECT COUNT(*) FROM visits WHERE disease = 3", "disease is text and 3 is integer"),
         ("SELECT COUNT(*) FROM visits WHERE age = NULL", "IS NULL"),
+        (
+            "SELECT COUNT(*) FROM visits WHERE REGEXP_FULL_MATCH(city, 'a)|(?:b')",
+            r"The pattern 'a\)\|\(\?:b' has a '\)' too",
+        ),
+        (
+            "SELECT SUM(k) FROM (SELECT patient_id, COUNT(DISTINCT age) OVER (PARTITION BY patient_id) k FROM visits)",
+            r"DISTINCT age\) is not available as a window over rows. Take it in a subquery that groups by patient_id",
+        ),
         ("SELECT COUNT(*) FROM visits WHERE age", "A condition is needed; age is integer"),
         ("SELECT COUNT(*) FROM visits WHERE day > 'yesterday'", "'yesterday' is not a date"),
         ("SELECT SUM(income * age) FROM visits", "Column income in SUM"),

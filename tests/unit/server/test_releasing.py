@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.engines.errors import EngineError
+from hush.server import service as service_module
 from hush.server.people import People
 from hush.server.questions import ServedCurator
+from hush.server.traffic import Rate
 
 ROWS = "SELECT age, city FROM visits"
 STREAM = "SELECT day, COUNT(*) AS n FROM visits GROUP BY day"
@@ -130,6 +132,15 @@ def test_a_stream_is_ones_own_and_advances_on_the_page(browser, people: People) 
     assert browser.post("/streams/daily.csv", data={**form, "act": "advance"}).status_code == 409
 
 
+def test_streams_are_explained_at_the_rate_of_explanations(browser, alice, monkeypatch) -> None:
+    rates = []
+    monkeypatch.setattr(service_module, "check_rate", lambda _traffic, rate, _whom, **_: rates.append(rate))
+    body = {"question": STREAM, "epsilon": "1", "horizon": "60 days"}
+    assert browser.post("/api/v1/streams/explain", json=body, headers=alice).status_code == 200
+    assert browser.get("/releases", params={**body, "kind": "stream", "q": STREAM}, headers=alice).status_code == 200
+    assert rates == [Rate.EXPLANATIONS] * 2
+
+
 def test_names_of_streams_stay_in_their_folder(browser, alice, clinic: Path) -> None:
     for name in ("..", "../x", ".hidden", "a/b", "\x00"):
         body = {"question": STREAM, "epsilon": "1", "horizon": "9 days", "name": name}
@@ -205,6 +216,43 @@ def test_a_stream_that_is_cancelled_while_it_advances_shows_nothing(browser, ali
     time.sleep(0.3)  # what is still computed is thrown away
     assert (told[0].status_code, told[0].json()["code"]) == (409, "cancelled")
     assert browser.get("/api/v1/streams/daily", headers=alice).json()["released"] == 0
+
+
+def test_nobody_waits_for_what_a_cancelled_stream_still_computes(browser, alice, clinic: Path, monkeypatch) -> None:
+    """How long that takes depends on rows, so neither a look, a further period nor the end may show it."""
+    body = {"question": STREAM, "epsilon": "1", "horizon": "60 days", "name": "daily"}
+    assert browser.post("/api/v1/streams", json=body, headers=alice).status_code == 201
+    reading, going, over = threading.Event(), threading.Event(), threading.Event()
+    (opened,) = _opened(browser).data_sets.values()
+    rows = type(opened.engine).rows
+
+    def slow(*arguments: object) -> object:
+        if not reading.is_set():
+            reading.set()
+            going.wait(20)
+            over.set()
+        return rows(*arguments)
+
+    monkeypatch.setattr(type(opened.engine), "rows", slow)
+    sent = {"through": "2025-01-05", "request": "r"}
+    asking = threading.Thread(
+        target=browser.post, args=("/api/v1/streams/daily/advance",), kwargs={"json": sent, "headers": alice}
+    )
+    asking.start()
+    assert reading.wait(10)
+    assert browser.delete("/api/v1/questions/r", headers=alice).status_code == 202
+    asking.join(10)
+    moved = browser.post("/api/v1/streams/daily/advance", json={"through": "2025-01-03"}, headers=alice)
+    assert (moved.status_code, moved.json()["released"]) == (200, 3)
+    before = browser.get("/api/v1/streams/daily", headers=alice).json()
+    assert browser.delete("/api/v1/streams/daily", headers=alice).status_code == 204
+    assert not over.is_set()
+    going.set()
+    assert over.wait(10)
+    time.sleep(0.3)  # what it computed is thrown away
+    assert browser.get("/api/v1/streams/daily", headers=alice).json() == {**before, "ended": True}
+    (folder,) = clinic.parent.glob("*.streams/*")
+    assert {path.name for path in folder.iterdir()} == {"daily.stream", "daily.released", "daily.ended", ".daily.lock"}
 
 
 def _opened(browser):

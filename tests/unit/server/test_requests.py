@@ -11,7 +11,7 @@ from served import running
 
 from hush.client import connect
 from hush.core import InvalidValueError
-from hush.ledger import ApprovalNeededError, LedgerError, Role
+from hush.ledger import ApprovalNeededError, Ledger, LedgerError, Role
 from hush.server.people import People
 from hush.server.settings import ServiceSettings
 
@@ -88,6 +88,21 @@ def test_a_policy_that_cannot_be_changed_safely_decides_nothing(browser, olga, p
     assert browser.get("/api/v1/requests", headers=bob).json()["requests"][0]["state"] == "waiting"
 
 
+def test_what_another_owner_writes_into_the_policy_meanwhile_stays(browser, olga, people, clinic, monkeypatch) -> None:
+    bob = bearer(people, "bob")
+    number = browser.post("/api/v1/requests", json={"epsilon": "3"}, headers=bob).json()["number"]
+    before, decide = clinic.read_text(encoding="utf-8"), Ledger.decide
+
+    def meanwhile(*arguments, **options) -> None:
+        decide(*arguments, **options)
+        clinic.write_text(before.replace("max_groups = 2", "max_groups = 1"), encoding="utf-8")
+
+    monkeypatch.setattr(Ledger, "decide", meanwhile)
+    assert browser.post(f"/api/v1/requests/{number}/decision", json={"approve": True}, headers=olga).status_code == 200
+    wanted = before.replace("max_groups = 2", "max_groups = 1").replace('{ epsilon = "1" }', '{ epsilon = "3" }')
+    assert clinic.read_text(encoding="utf-8") == wanted
+
+
 def test_a_client_asks_waits_and_decides(settings: ServiceSettings, people: People) -> None:
     secrets = [people.make_token(name, scopes=("read", "ask", "own"))[1] for name in ("alice", "olga")]
     with running(settings) as address:
@@ -111,6 +126,15 @@ def test_a_client_asks_waits_and_decides(settings: ServiceSettings, people: Peop
             olga.decide(wish.number, approve=True)
         alice.close()
         olga.close()
+
+
+def test_an_owners_token_that_only_reads_sees_nobodys_requests(browser, alice, olga, people: People) -> None:
+    asked = {**COUNT, "reason": "for a yearly report"}
+    assert browser.post("/api/v1/ask", json=asked, headers=alice).status_code == 409
+    assert asked["reason"] in browser.get("/requests", headers=olga).text
+    reading = {"authorization": f"Bearer {people.make_token('olga', scopes=['read'])[1]}"}
+    assert browser.get("/api/v1/requests", headers=reading).json() == {"requests": []}
+    assert asked["reason"] not in browser.get("/requests", headers=reading).text
 
 
 def signed_in(browser, people: People, name: str) -> str:

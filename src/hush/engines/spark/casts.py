@@ -27,11 +27,8 @@ _TIMES = {"DATE", "TIMESTAMP"}
 _FIXED = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _BLANK = "[ \t\n\r\f\v]*"
 _NUMBER = f"^{_BLANK}[+-]?([0-9]{{1,400}}[.]?[0-9]{{0,400}}|[.][0-9]{{1,400}})([eE][+-]?[0-9]{{1,4}})?{_BLANK}$"
-_DATE = f"^{_BLANK}[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}{_BLANK}$"
-_MOMENT = (
-    f"^{_BLANK}[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}"
-    f"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?)?{_BLANK}$"
-)
+_DAY = f"^{_BLANK}0*([1-9][0-9]{{0,3}})(?:-([0-9]{{1,2}})-|/([0-9]{{1,2}})/| ([0-9]{{1,2}}) )([0-9]{{1,2}})"
+_TIME = "([ T]([01]?[0-9]|2[0-3]):[0-5]?[0-9](:[0-5]?[0-9]([.][0-9]{1,6})?)?)?"
 _SPLIT = 2**62
 _HALF = "0.49999999999999994e0D"
 _EVEN = (
@@ -191,11 +188,10 @@ def _from_text(value: str, to: str, *, sail: bool) -> str | None:
     if to in _FLOATS:
         return _float_in_text(value, to, written)
     if to == "BOOLEAN":
-        word = f"LOWER(TRIM({value}))"
-        return f"CASE WHEN {word} IN ('true', 't', '1') THEN TRUE WHEN {word} IN ('false', 'f', '0') THEN FALSE END"
+        yes, no = "('true', 't', 'yes', 'y', '1')", "('false', 'f', 'no', 'n', '0')"
+        return f"CASE WHEN LOWER({value}) IN {yes} THEN TRUE WHEN LOWER({value}) IN {no} THEN FALSE END"
     if to in _TIMES:
-        pattern = _DATE if to == "DATE" else _MOMENT
-        return f"CASE WHEN {value} RLIKE {text(pattern)} THEN {_tried(value, to)} END"
+        return _time_in_text(value, to)
     return f"CASE WHEN {written} THEN {_tried(value, to)} END" if _FIXED.fullmatch(to) else None
 
 
@@ -209,3 +205,10 @@ def _float_in_text(value: str, to: str, written: str) -> str:
     ]
     whens = [f"WHEN {test} THEN CAST('{name}' AS {to})" for test, name in kinds]
     return f"CASE WHEN {written} THEN {_tried(value, to)} {' '.join(whens)} END"
+
+
+def _time_in_text(value: str, to: str) -> str:
+    """Return the date or timestamp that a text spells, written anew as Spark reads it: with four digits of a year."""
+    plain = f"REGEXP_REPLACE({value}, {text(_DAY)}, {text('000$1-$2$3$4-$5')})"
+    plain = f"REGEXP_REPLACE({plain}, '^0+([0-9]{{4}}-)', {text('$1')})"
+    return f"CASE WHEN {value} RLIKE {text(f'{_DAY}{_TIME}{_BLANK}$')} THEN {_tried(plain, to)} END"

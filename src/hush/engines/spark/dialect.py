@@ -47,8 +47,6 @@ _ALIKE = frozenset(
 """Functions that are spelt alike, mean the same, and fail for no value that they are given."""
 _PARTS = {"week": "WEEKOFYEAR"}
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$-&~#")
-_FIRST_WEEK = 3 + 7 * 200_000
-"""Days from a Monday long before the year 1 to 1970-01-01, a Thursday."""
 _LONG_AGO = 36 * 10**16
 """Microseconds, a whole number of hours, from long before the year 1 to 1970."""
 
@@ -96,6 +94,7 @@ class SparkDialect(Dialect):
     looks_up: ClassVar[bool] = False
     unnests_together: ClassVar[bool] = False
     narrows: ClassVar[bool] = True
+    numbers_closely: ClassVar[bool] = False
     sail: ClassVar[bool] = False
     """Whether the server is Sail, whose RINT and regular expressions are others."""
     longest: ClassVar[int] = 200_000
@@ -163,7 +162,9 @@ class SparkDialect(Dialect):
         if digits:
             unit = number(10 ** abs(digits))
             up, down = ("*", "/") if digits > 0 else ("/", "*")
-            return f"(ROUND({value} {up} {unit}) {down} {unit})"
+            made = f"(ROUND({value} {up} {unit}) {down} {unit})"
+            near = f"ABS({value} * {unit}) < {number('inf')}"
+            return f"CASE WHEN {near} THEN {made} ELSE {value} END" if digits > 0 else made
         return f"ROUND({value})"
 
     def scaled(self, value: str, inverse: str | None, step: str | None, most: Fraction | None) -> str:
@@ -286,7 +287,9 @@ class SparkDialect(Dialect):
         return _OTHERWISE["date_trunc"]([f"'{unit}'", f"CAST({value} AS TIMESTAMP_NTZ)"])
 
     def date_diff(self, unit: str, first: str, second: str) -> str:
-        """Return the difference of the numbers of two units."""
+        """Return the difference of the numbers of two units; of dates in weeks, the whole weeks between them."""
+        if unit == "week":
+            return f"((UNIX_DATE({second}) - UNIX_DATE({first})) div 7)"
         return f"({self._unit_number(unit, second)} - {self._unit_number(unit, first)})"
 
     def _unit_number(self, unit: str, value: str) -> str:
@@ -297,8 +300,6 @@ class SparkDialect(Dialect):
             case "quarter" | "month":
                 many = 4 if unit == "quarter" else 12
                 return f"(CAST(YEAR({value}) AS BIGINT) * {many} + {unit.upper()}({value}))"
-            case "week":
-                return f"((UNIX_DATE(CAST({value} AS DATE)) + {_FIRST_WEEK}) div 7)"
             case "day":
                 return f"CAST(UNIX_DATE(CAST({value} AS DATE)) AS BIGINT)"
         seconds = {"hour": 3600, "minute": 60, "second": 1}[unit]

@@ -43,7 +43,9 @@ _UNTYPED = frozenset({"csv", "json"})
 _OPTIONS = {
     # a line break inside of quotes is not the end of a row: a row cut in two could be another unit's
     "csv": {"header": "true", "inferSchema": "false", "multiLine": "true", "quote": '"', "escape": '"',
-            "mode": "PERMISSIVE", "maxColumns": "100000", "maxCharsPerColumn": "-1"},
+            "mode": "PERMISSIVE", "maxColumns": "100000", "maxCharsPerColumn": "-1",
+            # columns go by their place: a file whose header is another would give its rows other units
+            "enforceSchema": "false"},
     "json": {"primitivesAsString": "true", "mode": "PERMISSIVE"},
 }  # fmt: skip
 _PLAIN = {
@@ -152,6 +154,10 @@ class SparkTables:
 
     def _columns(self, table: str, number: int, session: SparkSession) -> dict[str, SparkColumn]:
         source = self._places[number]
+        if source.format in _UNTYPED and self.server.sail:
+            # where one malformed record fails every statement, and columns of CSV go by their place
+            what = f"table {table!r} is {source.format.upper()}, which Sail does not read safely"
+            raise SourceError(f"{what}; store it as parquet", table=table)
         try:
             frame = session.table(source.place) if source.format is None else self.read(session, number)
             fields = frame.schema.fields

@@ -23,6 +23,7 @@ from hush.engines.sql.build import (
     unit_number,
     window,
 )
+from hush.engines.sql.dialect import dialect
 from hush.engines.sql.grid import grid_index
 from hush.engines.sql.keys import Lists
 from hush.engines.sql.other_statements import binned
@@ -93,9 +94,9 @@ def coded_statement(
     kept = qualified(select([unit, *codes], whole), window("row_number", [unit], order), plan.limits.rows)
     if unit_key is not None and plan.limits.units is Units.COLUMN:
         told: Named = alias(unit_number(unit_key, unit), UNIT)
-    elif plan.limits.units is Units.NUMBERED:
+    elif plan.limits.units is Units.NUMBERED and dialect().numbers_closely:
         told = alias(try_cast(unit, "BIGINT", "HUGEINT"), UNIT)
-    elif unit_type in _INTEGERS:
+    elif unit_type in _INTEGERS and plan.limits.units is Units.COLUMN:
         told = alias(cast(unit, "BIGINT"), UNIT)
     else:
         told = alias(window("dense_rank", [], [unit]), UNIT)

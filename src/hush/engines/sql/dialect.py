@@ -66,6 +66,8 @@ class Dialect:
     """
     narrows: ClassVar[bool] = False
     """Whether sums that are proved to fit 64 bits are BIGINT, because wider ones are slow."""
+    numbers_closely: ClassVar[bool] = True
+    """Whether `row_number` counts from 1; else numbers have gaps, and 2²⁰ times one may be more than 64 bits hold."""
     longest: ClassVar[int] = 500_000
     """A longer statement is refused: to plan it may take more memory than there is."""
     floats_raise: ClassVar[bool] = False

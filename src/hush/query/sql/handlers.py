@@ -11,7 +11,7 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Expression, Literal, Op
 from hush.query.functions import all_of, call, cast, constant, folded, negated
 from hush.query.functions.dates import TIME_UNITS
-from hush.query.functions.regular import flags_of, whole
+from hush.query.functions.regular import cost_of, flags_of, whole
 from hush.query.functions.rules import is_null
 from hush.query.parameters import number_literal
 from hush.query.sql.calls import CASTS, DATE_FIELDS, INTEGERS, UNKNOWN_TO_PARSER, refuse_function
@@ -255,6 +255,7 @@ def _regular(to: Resolver, node: exp.Expr) -> Expression:
         )
     if isinstance(node, exp.RegexpFullMatch | exp.SimilarTo):
         plain, inner = flags_of(pattern.value)
+        cost_of(plain, inner)  # refused as it was written: "a)|(b" is none, though in brackets it would be
         pattern = constant(f"{f'(?{inner})' if inner else ''}^(?:{plain})$")
     return call(Op.REGEXP_MATCHES, value, pattern, flags)
 

@@ -2,7 +2,9 @@
 
 **Who has no partner.** ``c LEFT JOIN o ON … WHERE o.customer_id IS NULL``, where customer_id is the unit, asks for the
 rows of c that have no partner. A row of a private table always has a unit, so the unit of the optional side is NULL
-where there is no partner, and nowhere else. That is an ANTI JOIN, and with IS NOT NULL a JOIN.
+where there is no partner, and nowhere else. That is an ANTI JOIN, and with IS NOT NULL a JOIN. Two things must hold.
+The column is the unit, not another one with its name (``SELECT name AS customer_id``). And no RIGHT or FULL JOIN comes
+after: its own rows without a partner would have met the condition, too.
 
 **Every row of a public table.** ``regions r LEFT JOIN visits v ON … GROUP BY r.name`` has, beside the rows of a JOIN,
 one for each region without a visit. Such a row would belong to no unit. But aggregates of what visits hold ignore it:
@@ -39,14 +41,64 @@ def with_plain_joins(tree: exp.Expr, schema: Schema) -> exp.Expr:
     if not any(str(join.args.get("side") or "").upper() == "LEFT" for join in tree.find_all(exp.Join)):
         return tree
     tree = tree.copy()
-    parts = {part.alias_or_name.casefold() for part in tree.find_all(exp.CTE)}
-    tables = {name.casefold(): table for name, table in schema.tables.items() if name.casefold() not in parts}
+    parts = list(tree.find_all(exp.CTE))
+    named = {part.alias_or_name.casefold() for part in parts}
+    tables = {name.casefold(): table for name, table in schema.tables.items() if name.casefold() not in named}
+    units = _Units(tables, parts, schema)
     for select in list(tree.find_all(exp.Select)):
-        for join in select.args.get("joins") or ():
+        joins = select.args.get("joins") or []
+        for place, join in enumerate(joins):
             if str(join.args.get("side") or "").upper() == "LEFT" and not is_set(join.args.get("method")):
-                _without_partner(select, join, tables, schema)
+                if not any(str(later.args.get("side") or "").upper() in {"RIGHT", "FULL"} for later in joins[place:]):
+                    _without_partner(select, join, units)
                 _of_public_rows(select, join, tables)
     return tree
+
+
+class _Units:
+    """Which columns of a part of FROM are the unit, as far as its text says so."""
+
+    def __init__(self, tables: dict[str, Table], parts: list[exp.CTE], schema: Schema) -> None:
+        self.tables = tables
+        self.schema = schema
+        self._parts = {part.alias_or_name.casefold(): part for part in parts}
+        if len(self._parts) < len(parts):  # of two with one name, who knows which is meant
+            self._parts = {}
+
+    def shown(self, node: object, name: str) -> bool:
+        """Return whether a column of a table, a named part or a subquery is certainly the unit."""
+        if isinstance(node, exp.Table | exp.Subquery | exp.CTE) and is_set(node.args.get("alias")):
+            alias = node.args["alias"]
+            if isinstance(alias, exp.TableAlias) and alias.columns:
+                return False
+        match node:
+            case exp.Table() if (table := _table(node, self.tables)) is not None:
+                return name in _unit_names(table, self.schema)
+            case exp.Table() if not node.args.get("db"):
+                return self.shown(self._parts.get(node.name.casefold()), name)
+            case exp.Subquery() | exp.CTE():
+                return self.shown(node.this, name)
+            case exp.SetOperation():
+                return self.shown(node.this, name) and self.shown(node.expression, name)
+            case exp.Select():
+                return self._selected(node, name)
+            case _:
+                return False
+
+    def _selected(self, select: exp.Select, name: str) -> bool:
+        """Return whether a result of a SELECT is the unit."""
+        source = select.args.get("from_")
+        sources = [] if source is None else [source.this, *(join.this for join in select.args.get("joins") or ())]
+        for result in select.expressions:
+            column = result.unalias()
+            if column.is_star:
+                return bool(sources) and all(self.shown(part, name) for part in sources)
+            if result.alias_or_name.casefold() == name:
+                owner = column.table.casefold() if isinstance(column, exp.Column) else ""
+                owners = [part for part in sources if not owner or part.alias_or_name.casefold() == owner]
+                inner = column.name.casefold()
+                return isinstance(column, exp.Column) and any(self.shown(part, inner) for part in owners)
+        return False
 
 
 def _table(node: object, tables: dict[str, Table]) -> Table | None:
@@ -54,18 +106,17 @@ def _table(node: object, tables: dict[str, Table]) -> Table | None:
     return tables.get(node.name.casefold()) if isinstance(node, exp.Table) else None
 
 
-def _without_partner(select: exp.Select, join: exp.Join, tables: dict[str, Table], schema: Schema) -> None:
+def _without_partner(select: exp.Select, join: exp.Join, units: _Units) -> None:
     """Turn a LEFT JOIN whose optional unit is, or is not, NULL into an ANTI JOIN, or a JOIN."""
-    table, alias = _table(join.this, tables), join.alias_or_name.casefold()
-    if table is not None and (table.public or table.unit is None):
-        return
-    unit = _unit(table, schema)
+    table, alias = _table(join.this, units.tables), join.alias_or_name.casefold()
     where = select.args.get("where")
     conditions = [] if where is None else _conjuncts(where.this)
     for condition in conditions:
         test = condition.this if isinstance(condition, exp.Not) else condition
         column = test.this if isinstance(test, exp.Is) and isinstance(test.expression, exp.Null) else None
-        if not isinstance(column, exp.Column) or (column.table.casefold(), column.name.casefold()) != (alias, unit):
+        if not isinstance(column, exp.Column) or column.table.casefold() != alias:
+            continue
+        if not units.shown(join.this, column.name.casefold()):
             continue
         negated = isinstance(condition, exp.Not) != bool(test.args.get("negate"))
         if not negated and _read_elsewhere(select, join, condition, table):
@@ -77,15 +128,13 @@ def _without_partner(select: exp.Select, join: exp.Join, tables: dict[str, Table
         return
 
 
-def _unit(table: Table | None, schema: Schema) -> str | None:
-    """Return the name of the unit in a table, or in a subquery."""
-    if table is None or table.unit is None:
-        name = schema.unit
-    elif table.unit.hops:  # reached over other tables, and so named if the table has no column of that name
-        name = None if schema.unit in {*table.columns, *table.keys} else schema.unit
-    else:
-        name = table.unit.column
-    return None if name is None else name.casefold()
+def _unit_names(table: Table, schema: Schema) -> set[str]:
+    """Return what the unit may be called in a table: its own column, or its public name where no column has that."""
+    if table.public or table.unit is None:
+        return set()
+    names = set() if table.unit.hops else {table.unit.column.casefold()}
+    others = {name.casefold() for name in (*table.columns, *table.keys)}
+    return names if schema.unit is None or schema.unit.casefold() in others else {*names, schema.unit.casefold()}
 
 
 def _conjuncts(node: exp.Expr) -> list[exp.Expr]:

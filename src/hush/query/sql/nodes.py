@@ -55,7 +55,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "AtTimeZone": ("Time zones are not supported.", "Timestamps are taken as they are stored."),
     "Dot": ("Only table.column can be named.", "Leave the schema and catalogue out."),
     "HexString": ("Hexadecimal constants are not supported.", "Write the number in decimals."),
-    "Distinct": ("DISTINCT is supported in COUNT(DISTINCT x) only.", "Use COUNT(DISTINCT x)."),
+    "Distinct": ("DISTINCT stands in COUNT, SUM, AVG, MIN and MAX alone.", "Write COUNT(DISTINCT x)."),
     "Values": ("VALUES stands in FROM.", "Write FROM … JOIN (VALUES (1), (2)) AS t(x) ON …."),
     "Rollup": ("ROLLUP stands in GROUP BY alone.", "Write GROUP BY ROLLUP (a, b)."),
     "Cube": ("CUBE stands in GROUP BY alone.", "Write GROUP BY CUBE (a, b)."),

@@ -344,7 +344,10 @@ def _own_function(node: exp.Window, rows: Rows) -> tuple[WindowKind, Expression 
         if isinstance(call.this, exp.Star) and kind is WindowKind.COUNT:
             return kind, None, 1
         if isinstance(call.this, exp.Distinct):
-            raise refuse(call.this)
+            raise QuestionError(
+                f"{shown(call)} is not available as a window over rows.",
+                f"Take it in a subquery that groups by {rows.context.schema.unit or 'a key'}, and join that.",
+            )
         argument = rows.convert(call.this)
         if kind in {WindowKind.SUM, WindowKind.AVG} and not argument.type.kind.numeric:
             raise QuestionError(f"{shown(call)} needs numbers; got {argument.type.kind.value}.")

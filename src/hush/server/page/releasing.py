@@ -130,7 +130,7 @@ async def _explained(
 ) -> dict[str, Any]:
     terms = _terms(kind, question, given, data)
     if kind == "stream":
-        said = await service.with_curator(who, lambda curator: curator.stream.explain(**terms))
+        said = await service.explain_stream(who, terms)
         errors = [(f"each {name}", f"± {_rounded(str(error))}") for name, error in said["errors"].items()]
         head = f"{said['periods']:,} periods for ε {said['price']['epsilon']}"
         return {"head": head, "rows": errors, "notes": said["caveats"], "odds": odds(given["epsilon"])}

@@ -50,7 +50,7 @@ def _look(opened: OpenPolicy, who: Person) -> dict[str, Any]:
     """Return what somebody may see: owners everything, analysts what they asked for themselves."""
     waiting: list[dict[str, Any]] = []
     decided: list[dict[str, Any]] = []
-    if who.owner:
+    if who.owner and "own" in who.scopes:
         listed = opened.requests(Actor.owner(who.name))
         views = opened.ledger.budget(Actor.owner(who.name)) if opened.made else []
         open_ones = [made for made in listed if made.state == "waiting"]
