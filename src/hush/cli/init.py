@@ -70,7 +70,7 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Write a first policy."""
-    from hush.cli.interview import EVERY_ROW, Conversation, Said, a_delta, a_unit, agreed, an_epsilon, interview
+    from hush.cli.interview import EVERY_ROW, Interview, Said, a_delta, a_unit, agreed, an_epsilon, interview
     from hush.curator.data_sets import read_policy
     from hush.policy.draft import PUBLIC, draft, without_unit
     from hush.policy.ledger import make_ledger
@@ -91,7 +91,7 @@ def init(
     if asking:
         given = said
         plain = encoding is None and any(table.reading.get("encoding") == "utf-8" for table in tables.values())
-        said = Conversation().hold(lambda talk: interview(talk, columns, untyped=untyped, given=given, encodings=plain))
+        said = Interview().hold(lambda talk: interview(talk, columns, untyped=untyped, given=given, encodings=plain))
         for table in tables.values():
             if said.encoding and table.reading.get("encoding") == "utf-8":
                 table.reading["encoding"] = said.encoding

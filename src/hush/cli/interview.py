@@ -63,14 +63,14 @@ class _BackError(Exception):
     """The owner wants the last question again."""
 
 
-class Conversation:
+class Interview:
     """Questions on a terminal, of which any can be gone back to."""
 
     def __init__(self) -> None:
         self._answers: list[Any] = []
         self._next = 0
 
-    def hold(self, script: Callable[[Conversation], T]) -> T:
+    def hold(self, script: Callable[[Interview], T]) -> T:
         """Run a script of questions until it ends, as often as somebody goes back."""
         while True:
             self._next = 0
@@ -133,7 +133,7 @@ class Said:
 
 
 def interview(
-    talk: Conversation,
+    talk: Interview,
     columns: Sequence[tuple[str, str, str]],
     *,
     untyped: Collection[str],
@@ -200,7 +200,7 @@ def agreed(what: str, *, default: bool = False) -> bool:
         return False
 
 
-def _ask_unit(talk: Conversation, columns: Iterable[tuple[str, str, str]]) -> str:
+def _ask_unit(talk: Interview, columns: Iterable[tuple[str, str, str]]) -> str:
     """Ask for the column that says whose row it is; nothing if it is to be decided later."""
     tables: dict[str, list[str]] = {}
     for table, column, _ in columns:
@@ -228,7 +228,7 @@ def a_unit(said: str, names: Collection[str]) -> str:
     return said
 
 
-def _ask_paths(talk: Conversation, columns: Sequence[tuple[str, str, str]], unit: str) -> dict[str, str]:
+def _ask_paths(talk: Interview, columns: Sequence[tuple[str, str, str]], unit: str) -> dict[str, str]:
     """Ask for each table without the unit over which key it finds it, or whether anybody may know it."""
     if unit in {"", EVERY_ROW}:
         return {}
@@ -263,7 +263,7 @@ def _names_a_row(path: str) -> bool:
     return key.strip('"').casefold().startswith(other.partition(".")[0].strip('"').casefold().rstrip("s"))
 
 
-def _ask_limits(talk: Conversation, unit: str) -> tuple[str, str]:
+def _ask_limits(talk: Interview, unit: str) -> tuple[str, str]:
     """Ask how much of a table one unit may make: max_groups and max_rows."""
     rows = talk.ask(
         f"  How many rows has one {unit}, typically? More needs more noise (empty: 1)",
@@ -287,7 +287,7 @@ def _count(said: str, name: str, largest: int) -> str:
 
 
 def _ask_columns(
-    talk: Conversation, columns: Sequence[tuple[str, str]], *, unit: str, untyped: bool
+    talk: Interview, columns: Sequence[tuple[str, str]], *, unit: str, untyped: bool
 ) -> dict[str, Mapping[str, Any] | None]:
     """Ask for each column of a table what is public about it; None for one that is left out."""
     held = {column: first_words(sql_type) for column, sql_type in columns if column.casefold() != unit.casefold()}
@@ -316,7 +316,7 @@ def _ask_columns(
     return known
 
 
-def _ask_column(talk: Conversation, column: str, words: dict[str, Any], *, untyped: bool) -> Mapping[str, Any] | str:
+def _ask_column(talk: Interview, column: str, words: dict[str, Any], *, untyped: bool) -> Mapping[str, Any] | str:
     """Ask about one column; return its words, or that it, or the rest of its table, is left."""
     kind = Kind(words["type"])
     usual = usual_words(column, None if untyped else kind)
@@ -345,7 +345,7 @@ def _ask_column(talk: Conversation, column: str, words: dict[str, Any], *, untyp
     return answer
 
 
-def _ask_budget(talk: Conversation, given: Said) -> tuple[str, str]:
+def _ask_budget(talk: Interview, given: Said) -> tuple[str, str]:
     """Ask how much may ever be learned, and say what it buys."""
     if given.epsilon and given.delta:
         return given.epsilon, given.delta

@@ -90,7 +90,7 @@ class ReleaseBody(Body):
         return {name: value for name, value in given.items() if value is not None}
 
 
-class Paid(Body):
+class PaidBody(Body):
     """What is made and paid for."""
 
     request: Label | None = Field(
@@ -98,7 +98,7 @@ class Paid(Body):
     )
 
 
-class Repeatable(Paid):
+class Repeatable(PaidBody):
     """What comes back as it was paid for when it is asked for again."""
 
     fresh: bool = Field(default=False, description="Make anew, for its price, what was made before.")
@@ -163,7 +163,7 @@ class PaidFitBody(FitBody, Repeatable):
     """A model, to be fitted."""
 
 
-class EventBody(Paid):
+class EventBody(PaidBody):
     """An event that hush does not carry out itself, such as a training run elsewhere."""
 
     event: dict[str, Any] = Field(description="The event, as hush.accounting writes it.")
@@ -180,13 +180,13 @@ class StreamBody(RowsBody):
     confidence: float = Field(0.95, description="How often an error bar holds.")
 
 
-class PaidStreamBody(StreamBody, Paid):
+class PaidStreamBody(StreamBody, PaidBody):
     """Counts or sums that keep coming, to be begun."""
 
     name: Label
 
 
-class AdvanceBody(Paid):
+class AdvanceBody(PaidBody):
     """How far a stream is to be released."""
 
     through: str | int | None = Field(None, description="The last period; all that are over, if it is not said.")

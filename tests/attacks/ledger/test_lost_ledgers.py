@@ -277,7 +277,7 @@ def test_a_ledger_of_before_gets_its_name(clinic: Path) -> None:
 def test_a_policy_that_cannot_be_changed_is_told_what_to_add(
     clinic: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("hush.policy.ledger._replace", lambda *_: (_ for _ in ()).throw(PermissionError()))
+    monkeypatch.setattr("hush.policy.ledger.replace_file", lambda *_: (_ for _ in ()).throw(PermissionError()))
     with make_ledger(Policy.read(clinic / "hush.toml")) as ledger:
         assert f"ledger_id = '{ledger.id}'" in caplog.text
     assert (clinic / "hush.toml").read_text(encoding="utf-8") == POLICY

@@ -87,12 +87,12 @@ def _folded(ranges: Ranges) -> Ranges:
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _Pattern:
     """A part of a pattern: a "set", an "end", "all" or "one" of several parts, or one ``least`` to ``most`` "times"."""
 
     kind: str
     ranges: Ranges = ()
-    parts: tuple[_Node, ...] = ()
+    parts: tuple[_Pattern, ...] = ()
     least: int = 0
     most: int | None = None
 
@@ -105,7 +105,7 @@ class _Reader:
         self._at = 0
         self._depth = 0
 
-    def read(self) -> _Node:
+    def read(self) -> _Pattern:
         """Return the whole pattern."""
         found = self._alternatives()
         if self._at < len(self._pattern):
@@ -126,20 +126,20 @@ class _Reader:
         self._at += 1
         return found
 
-    def _alternatives(self) -> _Node:
+    def _alternatives(self) -> _Pattern:
         parts = [self._sequence()]
         while self._next == "|":
             self._at += 1
             parts.append(self._sequence())
-        return parts[0] if len(parts) == 1 else _Node("one", parts=tuple(parts))
+        return parts[0] if len(parts) == 1 else _Pattern("one", parts=tuple(parts))
 
-    def _sequence(self) -> _Node:
-        parts: list[_Node] = []
+    def _sequence(self) -> _Pattern:
+        parts: list[_Pattern] = []
         while self._next and self._next not in "|)":
             parts.append(self._repeated(self._atom()))
-        return _Node("all", parts=tuple(parts))
+        return _Pattern("all", parts=tuple(parts))
 
-    def _repeated(self, part: _Node) -> _Node:
+    def _repeated(self, part: _Pattern) -> _Pattern:
         sign = self._next
         if not sign or sign not in "*+?{":
             return part
@@ -153,7 +153,7 @@ class _Reader:
             raise self._refusal("repeats a repetition", "Put the inner one into parentheses.")
         if sign == "{" and _counted(part):
             raise self._refusal("counts a repetition inside another", "Write the inner one out.")
-        return _Node("times", parts=(part,), least=least, most=most)
+        return _Pattern("times", parts=(part,), least=least, most=most)
 
     def _counts(self) -> tuple[int, int | None]:
         """Return n and m of ``{n}``, ``{n,}`` and ``{n,m}``."""
@@ -174,25 +174,25 @@ class _Reader:
         self._at += len(text) + 1
         return least, most
 
-    def _atom(self) -> _Node:
+    def _atom(self) -> _Pattern:
         sign = self._take()
         match sign:
             case "(":
                 return self._group()
             case "[":
-                return _Node("set", self._class())
+                return _Pattern("set", self._class())
             case ".":
-                return _Node("set", _ANY)
+                return _Pattern("set", _ANY)
             case "^" | "$":
-                return _Node("end", parts=(), least="^$".index(sign))
+                return _Pattern("end", parts=(), least="^$".index(sign))
             case "\\":
                 return self._escaped()
             case "*" | "+" | "?" | "{":
                 raise self._refusal(f"has a {sign!r} that repeats nothing", f"Write \\{sign} for the character.")
             case _:
-                return _Node("set", ((ord(sign), ord(sign)),))
+                return _Pattern("set", ((ord(sign), ord(sign)),))
 
-    def _group(self) -> _Node:
+    def _group(self) -> _Pattern:
         if self._next == "?":
             if self._pattern[self._at : self._at + 2] != "?:":
                 raise self._refusal(
@@ -208,11 +208,11 @@ class _Reader:
         self._depth -= 1
         return found
 
-    def _escaped(self) -> _Node:
+    def _escaped(self) -> _Pattern:
         sign = self._take()
         if sign in _ENDS:
-            return _Node("end", least="^$b".index(_ENDS[sign]))
-        return _Node("set", self._meant(sign))
+            return _Pattern("end", least="^$b".index(_ENDS[sign]))
+        return _Pattern("set", self._meant(sign))
 
     def _meant(self, sign: str) -> Ranges:
         """Return what a character means after a backslash."""
@@ -259,7 +259,7 @@ class _Reader:
         return ((ord(sign), ord(sign)),)
 
 
-def _counted(node: _Node) -> bool:
+def _counted(node: _Pattern) -> bool:
     """Return whether a counted repetition stands in a part."""
     counts = node.kind == "times" and (node.least > 1 or (node.most or 0) > 1)
     return counts or any(map(_counted, node.parts))
@@ -278,7 +278,7 @@ class _Positions:
         self.anchored = _starts(node)
         _, self.first, self.last = self._made(node)
 
-    def _made(self, node: _Node) -> tuple[bool, int, int]:
+    def _made(self, node: _Pattern) -> tuple[bool, int, int]:
         """Return whether a part may be empty, and its first and last places."""
         match node.kind:
             case "set":
@@ -318,7 +318,7 @@ class _Positions:
             empty = empty and can
         return empty, first, last
 
-    def _times(self, node: _Node) -> tuple[bool, int, int]:
+    def _times(self, node: _Pattern) -> tuple[bool, int, int]:
         (part,) = node.parts
         copies = [self._made(part) for _ in range(max(node.least, node.most or 0, 0 if node.most == 0 else 1))]
         if node.most is None:
@@ -378,7 +378,7 @@ def _bits(mask: int) -> list[int]:
     return found
 
 
-def _starts(node: _Node) -> bool:
+def _starts(node: _Pattern) -> bool:
     """Return whether a pattern holds at the beginning of a text alone."""
     if node.kind == "one":
         return all(map(_starts, node.parts))
@@ -393,7 +393,7 @@ def whole(pattern: str) -> bool:
     return _starts(node) and _stops(node)
 
 
-def _stops(node: _Node) -> bool:
+def _stops(node: _Pattern) -> bool:
     if node.kind == "one":
         return all(map(_stops, node.parts))
     if node.kind == "all":
