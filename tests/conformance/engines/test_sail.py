@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,6 +54,7 @@ def test_files_of_which_one_record_fails_every_question_are_refused_on_sail(
         SparkTables(sail, {"visits": f"{tmp_path}/visits.{kind}"}, {"visits": ["id", "city"]})
 
 
+@pytest.mark.skipif("HUSH_SAIL_CASES" not in os.environ, reason="Sail may hang when it is told to stop: nightly")
 def test_a_server_that_goes_is_one_public_error_and_the_next_question_works_on_sail(tmp_path: Path) -> None:
     server = pytest.importorskip("pysail.spark", reason="Sail needs a client below 4.1: make sail").SparkConnectServer
     running = server("127.0.0.1", 0)
