@@ -93,7 +93,7 @@ def marginals(
                 max_rows=max_rows,
                 data=data,
             )
-            print_json(explained.to_json()) if as_json else console().print(str(explained), markup=False)
+            _print_explained(explained, as_json=as_json)
             return
         release = curator.marginals(
             text,
@@ -118,6 +118,11 @@ def marginals(
     if written:
         screen.print(f"written: {len(written)} files in {out}", markup=False)
     screen.print(f"receipt {release.receipt}", markup=False)
+
+
+def _print_explained(explained: Any, *, as_json: bool) -> None:
+    """Print what a release would cost, and the noise it would have."""
+    print_json(explained.to_json()) if as_json else console().print(str(explained), markup=False)
 
 
 _RANGES_HELP = """
@@ -157,7 +162,7 @@ def ranges(
     with working("measuring", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
         if explain:
             explained = curator.explain_ranges(text, epsilon=epsilon, max_rows=max_rows, data=data)
-            print_json(explained.to_json()) if as_json else console().print(str(explained), markup=False)
+            _print_explained(explained, as_json=as_json)
             return
         release = curator.ranges(text, epsilon=epsilon, max_rows=max_rows, data=data, request=request, fresh=fresh)
     histogram = release.histogram(bins=bins)
@@ -217,7 +222,7 @@ def synth(
     with working("counting", quiet=as_json, pays=True) as told, open_policy(policy, analyst=analyst) as curator:
         if explain:
             explained = curator.explain_synth(text, **how)
-            print_json(explained.to_json()) if as_json else console().print(str(explained), markup=False)
+            _print_explained(explained, as_json=as_json)
             return
         release = curator.synth(text, **how, request=request, fresh=fresh, progress=told)
     if out is not None:
@@ -274,7 +279,7 @@ def fit(
     with working("fitting", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
         if explain:
             explained = curator.explain_fit(text, **how)
-            print_json(explained.to_json()) if as_json else console().print(str(explained), markup=False)
+            _print_explained(explained, as_json=as_json)
             return
         fitted = curator.fit(text, **how, request=request, fresh=fresh)
     if out is not None:

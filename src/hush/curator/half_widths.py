@@ -172,7 +172,7 @@ def _simulated_errors(
         return {}
     keys, aggregates, size, outside = rows.keys, rows.aggregates, len(rows.released.keys), 1 - confidence
     simulation = Simulation(rows.plan, rows.released, _draws(confidence, size, rows.plan.confidence))
-    found = {}
+    errors = {}
     with np.errstate(all="ignore"):
         for one in expressions:
             answers = np.broadcast_to(evaluate(one, keys, aggregates), (size,))
@@ -183,8 +183,8 @@ def _simulated_errors(
                 widths = _of_expression(simulation, one, keys, aggregates, answers, outside, crossed)
                 if crossed is not None and crossed.any():
                     widths = np.where(crossed, np.maximum(widths, _between(one, rows, answers, outside)), widths)
-            found[one] = possible_widths(widths, answers, one.type)
-    return found
+            errors[one] = possible_widths(widths, answers, one.type)
+    return errors
 
 
 def _of_aggregate(simulation: Simulation, aggregate: int, answers: Array, outside: float) -> Array:
@@ -264,10 +264,10 @@ def least_widths(moved: Array, outside: float) -> Array:
     undefined = np.isnan(moved)
     if undefined.any():
         anywhere = np.count_nonzero(undefined, axis=1)
-        found = np.full(len(moved), np.inf)
+        widths = np.full(len(moved), np.inf)
         some = anywhere < both
-        found[some] = _reach(np.where(undefined[some], np.inf, moved[some]), anywhere[some], both, one)
-        return found
+        widths[some] = _reach(np.where(undefined[some], np.inf, moved[some]), anywhere[some], both, one)
+        return widths
     return _reach(moved, np.zeros(len(moved), dtype=np.int64), both, one)
 
 
@@ -372,11 +372,11 @@ def unsettled(
     """Return in which plausible truths a divisor that counts has another sign than in the answers, or none."""
     if not isinstance(expression, Call):
         return np.zeros(1, dtype=bool)
-    found = [unsettled(argument, keys, answers, truths) for argument in expression.arguments]
+    reasons = [unsettled(argument, keys, answers, truths) for argument in expression.arguments]
     if expression.op is Op.CASE:
-        return _unsettled_case(expression, keys, truths, found)
-    result = found[0] if found else np.zeros(1, dtype=bool)
-    for one in found[1:]:
+        return _unsettled_case(expression, keys, truths, reasons)
+    result = reasons[0] if reasons else np.zeros(1, dtype=bool)
+    for one in reasons[1:]:
         result = result | one
     if expression.op in _DIVISIONS:
         divisor = expression.arguments[1]

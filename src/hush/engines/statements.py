@@ -170,11 +170,11 @@ class ReleasedStatement:
     def parameters(self, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return the lists it reads: from each key's and each aggregate's values by group."""
         size = len((keys or aggregates)[0]) if keys or aggregates else 1
-        found: list[list[Any]] = [list(range(size))]
+        columns: list[list[Any]] = [list(range(size))]
         for item, form in self.reads:
             values = (keys if item.source == "key" else aggregates)[item.index]
-            found.append([_in_form(value, form) for value in values])
-        return found
+            columns.append([_in_form(value, form) for value in values])
+        return columns
 
 
 def released_statement(question: Question, keys: Sequence[Value]) -> ReleasedStatement | None:
@@ -192,11 +192,11 @@ def released_statement(question: Question, keys: Sequence[Value]) -> ReleasedSta
         form = FORMS[item.type.kind]
         value = Value(column(f"v{at}", "t"), form)
         if item.source == "key":
-            known = key_value(keys[item.index], item.type)
-            if known.single:  # a listed key of float32 numbers is the decimal that they stand for
+            key = key_value(keys[item.index], item.type)
+            if key.single:  # a listed key of float32 numbers is the decimal that they stand for
                 value = value.as_single()
-            elif known.form is form:
-                value = replace(known, sql=value.sql, within=None, step=None, literal=None)
+            elif key.form is form:
+                value = replace(key, sql=value.sql, within=None, step=None, literal=None)
         cells.append(alias(call("unnest", cast(parameter(at), f"{form.value}[]")), f"v{at}"))
         columns[name_of(item)] = value
         reads.append((item, form))
@@ -235,9 +235,9 @@ class Groups:
 
     def column(self, columns: Sequence[Row], at: int) -> Integers:
         """Return a column of a statement's results by group, 0 for groups that it does not report."""
-        found = integer_array(columns[at] if columns else ())
-        values = np.zeros(len(self.keys), dtype=found.dtype)
-        values[list(columns[0]) if self.grouped and columns else slice(len(found))] = found
+        integers = integer_array(columns[at] if columns else ())
+        values = np.zeros(len(self.keys), dtype=integers.dtype)
+        values[list(columns[0]) if self.grouped and columns else slice(len(integers))] = integers
         return values
 
     def histograms(self, statement: Statement, rows: Sequence[Row]) -> Histograms:

@@ -120,10 +120,10 @@ def exhausted(account: Filter) -> Filter:
     What was admitted by its sum of ε may have cost more than the limit, but no more than one pure step of the whole ε:
     the loss of a pure step grows at least in proportion to its ε.
     """
-    whole = account.price(ApproximateDPEvent(epsilon=account.epsilon, delta=account.delta)).loss
+    budget = account.price(ApproximateDPEvent(epsilon=account.epsilon, delta=account.delta)).loss
     return replace(
         account,
-        spent_loss=max(account.spent_loss, account.limit, whole),
+        spent_loss=max(account.spent_loss, account.limit, budget),
         spent_delta=max(account.spent_delta, account.reserve),
         spent_epsilon=None,
     )
@@ -154,28 +154,28 @@ def event_list(events: object) -> tuple[Event, ...]:
 def price(account: Filter, events: Sequence[Event]) -> Charge:
     """Return the sum of the events' prices. Every event costs something on its own: a charge of nothing is refused."""
     key = (account.currency, tuple(events))  # a charge is good for every account of its currency
-    found = _prices.get(key)
-    if found is None:
+    priced = _prices.get(key)
+    if priced is None:
         if len(_prices) >= _REMEMBERED:
             _prices.clear()
         charges = [_price(account, event) for event in events]
         summed = reduce(plus, (charge.epsilon for charge in charges))
-        found = Charge(  # rounded up where a figure would be too long to be stored and read back
+        priced = Charge(  # rounded up where a figure would be too long to be stored and read back
             currency=account.currency,
             loss=bounded(sum((charge.loss for charge in charges), Fraction(0))),
             delta=bounded(sum((charge.delta for charge in charges), Fraction(0))),
             epsilon=None if summed is None else bounded(summed),
         )
-        _prices[key] = found
-    return found
+        _prices[key] = priced
+    return priced
 
 
 def _price(account: Filter, event: Event) -> Charge:
     """Return the price of one event, which the events of many a question have in common."""
     key = (account.currency, event)
-    found = _prices.get(key)
-    if found is None:
+    charge = _prices.get(key)
+    if charge is None:
         if event_from_json(event.to_json()) != event:  # what is stored must be what is priced
             raise InvalidValueError("events", got=event, allowed="an event that reads back from JSON as itself")
-        found = _prices[key] = account.price(event)
-    return found
+        charge = _prices[key] = account.price(event)
+    return charge

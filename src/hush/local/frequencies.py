@@ -48,15 +48,13 @@ from hush.core.balls import ball
 from hush.core.columns import is_scalar
 from hush.core.values import dataclass
 from hush.local.projective_geometry import ProjectiveGeometry
-from hush.mechanisms.base import Setter, ordinary
+from hush.mechanisms.base import ordinary
 from hush.mechanisms.randomized_response import (
+    FrequencyOracle,
     RandomizedResponse,
     codes,
-    oracle_for,
     read_categories,
     shares,
-    support_error,
-    support_variance,
     unbiased,
 )
 
@@ -87,7 +85,7 @@ def subset_size(epsilon: Fraction, k: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class SubsetSelection(Setter):
+class SubsetSelection(FrequencyOracle):
     """Reports a random set of categories that probably holds the true one.
 
     >>> import hush
@@ -97,21 +95,6 @@ class SubsetSelection(Setter):
 
     epsilon: Fraction
     categories: tuple[Any, ...]
-
-    def __init__(self, *, epsilon: Number, categories: Any) -> None:
-        self._set(epsilon=ordinary(epsilon, "epsilon"), categories=read_categories(categories))
-
-    @classmethod
-    def for_error(
-        cls, error: Number, *, confidence: Number = Fraction(19, 20), count: int, categories: Any, at_once: int = 1
-    ) -> SubsetSelection:
-        """Return the oracle with the smallest ε, to 12 digits, whose `error` is at most this."""
-        names = read_categories(categories)
-        return oracle_for(
-            lambda epsilon: cls(epsilon=epsilon, categories=names),
-            lambda made: made.error(confidence, count=count, categories=at_once),
-            error,
-        )
 
     @property
     def size(self) -> int:
@@ -159,26 +142,13 @@ class SubsetSelection(Setter):
         p, q = self.support
         return unbiased(np.bincount(flat, minlength=len(self.categories)), len(sets), p, q)
 
-    def variance(self, *, count: int, frequency: float = 0.0) -> float:
-        """Return the variance of an estimated frequency from ``count`` reports."""
-        return support_variance(*self.support, count=count, frequency=frequency)
-
-    @property
-    def bias(self) -> float:
-        """Zero: the estimate is unbiased."""
-        return 0.0
-
-    def error(self, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1) -> float:
-        """Return a half-width of estimated frequencies that holds with at least this probability."""
-        return support_error(*self.support, count=count, confidence=confidence, categories=categories)
-
 
 _PRIME = 2**31 - 1
 _CELLS = 2**14
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class LocalHashing(Setter):
+class LocalHashing(FrequencyOracle):
     """Reports a randomly hashed category: (a, b, cell), the same size for every domain.
 
     >>> import hush
@@ -188,21 +158,6 @@ class LocalHashing(Setter):
 
     epsilon: Fraction
     categories: tuple[Any, ...]
-
-    def __init__(self, *, epsilon: Number, categories: Any) -> None:
-        self._set(epsilon=ordinary(epsilon, "epsilon"), categories=read_categories(categories))
-
-    @classmethod
-    def for_error(
-        cls, error: Number, *, confidence: Number = Fraction(19, 20), count: int, categories: Any, at_once: int = 1
-    ) -> LocalHashing:
-        """Return the oracle with the smallest ε, to 12 digits, whose `error` is at most this."""
-        names = read_categories(categories)
-        return oracle_for(
-            lambda epsilon: cls(epsilon=epsilon, categories=names),
-            lambda made: made.error(confidence, count=count, categories=at_once),
-            error,
-        )
 
     @property
     def cells(self) -> int:
@@ -252,16 +207,3 @@ class LocalHashing(Setter):
             supports[v] = np.count_nonzero((a * v + b) % _PRIME % self.cells == cell)
         p, q = self.support
         return unbiased(supports, len(rows), p, q)
-
-    def variance(self, *, count: int, frequency: float = 0.0) -> float:
-        """Return the variance of an estimated frequency from ``count`` reports."""
-        return support_variance(*self.support, count=count, frequency=frequency)
-
-    @property
-    def bias(self) -> float:
-        """Zero up to the hash family's 10⁻⁵."""
-        return 0.0
-
-    def error(self, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1) -> float:
-        """Return a half-width of estimated frequencies that holds with at least this probability."""
-        return support_error(*self.support, count=count, confidence=confidence, categories=categories)

@@ -46,14 +46,12 @@ from hush.core import InvalidValueError, Number
 from hush.core.balls import ball
 from hush.core.columns import is_scalar
 from hush.core.values import dataclass
-from hush.mechanisms.base import Setter, ordinary
+from hush.mechanisms.base import ordinary
 from hush.mechanisms.randomized_response import (
+    FrequencyOracle,
     codes,
-    oracle_for,
     read_categories,
     shares,
-    support_error,
-    support_variance,
     unbiased,
 )
 
@@ -63,7 +61,7 @@ _MOST_POINTS = 2**25
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class ProjectiveGeometry(Setter):
+class ProjectiveGeometry(FrequencyOracle):
     """Reports a point that is probably orthogonal to the category's own."""
 
     epsilon: Fraction
@@ -77,18 +75,6 @@ class ProjectiveGeometry(Setter):
         names, budget = read_categories(categories), ordinary(epsilon, "epsilon")
         field, length = _best_field(shares(budget), len(names))
         self._set(epsilon=budget, categories=names, field=field, length=length)
-
-    @classmethod
-    def for_error(
-        cls, error: Number, *, confidence: Number = Fraction(19, 20), count: int, categories: Any, at_once: int = 1
-    ) -> ProjectiveGeometry:
-        """Return the oracle with the smallest ε, to 12 digits, whose `error` is at most this."""
-        names = read_categories(categories)
-        return oracle_for(
-            lambda epsilon: cls(epsilon=epsilon, categories=names),
-            lambda made: made.error(confidence, count=count, categories=at_once),
-            error,
-        )
 
     @property
     def points(self) -> int:
@@ -160,19 +146,6 @@ class ProjectiveGeometry(Setter):
         own = np.where(own[:, -1:] > r // 2, -own % r, own)  # v and -v have the same orthogonal points
         supports: npt.NDArray[np.int64] = np.rint((waves[tuple(own.T)] + len(reports)) / r).astype(np.int64)
         return supports
-
-    def variance(self, *, count: int, frequency: float = 0.0) -> float:
-        """Return the variance of an estimated frequency from ``count`` reports."""
-        return support_variance(*self.support, count=count, frequency=frequency)
-
-    @property
-    def bias(self) -> float:
-        """Zero: the estimate is unbiased."""
-        return 0.0
-
-    def error(self, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1) -> float:
-        """Return a half-width of estimated frequencies that holds with at least this probability."""
-        return support_error(*self.support, count=count, confidence=confidence, categories=categories)
 
 
 def _points(r: int, t: int) -> int:

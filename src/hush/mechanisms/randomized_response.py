@@ -41,9 +41,8 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -58,8 +57,59 @@ from hush.core.values import dataclass
 from hush.mechanisms.base import Setter, confidence_level, least, ordinary
 
 
+class FrequencyOracle(Setter):
+    """What reports of people have in common: each supports the true category with probability p, each other with q.
+
+    A subclass says how a report is drawn (``release``), how many reports support each category (``estimate``), and p
+    and q (``support``). Variance and error follow from these.
+    """
+
+    __slots__ = ()
+
+    epsilon: Fraction
+    categories: tuple[Any, ...]
+
+    def __init__(self, *, epsilon: Number, categories: Any) -> None:
+        self._set(epsilon=ordinary(epsilon, "epsilon"), categories=read_categories(categories))
+
+    @classmethod
+    def for_error(
+        cls, error: Number, *, confidence: Number = Fraction(19, 20), count: int, categories: Any = 2, at_once: int = 1
+    ) -> Self:
+        """Return the oracle with the smallest ε, to 12 digits, whose `error` is at most this.
+
+        ``at_once`` is of how many frequencies the half-width shall hold at once.
+        """
+        names = read_categories(categories)
+
+        def half_width(oracle: FrequencyOracle) -> float:
+            return oracle.error(confidence, count=count, categories=at_once)
+
+        floor = Fraction(half_width(cls(epsilon=_CERTAIN, categories=names)))
+        why = "what so few reports allow even without noise: ask more people"
+        return least(lambda epsilon: cls(epsilon=epsilon, categories=names), half_width, error, floor=floor, why=why)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The probabilities p that a report supports the true category, and q that it supports each other."""
+        raise NotImplementedError
+
+    def variance(self, *, count: int, frequency: float = 0.0) -> float:
+        """Return the variance of an estimated frequency from ``count`` reports."""
+        return support_variance(*self.support, count=count, frequency=frequency)
+
+    @property
+    def bias(self) -> float:
+        """Zero: the estimate is unbiased (by local hashing, up to the hash family's 10⁻⁵)."""
+        return 0.0
+
+    def error(self, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1) -> float:
+        """Return a half-width of estimated frequencies that holds with at least this probability."""
+        return support_error(*self.support, count=count, confidence=confidence, categories=categories)
+
+
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class RandomizedResponse(Setter):
+class RandomizedResponse(FrequencyOracle):
     """One category among k, reported privately; and the frequencies behind many reports.
 
     ``categories`` is a number k (the answers are 0 … k-1) or a list of names.
@@ -89,27 +139,6 @@ class RandomizedResponse(Setter):
     def with_noise(cls, noise: Number, *, categories: Any = 2) -> RandomizedResponse:
         """Return the mechanism that answers a uniformly random category with this probability, else the truth."""
         return cls.with_truth(1 - fraction_between(noise, "noise"), categories=categories)
-
-    @classmethod
-    def for_error(
-        cls,
-        error: Number,
-        *,
-        confidence: Number = Fraction(19, 20),
-        count: int,
-        categories: Any = 2,
-        at_once: int = 1,
-    ) -> RandomizedResponse:
-        """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this.
-
-        ``at_once`` is of how many frequencies the half-width shall hold at once.
-        """
-        names = read_categories(categories)
-        return oracle_for(
-            lambda epsilon: cls(epsilon=epsilon, categories=names),
-            lambda made: made.error(confidence, count=count, categories=at_once),
-            error,
-        )
 
     @property
     def support(self) -> tuple[float, float]:
@@ -163,23 +192,6 @@ class RandomizedResponse(Setter):
         p, q = self.support
         return unbiased(supports, len(reported), p, q)
 
-    def variance(self, *, count: int, frequency: float = 0.0) -> float:
-        """Return the variance of an estimated frequency from ``count`` reports."""
-        p, q = self.support
-        return support_variance(p, q, count=count, frequency=frequency)
-
-    @property
-    def bias(self) -> float:
-        """Zero: the estimate is unbiased."""
-        return 0.0
-
-    def error(self, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1) -> float:
-        """Return a half-width of estimated frequencies that holds with at least this probability."""
-        p, q = self.support
-        return support_error(
-            p, q, count=integer(count, "count", minimum=1), confidence=confidence, categories=categories
-        )
-
 
 _CERTAIN = 1000  # an ε at which every report is the truth, to the last bit of a float
 
@@ -205,19 +217,6 @@ def support_error(p: float, q: float, *, count: int, confidence: Number, categor
     # n t² - (2/3) log·t - 2 σ² log = 0
     bernstein = (log / 3 + math.sqrt(log * log / 9 + 2 * reports * spread * log)) / reports
     return min(bernstein, math.sqrt(log / (2 * reports))) / (p - q) * (1 + 1e-12)
-
-
-Oracle = TypeVar("Oracle")
-
-
-def oracle_for(
-    make: Callable[[Fraction], Oracle],
-    error: Callable[[Oracle], float],
-    wanted: Number,
-) -> Oracle:
-    """Return the oracle with the smallest ε, to 12 digits, whose half-width is at most what is wanted."""
-    floor = Fraction(error(make(Fraction(_CERTAIN))))
-    return least(make, error, wanted, floor=floor, why="what so few reports allow even without noise: ask more people")
 
 
 def codes(answers: object, categories: tuple[object, ...]) -> npt.NDArray[np.int64]:

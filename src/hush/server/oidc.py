@@ -103,8 +103,8 @@ class OidcSettings:
             raise InvalidValueError("--oidc", got=str(path), allowed=f"a TOML file ({error})") from None
         roles = said.pop("roles", {})
         secret = said.pop("client_secret_file", "")
-        known = {"issuer", "client_id", "address", "name"}
-        if set(said) - known or set(roles) - {"claim", "owner", "analyst"} or not {"issuer", "client_id"} <= set(said):
+        words = {"issuer", "client_id", "address", "name"}
+        if set(said) - words or set(roles) - {"claim", "owner", "analyst"} or not {"issuer", "client_id"} <= set(said):
             allowed = "issuer, client_id, address, client_secret_file, name, roles = { claim, owner, analyst }"
             raise InvalidValueError("--oidc", got=", ".join({*said, *roles}), allowed=allowed)
         word = (file.parent / secret).read_text(encoding="utf-8").strip() if secret else ""
@@ -130,20 +130,20 @@ class OpenIdProvider:
         with self._lock:
             if self._metadata is None or self._clock() - self._metadata[0] > _KNOWN:
                 issuer = self.settings.issuer
-                found = _fetched(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-                places = [found.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
+                document = _fetched(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+                places = [document.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
                 safe = all(isinstance(place, str) and _safe(place) for place in places)
-                if found.get("issuer") != issuer or not safe:
+                if document.get("issuer") != issuer or not safe:
                     raise _refused("the discovery document is not that of the issuer, or its addresses are not safe")
-                self._metadata = (self._clock(), found)
+                self._metadata = (self._clock(), document)
             return self._metadata[1]
 
     def _key(self, header: Mapping[str, Any]) -> Any:
         """Return the key that a token names; one that is not known may be new."""
-        found = self._named(header, oldest=_KEYS) or self._named(header, oldest=_SOONEST)
-        if found is None:
+        key = self._named(header, oldest=_KEYS) or self._named(header, oldest=_SOONEST)
+        if key is None:
             raise _refused("no published key fits the token")
-        return self._jwt.PyJWK(found, algorithm=header["alg"])
+        return self._jwt.PyJWK(key, algorithm=header["alg"])
 
     def _named(self, header: Mapping[str, Any], *, oldest: float) -> dict[str, Any] | None:
         """Return the one published key that fits a token's header."""
@@ -255,12 +255,12 @@ class OpenIdProvider:
         roles = self._roles(claims)
         try:
             with acting(f"sign-in at {urllib.parse.urlsplit(self.settings.issuer).netloc}"):
-                found = people.bind_identity(self.settings.issuer, claims["sub"], name, roles=roles)
+                bound = people.bind_identity(self.settings.issuer, claims["sub"], name, roles=roles)
         except (PeopleError, InvalidValueError) as error:
             raise _refused(str(error)) from None
-        if found is None:
+        if bound is None:
             raise _refused("the name belongs to somebody else here, or the owner has not added it")
-        return found
+        return bound
 
     def _roles(self, claims: Mapping[str, Any]) -> frozenset[Role] | None:
         if not self.settings.roles_claim:

@@ -237,8 +237,8 @@ class People:
 
     def check_password(self, name: str, password: str) -> Person | None:
         """Return who has this name and password; as slow for a name that nobody has."""
-        found = self._storage.rows("SELECT password FROM hush_people WHERE name = ?", name)
-        right = passwords.matches(found[0][0] if found else None, password)
+        stored = self._storage.rows("SELECT password FROM hush_people WHERE name = ?", name)
+        right = passwords.matches(stored[0][0] if stored else None, password)
         return self.person(name) if right else None
 
     def may_change(self, who: Person, old: str) -> bool:
@@ -246,8 +246,8 @@ class People:
 
         A password allows more than a token may be for.
         """
-        found = self._storage.rows("SELECT password FROM hush_people WHERE name = ?", who.name)
-        first = bool(found) and found[0][0] is None and bool(who.session)
+        stored = self._storage.rows("SELECT password FROM hush_people WHERE name = ?", who.name)
+        first = bool(stored) and stored[0][0] is None and bool(who.session)
         return first or self.check_password(who.name, old) is not None
 
     def can_sign_in(self) -> bool:
@@ -272,17 +272,17 @@ class People:
         password, or, with ``roles``, to a new one. Later ones change the roles, where the provider says them.
         """
         with self._storage.changing():
-            known = "SELECT person FROM hush_identities WHERE issuer = ? AND subject = ?"
-            bound = self._storage.rows(known, issuer, subject)
+            query = "SELECT person FROM hush_identities WHERE issuer = ? AND subject = ?"
+            bound = self._storage.rows(query, issuer, subject)
             if not bound:
                 taken = (
                     "SELECT p.password IS NOT NULL OR EXISTS (SELECT 1 FROM hush_identities i WHERE i.person = p.name) "
                     "FROM hush_people p WHERE p.name = ?"
                 )
-                found = self._storage.rows(taken, name)
-                if (found and found[0][0]) or not (found or roles):
+                namesakes = self._storage.rows(taken, name)
+                if (namesakes and namesakes[0][0]) or not (namesakes or roles):
                     return None
-                if not found:
+                if not namesakes:
                     self._insert(name, _roles(roles or ()))
                 self._storage.change("INSERT INTO hush_identities VALUES (?, ?, ?)", issuer, subject, name)
             who = bound[0][0] if bound else name
@@ -308,10 +308,10 @@ class People:
         """Return whom a link signs in, and use it up."""
         with self._storage.changing():
             gone = "DELETE FROM hush_links WHERE hash = ? RETURNING person, expires, maker"
-            found = self._storage.rows(gone, hashed(secret))
-            if not found or found[0][1] <= self._clock():
+            links = self._storage.rows(gone, hashed(secret))
+            if not links or links[0][1] <= self._clock():
                 return None
-            name, _, maker = found[0]
+            name, _, maker = links[0]
             # A token that signs its own bearer in takes along what they do so. For others it only opened the door.
             own = self._storage.rows("SELECT expires FROM hush_tokens WHERE id = ? AND person = ?", maker, name)
         if own and own[0][0] <= self._clock():
@@ -333,14 +333,14 @@ class People:
     def session(self, secret: str) -> Person | None:
         """Return whose session this is, if it has not ended."""
         now, key = self._clock(), hashed(secret)
-        found = self._storage.rows(
+        sessions = self._storage.rows(
             "SELECT s.id, s.person, p.roles, s.created, s.seen, s.maker FROM hush_sessions s "
             "JOIN hush_people p ON p.name = s.person WHERE s.hash = ?",
             key,
         )
-        if not found:
+        if not sessions:
             return None
-        identity, name, roles, created, seen, maker = found[0]
+        identity, name, roles, created, seen, maker = sessions[0]
         if now - created >= ABSOLUTE or now - seen >= IDLE:
             return None
         if now - seen >= _SEEN:
@@ -407,14 +407,14 @@ class People:
 
     def token(self, secret: str) -> Person | None:
         """Return whose token this is, with the scopes it has, if it has not expired."""
-        found = self._storage.rows(
+        tokens = self._storage.rows(
             "SELECT t.person, p.roles, t.scopes, t.expires, t.id FROM hush_tokens t "
             "JOIN hush_people p ON p.name = t.person WHERE t.hash = ?",
             hashed(secret),
         )
-        if not found or found[0][3] <= self._clock():
+        if not tokens or tokens[0][3] <= self._clock():
             return None
-        name, roles, scopes, expires, identity = found[0]
+        name, roles, scopes, expires, identity = tokens[0]
         allowed = frozenset(scopes.split())
         return Person(name=name, roles=_read_roles(roles), scopes=allowed, expires=expires, token=identity)
 

@@ -98,16 +98,16 @@ class Traffic:
         """Count a visit, and return 0; or, if it comes too soon, after how many seconds it may come."""
         with self._storage.changing():
             now = self._clock()
-            found = self._storage.rows("SELECT idle FROM hush_rates WHERE key = ?", key)
+            idle_until = self._storage.rows("SELECT idle FROM hush_rates WHERE key = ?", key)
             idle = (
-                max(now, min(found[0][0], now + burst * every)) if found else now
+                max(now, min(idle_until[0][0], now + burst * every)) if idle_until else now
             )  # a clock set back locks nobody out
             wait = idle + every - (now + burst * every)
             if wait > 1e-9:
                 return wait
             into = "INSERT INTO hush_rates VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET idle = excluded.idle"
             self._storage.change(into, key, idle + every)
-            if not found:
+            if not idle_until:
                 self._storage.change("DELETE FROM hush_rates WHERE idle < ?", now - 3600)
         return 0.0
 
@@ -132,10 +132,10 @@ class Traffic:
     def start(self, ticket: int, *, limit: float) -> bool:
         """Let a ticket's question begin, unless another one of the same person is at work anywhere."""
         with self._storage.changing():
-            found = self._storage.rows("SELECT person FROM hush_tickets WHERE id = ?", ticket)
-            if not found:
+            tickets = self._storage.rows("SELECT person FROM hush_tickets WHERE id = ?", ticket)
+            if not tickets:
                 return False
-            person = found[0][0]
+            person = tickets[0][0]
             self._bury(person)
             if self._storage.rows("SELECT 1 FROM hush_tickets WHERE person = ? AND started IS NOT NULL", person):
                 return False
@@ -201,8 +201,8 @@ class Traffic:
     def end_flow(self, key: str) -> str | None:
         """Return what was kept under a key, once, if its time has not run out."""
         with self._storage.changing():
-            found = self._storage.rows("DELETE FROM hush_flows WHERE key = ? RETURNING content, until", key)
-        return str(found[0][0]) if found and found[0][1] > self._clock() else None
+            flows = self._storage.rows("DELETE FROM hush_flows WHERE key = ? RETURNING content, until", key)
+        return str(flows[0][0]) if flows and flows[0][1] > self._clock() else None
 
     # counters
 

@@ -153,19 +153,19 @@ class RenyiFilter(Filter):
         if mix is not None and not (mix and all(isinstance(event, Event) for event in mix)):
             raise InvalidValueError("expected", got=mix, allowed="at least one event, and events only")
         if reserve is not None:
-            kept = probability(reserve, "reserve")
+            set_aside = probability(reserve, "reserve")
         elif mix:
-            kept = None
+            set_aside = None
         else:
-            kept = slip * RESERVE
+            set_aside = slip * RESERVE
         if alpha is not None:
             fixed = order(alpha)
-            kept = kept if kept is not None else _balanced(budget, slip, fixed, mix or [])
-            return cls(epsilon=budget, delta=slip, reserve=kept, alpha=fixed)
-        if kept is not None and kept >= slip:
+            set_aside = set_aside if set_aside is not None else _balanced(budget, slip, fixed, mix or [])
+            return cls(epsilon=budget, delta=slip, reserve=set_aside, alpha=fixed)
+        if set_aside is not None and set_aside >= slip:
             raise InvalidValueError("reserve", got=reserve, allowed="below delta: the conversion needs the rest")
-        fixed, kept = _choose(budget, slip, kept, mix)
-        return cls(epsilon=budget, delta=slip, reserve=kept, alpha=fixed)
+        fixed, set_aside = _choose(budget, slip, set_aside, mix)
+        return cls(epsilon=budget, delta=slip, reserve=set_aside, alpha=fixed)
 
     def _check(self) -> None:
         object.__setattr__(self, "alpha", order(self.alpha))
@@ -205,19 +205,19 @@ def _choose(
 ) -> tuple[Fraction, Fraction]:
     """Return the order and the reserve under which most fits. Floats: they decide how much, not whether it is safe."""
     if not mix:
-        kept = reserve if reserve is not None else delta * RESERVE
+        set_aside = reserve if reserve is not None else delta * RESERVE
 
         def fewest(alpha: float) -> float:
-            return (float_cost(alpha, delta - kept) - float(epsilon)) / alpha
+            return (float_cost(alpha, delta - set_aside) - float(epsilon)) / alpha
 
-        return best_order(fewest, highest=1e15, digits=4), kept
+        return best_order(fewest, highest=1e15, digits=4), set_aside
 
     def repeats(alpha: float) -> float:
         order = Fraction(alpha)
-        kept = reserve if reserve is not None else _balanced(epsilon, delta, order, mix)
+        set_aside = reserve if reserve is not None else _balanced(epsilon, delta, order, mix)
         loss, mass = _mix(mix, order)
-        room = float(epsilon) - float_cost(alpha, delta - kept)
-        return -min(room / loss if loss else math.inf, float(kept) / mass if mass else math.inf)
+        room = float(epsilon) - float_cost(alpha, delta - set_aside)
+        return -min(room / loss if loss else math.inf, float(set_aside) / mass if mass else math.inf)
 
     # Something fits from about α-1 = ln(1/δ)/ε on, and a hundred times that is as good as a sum of ε.
     scale = (math.log(delta.denominator) - math.log(delta.numerator)) / float(epsilon)
@@ -244,9 +244,9 @@ def _balanced(epsilon: Fraction, delta: Fraction, alpha: Fraction, mix: list[Eve
     low, high = 0, 1024
     while high - low > 1:
         middle = (low + high) // 2
-        kept = delta * middle / 1024
-        room = float(epsilon) - float_cost(float(alpha), delta - kept)
-        low, high = (middle, high) if float(kept) / mass < room / loss else (low, middle)
+        set_aside = delta * middle / 1024
+        room = float(epsilon) - float_cost(float(alpha), delta - set_aside)
+        low, high = (middle, high) if float(set_aside) / mass < room / loss else (low, middle)
     return delta * high / 1024 if high < 1024 else delta * low / 1024
 
 
@@ -261,8 +261,8 @@ class ZCDPFilter(Filter):
     def open(cls, *, epsilon: Number, delta: Number, reserve: Number | None = None) -> ZCDPFilter:
         """Open an account of (ε, δ); ``reserve`` of δ is kept for the masses of approximate steps (a quarter)."""
         slip = fraction_between(delta, "delta")
-        kept = slip * RESERVE if reserve is None else probability(reserve, "reserve")
-        return cls(epsilon=positive(epsilon, "epsilon"), delta=slip, reserve=kept)
+        set_aside = slip * RESERVE if reserve is None else probability(reserve, "reserve")
+        return cls(epsilon=positive(epsilon, "epsilon"), delta=slip, reserve=set_aside)
 
     def _check(self) -> None:
         if not self.reserve < self.delta < 1:
@@ -297,8 +297,8 @@ class GDPFilter(Filter):
     def open(cls, *, epsilon: Number, delta: Number, reserve: Number | None = None) -> GDPFilter:
         """Open an account of (ε, δ); ``reserve`` of δ is kept for the masses of approximate steps (a quarter)."""
         slip = fraction_between(delta, "delta")
-        kept = slip * RESERVE if reserve is None else probability(reserve, "reserve")
-        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=slip, reserve=kept)
+        set_aside = slip * RESERVE if reserve is None else probability(reserve, "reserve")
+        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=slip, reserve=set_aside)
 
     def _check(self) -> None:
         if not self.reserve < self.delta < 1:

@@ -89,7 +89,7 @@ def kept_types(table: Table, source: Source) -> dict[str, tuple[str, Type]]:
     stay texts, as do public tables, whose bounds are found out from what is stored.
     """
     named = source.partitions(source.path) if source.path is not None else {}
-    kept: dict[str, tuple[str, Type]] = {}
+    types: dict[str, tuple[str, Type]] = {}
     for label, type_ in table.columns.items():
         if table.public or label in named or type_.values is not None or type_.kind is Kind.TEXT:
             continue
@@ -101,8 +101,8 @@ def kept_types(table: Table, source: Source) -> dict[str, tuple[str, Type]]:
             if scale is None or not type_.bounded or not _fits(type_, 49) or scale > 3:
                 continue
             physical = f"DECIMAL(18,{scale})"
-        kept[label] = physical, type_
-    return kept
+        types[label] = physical, type_
+    return types
 
 
 def _fits(type_: Type, bits: int) -> bool:
@@ -203,8 +203,8 @@ def _made_at_once(connection: duckdb.DuckDBPyConnection, place: str, texts: Quer
 
 
 def _rows_of(connection: duckdb.DuckDBPyConnection, place: str) -> int:
-    found = connection.execute(f"SELECT count(*) FROM {name(place)}").fetchall()  # noqa: S608 - our own name
-    return int(found[0][0])
+    counted = connection.execute(f"SELECT count(*) FROM {name(place)}").fetchall()  # noqa: S608 - our own name
+    return int(counted[0][0])
 
 
 def _kept(cell: Sql, label: str, wanted: Wanted) -> Sql:
@@ -383,10 +383,10 @@ def json_rows(path: Path, columns: Sequence[str]) -> Mapping[str, list[str | Non
             for name, cell in zip(columns, row, strict=True):
                 cells[name].append(cell)
             at = _skipped(text, at)
-        whole = text[at:].rstrip() == ("]" if array else "")
+        complete = text[at:].rstrip() == ("]" if array else "")
     except (*UNREADABLE, ValueError, RecursionError):
-        whole = False
-    if not whole:
+        complete = False
+    if not complete:
         raise SourceError(f"{path.name} is not JSON that can be read; if it has a record on each line, name it .ndjson")
     return cells
 
@@ -412,8 +412,8 @@ def _end_of_nested(text: str, at: int) -> int:
 
 def _skipped(text: str, at: int) -> int:
     """Return where the next record begins."""
-    found = _BETWEEN.match(text, at)
-    return at if found is None else found.end()
+    blank = _BETWEEN.match(text, at)
+    return at if blank is None else blank.end()
 
 
 def _as_text(value: Any) -> str | None:
@@ -437,5 +437,5 @@ def json_columns(path: Path, named: Sequence[str]) -> list[str]:
         held = []
     taken = {name.casefold() for name in named}
     others = {name.casefold(): name for name in reversed(held) if name.casefold() not in taken}
-    kept = [name for name in held if name in named or others.get(name.casefold()) == name]
-    return [*kept, *(name for name in named if name not in held)]
+    columns = [name for name in held if name in named or others.get(name.casefold()) == name]
+    return [*columns, *(name for name in named if name not in held)]

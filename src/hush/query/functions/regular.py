@@ -68,12 +68,12 @@ _ENDS = {"A": "^", "z": "$", "b": "b", "B": "b"}
 
 def _others(ranges: Ranges) -> Ranges:
     """Return all characters that are not in some ranges."""
-    found, start = [], 0
+    gaps, start = [], 0
     for low, high in sorted(ranges):
         if low > start:
-            found.append((start, low - 1))
+            gaps.append((start, low - 1))
         start = max(start, high + 1)
-    return (*found, (start, _LAST)) if start <= _LAST else tuple(found)
+    return (*gaps, (start, _LAST)) if start <= _LAST else tuple(gaps)
 
 
 def _folded(ranges: Ranges) -> Ranges:
@@ -107,10 +107,10 @@ class _Reader:
 
     def read(self) -> _Pattern:
         """Return the whole pattern."""
-        found = self._alternatives()
+        pattern = self._alternatives()
         if self._at < len(self._pattern):
             raise self._refusal("has a ')' too many", "Write \\) for the character.")
-        return found
+        return pattern
 
     def _refusal(self, what: str, hint: str) -> QuestionError:
         return QuestionError(f"The pattern {self._pattern[:60]!r} {what}.", hint)
@@ -120,11 +120,11 @@ class _Reader:
         return self._pattern[self._at : self._at + 1]
 
     def _take(self) -> str:
-        found = self._next
-        if not found:
+        sign = self._next
+        if not sign:
             raise self._refusal("ends in the middle", "Close its brackets, and write \\\\ for a backslash.")
         self._at += 1
-        return found
+        return sign
 
     def _alternatives(self) -> _Pattern:
         parts = [self._sequence()]
@@ -202,11 +202,11 @@ class _Reader:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise self._refusal(f"is nested more than {_DEEPEST} deep", "Split the condition with AND or OR.")
-        found = self._alternatives()
+        pattern = self._alternatives()
         if self._take() != ")":
             raise self._refusal("has a '(' without its ')'", "Write \\( for the character.")
         self._depth -= 1
-        return found
+        return pattern
 
     def _escaped(self) -> _Pattern:
         sign = self._take()
@@ -217,8 +217,8 @@ class _Reader:
     def _meant(self, sign: str) -> Ranges:
         """Return what a character means after a backslash."""
         if sign.lower() in _CLASSES:
-            found = _CLASSES[sign.lower()]
-            return found if sign.islower() else _others(found)
+            characters = _CLASSES[sign.lower()]
+            return characters if sign.islower() else _others(characters)
         if sign in _CONTROLS or (sign.isascii() and not sign.isalnum() and sign.isprintable()):
             code = ord(_CONTROLS.get(sign, sign))
             return ((code, code),)
@@ -229,7 +229,7 @@ class _Reader:
     def _class(self) -> Ranges:
         inverted = self._next == "^"
         self._at += inverted
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         first = True
         while first or self._next != "]":
             first = False
@@ -237,20 +237,20 @@ class _Reader:
                 name, closing, _ = self._pattern[self._at + 2 :].partition(":]")
                 if not closing or name not in _POSIX:
                     raise self._refusal("has a '[:' of no known class", f"There are {', '.join(_POSIX)}.")
-                found += _POSIX[name]
+                ranges += _POSIX[name]
                 self._at += len(name) + 4
                 continue
             low = self._member()
-            found += low
+            ranges += low
             if self._next == "-" and self._pattern[self._at + 1 : self._at + 2] not in {"]", ""}:
                 self._at += 1
                 high = self._member()
                 single = len(low) == len(high) == 1 and low[0][0] == low[0][1] and high[0][0] == high[0][1]
                 if not single or high[0][0] < low[0][0] or self._pattern[self._at - 1] == "[":
                     raise self._refusal("has a range that is none", "Write [a-z], from the lower to the upper one.")
-                found.append((low[0][0], high[0][0]))
+                ranges.append((low[0][0], high[0][0]))
         self._at += 1
-        return _others(tuple(found)) if inverted else tuple(found)
+        return _others(tuple(ranges)) if inverted else tuple(ranges)
 
     def _member(self) -> Ranges:
         sign = self._take()
@@ -288,13 +288,13 @@ class _Positions:
                 self.ends |= node.least == 1
                 return True, 0, 0
             case "one":
-                made = [self._made(part) for part in node.parts]
+                made = [self._made(inner) for inner in node.parts]
                 empty, first, last = False, 0, 0
                 for can, begin, end in made:
                     empty, first, last = empty or can, first | begin, last | end
                 return empty, first, last
             case "all":
-                return self._after([self._made(part) for part in node.parts])
+                return self._after([self._made(inner) for inner in node.parts])
             case _:
                 return self._times(node)
 
@@ -319,8 +319,8 @@ class _Positions:
         return empty, first, last
 
     def _times(self, node: _Pattern) -> tuple[bool, int, int]:
-        (part,) = node.parts
-        copies = [self._made(part) for _ in range(max(node.least, node.most or 0, 0 if node.most == 0 else 1))]
+        (repeated,) = node.parts
+        copies = [self._made(repeated) for _ in range(max(node.least, node.most or 0, 0 if node.most == 0 else 1))]
         if node.most is None:
             _, begin, end = copies[-1]
             self._link(end, begin)
@@ -370,12 +370,12 @@ class _Positions:
 
 
 def _bits(mask: int) -> list[int]:
-    found = []
+    positions = []
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        positions.append(low.bit_length() - 1)
         mask ^= low
-    return found
+    return positions
 
 
 def _starts(node: _Pattern) -> bool:
