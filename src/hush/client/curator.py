@@ -141,6 +141,7 @@ class RemoteCurator(RemoteReleases):
                 analyst=account["analyst"],
                 account=filter_from_json(account["state"]),
                 pending=account["pending"],
+                charged=filter_from_json(account["charged"]) if account["charged"] is not None else None,
             )
             for account in self._get("/budget")["accounts"]
         ]
