@@ -83,6 +83,7 @@ def _chosen(policy: Policy, name: str | None, options: Mapping[str, Any]) -> lis
     """Return the standing questions that are meant: one of the options, one of the policy, or all of the policy."""
     from hush.ledger.schedules import Schedule
     from hush.ledger.standing import StandingQuestion
+    from hush.policy.standing import unknown_reader
     from hush.query.errors import did_you_mean
 
     if options["sql"] is None:
@@ -102,7 +103,9 @@ def _chosen(policy: Policy, name: str | None, options: Mapping[str, Any]) -> lis
         raise InvalidValueError("--data", got=data, allowed=f"one of {', '.join(policy.data)}")
     if options["late"] not in {"make", "skip"}:
         raise InvalidValueError("--late", got=options["late"], allowed="make or skip")
-    readers = options["readers"]
+    readers = options["readers"] if options["readers"] in {"analysts", "public"} else options["readers"].split(",")
+    if (stranger := unknown_reader(readers, data, policy.analysts)) is not None:
+        raise InvalidValueError("--readers", got=stranger, allowed=f"analysts of {data}, with commas between them")
     return [
         StandingQuestion(
             name=name,
@@ -114,7 +117,7 @@ def _chosen(policy: Policy, name: str | None, options: Mapping[str, Any]) -> lis
             rho=options["rho"],
             confidence=options["confidence"],
             late=options["late"] == "make",
-            readers=readers if readers in {"analysts", "public"} else tuple(readers.split(",")),
+            readers=readers if isinstance(readers, str) else tuple(readers),
         )
     ]
 

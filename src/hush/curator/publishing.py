@@ -105,6 +105,10 @@ class Publisher(Curator):
         super().__init__(data_sets, ledger, "")
         self._terms: Filter | None = None
 
+    def __repr__(self) -> str:
+        """Return what is published from."""
+        return f"<Publisher of {', '.join(self.data_sets)}>"
+
     @property
     def plans(self) -> StandingPlans:
         """The standing questions of the ledger."""

@@ -181,10 +181,7 @@ class Ledger:
         self._chain.append(make)
 
     def lower(self, data: str, analyst: str | None = None, *, epsilon: Number, delta: Number = 0) -> None:
-        """From now on, and as long as this ledger is open, let nothing be charged beyond a smaller budget.
-
-        The entries keep the budget that was granted; a larger one is ignored here, and is for `raise_budget`.
-        """
+        """As long as this ledger is open, let nothing be charged beyond a smaller budget; a larger one is ignored."""
         self._lowered[data, analyst or ""] = (nonnegative(epsilon, "epsilon"), probability(delta, "delta"))
 
     def grant(self, name: str, *, data: str, budget: Budget | Mapping[str, Any] | None = None, actor: Actor) -> None:

@@ -398,9 +398,11 @@ class StandingPlans:
                     ended: State = "running" if outcome is None else "made" if outcome.kind == "answered" else "failed"
                     found.append(StandingRelease(period=slot[:10], slot=slot, state=ended, receipt=charged.number))
                     continue
-                skipped = number < plan.aside.next or (not plan.question.late and number < passed - 1)
-                state: State = "ended" if plan.aside.ended else "due" if number < passed else "planned"
-                found.append(StandingRelease(period=slot[:10], slot=slot, state="skipped" if skipped else state))
+                missed = not plan.question.late and number < passed - 1
+                state: State = "skipped" if missed else "due" if number < passed else "planned"
+                if plan.aside.ended or number < plan.aside.next:
+                    state = "skipped" if number < plan.aside.next else "ended"
+                found.append(StandingRelease(period=slot[:10], slot=slot, state=state))
         return found
 
     def receipt(self, plan: StandingPlan, period: str) -> int:

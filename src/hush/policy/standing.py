@@ -21,7 +21,7 @@ That is an act of the owner, ``hush standing declare``, or of a service that run
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hush.core import InvalidValueError
@@ -101,11 +101,16 @@ def _readers(section: Section, data: str, analysts: Mapping[str, Any]) -> str | 
             f"{section.name}.readers must be a list of analysts; got {shown(readers)}.",
             'Or write readers = "analysts" for all who may ask about the data set, or readers = "public".',
         )
-    for name in readers:
-        if name not in analysts or data not in analysts[name].data:
-            raise section.error(
-                "readers",
-                f"{section.name}.readers names '{name}', who is no analyst of {data}.",
-                did_you_mean(name, analysts),
-            )
+    if (stranger := unknown_reader(readers, data, analysts)) is not None:
+        raise section.error(
+            "readers",
+            f"{section.name}.readers names '{stranger}', who is no analyst of {data}.",
+            did_you_mean(stranger, analysts),
+        )
     return tuple(readers)
+
+
+def unknown_reader(readers: str | Sequence[str], data: str, analysts: Mapping[str, Any]) -> str | None:
+    """Return the first of some readers who is no analyst of a data set; None if there is none."""
+    named = () if isinstance(readers, str) else readers
+    return next((name for name in named if name not in analysts or data not in analysts[name].data), None)
