@@ -108,6 +108,7 @@ _ELSEWHERE = {
     "hush.query.sql.left_joins": "conformance/same_as_duckdb/test_from_clauses.py",
     "hush.query.sql.matching": "conformance/test_over_answers.py",
     "hush.query.sql.subqueries": "conformance/same_as_duckdb/test_from_clauses.py",
+    "hush.query.steps": "unit/query/test_builder.py",
     "hush.report.charts": "unit/report/test_pictures.py",
     "hush.server.bodies": "unit/server/test_api.py",
     "hush.server.door.catalogue_rows": "unit/server/test_door.py",

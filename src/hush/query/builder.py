@@ -1,8 +1,8 @@
 """Questions in Python: the same meaning as SQL, built step by step from SQL expressions and Python values.
 
-Each step returns a new `Builder`. Its steps are plain records, which the SQL front end turns into a tree. Expressions
-are SQL and are read by the SQL front end, one by one, so none can reach out of its place; values are parameters and
-never become text. What comes out is the very `Question` that the SQL would give.
+Each step returns a new `Builder`. Expressions are SQL and are read by the SQL front end, one by one, so none can
+reach out of its place; values are parameters and never become text. What comes out is the very `Question` that the SQL
+would give.
 
 >>> question = (
 ...     table("visits").where("age >= ?", 30).group_by("disease").agg(n="COUNT(*)", cost="AVG(cost)")
@@ -28,6 +28,7 @@ from hush.query.composed import Composed
 from hush.query.errors import QuestionError
 from hush.query.question import Question
 from hush.query.schema import Schema
+from hush.query.steps import Fragment, Item, JoinStep, Steps
 
 _HOW = ("inner", "left", "cross")
 
@@ -183,58 +184,3 @@ def _fragment(written: Written) -> Fragment:
     if marks != len(values):
         raise QuestionError(f"{text[:60]!r} has {marks} ? but {len(values)} values were given.")
     return Fragment(text, tuple(values))
-
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """A SQL expression and the values of its ``?``."""
-
-    text: str
-    values: tuple[Any, ...] = ()
-
-
-Item = tuple[str | None, Fragment]
-"""An expression and the name of its result, if it has one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinStep:
-    """A join with another table or question."""
-
-    source: str | Steps
-    alias: str | None
-    how: str
-    on: Fragment | None
-    using: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
-    """One SELECT in the making."""
-
-    source: str | Steps
-    alias: str | None = None
-    joins: tuple[JoinStep, ...] = ()
-    where: tuple[Fragment, ...] = ()
-    keys: tuple[Item, ...] = ()
-    select: tuple[Item, ...] = ()
-    """Keys and aggregates, or columns of rows; nothing means all columns."""
-    grouped: bool = False
-    having: tuple[Fragment, ...] = ()
-    order: tuple[Fragment, ...] = ()
-    limit: int | None = None
-    offset: int = 0
-    also: tuple[Steps, ...] = ()
-    """Further parts of a UNION ALL."""
-
-    def rows(self) -> Steps:
-        """Return steps that can still be added to: finished ones become a table."""
-        return self.wrapped() if self.grouped or self.select or self.also else self
-
-    def wrapped(self) -> Steps:
-        """Return the same rows as a table of their own, which keeps the name of a single table."""
-        if self == replace(Steps(source=self.source), alias=self.alias):
-            return self
-        single = isinstance(self.source, str) and not (self.joins or self.grouped or self.also)
-        name = self.alias or (self.source if single and isinstance(self.source, str) else "t")
-        return Steps(source=self, alias=name if single or self.alias else "t")

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from hush.query.builder import Fragment, Item, JoinStep, Steps
 from hush.query.sql.reading import read_expression
+from hush.query.steps import Fragment, Item, JoinStep, Steps
 
 _ORDER = re.compile(r"(?is)^(.*?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?\s*$")
 
