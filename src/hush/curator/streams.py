@@ -36,7 +36,7 @@ from hush.curator.access import Access
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import ReleaseColumn
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.marginal_release import price_of
+from hush.curator.kept_release import price_of
 from hush.curator.stream_state import StateFiles, StreamError, StreamState
 from hush.engines.base import CodedRows
 from hush.query.composed import Composed

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -58,16 +59,17 @@ def replayed(chain: Chain, reservation: Entry, hashed: str, ungranted: set[bytes
     content = trusted(chain, reservation).read()
     if content.get("question_hash") != hashed:
         raise used_before(reservation)
+    unanswered = Reservation(
+        number=reservation.number,
+        request=reservation.request,
+        analyst=reservation.analyst,
+        data=reservation.data,
+        question_hash=hashed,
+    )
     outcome = chain.store.outcome(reservation.number)
     if outcome is None and reservation.hash in ungranted:  # paid for, never used: the disk failed in between
         ungranted.remove(reservation.hash)
-        return Reservation(
-            number=reservation.number,
-            request=reservation.request,
-            analyst=reservation.analyst,
-            data=reservation.data,
-            question_hash=hashed,
-        )
+        return unanswered
     if outcome is None:
         raise RequestUnansweredError(
             f"The request {reservation.request!r} was charged on {content['when']} and has no answer: it is still "
@@ -82,15 +84,7 @@ def replayed(chain: Chain, reservation: Entry, hashed: str, ungranted: set[bytes
     answer = chain.store.answer(reservation.number)
     if answer is None or hashlib.sha256(answer).hexdigest() != result["answer"]:
         raise damaged(outcome.number, "the answer stored with it is not the one that was given")
-    return Reservation(
-        number=reservation.number,
-        request=reservation.request,
-        analyst=reservation.analyst,
-        data=reservation.data,
-        question_hash=hashed,
-        answer=answer,
-        when=content["when"],
-    )
+    return replace(unanswered, answer=answer, when=content["when"])
 
 
 def used_before(charge: Entry) -> RequestConflictError:

@@ -109,6 +109,22 @@ def rehearsed(policy: Policy) -> Ledger:
     return _with_accounts(Ledger.in_memory(), policy, data=True)
 
 
+def ledger_or_stand_in(policy: Policy, names: Iterable[str], *, create: bool = False) -> tuple[Ledger, bool]:
+    """Return a policy's ledger, and whether it is there; if not, one that stands for it and charges nothing."""
+    try:
+        ledger = make_ledger(policy) if create else open_ledger(policy)
+        try:
+            check_data(policy, ledger, names)
+        except BaseException:
+            ledger.close()
+            raise
+    except LedgerMissingError as error:
+        ledger = rehearsed(policy)
+        ledger.refuse(str(error))
+        return ledger, False
+    return ledger, True
+
+
 def check_identity(policy: Policy, ledger: Ledger) -> None:
     """Refuse a ledger that is not the one which the policy names."""
     if policy.ledger_id is not None and policy.ledger_id != ledger.id:

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from hush.core import HushError
 from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refuse_sharing
-from hush.ledger import Actor, Ledger, LedgerMissingError, ParkedQuestion
-from hush.policy.file import Policy
-from hush.policy.ledger import check_data, ledger_of, open_ledger, rehearsed
+from hush.ledger import Actor, ParkedQuestion
+from hush.policy.ledger import ledger_of, ledger_or_stand_in
 from hush.server import audit
 from hush.server.errors import ForbiddenError, NoPolicyError
 from hush.server.people import Person
@@ -40,7 +39,7 @@ class OpenPolicy:
         """What names the policy in the ledger's chain."""
         self.policy = read_policy(settings.policy)
         refuse_sharing(self.policy)
-        self.ledger, self.made = _ledger(self.policy)
+        self.ledger, self.made = ledger_or_stand_in(self.policy, self.policy.data)
         self.data_sets: dict[str, OpenDataSet] = {}
         self._users = 0
         self._retired = False
@@ -97,22 +96,6 @@ class OpenPolicy:
         for data_set in self.data_sets.values():
             data_set.engine.close()
         self.ledger.close()
-
-
-def _ledger(policy: Policy) -> tuple[Ledger, bool]:
-    """Return a policy's ledger, and whether it was made; if not, one that stands for it and charges nothing."""
-    try:
-        ledger = open_ledger(policy)
-        try:
-            check_data(policy, ledger, policy.data)
-        except BaseException:
-            ledger.close()
-            raise
-    except LedgerMissingError as error:
-        ledger = rehearsed(policy)
-        ledger.refuse(str(error))
-        return ledger, False
-    return ledger, True
 
 
 class CurrentPolicy:

@@ -260,7 +260,7 @@ def _as_integer(line: Sql, step: Fraction, low: Fraction | None, high: Fraction 
         for compare, end in outer
         if end is not None and _EXACT < abs(end) <= 2**63 and end < 2**63
     ]
-    whole = try_cast(_rounded(line, step), "BIGINT", "DOUBLE")
+    whole = try_cast(_rounded(line, step, _greatest(low, high)), "BIGINT", "DOUBLE")
     return case(*ends, otherwise=whole) if ends else whole
 
 
@@ -336,7 +336,7 @@ def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
         high = None if high is None else high // step * step
     number = _force_line(source, physical, low, high)
     if step is not None:
-        number = _rounded(number, step)
+        number = _rounded(number, step, _greatest(low, high))
     return binary("+", number, double(0))  # -0.0 + 0.0 is 0.0
 
 
@@ -362,8 +362,13 @@ def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction
     return case(*pairs, otherwise=None if whole else number) if pairs else number
 
 
-def _rounded(number: Sql, step: Fraction) -> Sql:
-    return unscaled(scaled(number, step), step)
+def _rounded(number: Sql, step: Fraction, most: Fraction | None) -> Sql:
+    return unscaled(scaled(number, step, most), step)
+
+
+def _greatest(low: Fraction | None, high: Fraction | None) -> Fraction | None:
+    """Return the largest magnitude of what is clamped to both ends; None where one is open."""
+    return None if low is None or high is None else max(abs(low), abs(high))
 
 
 def date_in_text(source: Sql) -> Sql:

@@ -35,6 +35,7 @@ from hush.query.relations import ExactAggregate, ExactKind, OwnWindow, WindowKin
 
 _ROWS = (0, 2**53)
 _INDICES = 2**51
+_SAME = 2**50
 _BITS = 79
 
 
@@ -109,12 +110,35 @@ def _exact_index(expression: Expression, value: Value) -> tuple[Sql, Fraction]:
 
 
 def on_grid(given: Value, step: Fraction) -> Value:
-    """Return a value as its number on a grid, not clamped: BIGINT, or a whole DOUBLE, an infinity or NaN."""
+    """Return a value as its number on a grid, not clamped: BIGINT, or a whole DOUBLE, an infinity or NaN.
+
+    On a grid m times as fine as its own a whole number is multiplied by m, which is what its float would give: that,
+    too, is exact below 2⁵³.
+    """
     value = on_line(given)
     if value.form is Form.INTEGER and step == 1:
         return value
+    finer = times_finer(value, Fraction(1), step)
+    if value.form is Form.INTEGER and finer is not None:
+        return finer
     number = value.double().finite()
     return Value(scaled(number.sql, step, number.greatest), Form.DOUBLE, clean=False)
+
+
+def times_finer(index: Value, own: Fraction, step: Fraction) -> Value | None:
+    """Return an index on a grid of step ``own`` as that on one of ``step``, m times as fine; None if that is not safe.
+
+    Below 2⁵⁰ it is the integer that the grid's own rounding gives of the float x nearest to i·own: x and x·m/own are
+    each rounded once, so the product is within m·|i|·2⁻⁵¹ < 1/2 of m·i.
+    """
+    times = own / step
+    if index.within is None or times.denominator != 1:
+        return None
+    first, last = (end * times.numerator for end in index.within)
+    if max(abs(first), abs(last)) >= _SAME:
+        return None
+    wide = cast(index.sql, "BIGINT")
+    return Value(binary("*", wide, integer(times.numerator)), Form.INTEGER, within=(first, last))
 
 
 def grid_index(given: Value, factor: Factor) -> Sql:
