@@ -28,7 +28,7 @@ from hush.curator.data_sets import (
 from hush.engines.opening import Source, open_engine, open_sources
 from hush.ledger import Budget, Ledger
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
-from hush.policy.ledger import POLICY, ledger_of, ledger_or_stand_in, rehearsed
+from hush.policy.ledger import POLICY, ledger_or_stand_in, rehearsed, streams_of
 from hush.query.errors import QuestionError
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table, UnitPath
@@ -84,9 +84,7 @@ def _curator(policy: Policy, person: Analyst, ledger: Ledger) -> Curator:
             data_set.engine.close()
         ledger.close()
         raise
-    place = ledger_of(policy)
-    beside = policy.directory / "hush.ledger" if isinstance(place, str) else place
-    return Curator(opened, ledger, person.name, streams=beside.with_name(beside.name + ".streams"))
+    return Curator(opened, ledger, person.name, streams=streams_of(policy, person.name))
 
 
 def protect(
