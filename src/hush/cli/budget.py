@@ -8,16 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from hush.cli.options import (
-    POLICY,
-    AnchorOption,
-    AsOption,
-    JsonOption,
-    LedgerOption,
-    PolicyOption,
-    opened,
-    reader,
-)
+from hush.cli.options import JsonOption, LedgerOptions, spread
 from hush.cli.output import console, print_json
 from hush.core.format import decimal, figure
 from hush.ledger import AccountView
@@ -46,18 +37,16 @@ def register(app: typer.Typer) -> None:
     app.command("budget", help=_HELP, short_help="What is left of every budget.")(budget)
 
 
+@spread
 def budget(
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    options: LedgerOptions,
     error: Annotated[str, typer.Option(help="The half-width of the counts.", metavar="±")] = "50",
     confidence: Annotated[str, typer.Option(help="How sure the half-width is.", metavar="P")] = "0.95",
     as_json: JsonOption = False,
 ) -> None:
     """Show what is left."""
-    with opened(ledger, policy, anchor) as book:
-        views = book.budget(reader(book, analyst))
+    with options.opened() as book:
+        views = book.budget(options.reader(book))
         counts = [view.counts(error=error, confidence=confidence) for view in views]
     if as_json:
         wanted = {"error": error, "confidence": confidence}

@@ -11,8 +11,7 @@ from urllib.parse import quote
 from hush.accounting.filters import filter_from_json
 from hush.client.explanation import RemoteExplanation
 from hush.client.releases import RemoteReleases
-from hush.client.transport import Connection
-from hush.client.values import amount, answer_in, question_body
+from hush.client.transport import Connection, amount, answer_in, question_body
 from hush.core import InvalidValueError, Number
 from hush.curator.access import Parameters
 from hush.curator.answer import Answer

@@ -145,11 +145,7 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """Return the explanation line by line."""
-        lines = [f"price: {self.price}"]
-        for item, epsilon in self._items():
-            extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
-            lines.append(f"  {item.what}: ε={epsilon}{extra}")
-        lines += self._budget_line()
+        lines = self._price_lines()
         trees = [pick.mechanism for pick in self.plan.picks if isinstance(pick.mechanism, GroupedDistribution)]
         used = [*(noise.law for noise in self.plan.noises), *(tree.noise for tree in trees)]
         laws = sorted({"Laplace" if isinstance(law, GroupedLaplace) else "Gaussian" for law in used})
@@ -166,6 +162,14 @@ class Explanation:
             return None
         found = self.outlook
         return {"of": found.whose, "takes": float(found.takes), "left": float(found.left), "times": found.more}
+
+    def _price_lines(self) -> list[str]:
+        """Return what it costs, item by item, and what that takes of the budget."""
+        lines = [f"price: {self.price}"]
+        for item, epsilon in self._items():
+            extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
+            lines.append(f"  {item.what}: ε={epsilon}{extra}")
+        return lines + self._budget_line()
 
     def _budget_line(self) -> list[str]:
         return [] if self.outlook is None else [f"budget: {self.outlook}"]
@@ -284,11 +288,7 @@ class ComposedExplanation(Explanation):
 
     def lines(self) -> list[str]:
         """Return the explanation line by line."""
-        lines = [f"price: {self.price}"]
-        for item, epsilon in self._items():
-            extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
-            lines.append(f"  {item.what}: ε={epsilon}{extra}")
-        lines += self._budget_line()
+        lines = self._price_lines()
         lines.append(f"keys: {self.keys}")
         for name, error in self.errors().items():
             known = "depends on the data; known with the answer" if error is None else f"at most ± {shown_error(error)}"

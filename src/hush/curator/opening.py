@@ -26,9 +26,9 @@ from hush.curator.data_sets import (
     schema_types,
 )
 from hush.engines.opening import Source, open_engine, open_sources
-from hush.ledger import Budget, Ledger, LedgerMissingError
+from hush.ledger import Budget, Ledger
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
-from hush.policy.ledger import POLICY, check_data, ledger_of, make_ledger, open_ledger, rehearsed
+from hush.policy.ledger import POLICY, ledger_or_stand_in, rehearsed, streams_of
 from hush.query.errors import QuestionError
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table, UnitPath
@@ -53,16 +53,7 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, c
     """
     policy = read_policy(path)
     person = _asker(policy, analyst)
-    try:
-        ledger = make_ledger(policy) if create else open_ledger(policy)
-        try:
-            check_data(policy, ledger, person.data)
-        except BaseException:
-            ledger.close()
-            raise
-    except LedgerMissingError as error:
-        ledger = rehearsed(policy)
-        ledger.refuse(str(error))
+    ledger, _ = ledger_or_stand_in(policy, person.data, create=create)
     return _curator(policy, person, ledger)
 
 
@@ -117,9 +108,7 @@ def _opened(policy: Policy, names: Iterable[str], ledger: Ledger) -> dict[str, O
 
 def _curator(policy: Policy, person: Analyst, ledger: Ledger) -> Curator:
     opened = _opened(policy, person.data, ledger)
-    place = ledger_of(policy)
-    beside = policy.directory / "hush.ledger" if isinstance(place, str) else place
-    return Curator(opened, ledger, person.name, streams=beside.with_name(beside.name + ".streams"))
+    return Curator(opened, ledger, person.name, streams=streams_of(policy, person.name))
 
 
 def protect(

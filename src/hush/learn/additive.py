@@ -23,14 +23,15 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.chart import Chart
 from hush.core.values import dataclass
-from hush.learn.budget import Looks
+from hush.learn.budget import Looks, Shares, gaussian_budget, read_budget, require_delta
 from hush.learn.convex_fits import Perturbation
 from hush.learn.features import Design, Knots, choose_knots, column_map, how_many
 from hush.learn.model import Model
@@ -154,11 +155,38 @@ def _continuation(part: Floats, counts: Floats, knots: Knots, theta: Floats, cov
 
 
 class AdditiveModel(Model):
-    """What additive models share after a fit: curves over the levels of each column."""
+    """What additive models share: their parameters, their price, and after a fit curves over each column's levels."""
 
-    schema: Any
-    basis: str
-    rows: int
+    pure_variant: ClassVar[str]
+    """The model to take where the budget has no δ."""
+
+    def __init__(self, schema: Any, epsilon: Number, delta: Number, *, target: Any, basis: str, rows: int) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target = target
+        self.basis = basis
+        self.rows = rows
+
+    def _budget(self) -> tuple[Fraction, Fraction]:
+        """Return ε and a δ above 0."""
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        instead = f"Give a delta, or take {self.pure_variant}, which has a pure variant."
+        require_delta(delta, type(self).__name__, instead)
+        return epsilon, delta
+
+    def _shares(self) -> Shares:
+        """Return how looks and fits share the budget where a unit has one row."""
+        raise NotImplementedError
+
+    def _total(self) -> Fraction:
+        """Return the budget μ² of noisy Newton steps, where a unit may have several rows."""
+        return gaussian_budget(*self._budget())
+
+    @property
+    def event(self) -> Event:
+        """What a fit costs, known before a row is read."""
+        return self._shares().event if self._unit_rows() == 1 else GaussianEvent(sigma_squared=1 / self._total())
 
     def _unit_rows(self) -> int:
         return integer(self.rows, "rows", minimum=1, maximum=10**6)

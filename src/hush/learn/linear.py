@@ -52,7 +52,7 @@ from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
 from hush.core import InvalidValueError, Number, fraction_between
 from hush.core.values import dataclass
 from hush.learn.budget import deviation, gaussian_budget, read_budget
-from hush.learn.model import Model
+from hush.learn.model import Model, Regressor
 from hush.learn.schema import Codes, Column, Floats, Schema, numbers, target_column
 from hush.noise import discrete_laplace, rounded_gaussian
 
@@ -188,7 +188,7 @@ def _solve(moments: Moments, names: list[str], places: list[int], goal: int) -> 
     )
 
 
-class LinearModel(Model):
+class LinearModel(Regressor):
     """Linear regression for inference: coefficients with intervals, from one release of moments.
 
     >>> x = np.arange(20_000) % 100
@@ -212,12 +212,6 @@ class LinearModel(Model):
         self.epsilon = epsilon
         self.delta = delta
         self.target = target
-
-    def _bounds(self) -> Column:
-        column = self._target_column("the target's bounds (lower, upper)")
-        if column.values is not None:
-            raise InvalidValueError("target", got=list(column.values), allowed="a number's bounds (lower, upper)")
-        return column
 
     def _moments(self) -> Moments:
         columns = self._schema().columns

@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -166,7 +166,7 @@ class Model:
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
 
-        classifier, regressor = hasattr(self, "predict_proba"), self.kind in {"regression", "linear_model"}
+        classifier, regressor = isinstance(self, Classifier), isinstance(self, Regressor)
         return Tags(
             estimator_type="classifier" if classifier else "regressor" if regressor else None,
             target_tags=TargetTags(required=classifier or regressor),
@@ -214,6 +214,44 @@ class Model:
         """Take released numbers from JSON."""
         for name, value in released.items():
             setattr(self, name, _read(value))
+
+
+class Classifier(Model):
+    """A model of public classes: ``target`` lists them, or names a column of the schema that has values."""
+
+    target: Any
+
+    def _classes(self) -> Column:
+        named = isinstance(self.target, str)
+        column = self._target_column("the public classes") if named else Column.parse("target", list(self.target))
+        if column.values is None:
+            raise InvalidValueError("target", got=self.target, allowed="classes: a list, or a column with values")
+        if column.levels < 2:
+            raise InvalidValueError("target", got=self.target, allowed="at least two classes")
+        return column
+
+    @property
+    def classes_(self) -> Any:
+        """The public classes."""
+        return np.array(self._classes().values)
+
+
+class Regressor(Model):
+    """A model of a number with public bounds: ``target`` is ``(lower, upper)``, or names a column of the schema."""
+
+    target: Any
+
+    def _bounds(self) -> Column:
+        column = self._target_column("the target's bounds (lower, upper)")
+        if column.values is not None:
+            raise InvalidValueError("target", got=list(column.values), allowed="a number's bounds (lower, upper)")
+        return column
+
+
+def require_equal_rows(codes: Sequence[Any], target: Any) -> None:
+    """Refuse a target that does not belong to the rows; how many there are stays unsaid."""
+    if codes and len(codes[0]) != len(target):
+        raise InvalidValueError("y", got="another number of rows", allowed="one label per row of X")
 
 
 def model_from_json(data: Mapping[str, Any]) -> Model:

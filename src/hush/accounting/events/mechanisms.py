@@ -23,21 +23,9 @@ import math
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from hush.accounting import pairs
 from hush.accounting.description import Description
 from hush.accounting.events.base import Event, only_parameters, registered, require
-from hush.accounting.pairs import (
-    BoundedRangePair,
-    DiscreteGaussianPair,
-    DiscreteLaplacePair,
-    GaussianPair,
-    LaplacePair,
-    ObjectivePerturbationPair,
-    PoissonGaussianPair,
-    PoissonLaplacePair,
-    ResponsePair,
-    SkellamPair,
-)
-from hush.accounting.pairs.skellam import MOST_VARIANCE
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
 from hush.core.values import dataclass
 
@@ -57,7 +45,7 @@ class LaplaceEvent(Event):
 
     def description(self) -> Description:
         """Return the Laplace pair with ε = sensitivity/scale."""
-        return Description.of(LaplacePair(epsilon=self.sensitivity / self.scale))
+        return Description.of(pairs.LaplacePair(epsilon=self.sensitivity / self.scale))
 
     def group(self, size: int) -> Event:
         """Return the event with ``size`` times the sensitivity."""
@@ -95,7 +83,7 @@ class GaussianEvent(Event):
 
     def description(self) -> Description:
         """Return the Gaussian pair with μ² = sensitivity²/σ²."""
-        return Description.of(GaussianPair(mu_squared=self.sensitivity**2 / self.sigma_squared))
+        return Description.of(pairs.GaussianPair(mu_squared=self.sensitivity**2 / self.sigma_squared))
 
     def group(self, size: int) -> Event:
         """Return the event with ``size`` times the sensitivity."""
@@ -134,8 +122,8 @@ class DiscreteLaplaceEvent(Event):
     def description(self) -> Description:
         """Return the discrete Laplace pair; with sensitivity 1 it is randomized response."""
         if self.sensitivity == 1:
-            return Description.of(ResponsePair(epsilon=self.parameter))
-        return Description.of(DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity))
+            return Description.of(pairs.ResponsePair(epsilon=self.parameter))
+        return Description.of(pairs.DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity))
 
     def group(self, size: int) -> Event:
         """Return the event with ``size`` times the sensitivity."""
@@ -165,7 +153,9 @@ class DiscreteGaussianEvent(Event):
 
     def description(self) -> Description:
         """Return the discrete Gaussian pair."""
-        return Description.of(DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity))
+        return Description.of(
+            pairs.DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity)
+        )
 
     def group(self, size: int) -> Event:
         """Return the event with ``size`` times the sensitivity."""
@@ -197,6 +187,8 @@ class SkellamEvent(Event):
     sensitivity: int
 
     def __init__(self, *, variance: Number, sensitivity: int = 1) -> None:
+        from hush.accounting.pairs.skellam import MOST_VARIANCE
+
         spread, moves = positive(variance, "variance"), _whole(sensitivity)
         if spread > MOST_VARIANCE or moves > MOST_VARIANCE:
             raise InvalidValueError("variance", got=variance, allowed=f"at most {MOST_VARIANCE}, as the sensitivity")
@@ -205,7 +197,7 @@ class SkellamEvent(Event):
 
     def description(self) -> Description:
         """Return the Skellam pair."""
-        return Description.of(SkellamPair(variance=self.variance, sensitivity=self.sensitivity))
+        return Description.of(pairs.SkellamPair(variance=self.variance, sensitivity=self.sensitivity))
 
     def group(self, size: int) -> Event:
         """Return the event with ``size`` times the sensitivity."""
@@ -258,8 +250,8 @@ class PoissonGaussianEvent(Event):
         if self.rate == 0:
             return Description()
         if self.rate == 1:
-            return Description.of(GaussianPair(mu_squared=mu_squared))
-        return Description.of(PoissonGaussianPair(rate=self.rate, mu_squared=mu_squared))
+            return Description.of(pairs.GaussianPair(mu_squared=mu_squared))
+        return Description.of(pairs.PoissonGaussianPair(rate=self.rate, mu_squared=mu_squared))
 
     def group(self, size: int) -> Event:
         """Return the unsampled noise for the whole group, which dominates any number of its members being sampled."""
@@ -295,8 +287,8 @@ class PoissonLaplaceEvent(Event):
         if self.rate == 0:
             return Description()
         if self.rate == 1:
-            return Description.of(LaplacePair(epsilon=epsilon))
-        return Description.of(PoissonLaplacePair(rate=self.rate, epsilon=epsilon))
+            return Description.of(pairs.LaplacePair(epsilon=epsilon))
+        return Description.of(pairs.PoissonLaplacePair(rate=self.rate, epsilon=epsilon))
 
     def group(self, size: int) -> Event:
         """Return the unsampled noise for the whole group, which dominates any number of its members being sampled."""
@@ -342,7 +334,9 @@ class ObjectivePerturbationEvent(Event):
     def description(self) -> Description:
         """Return the bounding law of the loss."""
         return Description.of(
-            ObjectivePerturbationPair(mu_squared=self.mu_squared, curvature=self.curvature, two_sided=self.two_sided)
+            pairs.ObjectivePerturbationPair(
+                mu_squared=self.mu_squared, curvature=self.curvature, two_sided=self.two_sided
+            )
         )
 
 
@@ -350,7 +344,7 @@ def pure(epsilon: Fraction, *, others: int = 0) -> Description:
     """Return what is known of every ε-DP mechanism: it is dominated by randomized response."""
     if epsilon == 0:
         return Description()
-    return Description.of(ResponsePair(epsilon=epsilon, others=others))
+    return Description.of(pairs.ResponsePair(epsilon=epsilon, others=others))
 
 
 @registered
@@ -407,7 +401,7 @@ class BoundedRangeEvent(Event):
             return Description()
         if self.mode == "nonadaptive":
             return Description(ranges={self.epsilon: 1})
-        return Description.of(BoundedRangePair(epsilon=self.epsilon))
+        return Description.of(pairs.BoundedRangePair(epsilon=self.epsilon))
 
     def group(self, size: int) -> Event:
         """Return ``size``·ε: log-ratios along a chain of neighbours add, and so do their ranges."""

@@ -9,7 +9,7 @@ from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hush.core import HushError
+from hush.core import BudgetExceededError, HushError
 from hush.core.format import figure, visible
 from hush.core.values import dataclass
 from hush.ledger import AccountView, ApprovalNeededError, Role
@@ -102,8 +102,8 @@ def told(handler: Handler) -> Handler:
 
 def problem_of(error: HushError) -> dict[str, Any]:
     """Return a refusal as pages show it, with the words of the command line."""
-    waits = isinstance(error, ApprovalNeededError)
-    return {"text": visible(str(error), lines=True), "pointer": error.pointer(), "waits": waits}
+    waits, short = isinstance(error, ApprovalNeededError), type(error) is BudgetExceededError  # not of an allowance
+    return {"text": visible(str(error), lines=True), "pointer": error.pointer(), "waits": waits, "short": short}
 
 
 def text_of(values: QueryParams | FormData, name: str, most: int) -> str:
