@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hush.cli.ask import writable
-from hush.cli.options import POLICY, AnchorOption, AsOption, JsonOption, LedgerOption, PolicyOption, actor, opened
+from hush.cli.options import POLICY, JsonOption, LedgerOptions, LedgerPlace, PolicyOption, actor, spread
 from hush.cli.output import FormatOption, console, print_answer, print_json, the_format, warn, working
 from hush.core import HushError, InvalidValueError
+from hush.core.values import dataclass
+from hush.ledger.shares import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,21 +42,76 @@ Examples:
 """  # noqa: E501 - a command is one line
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The standing question's name.")]
 SomeName = Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; all of the policy, if left out.")]
-SqlOption = Annotated[str | None, typer.Option("--sql", metavar="SQL", help="The question, if the policy has it not.")]
-EpsilonOption = Annotated[str | None, typer.Option("--epsilon", metavar="ε", help="What one release costs.")]
-TotalOption = Annotated[
-    str | None, typer.Option("--total-epsilon", metavar="ε", help="Instead: what all releases cost together.")
-]
-RhoOption = Annotated[str | None, typer.Option("--rho", metavar="ρ", help="Instead: what one release costs in zCDP.")]
-ConfidenceOption = Annotated[str, typer.Option("--confidence", metavar="P", help="How often an error bar holds.")]
-EveryOption = Annotated[str | None, typer.Option("--every", metavar="STEP", help="day, week, month, 14 days, …")]
-FirstOption = Annotated[str | None, typer.Option("--first", metavar="DATE", help="The first date.")]
-ReleasesOption = Annotated[int | None, typer.Option("--releases", metavar="N", help="How many releases.")]
-LateOption = Annotated[str, typer.Option("--late", metavar="RULE", help="make a missed release late, or skip it.")]
-ReadersOption = Annotated[
-    str, typer.Option("--readers", metavar="WHO", help="analysts, public, or names with commas between them.")
-]
-DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingWords:
+    """A standing question in options, for one that is not in the policy."""
+
+    sql: Annotated[str | None, typer.Option("--sql", metavar="SQL", help="The question, if the policy has it not.")] = (
+        None
+    )
+    epsilon: Annotated[str | None, typer.Option("--epsilon", metavar="ε", help="What one release costs.")] = None
+    total_epsilon: Annotated[
+        str | None, typer.Option("--total-epsilon", metavar="ε", help="Instead: what all releases cost together.")
+    ] = None
+    rho: Annotated[str | None, typer.Option("--rho", metavar="ρ", help="Instead: what one release costs in zCDP.")] = (
+        None
+    )
+    confidence: Annotated[str, typer.Option("--confidence", metavar="P", help="How often an error bar holds.")] = "0.95"
+    every: Annotated[str | None, typer.Option("--every", metavar="STEP", help="day, week, month, 14 days, …")] = None
+    first: Annotated[str | None, typer.Option("--first", metavar="DATE", help="The first date.")] = None
+    releases: Annotated[int | None, typer.Option("--releases", metavar="N", help="How many releases.")] = None
+    late: Annotated[str, typer.Option("--late", metavar="RULE", help="make a missed release late, or skip it.")] = (
+        "make"
+    )
+    readers: Annotated[
+        str, typer.Option("--readers", metavar="WHO", help="analysts, public, or names with commas between them.")
+    ] = "analysts"
+    data: Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set.")] = None
+
+    def chosen(self, policy: Policy, name: str | None) -> list[StandingQuestion]:
+        """Return the standing questions that are meant: that of the options, one of the policy, or all of these."""
+        from hush.query.errors import did_you_mean
+
+        if self.sql is not None:
+            return [self._question(policy, name, self.sql)]
+        if name is None:
+            return list(policy.standing.values())
+        if name not in policy.standing:
+            hint = did_you_mean(name, policy.standing, otherwise="Or say it here: --sql, --epsilon, --every, …")
+            raise InvalidValueError("NAME", got=name, allowed="a [standing.NAME] of the policy", hint=hint)
+        return [policy.standing[name]]
+
+    def _question(self, policy: Policy, name: str | None, sql: str) -> StandingQuestion:
+        from hush.ledger.schedules import Schedule
+        from hush.ledger.standing import StandingQuestion
+        from hush.policy.standing import unknown_reader
+
+        needed = {"NAME": name, "--every": self.every, "--first": self.first, "--releases": self.releases}
+        for option, value in needed.items():
+            if value is None:
+                raise InvalidValueError(option, got=None, allowed="given with --sql", hint="See hush standing --help.")
+        data = self.data or (next(iter(policy.data)) if len(policy.data) == 1 else "")
+        if data not in policy.data:
+            raise InvalidValueError("--data", got=data, allowed=f"one of {', '.join(policy.data)}")
+        if self.late not in {"make", "skip"}:
+            raise InvalidValueError("--late", got=self.late, allowed="make or skip")
+        readers = self.readers if self.readers in {"analysts", "public"} else tuple(self.readers.split(","))
+        if (stranger := unknown_reader(readers, data, policy.analysts)) is not None:
+            raise InvalidValueError("--readers", got=stranger, allowed=f"analysts of {data}, with commas between them")
+        return StandingQuestion(
+            name=name or "",
+            data=data,
+            question=sql,
+            schedule=Schedule(first=self.first or "", every=self.every or "", slots=self.releases or 0),
+            epsilon=self.epsilon,
+            total_epsilon=self.total_epsilon,
+            rho=self.rho,
+            confidence=self.confidence,
+            late=self.late == "make",
+            readers=readers,
+        )
 
 
 def register(app: typer.Typer) -> None:
@@ -79,69 +135,13 @@ def _publishing(policy: Path) -> Iterator[tuple[Policy, Publisher]]:
         yield read, publisher
 
 
-def _chosen(policy: Policy, name: str | None, options: Mapping[str, Any]) -> list[StandingQuestion]:
-    """Return the standing questions that are meant: one of the options, one of the policy, or all of the policy."""
-    from hush.ledger.schedules import Schedule
-    from hush.ledger.standing import StandingQuestion
-    from hush.policy.standing import unknown_reader
-    from hush.query.errors import did_you_mean
-
-    if options["sql"] is None:
-        if name is None:
-            return list(policy.standing.values())
-        if name not in policy.standing:
-            hint = did_you_mean(name, policy.standing, otherwise="Or say it here: --sql, --epsilon, --every, …")
-            raise InvalidValueError("NAME", got=name, allowed="a [standing.NAME] of the policy", hint=hint)
-        return [policy.standing[name]]
-    for needed in ("every", "first", "releases"):
-        if name is None or options[needed] is None:
-            what = "NAME" if name is None else f"--{needed}"
-            raise InvalidValueError(what, got=None, allowed="given with --sql", hint="See hush standing --help.")
-    assert name is not None  # noqa: S101 - checked
-    data = str(options["data"] or (next(iter(policy.data)) if len(policy.data) == 1 else ""))
-    if data not in policy.data:
-        raise InvalidValueError("--data", got=data, allowed=f"one of {', '.join(policy.data)}")
-    if options["late"] not in {"make", "skip"}:
-        raise InvalidValueError("--late", got=options["late"], allowed="make or skip")
-    readers = options["readers"] if options["readers"] in {"analysts", "public"} else options["readers"].split(",")
-    if (stranger := unknown_reader(readers, data, policy.analysts)) is not None:
-        raise InvalidValueError("--readers", got=stranger, allowed=f"analysts of {data}, with commas between them")
-    return [
-        StandingQuestion(
-            name=name,
-            data=data,
-            question=options["sql"],
-            schedule=Schedule(first=options["first"], every=options["every"], slots=options["releases"]),
-            epsilon=options["epsilon"],
-            total_epsilon=options["total_epsilon"],
-            rho=options["rho"],
-            confidence=options["confidence"],
-            late=options["late"] == "make",
-            readers=readers if isinstance(readers, str) else tuple(readers),
-        )
-    ]
-
-
+@spread
 def explain(
-    name: SomeName = None,
-    sql: SqlOption = None,
-    epsilon: EpsilonOption = None,
-    total_epsilon: TotalOption = None,
-    rho: RhoOption = None,
-    confidence: ConfidenceOption = "0.95",
-    every: EveryOption = None,
-    first: FirstOption = None,
-    releases: ReleasesOption = None,
-    late: LateOption = "make",
-    readers: ReadersOption = "analysts",
-    data: DataOption = None,
-    policy: PolicyOption = POLICY,
-    as_json: JsonOption = False,
+    name: SomeName = None, *, words: StandingWords, policy: PolicyOption = POLICY, as_json: JsonOption = False
 ) -> None:
     """Say what standing questions would cost."""
-    options = {**locals()}
     with working("planning", quiet=as_json), _publishing(policy) as (read, publisher):
-        found = [publisher.explain_standing(question) for question in _chosen(read, name, options)]
+        found = [publisher.explain_standing(question) for question in words.chosen(read, name)]
     if as_json:
         print_json({"standing": [explained.to_json() for explained in found]})
         return
@@ -150,36 +150,20 @@ def explain(
         console().print(explained.release)
 
 
+@spread
 def declare(
-    name: SomeName = None,
-    sql: SqlOption = None,
-    epsilon: EpsilonOption = None,
-    total_epsilon: TotalOption = None,
-    rho: RhoOption = None,
-    confidence: ConfidenceOption = "0.95",
-    every: EveryOption = None,
-    first: FirstOption = None,
-    releases: ReleasesOption = None,
-    late: LateOption = "make",
-    readers: ReadersOption = "analysts",
-    data: DataOption = None,
-    policy: PolicyOption = POLICY,
-    as_json: JsonOption = False,
+    name: SomeName = None, *, words: StandingWords, policy: PolicyOption = POLICY, as_json: JsonOption = False
 ) -> None:
     """Set aside what standing questions cost."""
-    options = {**locals()}
-    declared = []
     with working("planning", quiet=as_json), _publishing(policy) as (read, publisher):
-        for question in _chosen(read, name, options):
-            plan = publisher.declare(question, actor=actor(None))
-            declared.append((plan, float(plan.share)))
+        plans = [publisher.declare(question, actor=actor(None)) for question in words.chosen(read, name)]
     if as_json:
-        print_json({"standing": [{"name": plan.question.name, "share": share} for plan, share in declared]})
+        print_json({"standing": [{"name": plan.question.name, "share": float(plan.share)} for plan in plans]})
         return
-    for plan, share in declared:
+    for plan in plans:
         schedule = plan.question.schedule
         console().print(
-            f"{plan.question.name}: {share:.3%} of the budget of {plan.question.data} is set aside for "
+            f"{plan.question.name}: {percent(plan.share)} of the budget of {plan.question.data} is set aside for "
             f"{plan.aside.left} releases, every {schedule.every} from {schedule.period(0)}",
             markup=False,
             soft_wrap=True,
@@ -215,17 +199,13 @@ def run(name: SomeName = None, policy: PolicyOption = POLICY, as_json: JsonOptio
     return max((error.exit_status for error in refused.values()), default=0)
 
 
-def listed(
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@spread
+def listed(options: LedgerOptions, as_json: JsonOption = False) -> None:
     """List standing questions."""
     from hush.curator.standing import views
 
-    with opened(ledger, policy, anchor) as book:
+    analyst, policy = options.analyst, options.policy
+    with options.opened() as book:
         found = views(book, analyst, None if analyst is None else _data_of(policy))
         known = {view.name.casefold() for view in found}
     undeclared = [] if analyst is not None else [name for name in _named(policy) if name.casefold() not in known]
@@ -244,6 +224,7 @@ def listed(
         console().print("There is no standing question.", markup=False)
 
 
+@spread
 def show(
     name: NameArgument,
     period: Annotated[str, typer.Argument(metavar="DATE", help="Which release.")] = "latest",
@@ -251,10 +232,8 @@ def show(
         Path | None, typer.Option("--output", metavar="FILE", help="Save as .csv, .json, .parquet.")
     ] = None,
     form: FormatOption = None,
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    *,
+    options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Show a release: what was paid for can always be seen again."""
@@ -262,24 +241,24 @@ def show(
 
     chosen = the_format(form, as_json=as_json)
     writable(output, "--output", (".csv", ".json", ".parquet"))
-    with opened(ledger, policy, anchor) as book:
-        data_of = None if analyst is None else _data_of(policy)
-        answer = published(book, name, period, analyst, data_of)[2]
+    analyst = options.analyst
+    with options.opened() as book:
+        answer = published(book, name, period, analyst, None if analyst is None else _data_of(options.policy))[2]
     print_answer(answer, chosen)
     if output is not None:
         answer.save(output)
 
 
+@spread
 def end(
     name: NameArgument,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")] = "",
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
+    *,
+    place: LedgerPlace,
     as_json: JsonOption = False,
 ) -> None:
     """End a standing question."""
-    with opened(ledger, policy, anchor) as book:
+    with place.opened() as book:
         left = book.standing.find(name).aside.left
         book.standing.end(name, actor=actor(None), reason=reason)
     if as_json:

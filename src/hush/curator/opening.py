@@ -28,7 +28,7 @@ from hush.curator.data_sets import (
 from hush.engines.opening import Source, open_engine, open_sources
 from hush.ledger import Budget, Ledger
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
-from hush.policy.ledger import POLICY, ledger_or_stand_in, rehearsed, streams_of
+from hush.policy.ledger import POLICY, check_data, ledger_or_stand_in, open_ledger, rehearsed, streams_of
 from hush.query.errors import QuestionError
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table, UnitPath

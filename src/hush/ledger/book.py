@@ -32,6 +32,8 @@ Key = tuple[str, str]
 class SetAside:
     """What a standing question has set aside of a data set's budget, and how far it has come."""
 
+    number: int = 0
+    """The entry that declared it."""
     data: str
     price: Charge
     """What one release costs, in the currency of the data set's account."""
@@ -144,6 +146,7 @@ class Book:
                     epsilon=None if summed is None else summed,
                 )
                 plan = SetAside(
+                    number=entry.number,
                     data=entry.data,
                     price=price,
                     events=events_hash(content["events"]),

@@ -47,7 +47,7 @@ from hush.ledger.budgets import event_list, price, share, under
 from hush.ledger.chain import Chain, Draft
 from hush.ledger.entries import Entry
 from hush.ledger.errors import LedgerError
-from hush.ledger.reservation import Reservation, TooMuchError, charge, known, record_outcome
+from hush.ledger.reservation import Reservation, TooMuchError, charge, known, record_outcome, trusted
 from hush.ledger.rules import charge_to_json, question_hash
 from hush.ledger.schedules import Schedule
 from hush.ledger.shares import percent, times
@@ -365,7 +365,9 @@ class StandingPlans:
     def listed(self) -> list[StandingPlan]:
         """Return all standing questions, in the order in which they were declared."""
         with self._chain.reading() as book:
-            return [_read(entry, book) for entry in self._chain.store.of_kinds(("standing",))]
+            numbers = sorted(plan.number for plan in book.standing.values())
+            entries = [entry for number in numbers if (entry := self._chain.store.entry(number)) is not None]
+            return [_read(trusted(self._chain, entry), book) for entry in entries]
 
     def find(self, name: str) -> StandingPlan:
         """Return one standing question."""
