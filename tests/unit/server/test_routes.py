@@ -23,6 +23,14 @@ OPEN = {
     ("POST", "/welcome/{secret}"),
     ("GET", "/static/{name}"),
     ("GET", "/what-is-this"),
+    # Releases of standing questions whose owner wrote readers = "public". Of others nothing is told, or to sign in.
+    ("GET", "/standing"),
+    ("GET", "/standing.{ending}"),
+    ("GET", "/standing/{name}"),
+    ("GET", "/standing/{name}/{period}"),
+    ("GET", "/api/v1/standing"),
+    ("GET", "/api/v1/standing/{name}"),
+    ("GET", "/api/v1/standing/{name}/{period}"),
 }
 """What anybody may reach: whoever adds to it says why."""
 

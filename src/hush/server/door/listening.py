@@ -16,6 +16,7 @@ import secrets
 import socket
 import ssl
 import struct
+from collections.abc import Mapping
 
 from hush.core import HushError
 from hush.core.values import dataclass
@@ -24,6 +25,7 @@ from hush.server.door import messages
 from hush.server.door.catalogue_rows import PARAMETERS
 from hush.server.door.conversation import Conversation
 from hush.server.door.messages import MessageError, Reader, message, texts
+from hush.server.door.settings import from_start
 from hush.server.questions import check_rate
 from hush.server.service import Service
 from hush.server.settings import is_loopback
@@ -80,12 +82,18 @@ class Door:
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_SIGN_IN):
-            token = await self._sign_in(reader, writer)
+            token, options = await self._sign_in(reader, writer)
         who = None if token is None else await asyncio.to_thread(self._service.people.token, token)
         if token is None or who is None:
             return
         key = secrets.randbelow(2**31), secrets.randbelow(2**31)
         conversation = Conversation(self._service, who, session=f"door-{secrets.token_hex(12)}")
+        try:
+            conversation.first = from_start(options)
+            conversation.settings = dict(conversation.first)
+        except HushError as error:
+            writer.write(_fatal(str(error), "22023"))
+            return
         self._keys[key] = conversation
         try:
             for name, value in PARAMETERS.items():
@@ -110,8 +118,10 @@ class Door:
             del self._keys[key]
             conversation.close()
 
-    async def _sign_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str | None:
-        """Return the token of who comes, after TLS; None if they are refused or only came to cancel."""
+    async def _sign_in(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> tuple[str | None, dict[str, str]]:
+        """Return the token of who comes and what they set, after TLS; None if they are refused or came to cancel."""
         secured = False
         while True:
             content = await _start(reader)
@@ -129,22 +139,25 @@ class Door:
                 continue
             if code == _CANCEL:
                 self._cancel(content.long(), content.long())
-                return None
+                return None, {}
             break
-        if code != _VERSION:
+        if code >> 16 != _VERSION >> 16:
             writer.write(_fatal("Only version 3.0 of the protocol is spoken here.", "08P01"))
-            return None
+            return None, {}
         if not secured and not self._clear:
             writer.write(_fatal("Connect with TLS: sslmode=require.", "28000"))
-            return None
-        return await self._identify(content, reader, writer)
-
-    async def _identify(
-        self, content: Reader, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> str | None:
+            return None, {}
         options: dict[str, str] = {}
         while content.more and (name := content.text()):
             options[name] = content.text()
+        newer = [name for name in options if name.startswith("_pq_.")]
+        if code != _VERSION or newer:  # the client goes on with what is spoken here
+            writer.write(message(b"v", struct.pack("!ii", _VERSION, len(newer)) + texts(*newer)))
+        return await self._identify(options, reader, writer), options
+
+    async def _identify(
+        self, options: Mapping[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> str | None:
         peer = writer.get_extra_info("peername")
         address = peer[0] if isinstance(peer, tuple) else "local"
         try:
