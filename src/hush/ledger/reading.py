@@ -299,6 +299,12 @@ class Act:
                 return f"restored a copy that lacks {told}{reason}"
             case "act":
                 return in_words(self.detail)
+            case "requested":
+                wanted, price = self.detail.get("wanted"), self.detail.get("epsilon")
+                asked = f"a budget of ε={wanted}" if wanted else f"a question{f' for ε={price}' if price else ''}"
+                return f"asked for {asked} on {self.data}{reason}"
+            case "approved" | "declined":
+                return f"{self.kind} request {self.detail['of']} of {who}{reason}"
             case "standing" | "ended":
                 what = "set aside for" if self.kind == "standing" else "ended"
                 return f"{what} the standing question {self.detail['name']} on {self.data}{reason}"

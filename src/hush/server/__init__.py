@@ -56,7 +56,7 @@ def app(settings: ServiceSettings, door: DoorSocket | None = None) -> ASGIApp:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from hush.server import openapi, problems
+    from hush.server import openapi, pages
     from hush.server.protection import Protection
     from hush.server.routes import built
     from hush.server.service import Service
@@ -78,12 +78,15 @@ def app(settings: ServiceSettings, door: DoorSocket | None = None) -> ASGIApp:
                 await opened.close()
             await service.close()
 
-    async def nowhere(_: Request, error: Exception) -> Response:
-        return problems.response(error)
+    def refused(request: Request, error: Exception) -> Response:
+        return pages.refused(request, service, error)
+
+    async def nowhere(request: Request, error: Exception) -> Response:
+        return refused(request, error)
 
     application = Starlette(routes=built(places), lifespan=lifespan)
     application.router.redirect_slashes = False
     application.add_exception_handler(HTTPException, nowhere)
-    application.state.service = service
+    application.state.service, application.state.refused = service, refused
     application.state.document = openapi.document(places)
     return Protection(application, service)
