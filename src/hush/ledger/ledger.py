@@ -56,6 +56,7 @@ from hush.ledger.reservation import (
 )
 from hush.ledger.rules import charge_from_json, charged, question_hash
 from hush.ledger.shares import Spending, Whose, budget_of, spending
+from hush.ledger.standing import StandingPlans
 from hush.ledger.system import now, this_process
 
 
@@ -183,10 +184,7 @@ class Ledger:
         self._chain.append(make)
 
     def lower(self, data: str, analyst: str | None = None, *, epsilon: Number, delta: Number = 0) -> None:
-        """From now on, and as long as this ledger is open, let nothing be charged beyond a smaller budget.
-
-        The entries keep the budget that was granted; a larger one is ignored here, and is for `raise_budget`.
-        """
+        """As long as this ledger is open, let nothing be charged beyond a smaller budget; a larger one is ignored."""
         self._lowered[data, analyst or ""] = (nonnegative(epsilon, "epsilon"), probability(delta, "delta"))
 
     def grant(self, name: str, *, data: str, budget: Budget | Mapping[str, Any] | None = None, actor: Actor) -> None:
@@ -224,6 +222,11 @@ class Ledger:
         actor.require_owner("decide on a request")
         decide(self._chain, number, approve=approve, actor=actor, reason=reason, raise_budget=self.raise_budget)
 
+    @property
+    def standing(self) -> StandingPlans:
+        """Questions that are released again and again, and what is set aside for them."""
+        return StandingPlans(self._chain, self._lowered, self._ungranted, self.check_made)
+
     def analysts(self) -> list[str]:
         """Return the names of all analysts who have, or may open, an account."""
         return sorted({analyst for _, analyst in (*self._chain.book.accounts, *self._granted) if analyst})
@@ -236,6 +239,7 @@ class Ledger:
         budget = self._granted[key]
         shadow = Book()
         shadow.accounts = self._chain.book.accounts | {key: None if budget is None else budget.open()}
+        shadow.standing = self._chain.book.standing
         try:
             charge(shadow, data, analyst, events, {}, self._lowered)
         except TooMuchError as refusal:
@@ -325,7 +329,7 @@ class Ledger:
             if source is None:
                 drafts.append(entry)
             else:
-                replay.append(self._shared(source, entry))
+                replay.append(self._own(entry, source, shared=True))
             return entry, after
 
         try:
@@ -383,15 +387,11 @@ class Ledger:
             raise damaged(shared.number, "the reservation that it shares is not there")
         return source
 
-    def _own(self, entry: Entry, source: Entry) -> Reservation:
-        """Return the answer of a reservation under the receipt of whoever paid for it."""
+    def _own(self, entry: Entry, source: Entry, *, shared: bool = False) -> Reservation:
+        """Return the answer of a reservation under the receipt of whoever paid for it; ``shared`` is another's."""
         found = replayed(self._chain, source, source.read()["question_hash"], self._ungranted)
-        return replace(found, number=entry.number, analyst=entry.analyst)
-
-    def _shared(self, source: Entry, entry: Entry) -> Reservation:
-        """Return another analyst's answer under this analyst's receipt."""
-        found = replayed(self._chain, source, source.read()["question_hash"], self._ungranted)
-        return replace(found, number=entry.number, analyst=entry.analyst, request=entry.request, shared=True)
+        request = entry.request if shared else found.request
+        return replace(found, number=entry.number, analyst=entry.analyst, request=request, shared=shared)
 
     def answered(self, reservation: Reservation, answer: bytes) -> None:
         """Record the answer, for replays. Call this before the answer leaves the house."""

@@ -185,6 +185,7 @@ def charge(
     """Return the accounts after the charge, its prices, and its weight; or refuse it as a whole.
 
     What is ``shared`` was released before: it costs the data set nothing, and the analyst what they learn by it.
+    Without an analyst it is a release of a standing question, which is paid from what was set aside for it.
     """
     keys = charged(book, data, analyst, shared=shared)
     weight = 0
@@ -192,13 +193,14 @@ def charge(
     paid: dict[Key, Charge] = {}
     for key in reversed(keys):  # the analyst's own budget first: its message is the one to act on
         account = book.accounts[key]
-        if account is None:
+        room = book.committed(key) if analyst else account  # what is set aside is for standing questions alone
+        if account is None or room is None:
             raise damaged(book.head.number, f"the account {key} has no state")
         paid[key] = prices[key] if key in prices else price(account, events)
-        if not account.fits(paid[key]):
-            raise TooMuchError(account, paid[key], key)
+        if not room.fits(paid[key]):
+            raise TooMuchError(room, paid[key], key)
         if key in lowered:
-            smaller = under(account, *lowered[key])
+            smaller = under(room, *lowered[key])
             cost = paid[key] if smaller.currency == account.currency else price(smaller, events)
             if not smaller.fits(cost):
                 raise TooMuchError(smaller, cost, key)

@@ -249,10 +249,10 @@ def test_rows_that_are_units_are_told_apart_in_thousands_of_partitions(
     """Numbers of rows begin at 2³³ times a partition's, so those of the 1,024th times 2²⁰ are beyond 64 bits."""
     pq.write_table(pa.table({"city": ["a", "a", "b"], "zone": ["n", "s", "n"]}), clinic.folder / "zones.parquet")
     policy = POLICY.replace("[analysts", ZONES + "[analysts")
-    for line in ('unit = "id"', "max_rows = 5", "max_groups = 2"):
+    for line in ('unit = "id"', "max_rows = 5", "max_groups = {groups}"):
         policy = policy.replace(f"{line}\n", "")
     path = clinic.folder / "rows.toml"
-    path.write_text(policy.format(address=clinic.address, source="visits.parquet", groups=2))
+    path.write_text(policy.format(address=clinic.address, source="visits.parquet"))
     monkeypatch.setattr(type(SPARK), "row_number", lambda _: f"(MONOTONICALLY_INCREASING_ID() + {1024 * 2**33})")
     with open_policy(path, create=True) as curator:
         planned = curator.plan_rows("SELECT z.zone FROM visits JOIN zones AS z ON visits.city = z.city")

@@ -21,9 +21,11 @@ from hush.server.questions import ServedCurator
 from hush.server.routes import Handler
 from hush.server.service import Service
 
+_STANDING = ("Standing", "/standing")
 _ANALYST = (
     ("Ask", "/ask"),
     ("Releases", "/releases"),
+    _STANDING,
     ("Budget", "/budget"),
     ("History", "/history"),
     ("Tables", "/tables"),
@@ -69,7 +71,8 @@ async def show(
         with suppress(ForbiddenError, NoPolicyError):  # an analyst whom no policy names yet
             await service.with_curator(who, look)
     waiting = await _waiting(service, who) if who.owner else 0
-    places = [*(_ANALYST if Role.ANALYST in who.roles else ()), *(_OWNER if who.owner else _REQUESTS)]
+    analyst = Role.ANALYST in who.roles
+    places = [*(_ANALYST if analyst else ()), *(_OWNER if who.owner else _REQUESTS), *(() if analyst else [_STANDING])]
     chosen = data or (data_sets[0] if data_sets else "")
     badges = {"/requests": waiting} if waiting else {}
     head = {"places": places, "badges": badges, "bars": bars, "data_sets": data_sets, "data": chosen}
