@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,46 @@ def test_an_owner_decides_on_what_waits(demo: Demo, browser: Browser) -> None:
     expect(analyst.locator("table")).to_contain_text("declined by olga: not this year")
     analyst.context.close()
     owner.context.close()
+
+
+def test_a_standing_question_is_declared_released_and_read_by_everybody(
+    demo: Demo, browser: Browser, build: Path
+) -> None:
+    """The owner sees the price of the whole plan first; a release has an address that needs no signing in."""
+    owner, yesterday = demo.page(browser, "olga"), dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
+    said = watched(owner)
+    owner.goto("/standing")
+    form = owner.locator("#declaring")
+    form.locator("[name=question]").fill("SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease")
+    for name, value in (("name", "by-disease"), ("amount", "0.2"), ("first", yesterday.isoformat()), ("releases", "8")):
+        form.locator(f"[name={name}]").fill(value)
+    form.locator("[name=price]").select_option("total_epsilon")
+    form.locator("[name=readers]").fill("public")
+    form.get_by_role("button", name="Explain").click()
+    expect(owner.locator(".before")).to_contain_text("8 releases at ε=0.025 each")
+    findings = seen_in_all_sizes(owner, "standing-explained", build)
+    owner.get_by_role("button", name="Declare, and set aside").click()
+    expect(owner.get_by_role("button", name="End it, and free what is set aside")).to_be_visible()
+    findings += seen_in_all_sizes(owner, "standing", build)
+    guest = demo.page(browser, None)
+    address, table = f"/standing/by-disease/{yesterday}", guest.locator("#answer table.answer")
+    for _ in range(100):
+        if guest.goto(address).status == 200:
+            break
+        guest.wait_for_timeout(100)
+    expect(table).to_contain_text("±")
+    expect(guest.locator("svg.wide")).to_be_visible()
+    findings += seen_in_all_sizes(guest, "standing-release", build)
+    shown = table.inner_text()
+    guest.goto("/standing/by-disease/latest")
+    assert table.inner_text() == shown
+    assert guest.request.get(f"{address}.csv").text().startswith("disease,n,n_error")
+    owner.reload()
+    owner.get_by_role("button", name="End it").click()
+    expect(owner.locator("main")).to_contain_text("ended")
+    for page in (owner, guest):
+        page.context.close()
+    assert [*findings, *said] == []
 
 
 def test_from_an_empty_folder_to_the_first_answer_in_ten_clicks(browser: Browser, tmp_path: Path, build: Path) -> None:

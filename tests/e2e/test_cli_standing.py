@@ -101,6 +101,16 @@ def test_declared_with_options_refused_and_read_by_analysts(clinic: Path, capsys
     hush(capsys, clinic, "show", "weekly", "--as", "alice", status=2)
 
 
+def test_check_reads_the_sql_of_a_policy(clinic: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "--policy", str(clinic), "--json"]) == 0
+    clinic.write_text(
+        clinic.read_text("utf-8").replace("SELECT disease, COUNT(*)", "SELECT diseases, COUNT(*)"), "utf-8"
+    )
+    capsys.readouterr()
+    assert run(["check", "--policy", str(clinic), "--json"]) == 2
+    assert "standing.daily.sql: There is no column" in capsys.readouterr().out
+
+
 def test_other_words_in_the_policy_are_refused_and_the_rest_goes_on(
     clinic: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

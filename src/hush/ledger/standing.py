@@ -33,6 +33,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -59,6 +60,9 @@ PRICES = ("epsilon", "total_epsilon", "rho")
 """The ways to say what a release costs."""
 
 State = Literal["planned", "due", "running", "made", "failed", "skipped", "ended"]
+_OUTCOMES: Mapping[str, State] = {"": "running", "answered": "made", "failed": "failed"}
+_LONGEST = timedelta(days=1)
+"""A release that another host charged so long ago, and did not answer, counts as failed."""
 
 
 class UnknownStandingError(LedgerError):
@@ -176,6 +180,16 @@ class StandingPlan:
         if self.question.late:
             return first if first < min(passed, schedule.slots) else None
         return passed - 1 if first < passed <= schedule.slots else None
+
+    def state(self, number: int, passed: int) -> State:
+        """Return what became of a period that was not charged, when so many slots have passed."""
+        if number < self.aside.next:
+            return "skipped"
+        if self.aside.ended:
+            return "ended"
+        if not self.question.late and number < passed - 1:
+            return "skipped"
+        return "due" if number < passed else "planned"
 
     def over(self, clock: str) -> bool:
         """Return whether no release will ever be due, although some were not made: the last period was missed."""
@@ -348,7 +362,7 @@ class StandingPlans:
         with self._chain.reading() as book:
             pending = [number for number, (_, analyst) in book.pending.items() if not analyst]
             entries = [entry for number in pending if (entry := self._chain.store.entry(number)) is not None]
-        dead = [entry for entry in entries if entry.hash in self._ungranted or alive(entry.read()["process"]) is False]
+        dead = [entry for entry in entries if entry.hash in self._ungranted or _given_up(entry.read())]
         for entry in dead:
             lost = Reservation(
                 number=entry.number,
@@ -388,24 +402,18 @@ class StandingPlans:
 
     def releases(self, plan: StandingPlan, *, clock: str | None = None) -> list[StandingRelease]:
         """Return every period of a standing question, oldest first, with what became of it."""
-        moment, schedule = clock or now(), plan.question.schedule
-        passed, found = schedule.passed(moment), []
+        schedule = plan.question.schedule
+        passed, periods = schedule.passed(clock or now()), []
         with self._chain.reading() as book:
             plan = self._plan(plan, book)
-            for number in range(schedule.slots):
-                slot = schedule.slot(number)
-                charged = self._charged(plan, number) if number < plan.aside.next else None
-                if charged is not None:
-                    outcome = self._chain.store.outcome(charged.number)
-                    ended: State = "running" if outcome is None else "made" if outcome.kind == "answered" else "failed"
-                    found.append(StandingRelease(period=slot[:10], slot=slot, state=ended, receipt=charged.number))
-                    continue
-                missed = not plan.question.late and number < passed - 1
-                state: State = "skipped" if missed else "due" if number < passed else "planned"
-                if plan.aside.ended or number < plan.aside.next:
-                    state = "skipped" if number < plan.aside.next else "ended"
-                found.append(StandingRelease(period=slot[:10], slot=slot, state=state))
-        return found
+            ends = (request_of(plan.question.name, schedule.period(number)) for number in (0, schedule.slots - 1))
+            charged = self._chain.store.without_analyst(*ends)
+        for number in range(schedule.slots):
+            slot = schedule.slot(number)
+            receipt, outcome = charged.get(request_of(plan.question.name, slot[:10]), (None, ""))
+            state = plan.state(number, passed) if receipt is None else _OUTCOMES[outcome]
+            periods.append(StandingRelease(period=slot[:10], slot=slot, state=state, receipt=receipt))
+        return periods
 
     def receipt(self, plan: StandingPlan, period: str) -> int:
         """Return the receipt of the release of a period, or of the ``latest`` that was made."""
@@ -436,6 +444,13 @@ def _too_much(plan: StandingPlan, due: int) -> BudgetExceededError:
         f"The release {plan.question.name}/{period} was set aside, but the budget of {plan.question.data} is smaller "
         "now than what was spent and this. Raise it, or end the standing question. Nothing was charged."
     )
+
+
+def _given_up(charge: Mapping[str, Any]) -> bool:
+    """Return whether nobody will answer a charge: its process is dead, or on another host and silent for long."""
+    running = alive(charge["process"])
+    age = datetime.fromisoformat(now()) - datetime.fromisoformat(charge["when"])
+    return running is False or (running is None and age > _LONGEST)
 
 
 def request_of(name: str, period: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import os
 import signal
@@ -19,7 +20,7 @@ from hush.accounting import LaplaceEvent
 from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
 from hush.core import BudgetExceededError, InvalidValueError
-from hush.ledger import Actor, Ledger, LedgerDamagedError, LedgerError, NotAllowedError
+from hush.ledger import Actor, Ledger, LedgerDamagedError, LedgerError, NotAllowedError, standing
 from hush.ledger.entries import Entry
 from hush.ledger.rules import check
 from hush.ledger.schedules import Schedule
@@ -263,6 +264,17 @@ def test_killed_between_charge_and_answer_it_stays_charged_and_is_never_made_aga
         states = [release.state for release in ledger.standing.releases(plan, clock=day(5))]
         assert states == ["failed", "planned"]
         ledger.verify()
+
+
+def test_what_another_host_never_answered_counts_as_failed_after_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = made()
+    declared(ledger, question())
+    monkeypatch.setattr(standing, "this_process", lambda: {"host": "elsewhere", "pid": 1, "started": ""})
+    assert ledger.standing.reserve("weekly", clock=day(5)) is not None
+    assert ledger.standing.close_dead() == 0
+    later = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=25)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    monkeypatch.setattr(standing, "now", lambda: later)
+    assert ledger.standing.close_dead() == 1
 
 
 STEPS = st.lists(

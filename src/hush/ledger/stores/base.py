@@ -168,6 +168,19 @@ class Store(ABC):
             "kind = 'shared' AND analyst = ? AND request = ? ORDER BY number LIMIT 1", names
         )
 
+    def without_analyst(self, first: str, last: str) -> dict[str, tuple[int, str]]:
+        """Return the reservations that nobody asked for and whose request ids lie between two.
+
+        By its request id, each one's number and the kind of its outcome, which is empty if there is none yet.
+        """
+        rows = self.run(
+            "SELECT charge.request, charge.number, outcome.kind FROM hush_entries charge LEFT JOIN hush_entries "
+            "outcome ON outcome.about > 0 AND outcome.about = charge.number WHERE charge.kind = 'reserve' AND "
+            "charge.analyst = '' AND charge.request >= ? AND charge.request <= ?",
+            (first, last),
+        )
+        return {bytes(request).decode(): (number, bytes(kind or b"").decode()) for request, number, kind in rows}
+
     def act(self, identity: str) -> Entry | None:
         """Return the last act that was recorded under an identity."""
         return self._one("kind = 'act' AND request = ? ORDER BY number DESC LIMIT 1", (identity,))

@@ -72,7 +72,7 @@ async def show(
             await service.with_curator(who, look)
     waiting = await _waiting(service, who) if who.owner else 0
     analyst = Role.ANALYST in who.roles
-    places = [*(_ANALYST if analyst else [_STANDING]), *(_OWNER if who.owner else _REQUESTS)]
+    places = [*(_ANALYST if analyst else ()), *(_OWNER if who.owner else _REQUESTS), *(() if analyst else [_STANDING])]
     chosen = data or (data_sets[0] if data_sets else "")
     badges = {"/requests": waiting} if waiting else {}
     head = {"places": places, "badges": badges, "bars": bars, "data_sets": data_sets, "data": chosen}

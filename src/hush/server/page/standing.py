@@ -13,14 +13,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core import HushError, InvalidValueError
-from hush.core.format import figure, visible
+from hush.core.format import visible
 from hush.curator.publishing import StandingExplanation
 from hush.curator.standing import StandingView
 from hush.ledger.shares import percent
 from hush.ledger.standing import StandingQuestion
 from hush.query.types import Kind
 from hush.report import files
-from hush.report.columns import AnswerColumn
+from hush.report.columns import AnswerColumn, shown_error
 from hush.server import problems, standing
 from hush.server.api import written
 from hush.server.errors import NoPolicyError, UnknownPlaceError
@@ -113,7 +113,7 @@ def _question(view: StandingView) -> dict[str, Any]:
 
 def _told(explained: StandingExplanation) -> dict[str, Any]:
     errors = [
-        (visible(name), "known with the answer" if error is None else f"± {figure(error, digits=3)}")
+        (visible(name), "known with the answer" if error is None else f"± {shown_error(float(error))}")
         for name, error in explained.release.errors().items()
     ]
     fits = explained.question.schedule.slots <= explained.fitting
