@@ -56,7 +56,7 @@ nightly: $(VENV)/.test
 	HUSH_CASES=2000 HUSH_SPARK_CASES=200 $(BIN)/pytest tests/conformance/engines
 	HUSH_SAIL_CASES=200 $(MAKE) sail
 	HUSH_STATEMENTS=10000 $(BIN)/pytest -n $(JOBS) tests/conformance/same_as_duckdb/test_random_statements.py
-	HUSH_EXAMPLES=200 HUSH_QUESTIONS=2000 $(BIN)/pytest tests/conformance/test_api_document.py tests/statistical/test_service_secrecy.py
+	HUSH_EXAMPLES=200 HUSH_QUESTIONS=2000 HUSH_RELEASES=300 $(BIN)/pytest tests/conformance/test_api_document.py tests/statistical/test_service_secrecy.py tests/statistical/test_release_secrecy.py
 
 # Measures hush against its peers on this machine, and writes docs/benchmarks.md.
 bench: $(VENV)/.bench

@@ -58,7 +58,7 @@ from typing import Any
 from hush.accounting import theorems
 from hush.core import InvalidValueError, Number, exact, fraction_between, integer, nonnegative, positive
 from hush.core.balls import Ball, flint, precision
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 from hush.mechanisms.base import Additive
 from hush.mechanisms.laplace import Laplace
 
@@ -209,8 +209,7 @@ class Question:
     size: Fraction
 
     def __init__(self, *, sensitivity: Number, size: Number = 1) -> None:
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
-        object.__setattr__(self, "size", positive(size, "size"))
+        assign(self, sensitivity=positive(sensitivity, "sensitivity"), size=positive(size, "size"))
 
 
 def split(questions: Sequence[Question], *, epsilon: Number, objective: str = "total") -> list[Fraction]:

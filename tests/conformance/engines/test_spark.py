@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benches import POLICY
 from pyarrow import orc
 
 from hush.cli import run
@@ -33,23 +34,6 @@ from hush.engines.sql.dialect import writing
 from hush.query.plan.limits import Units
 from hush.query.schema import Schema, Table
 
-POLICY = """
-[data.clinic]
-engine = "{address}"
-unit = "id"
-budget = {{ epsilon = "100", delta = "1e-6" }}
-[data.clinic.tables.visits]
-source = "{source}"
-max_rows = 5
-max_groups = 2
-[data.clinic.tables.visits.columns]
-city = {{ type = "text", values = ["a", "b", "c"] }}
-name = {{ type = "text" }}
-cost = {{ type = "decimal", lower = 0, upper = 50, step = "0.01" }}
-[analysts.ann]
-data = ["clinic"]
-budget = {{ epsilon = "100", delta = "1e-6" }}
-"""
 ROWS = {
     "id": [at % 200 for at in range(1000)],
     "city": ["abc"[at % 3] for at in range(1000)],
@@ -79,7 +63,7 @@ class Clinic:
 
     def open(self, source: str = "visits.parquet", address: str | None = None) -> Curator:
         path = self.folder / "hush.toml"
-        path.write_text(POLICY.format(address=address or self.address, source=source))
+        path.write_text(POLICY.format(address=address or self.address, source=source, groups=2))
         return open_policy(path, create=True)
 
 
@@ -265,7 +249,7 @@ def test_rows_that_are_units_are_told_apart_in_thousands_of_partitions(
     """Numbers of rows begin at 2³³ times a partition's, so those of the 1,024th times 2²⁰ are beyond 64 bits."""
     pq.write_table(pa.table({"city": ["a", "a", "b"], "zone": ["n", "s", "n"]}), clinic.folder / "zones.parquet")
     policy = POLICY.replace("[analysts", ZONES + "[analysts")
-    for line in ('unit = "id"', "max_rows = 5", "max_groups = 2"):
+    for line in ('unit = "id"', "max_rows = 5", "max_groups = {groups}"):
         policy = policy.replace(f"{line}\n", "")
     path = clinic.folder / "rows.toml"
     path.write_text(policy.format(address=clinic.address, source="visits.parquet"))
