@@ -40,7 +40,9 @@ from hush.server.door.catalogue_rows import CATALOGUE_TYPES, SHAPES, VERSION, co
 from hush.server.door.messages import ResultColumn
 
 _SECONDS = 1.0
-_MOST_ROWS = 10_000
+_MOST_ROWS, _AT_ONCE = 10_000, 50
+_LARGEST = 2**23
+"""How many characters a result has at most."""
 _STORED = {
     "bool": "BOOLEAN", "int2": "INTEGER", "int4": "INTEGER", "int8": "BIGINT", "oid": "BIGINT", "xid": "BIGINT",
     "regproc": "BIGINT", "float4": "DOUBLE", "timestamptz": "TIMESTAMP", "int2vector": "BIGINT[]",
@@ -87,6 +89,8 @@ _JOINED = {"concat", "quote_ident", "replace"}
 _GATHERED = {"string_agg", "array_to_string", "array_agg"}
 _LONGEST = 1000
 """The longest text in a statement, and the longest text or array that is gathered from rows."""
+_LONGEST_STATEMENT, _MOST_BRACKETS = 2**14, 200
+"""The longest statement that is looked at; the parser takes quadratic time for brackets after one another."""
 _MOST_LISTED = 8000
 """The longest text that is a list to compare with, as of the words that a driver knows."""
 _MOST_JOINED = 200
@@ -175,13 +179,16 @@ class SystemCatalogue:
             raise QuestionError("This statement about the catalogue could not be read.")
         for parameter in list(tree.find_all(exp.Parameter)):
             parameter.replace(_constant((parameters or {}).get(parameter.this.name)))
-        written = self._rewritten(self._labelled(tree)).sql(dialect="duckdb")
+        try:
+            written = self._rewritten(self._labelled(tree)).sql(dialect="duckdb")
+        except RecursionError:
+            raise QuestionError("This statement about the catalogue is nested too deeply.") from None
         with self._lock:
             timer = threading.Timer(_SECONDS, self._connection.interrupt)
             timer.start()
             try:
                 result = self._connection.execute(written)
-                rows = result.fetchmany(_MOST_ROWS)
+                rows = _fetched(result)
                 described = result.description or []
             except duckdb.Error:
                 raise QuestionError("This statement about the catalogue cannot be answered here.") from None
@@ -257,6 +264,18 @@ class SystemCatalogue:
         for select in tree.find_all(exp.Select):
             select.set("expressions", [_named_part(part) for part in select.expressions])
         return tree
+
+
+def _fetched(result: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
+    """Return the rows of a result, of which there are not too many, nor too large ones."""
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    while len(rows) < _MOST_ROWS and (block := result.fetchmany(_AT_ONCE)):
+        rows += block
+        size += sum(len(value) if isinstance(value, str | list) else 8 for row in block for value in row)
+        if size > _LARGEST:
+            raise QuestionError("This statement about the catalogue gives too much at once.", "Ask for fewer columns.")
+    return rows
 
 
 def _function_name(function: exp.Func) -> str:
@@ -422,6 +441,8 @@ def _label(projection: exp.Expression) -> str:
 
 def parsed(statement: str) -> Any:
     """Return the one statement in a text; None where there is none or more."""
+    if len(statement) > _LONGEST_STATEMENT or statement.count("[") > _MOST_BRACKETS:
+        return None
     text = _COLLATE.sub("", _OPERATOR.sub(r"\1", statement))
     logger = logging.getLogger("sqlglot")  # it would log the statement
     before, logger.disabled = logger.disabled, True

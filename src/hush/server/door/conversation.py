@@ -60,9 +60,12 @@ _TAGS = {
 _CODES = {"question": "42601", "unknown-table": "42P01", "unknown-column": "42703", "budget-exceeded": "53400"}
 _UNKNOWN = 705
 """The type of a parameter of which a client says that it does not know it."""
-_MOST_STATEMENTS = 256
-"""How many statements and portals one connection may keep."""
-_MOST_CURSORS = 16
+_MOST_STATEMENTS, _MOST_CURSORS = 256, 16
+"""How many statements and portals, and how many cursors, one connection may keep."""
+_LONGEST_REPLY = 2**24
+"""How many bytes the statements of one text give before no more of them is run."""
+_KINDS = b"PBDECHdcf"
+"""The messages of the extended way of asking, and those of COPY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ class Conversation:
 
     service: Service
     who: Person
+    turn: asyncio.Lock
     settings: dict[str, str] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
     """What the client set as it connected, to which RESET goes back."""
@@ -138,17 +142,29 @@ class Conversation:
         """Return the reply to one message."""
         if kind == b"Q":
             self.skipping = False
-            return await self._simple(Reader(content).text()) + self.ready()
+            reply = await self._simple(Reader(content).text())
+            self._end_portals()
+            return reply + self.ready()
         if kind == b"S":
             self.skipping = False
+            self._end_portals()
             return self.ready()
-        if self.skipping or kind == b"H":
+        if kind == b"F":  # a function by its number
+            return _refused(QuestionError("Functions are not called by their numbers here.")) + self.ready()
+        if kind not in _KINDS:
+            raise MessageError
+        if self.skipping or kind in b"Hdcf":  # what belongs to COPY is left out, as the protocol says
             return b""
         try:
             return await self._extended(kind, Reader(content))
         except (HushError, MessageError) as error:
             self.skipping = True
             return _refused(error)
+
+    def _end_portals(self) -> None:
+        """Forget portals where the transaction ends of which they are part."""
+        if not self.in_transaction:
+            self.portals.clear()
 
     async def _simple(self, text: str) -> bytes:
         """Run the statements of a text, one after the other, up to the first that fails."""
@@ -158,6 +174,8 @@ class Conversation:
         reply = b""
         for statement in statements:
             try:
+                if len(reply) > _LONGEST_REPLY:
+                    raise QuestionError("So many statements give too much at once.", "Send them one by one.")
                 result = await self._run(statement, {})
             except HushError as error:
                 return reply + _refused(error)
@@ -243,6 +261,8 @@ class Conversation:
         rows = result.rows[portal.sent : end]
         reply += b"".join(data_row(row, result.fields, portal.formats) for row in rows)
         portal.sent = end
+        if end == len(result.rows):
+            portal.result, portal.sent = Result(result.tag, result.fields), 0  # nothing is kept of what was sent
         if not result.tag:
             return reply + message(b"I")
         return reply + (message(b"s") if end < len(result.rows) else message(b"C", texts(result.tag)))
@@ -266,7 +286,7 @@ class Conversation:
         if word == "DECLARE":
             return ()
         if (catalogue := await self._about_catalogue(text)) is not None:
-            return tuple((await asyncio.to_thread(catalogue.run, text, parameters))[0])
+            return tuple((await self._looked(catalogue, text, parameters))[0])
         return answer_fields(await self._explain(text, parameters))
 
     async def _run(self, text: str, parameters: Mapping[str, Any]) -> Result:
@@ -288,7 +308,7 @@ class Conversation:
             lines = str(await self._explain(explained(text), parameters)).splitlines()
             return Result("EXPLAIN", (ResultColumn("QUERY PLAN", messages.TEXT),), [(line,) for line in lines])
         if (catalogue := await self._about_catalogue(text)) is not None:
-            fields, rows = await asyncio.to_thread(catalogue.run, text, parameters)
+            fields, rows = await self._looked(catalogue, text, parameters)
             return Result(f"SELECT {len(rows)}", tuple(fields), rows)
         return await self._ask(text, parameters)
 
@@ -409,6 +429,12 @@ class Conversation:
         if self._catalogue is None:
             self._catalogue = await asyncio.to_thread(SystemCatalogue, await self._data_sets(), self.who.name)
         return self._catalogue if await asyncio.to_thread(self._catalogue.answers, text) else None
+
+    async def _looked(
+        self, catalogue: SystemCatalogue, text: str, parameters: Mapping[str, Any]
+    ) -> tuple[list[ResultColumn], list[tuple[Any, ...]]]:
+        async with self.turn:
+            return await asyncio.to_thread(catalogue.run, text, parameters)
 
     async def _plain(self, text: str) -> str:
         """Return a question as the service takes it; only where a tool names our database are its tables looked up."""

@@ -31,7 +31,7 @@ _FETCH = re.compile(
     rf"(?:NEXT\s+|FORWARD\s+)?(?:(?P<count>\d{{1,9}}|ALL)\s+)?(?:(?:FROM|IN)\s+)?{_NAME}", re.IGNORECASE
 )
 _DATABASE = re.compile(
-    r"""'[^']*+'|/\*.*?\*/|--[^\n]*+|(?<![\w.$"])(?:hush|"hush")\s*+\.\s*+(?=(?P<data>\w++|"[^"]++")\s*+\.)|"[^"]*+\"""",
+    r"""'[^']*+(?:'|\Z)|/\*.*?(?:\*/|\Z)|--[^\n]*+|(?<![\w.$"])(?:hush|"hush")\s*+\.\s*+(?=(?P<data>\w++|"[^"]++")\s*+\.)|"[^"]*+(?:"|\Z)""",
     re.DOTALL,
 )
 
