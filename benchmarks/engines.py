@@ -8,10 +8,15 @@ cents, the groups of a unit in the order of a hash, sums weighted down.
 
 An engine is a small class: how rows get in, what its processes have spent, its two statements, and a curator over it.
 PostgreSQL is started for the run, with little memory for each sort and a limit on what it may write to disk.
+
+``tumult`` among the engines asks Tumult on Spark the same question, in an environment of its own, after hush's Spark
+has been asked. Cities are alike, so the error of an answer is how far cities are from what all of them have on average
+in the exact statement by hand: it holds the noise, and what bounding leaves to chance.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import sys
@@ -29,15 +34,15 @@ from hush.curator import opening
 
 CITIES = 1000
 NAMES = [f"city_{index}" for index in range(CITIES)]
-GROUPS, ROWS, MOST = 3, 5, 5000
+GROUPS, ROWS, MOST, EPSILON = 3, 5, 5000, 1
 QUESTION = "SELECT city, COUNT(*) AS n, SUM(cost) AS s FROM data GROUP BY city"
-FEW, TIMES = 1000, 30
+FEW, TIMES, ROUNDS = 1000, 30, 5
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def make(path: Path, rows: int) -> None:
     """Write a table with ten rows per unit."""
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"memory_limit": "2GB"}) as connection:
         connection.execute(
             f"COPY (SELECT (hash(i) % {max(1, rows // 10)})::BIGINT AS user_id, "
             f"'city_' || (hash(i * 7 + 1) % {CITIES})::VARCHAR AS city, "
@@ -67,7 +72,8 @@ class Bench(ABC):
         for path, size in ((many, rows), (few, FEW)):
             if not path.exists():
                 make(path, size)
-        self.fill({"many": many, "few": few})
+        self.paths = {"many": many, "few": few}
+        self.fill(self.paths)
 
     @abstractmethod
     def fill(self, tables: dict[str, Path]) -> None:
@@ -263,14 +269,16 @@ class SparkBench(Bench):
 
     name = "Spark"
     asked = Asked(plain=13, few=3000)
+    memory, partitions = "4g", 8
 
     def fill(self, tables: dict[str, Path]) -> None:
         self._tables = tables
         conf = self.directory / "spark"
         conf.mkdir(exist_ok=True)
         (conf / "spark-defaults.conf").write_text(
-            "spark.driver.memory 4g\nspark.driver.bindAddress 127.0.0.1\nspark.driver.host 127.0.0.1\n"
-            f"spark.sql.shuffle.partitions 8\nspark.local.dir {conf}\nspark.sql.warehouse.dir {conf}/warehouse\n"
+            f"spark.driver.memory {self.memory}\nspark.sql.shuffle.partitions {self.partitions}\n"
+            f"spark.driver.bindAddress 127.0.0.1\nspark.driver.host 127.0.0.1\n"
+            f"spark.local.dir {conf}\nspark.sql.warehouse.dir {conf}/warehouse\n"
         )
         os.environ["SPARK_CONF_DIR"] = str(conf)
         from hush.engines.spark.session import SparkServer
@@ -329,6 +337,33 @@ class SparkBench(Bench):
 ENGINES: dict[str, type[Bench]] = {"duckdb": DuckDBBench, "postgresql": PostgreSQLBench, "spark": SparkBench}
 
 
+TUMULT = "tumult"
+
+
+def against_tumult(bench: Bench, seconds: float, answers: list[dict[str, Any]]) -> bool:
+    """Print what Tumult takes and how it errs, beside hush on Spark; return whether a figure is missed."""
+    from others.environment import AbsentError, run
+
+    try:
+        peer = run(
+            TUMULT, "tumult_engines.py", table=str(bench.paths["many"]), warm=str(bench.paths["few"]), cities=NAMES,
+            groups=GROUPS, rows=ROWS, most=MOST, epsilon=EPSILON,
+        )  # fmt: skip
+    except AbsentError as absent:
+        print(f"  Tumult: left out, {absent}", flush=True)
+        return False
+    missed = line("CPU against Tumult's", f"{seconds:.2f} / {peer['cpu']:.1f} s = 1/{peer['cpu'] / seconds:.0f}",
+                  1 / 5, seconds / peer["cpu"])  # fmt: skip
+    exact = [list(row.values()) for row in bench.run(bench.by_hand)]
+    for name, place, unit, theirs in (("n", 1, 1, peer["counts"]), ("s", 2, 100, peer["sums"])):
+        level = sum(row[place] for row in exact) / unit / CITIES
+        mine = [float(row[name]) for row in answers]
+        ours, others = (math.dist(values, [level] * CITIES) / CITIES**0.5 for values in (mine, list(theirs.values())))
+        missed |= line(f"error of {name} against Tumult's", f"{ours:,.1f} / {others:,.1f} = {ours / others:.2f}",
+                       1, ours / others)  # fmt: skip
+    return missed
+
+
 def turns(bench: Bench, rounds: int, *works: Callable[[], object]) -> list[float]:
     """Return the least CPU seconds of each, taking turns so that what else the machine does hits all alike."""
     least = [float("inf")] * len(works)
@@ -348,26 +383,29 @@ def line(what: str, figure: str, asked: float | None, value: float) -> bool:
     return missed
 
 
-def measured(bench: Bench, rounds: int) -> bool:
+def measured(bench: Bench, rounds: int, *, tumult: bool = False) -> bool:
     """Print an engine's figures; return whether one is missed."""
+    answers: list[dict[str, Any]] = []
     with bench.curator("many") as curator:
 
-        def ask() -> object:
+        def ask() -> None:
             bench.forget(curator)
-            return curator.ask(QUESTION, epsilon=1, fresh=True)
+            answers[:] = curator.ask(QUESTION, epsilon=EPSILON, fresh=True).rows()
 
         hush, hand, plain = turns(bench, rounds, ask, lambda: bench.run(bench.by_hand), lambda: bench.run(bench.plain))
     missed = line("hush against the statement by hand", f"{hush:.2f} / {hand:.2f} s = {hush / hand:.2f}",
                   bench.asked.by_hand, hush / hand)  # fmt: skip
     missed |= line("hush against the plain GROUP BY", f"{hush:.2f} / {plain:.2f} s = {hush / plain:.1f}",
                    bench.asked.plain, hush / plain)  # fmt: skip
+    if tumult:
+        missed |= against_tumult(bench, hush, answers)
     with bench.curator("few") as curator:
-        curator.ask(QUESTION, epsilon=1, fresh=True)
+        curator.ask(QUESTION, epsilon=EPSILON, fresh=True)
         seconds, before = [], bench.cpu()
         for _ in range(TIMES):
             bench.forget(curator)
             start = time.perf_counter()
-            curator.ask(QUESTION, epsilon=1, fresh=True)
+            curator.ask(QUESTION, epsilon=EPSILON, fresh=True)
             seconds.append(time.perf_counter() - start)
         work, clock = 1000 * (bench.cpu() - before) / TIMES, 1000 * min(seconds)
     return missed | line(f"a question on {FEW} rows", f"{work:.1f} ms of CPU, {clock:.1f} by the clock",
@@ -376,11 +414,14 @@ def measured(bench: Bench, rounds: int) -> bool:
 
 def main(arguments: list[str]) -> int:
     rows = int(arguments[0]) if arguments else 10**6
-    names = arguments[1:] or list(ENGINES)
+    names = arguments[1:] or [*ENGINES, TUMULT]
+    if unknown := set(names) - {*ENGINES, TUMULT}:
+        print(f"no engine named {', '.join(sorted(unknown))}; there are {', '.join([*ENGINES, TUMULT])}")
+        return 2
     missed = False
     with tempfile.TemporaryDirectory(prefix="hush-engines-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)  # noqa: PTH101, S103 - the server may run as another user
-        for name in names:
+        for name in [name for name in names if name in ENGINES]:
             try:
                 bench = ENGINES[name](Path(folder), rows)
             except ImportError as error:
@@ -388,7 +429,7 @@ def main(arguments: list[str]) -> int:
                 continue
             print(f"{bench.name}, {rows:,} rows", flush=True)
             try:
-                missed |= measured(bench, 2 if rows > 10**6 else 3)
+                missed |= measured(bench, ROUNDS, tumult=name == "spark" and TUMULT in names)
             finally:
                 bench.close()
     return int(missed)

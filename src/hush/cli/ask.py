@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hush.cli.options import POLICY, JsonOption, PolicyOption, known_analysts
+from hush.cli.options import POLICY, JsonOption, PolicyOption, known_analysts, spread
 from hush.cli.output import Format, FormatOption, console, print_answer, print_json, the_format, working
 from hush.core import HushError, InvalidValueError
 from hush.core.format import visible
+from hush.core.values import dataclass
 
 if TYPE_CHECKING:
-    from hush.curator.curator import Terms
+    from hush.curator.curator import Curator, Terms
     from hush.curator.explanation import Explanation
 
 
@@ -78,6 +79,62 @@ KeysOption = Annotated[
 ]
 DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskerOptions:
+    """Who asks, under which policy."""
+
+    analyst: AnalystOption = None
+    policy: PolicyOption = POLICY
+
+    def opened(self) -> Curator:
+        """Open what the policy protects for them."""
+        from hush.curator.opening import open_policy
+
+        return open_policy(self.policy, analyst=self.analyst)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionOptions:
+    """A question, on which terms it is asked, and who asks."""
+
+    query: QueryArgument = "-"
+    file: FileOption = None
+    epsilon: EpsilonOption = None
+    accuracy: AccuracyOption = None
+    confidence: ConfidenceOption = None
+    delta: DeltaOption = None
+    max_rows: RowsOption = None
+    max_groups: GroupsOption = None
+    keys: KeysOption = None
+    analyst: AnalystOption = None
+    policy: PolicyOption = POLICY
+    data: DataOption = None
+    dialect: DialectOption = "duckdb"
+
+    @property
+    def text(self) -> str:
+        """The question's text."""
+        return question(self.query, self.file)
+
+    @property
+    def asker(self) -> AskerOptions:
+        """Who asks."""
+        return AskerOptions(analyst=self.analyst, policy=self.policy)
+
+    def terms(self) -> Terms:
+        """Return on which terms the question is asked."""
+        return {
+            "epsilon": self.epsilon,
+            "accuracy": half_width(self.accuracy),
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "max_rows": self.max_rows,
+            "max_groups": self.max_groups,
+            "keys": self.keys,
+        }
+
+
 _NEEDS = {".png": ("vl_convert", "charts"), ".parquet": ("pyarrow", "arrow")}
 """What some files cannot be written without, and how it is called where hush is installed."""
 
@@ -105,20 +162,9 @@ def register(app: typer.Typer) -> None:
     app.command("explain", help=_EXPLAIN_HELP, short_help="What a question would cost.")(explain)
 
 
+@spread
 def ask(
-    query: QueryArgument = "-",
-    file: FileOption = None,
-    epsilon: EpsilonOption = None,
-    accuracy: AccuracyOption = None,
-    confidence: ConfidenceOption = None,
-    delta: DeltaOption = None,
-    max_rows: RowsOption = None,
-    max_groups: GroupsOption = None,
-    keys: KeysOption = None,
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
-    data: DataOption = None,
-    dialect: DialectOption = "duckdb",
+    options: QuestionOptions,
     request: Annotated[
         str | None,
         typer.Option("--request", metavar="ID", help="Your own id: asked again, the stored answer comes back, free."),
@@ -141,16 +187,14 @@ def ask(
     ] = None,
 ) -> None:
     """Ask a question."""
-    from hush.curator.opening import open_policy
-
     form = the_format(format_, as_json=as_json, as_csv=as_csv)
-    text = question(query, file)
+    text, data, dialect = options.text, options.data, options.dialect
     writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
     writable(output, "--output", (".csv", ".json", ".parquet"))
-    asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
+    asked = options.terms()
     with (
         working("asking", quiet=form is not Format.TABLE, pays=True),
-        open_policy(policy, analyst=analyst) as real,
+        options.asker.opened() as real,
         real.dummy() if dummy else nullcontext(real) as curator,
     ):
         if chart is not None:
@@ -211,27 +255,6 @@ def question(query: str, file: Path | None = None) -> str:
     return query
 
 
-def terms(
-    epsilon: str | None,
-    accuracy: str | None,
-    delta: str | None,
-    confidence: str | None,
-    max_rows: int | None = None,
-    max_groups: int | None = None,
-    keys: str | None = None,
-) -> Terms:
-    """Return on which terms a question is asked, as the options say."""
-    return {
-        "epsilon": epsilon,
-        "accuracy": half_width(accuracy),
-        "delta": delta,
-        "confidence": confidence,
-        "max_rows": max_rows,
-        "max_groups": max_groups,
-        "keys": keys,
-    }
-
-
 def half_width(accuracy: str | None) -> tuple[str, str] | None:
     """Return (±, confidence) from ``50`` or ``50@0.99``."""
     if accuracy is None:
@@ -255,28 +278,15 @@ Exit status: 0 it can be asked, 2 the question or the policy is not right. Wheth
 """
 
 
+@spread
 def explain(
-    query: QueryArgument = "-",
-    file: FileOption = None,
-    epsilon: EpsilonOption = None,
-    accuracy: AccuracyOption = None,
-    confidence: ConfidenceOption = None,
-    delta: DeltaOption = None,
-    max_rows: RowsOption = None,
-    max_groups: GroupsOption = None,
-    keys: KeysOption = None,
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
-    data: DataOption = None,
-    dialect: DialectOption = "duckdb",
+    options: QuestionOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Explain a question."""
-    from hush.curator.opening import open_policy
-
-    with working("planning", quiet=as_json), open_policy(policy, analyst=analyst) as curator:
-        asked = terms(epsilon, accuracy, delta, confidence, max_rows, max_groups, keys)
-        explanation = curator.explain(question(query, file), data=data, dialect=dialect, **asked)
+    with working("planning", quiet=as_json), options.asker.opened() as curator:
+        asked = options.terms()
+        explanation = curator.explain(options.text, data=options.data, dialect=options.dialect, **asked)
     if as_json:
         print_json(explanation.to_json())
     else:

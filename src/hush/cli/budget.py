@@ -8,16 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from hush.cli.options import (
-    POLICY,
-    AnchorOption,
-    AsOption,
-    JsonOption,
-    LedgerOption,
-    PolicyOption,
-    opened,
-    reader,
-)
+from hush.cli.options import JsonOption, LedgerOptions, spread
 from hush.cli.output import console, print_json
 from hush.core.format import decimal, figure
 from hush.ledger import AccountView
@@ -27,10 +18,11 @@ _HELP = """
 Show what is left of every budget: as a share of it, and as a number of counts.
 
 "Spent" and "left" are shares of the budget, the scale on which hush ask, explain and history say what a question takes:
-what all questions took and what is left make 100%. "At once" is the largest ε that a single further question could
-have; many small questions get more out of a budget with δ than one large one. "δ for keys" is what is left of the part
-of δ that is set aside for choosing group keys privately. "Counts" says how many more counts fit that are right within
-±ERROR at the confidence. Analysts whom the policy names no longer are shown as removed: what they spent stays spent.
+what all questions took, what is set aside for standing questions, and what is left make 100%. "At once" is the largest
+ε that a single further question could have; many small questions get more out of a budget with δ than one large one. "δ
+for keys" is what is left of the part of δ that is set aside for choosing group keys privately. "Counts" says how many
+more counts fit that are right within ±ERROR at the confidence. Analysts whom the policy names no longer are shown as
+removed: what they spent stays spent.
 
 Examples:
 
@@ -45,18 +37,16 @@ def register(app: typer.Typer) -> None:
     app.command("budget", help=_HELP, short_help="What is left of every budget.")(budget)
 
 
+@spread
 def budget(
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    options: LedgerOptions,
     error: Annotated[str, typer.Option(help="The half-width of the counts.", metavar="±")] = "50",
     confidence: Annotated[str, typer.Option(help="How sure the half-width is.", metavar="P")] = "0.95",
     as_json: JsonOption = False,
 ) -> None:
     """Show what is left."""
-    with opened(ledger, policy, anchor) as book:
-        views = book.budget(reader(book, analyst))
+    with options.opened() as book:
+        views = book.budget(options.reader(book))
         counts = [view.counts(error=error, confidence=confidence) for view in views]
     if as_json:
         wanted = {"error": error, "confidence": confidence}
@@ -73,7 +63,8 @@ def budget(
 def _table(views: list[AccountView], counts: list[int], error: str) -> Table:
     """Return the accounts as a table; a column of which nothing is to be told is left out."""
     titles = ["data", "analyst", "budget ε", "δ", "spent", "left", "at once ε", "δ for keys", f"counts at ±{error}"]
-    pending = any(view.pending for view in views)
+    pending, aside = any(view.pending for view in views), any(view.set_aside for view in views)
+    titles[5:5] = ["set aside"] if aside else []
     table = Table(box=None, pad_edge=False, show_edge=False)
     for title in [*titles, "pending"] if pending else titles:
         table.add_column(title, justify="left" if title in {"data", "analyst"} else "right")
@@ -84,6 +75,7 @@ def _table(views: list[AccountView], counts: list[int], error: str) -> Table:
             figure(view.epsilon),
             figure(view.delta),
             percent(view.spent.share),
+            *([percent(view.set_aside)] if aside else []),
             percent(view.remaining.share),
             figure(view.remaining.epsilon),
             figure(view.remaining.delta),
@@ -113,6 +105,7 @@ def _plain(view: AccountView, counts: dict[str, Any]) -> dict[str, Any]:
             "delta": decimal(remaining.delta),
             "share": float(remaining.share),
         },
+        "set_aside": float(view.set_aside),
         "pending": view.pending,
         "counts": counts,
     }

@@ -11,17 +11,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from hush.cli.options import (
-    POLICY,
-    AnchorOption,
-    AsOption,
-    JsonOption,
-    LedgerOption,
-    PolicyOption,
-    check_data,
-    opened,
-    reader,
-)
+from hush.cli.options import JsonOption, LedgerOptions, check_data, spread
 from hush.cli.output import FormatOption, console, print_answer, print_json, the_format
 from hush.core import exact
 from hush.core.format import figure, visible
@@ -55,29 +45,27 @@ def register(app: typer.Typer) -> None:
     app.command("show", help=_SHOW_HELP, short_help="A paid answer, once more.")(show)
 
 
+@spread
 def history(
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    options: LedgerOptions,
     data: Annotated[str | None, typer.Option(help="Only this data set.", metavar="NAME")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the newest.", metavar="N", min=1)] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List charges."""
-    with opened(ledger, policy, anchor) as book:
+    with options.opened() as book:
         check_data(book, data)
-        who = reader(book, analyst)
+        who = options.reader(book)
         releases = book.history(who, data=data, limit=limit)
         totals = [view for view in book.budget(who) if data in {None, view.data} and not view.removed]
     if as_json:
         print_json({"releases": [asdict(release) for release in releases]})
         return
     out = console()
-    for line in _drawn(releases, out.width, own=analyst is not None):
+    for line in _drawn(releases, out.width, own=options.analyst is not None):
         out.print(line)
     for view in totals:
-        if analyst is None and view.analyst is not None:
+        if options.analyst is None and view.analyst is not None:
             continue
         spent, left = percent(view.spent.share), percent(view.remaining.share)
         out.print(escape(f"{view.whose}: {spent} is spent, {left} is left"))
@@ -107,7 +95,7 @@ def _cells(release: Release, *, own: bool) -> tuple[str, ...]:
     return (
         str(release.number),
         release.when[:16].replace("T", " "),
-        visible(release.analyst),
+        visible(release.who),
         visible(release.data),
         _epsilon(release),
         f"{figure(100 * share, digits=3)}%",
@@ -134,12 +122,11 @@ Exit status: 0 shown, 2 there is no such receipt, or it has no answer.
 """
 
 
+@spread
 def show(
     receipt: Annotated[str, typer.Argument(metavar="RECEIPT", help="The number below an answer, or in hush history.")],
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    *,
+    options: LedgerOptions,
     format_: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -147,6 +134,6 @@ def show(
     from hush.curator.answer import Answer
 
     chosen = the_format(format_, as_json=as_json)
-    with opened(ledger, policy, anchor) as book:
-        answer = Answer.shown(book, receipt, reader(book, analyst))
+    with options.opened() as book:
+        answer = Answer.shown(book, receipt, options.reader(book))
     print_answer(answer, chosen)

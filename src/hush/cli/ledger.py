@@ -9,17 +9,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from hush.cli.options import (
-    POLICY,
-    AnchorOption,
-    AsOption,
-    JsonOption,
-    LedgerOption,
-    PolicyOption,
-    actor,
-    opened,
-    place,
-)
+from hush.cli.options import JsonOption, LedgerOptions, LedgerPlace, spread
 from hush.cli.output import console, print_json, working
 from hush.core import InvalidValueError, exact
 from hush.core.format import decimal, visible
@@ -66,10 +56,9 @@ def _done(as_json: bool, text: str, **fields: Any) -> None:
 
 
 @_app.command("open")
+@spread
 def open_(
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
+    options: LedgerOptions,
     anew: Annotated[
         str,
         typer.Option(
@@ -78,7 +67,6 @@ def open_(
             help="Begin anew although a ledger was lost; why is recorded, the old budget is not.",
         ),
     ] = "",
-    analyst: AsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a policy's ledger, if there is none, with its budgets; and check it.
@@ -86,10 +74,10 @@ def open_(
     This is the one act that makes a ledger: no question does. The policy gets a line that names it, so that nothing is
     answered should it ever get lost. Where one was lost, put its newest copy back (hush ledger restore).
     """
-    if ledger is None and policy.exists():
-        book = make_ledger(read_policy(policy), actor=actor(analyst), anchor=anchor, anew=anew)
+    if options.ledger is None and options.policy.exists():
+        book = make_ledger(read_policy(options.policy), actor=options.actor, anchor=options.anchor, anew=anew)
     else:
-        book = Ledger.open(place(ledger, policy), anchor=anchor, create=actor(analyst), anew=anew)
+        book = Ledger.open(options.place, anchor=options.anchor, create=options.actor, anew=anew)
     with book, working("checking every entry", quiet=as_json):
         report = book.verify()
     text = f"The ledger is open at {book.place}, with {report.entries} entries; anchor: {report.anchor}."
@@ -97,24 +85,24 @@ def open_(
 
 
 @_app.command("add-data")
+@spread
 def add_data(
     name: Annotated[str, typer.Argument(help="The data set's name.")],
     epsilon: EpsilonOption,
     delta: DeltaOption = None,
     kind: KindOption = "auto",
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    *,
+    options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Add a data set with a budget for its whole life."""
-    with opened(ledger, policy, anchor) as book:
-        book.create_data(name, _budget(epsilon, delta, kind), actor=actor(analyst))
+    with options.opened() as book:
+        book.create_data(name, _budget(epsilon, delta, kind), actor=options.actor)
     _done(as_json, f"Added the data set {name} with ε = {epsilon}, δ = {delta or 0}.", data=name, epsilon=epsilon)
 
 
 @_app.command("add-analyst")
+@spread
 def add_analyst(
     name: Annotated[str, typer.Argument(help="The analyst's name.")],
     data: Annotated[str, typer.Option("--data", metavar="NAME", help="The data set they may ask about.")],
@@ -123,21 +111,20 @@ def add_analyst(
     ] = None,
     delta: DeltaOption = None,
     kind: KindOption = "auto",
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    *,
+    options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Let an analyst ask about a data set."""
     budget = None if epsilon is None else _budget(epsilon, delta, kind)
-    with opened(ledger, policy, anchor) as book:
-        book.add_analyst(name, data=data, budget=budget, actor=actor(analyst))
+    with options.opened() as book:
+        book.add_analyst(name, data=data, budget=budget, actor=options.actor)
     own = f"ε = {epsilon}, δ = {delta or 0}" if epsilon is not None else "no limit of their own"
     _done(as_json, f"{name} may ask about {data} with {own}.", data=data, analyst=name, epsilon=epsilon)
 
 
 @_app.command("raise")
+@spread
 def raise_(
     data: Annotated[str, typer.Argument(help="The data set.")],
     epsilon: EpsilonOption,
@@ -146,33 +133,30 @@ def raise_(
     ] = None,
     delta: DeltaOption = None,
     reason: ReasonOption = "",
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    *,
+    options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Raise a budget to a new total. What was spent stays spent."""
-    with opened(ledger, policy, anchor) as book:
-        book.raise_budget(data, of, epsilon=epsilon, delta=delta, actor=actor(analyst), reason=reason)
-        holds = next(view for view in book.budget(actor(analyst)) if (view.data, view.analyst) == (data, of))
+    with options.opened() as book:
+        book.raise_budget(data, of, epsilon=epsilon, delta=delta, actor=options.actor, reason=reason)
+        holds = next(view for view in book.budget(options.actor) if (view.data, view.analyst) == (data, of))
     whose = f"{of}'s budget on {data}" if of else f"The budget of {data}"
     text = f"{whose} is now ε = {epsilon}."
     if holds.epsilon < exact(epsilon, "epsilon"):
         held = decimal(holds.epsilon)
-        text += f" But {policy} says ε = {held}, and the smaller one holds: write the new one there too."
+        text += f" But {options.policy} says ε = {held}, and the smaller one holds: write the new one there too."
     _done(as_json, text, data=data, analyst=of, epsilon=epsilon, holds=decimal(holds.epsilon))
 
 
 @_app.command("verify")
+@spread
 def verify(
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
+    options: LedgerPlace,
     as_json: JsonOption = False,
 ) -> None:
     """Check every entry: its hash, its price, the totals, the stored answers, and the anchor."""
-    with working("checking every entry", quiet=as_json), opened(ledger, policy, anchor) as book:
+    with working("checking every entry", quiet=as_json), options.opened() as book:
         report = book.verify()
     _done(
         as_json,
@@ -183,54 +167,50 @@ def verify(
 
 
 @_app.command("acts")
+@spread
 def acts(
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """List what owners did: budgets opened and raised, copies restored."""
-    with opened(ledger, policy, anchor) as book:
-        found = book.acts(actor(analyst))
+    with options.opened() as book:
+        found = book.acts(options.actor)
     lines = [f"{act.number:>6}  {act.when[:19].replace('T', ' ')}  {act.by:<10}  {visible(str(act))}" for act in found]
     _done(as_json, "\n".join(lines), acts=[asdict(act) | {"text": str(act)} for act in found])
 
 
 @_app.command("export")
+@spread
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - for standard output.")] = "-",
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    *,
+    options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Write everything as lines of JSON, which can be accounted for again and imported elsewhere."""
-    with opened(ledger, policy, anchor) as book:
+    with options.opened() as book:
         if file == "-":
-            book.export(sys.stdout, actor=actor(analyst))
+            book.export(sys.stdout, actor=options.actor)
             return
         with _file(file, "x") as target, working("writing", quiet=as_json):
-            count = book.export(target, actor=actor(analyst))
+            count = book.export(target, actor=options.actor)
     _done(as_json, f"Wrote {count} entries to {file}.", entries=count, file=file)
 
 
 @_app.command("import")
+@spread
 def import_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Lines written by hush ledger export.")],
     reason: ReasonOption,
     lost: LostOption,
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    *,
+    options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Make a ledger from an export, at a place that has none. Recorded as an act of the owner."""
     with _file(file, "r") as source, working("importing", quiet=as_json):
         book = Ledger.import_(
-            source, place(ledger, policy), actor=actor(analyst), reason=reason, lost=_lost(lost), anchor=anchor
+            source, options.place, actor=options.actor, reason=reason, lost=_lost(lost), anchor=options.anchor
         )
     with book, working("checking every entry", quiet=as_json):
         report = book.verify()
@@ -238,13 +218,12 @@ def import_(
 
 
 @_app.command("restore")
+@spread
 def restore(
     reason: ReasonOption,
     lost: LostOption,
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    *,
+    options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Accept a copy that its anchor does not vouch for. Recorded as an act of the owner.
@@ -252,7 +231,7 @@ def restore(
     Put the newest copy in place first. Charges that the copy does not show were answered all the same: say with --lost
     how much they were, or "all" if nobody knows; budgets can be raised afterwards.
     """
-    book = Ledger.restore(place(ledger, policy), actor=actor(analyst), reason=reason, lost=_lost(lost), anchor=anchor)
+    book = Ledger.restore(options.place, actor=options.actor, reason=reason, lost=_lost(lost), anchor=options.anchor)
     with book, working("checking every entry", quiet=as_json):
         report = book.verify()
     _done(as_json, f"Restored: {report.entries} entries; anchor: {report.anchor}.", **asdict(report))
@@ -294,25 +273,24 @@ Examples:
 """
 
 
+@spread
 def requests(
     approve: Annotated[int | None, typer.Option("--approve", metavar="NUMBER", help="Let this one be asked.")] = None,
     decline: Annotated[int | None, typer.Option("--decline", metavar="NUMBER", help="Do not.")] = None,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")] = "",
-    ledger: LedgerOption = None,
-    policy: PolicyOption = POLICY,
-    anchor: AnchorOption = None,
-    analyst: AsOption = None,
+    reason: ReasonOption = "",
+    *,
+    options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """List requests, and decide on them."""
-    who = actor(analyst)
-    with opened(ledger, policy, anchor) as book:
+    who = options.actor
+    with options.opened() as book:
         for number, approved in ((approve, True), (decline, False)):
             if number is None:
                 continue
             how: dict[str, Any] = {"approve": approved, "actor": who, "reason": reason}
-            if ledger is None and policy.exists():  # more budget is written into the policy, too
-                raising.decide(read_policy(policy), policy, book, number, **how)
+            if options.ledger is None and options.policy.exists():  # more budget is written into the policy, too
+                raising.decide(read_policy(options.policy), options.policy, book, number, **how)
             else:
                 book.decide(number, **how)
         found = book.requests(who)

@@ -1,16 +1,61 @@
-"""Options that commands on a ledger share: which ledger, which anchor, and as whom."""
+"""Options that commands share, as dataclasses: a command takes one such value, and `spread` shows Typer its fields.
+
+@spread
+def acts(*, options: LedgerOptions, as_json: JsonOption = False) -> None:
+...                                # hush ledger acts [--ledger …] [--policy …] [--anchor …] [--as …] [--json]
+"""
 
 from __future__ import annotations
 
 import getpass
 import tomllib
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from hush.core.values import dataclass
+
 if TYPE_CHECKING:
     from hush.ledger import Actor, Ledger
+
+Result = TypeVar("Result")
+
+
+def spread(command: Callable[..., Result]) -> Callable[..., Result]:
+    """Return a command for Typer: the fields of its parameters that are dataclasses are options of their own."""
+    defaults = signature(command).parameters
+    groups: dict[str, Any] = {}
+    parameters: list[Parameter] = []
+    for name, annotation in get_type_hints(command, include_extras=True).items():
+        if name == "return":
+            continue
+        if not is_dataclass(annotation):
+            default = defaults[name].default
+            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+            continue
+        groups[name] = annotation
+        hints = get_type_hints(annotation, include_extras=True)
+        parameters += [
+            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+            for field in fields(annotation)
+        ]
+
+    @wraps(command)
+    def gathered(**given: Any) -> Result:
+        options = {
+            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        return command(**options, **given)
+
+    gathered.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return gathered
+
 
 LedgerOption = Annotated[
     str | None,
@@ -51,30 +96,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 POLICY = Path("hush.toml")
 
 
-def place(ledger: str | None, policy: Path) -> str:
-    """Return where the ledger is: as the option says, or the policy, else beside where the policy would be."""
-    if ledger is not None:
-        return ledger
-    if policy.exists():
-        from hush.curator.data_sets import read_policy
-        from hush.policy.ledger import ledger_of
-
-        return str(ledger_of(read_policy(policy)))
-    return str(policy.parent / "hush.ledger")
-
-
 def actor(analyst: str | None) -> Actor:
     """Return who acts: the owner, by the name of the account that runs the command, unless an analyst is named."""
     from hush.ledger import Actor
 
     return Actor.analyst(analyst) if analyst is not None else Actor.owner(_user())
-
-
-def reader(book: Ledger, analyst: str | None) -> Actor:
-    """Return who reads: the owner, or an analyst of whom the ledger knows."""
-    if analyst is not None:
-        _check("--as", analyst, book.analysts())
-    return actor(analyst)
 
 
 def check_data(book: Ledger, data: str | None) -> None:
@@ -100,13 +126,51 @@ def _user() -> str:
         return "owner"
 
 
-def opened(ledger: str | None, policy: Path, anchor: str | None) -> Ledger:
-    """Open the ledger that the options name, which must be there."""
-    if ledger is None and policy.exists():
-        from hush.curator.data_sets import read_policy
-        from hush.policy.ledger import open_ledger
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPlace:
+    """Which ledger is meant."""
 
-        return open_ledger(read_policy(policy), anchor=anchor)
-    from hush.ledger import Ledger
+    ledger: LedgerOption = None
+    policy: PolicyOption = POLICY
+    anchor: AnchorOption = None
 
-    return Ledger.open(place(ledger, policy), anchor=anchor)
+    @property
+    def place(self) -> str:
+        """Where the ledger is: as the option says, or the policy, else beside where the policy would be."""
+        if self.ledger is not None:
+            return self.ledger
+        if self.policy.exists():
+            from hush.curator.data_sets import read_policy
+            from hush.policy.ledger import ledger_of
+
+            return str(ledger_of(read_policy(self.policy)))
+        return str(self.policy.parent / "hush.ledger")
+
+    def opened(self) -> Ledger:
+        """Open the ledger, which must be there."""
+        if self.ledger is None and self.policy.exists():
+            from hush.curator.data_sets import read_policy
+            from hush.policy.ledger import open_ledger
+
+            return open_ledger(read_policy(self.policy), anchor=self.anchor)
+        from hush.ledger import Ledger
+
+        return Ledger.open(self.place, anchor=self.anchor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerOptions(LedgerPlace):
+    """Which ledger is meant, and who acts."""
+
+    analyst: AsOption = None
+
+    @property
+    def actor(self) -> Actor:
+        """Who acts: the owner, or an analyst."""
+        return actor(self.analyst)
+
+    def reader(self, book: Ledger) -> Actor:
+        """Return who reads: the owner, or an analyst of whom the ledger knows."""
+        if self.analyst is not None:
+            _check("--as", self.analyst, book.analysts())
+        return self.actor

@@ -13,9 +13,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from hush.cli.options import POLICY, JsonOption
+from hush.cli.options import POLICY, JsonOption, PolicyOption, spread
 from hush.cli.output import console, print_json
 from hush.core import HushError, InvalidValueError
+from hush.core.values import dataclass
 from hush.curator.data_sets import read_policy
 from hush.ledger import Role
 from hush.policy.ledger import open_ledger
@@ -43,8 +44,16 @@ StoreOption = Annotated[
 RolesOption = Annotated[
     list[str] | None, typer.Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")
 ]
-PolicyOption = Annotated[Path, typer.Option("--policy", metavar="FILE", help="The policy file.")]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Who.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleOptions:
+    """Where people are kept, and how it is said what was done."""
+
+    store: StoreOption = None
+    policy: PolicyOption = POLICY
+    as_json: JsonOption = False
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +62,7 @@ def register(app: typer.Typer) -> None:
 
 
 @contextmanager
-def _opened(store: str | None, policy: Path) -> Iterator[People]:
+def _opened(options: PeopleOptions) -> Iterator[People]:
     """Open the store. What was done to it then stands in the ledger's chain, as soon as there is a ledger."""
     try:
         from hush.server import audit
@@ -61,10 +70,10 @@ def _opened(store: str | None, policy: Path) -> Iterator[People]:
         from hush.server.settings import people_of
     except ImportError as error:
         raise HushError(f"hush people needs {error.name}; install it with: pip install 'hush[server]'") from None
-    with closing(People(store or people_of(policy), by=_at_the_machine())) as people:
+    with closing(People(options.store or people_of(options.policy), by=_at_the_machine())) as people:
         yield people
-        if people.outbox() and policy.exists():
-            with suppress(HushError), open_ledger(read_policy(policy)) as ledger:  # else a worker does it
+        if people.outbox() and options.policy.exists():
+            with suppress(HushError), open_ledger(read_policy(options.policy)) as ledger:  # else a worker does it
                 audit.record(people, ledger)
 
 
@@ -83,9 +92,10 @@ def _roles(words: list[str]) -> list[Role]:
 
 
 @people_app.command("list")
-def list_(store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False) -> None:
+@spread
+def list_(options: PeopleOptions) -> None:
     """Show everybody, with their roles, tokens and sessions."""
-    with _opened(store, policy) as people:
+    with _opened(options) as people:
         rows = [
             {
                 "name": name,
@@ -95,7 +105,7 @@ def list_(store: StoreOption = None, policy: PolicyOption = POLICY, as_json: Jso
             }
             for name, roles in people.names().items()
         ]
-    if as_json:
+    if options.as_json:
         print_json({"people": rows})
         return
     table = Table(box=None, pad_edge=False, show_edge=False)
@@ -108,130 +118,126 @@ def list_(store: StoreOption = None, policy: PolicyOption = POLICY, as_json: Jso
 
 
 @people_app.command("add")
+@spread
 def add(
     name: NameArgument,
     role: RolesOption = None,
-    store: StoreOption = None,
-    policy: PolicyOption = POLICY,
-    as_json: JsonOption = False,
+    *,
+    options: PeopleOptions,
 ) -> None:
     """Add somebody, and print the end of a link that signs them in once."""
     roles = _roles(role or ["analyst"])
-    with _opened(store, policy) as people:
+    with _opened(options) as people:
         people.add(name, roles=roles)
         secret = people.make_link(name)
-    _print({"name": name, "link": f"/welcome/{secret}"}, "link", as_json=as_json)
+    _print({"name": name, "link": f"/welcome/{secret}"}, "link", as_json=options.as_json)
 
 
 @people_app.command("roles")
+@spread
 def roles(
     name: NameArgument,
     role: RolesOption = None,
-    store: StoreOption = None,
-    policy: PolicyOption = POLICY,
-    as_json: JsonOption = False,
+    *,
+    options: PeopleOptions,
 ) -> None:
     """Give somebody other roles, which hold from their next request on."""
     wanted = _roles(role or [])
-    with _opened(store, policy) as people:
+    with _opened(options) as people:
         people.set_roles(name, roles=wanted)
-    if as_json:
+    if options.as_json:
         print_json({"name": name, "roles": sorted(known.value for known in wanted)})
 
 
 @people_app.command("link")
-def link(
-    name: NameArgument, store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
-) -> None:
+@spread
+def link(name: NameArgument, *, options: PeopleOptions) -> None:
     """Print the end of a link that signs somebody in once, within a day."""
-    with _opened(store, policy) as people:
+    with _opened(options) as people:
         secret = people.make_link(name)
-    _print({"name": name, "link": f"/welcome/{secret}"}, "link", as_json=as_json)
+    _print({"name": name, "link": f"/welcome/{secret}"}, "link", as_json=options.as_json)
 
 
 @people_app.command("token")
+@spread
 def token(
     name: NameArgument,
     label: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
     scope: Annotated[list[str] | None, typer.Option(metavar="SCOPE", help="read, ask or own; repeat.")] = None,
     days: Annotated[float, typer.Option(help="How long it is good.")] = 90,
-    store: StoreOption = None,
-    policy: PolicyOption = POLICY,
-    as_json: JsonOption = False,
+    *,
+    options: PeopleOptions,
 ) -> None:
     """Make a token for somebody's programs, and print it this once."""
-    with _opened(store, policy) as people:
+    with _opened(options) as people:
         made, secret = people.make_token(name, label=label, scopes=scope or ("read", "ask"), days=days)
-    _print({"id": made.id, "scopes": list(made.scopes), "token": secret}, "token", as_json=as_json)
+    _print({"id": made.id, "scopes": list(made.scopes), "token": secret}, "token", as_json=options.as_json)
 
 
 @people_app.command("sign-out")
-def sign_out(
-    name: NameArgument, store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
-) -> None:
+@spread
+def sign_out(name: NameArgument, *, options: PeopleOptions) -> None:
     """End all sessions and tokens of somebody, on all workers at once."""
-    with _opened(store, policy) as people:
+    with _opened(options) as people:
         sessions = people.end_session(name)
         ended = [made.id for made in people.tokens(name) if people.revoke_token(name, made.id)]
     told = {"sessions": sessions, "tokens": len(ended)}
-    if as_json:
+    if options.as_json:
         print_json(told)
     else:
         console().print(f"Ended: {sessions} sessions, {len(ended)} tokens.")
 
 
 @people_app.command("password")
-def password(
-    name: NameArgument, store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
-) -> None:
+@spread
+def password(name: NameArgument, *, options: PeopleOptions) -> None:
     """Give somebody a password, read from standard input; all their sessions end."""
     word = typer.prompt("Password", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-    with _opened(store, policy) as people:
+    with _opened(options) as people:
         people.set_password(name, word)
-    if as_json:
+    if options.as_json:
         print_json({"name": name})
 
 
 @people_app.command("remove")
-def remove(
-    name: NameArgument, store: StoreOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
-) -> None:
+@spread
+def remove(name: NameArgument, *, options: PeopleOptions) -> None:
     """Remove somebody with all their sessions and tokens; the ledger keeps what they asked."""
-    with _opened(store, policy) as people:
+    with _opened(options) as people:
         people.remove(name)
-    if as_json:
+    if options.as_json:
         print_json({"removed": name})
 
 
 @people_app.command("backup")
+@spread
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the copy; must not exist.")],
-    store: StoreOption = None,
-    policy: PolicyOption = POLICY,
-    as_json: JsonOption = False,
+    *,
+    options: PeopleOptions,
 ) -> None:
     """Write a copy of people and tokens to a SQLite file, whichever the store is, while the service goes on."""
-    with _opened(store, policy) as people:
+    with _opened(options) as people:
         people.backup(file)
-    if as_json:
+    if options.as_json:
         print_json({"file": str(file), "bytes": file.stat().st_size})
 
 
 @people_app.command("restore")
+@spread
 def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy that hush people backup wrote.")],
-    store: StoreOption = None,
-    policy: PolicyOption = POLICY,
-    as_json: JsonOption = False,
+    *,
+    options: PeopleOptions,
 ) -> None:
     """Put a copy in the place of people and tokens, in a file or a database. All sessions and links end.
 
     Tokens that were revoked after the copy was made are good again: revoke them again.
     """
-    with _opened(store, policy) as people:
+    with _opened(options) as people:
         people.restore(file)
         names = list(people.names())
-    if as_json:
+    if options.as_json:
         print_json({"people": names})
     else:
         console().print(f"Restored {len(names)} people; everybody signs in again.")

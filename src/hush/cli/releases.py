@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from hush.cli.ask import AnalystOption, DataOption, EpsilonOption, QueryArgument, question, writable
-from hush.cli.options import POLICY, JsonOption, PolicyOption
+from hush.cli.ask import AskerOptions, DataOption, EpsilonOption, QueryArgument, question, writable
+from hush.cli.options import JsonOption, spread
 from hush.cli.output import console, print_json, working
 from hush.core import InvalidValueError
 from hush.core.on_demand import optional
+from hush.core.values import dataclass
 from hush.report.columns import shown
 
 ExplainOption = Annotated[bool, typer.Option("--explain", help="Say what it would cost and err; spend nothing.")]
@@ -24,6 +25,18 @@ RequestOption = Annotated[
     typer.Option("--request", metavar="ID", help="Your own id: asked again, the same release comes back, free."),
 ]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Release anew, for its price, what was released before.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseOptions(AskerOptions):
+    """Who asks for a release, of which data, and whether it is only to be explained."""
+
+    data: DataOption = None
+    request: RequestOption = None
+    fresh: FreshOption = False
+    explain: ExplainOption = False
+    as_json: JsonOption = False
+
 
 _MARGINALS_HELP = """
 Release all tables of two (or more) columns at once, with the least error that is possible at the price.
@@ -49,6 +62,7 @@ def register(app: typer.Typer) -> None:
     app.command("bounds", help=_BOUNDS_HELP, short_help="How much max_rows and max_groups cut.")(bounds)
 
 
+@spread
 def marginals(
     table: Annotated[str, typer.Argument(metavar="TABLE|SQL", help="A table, or SQL that names rows; @FILE reads it.")],
     by: Annotated[str | None, typer.Option("--by", metavar="COLUMNS", help="The columns, with commas between.")] = None,
@@ -66,49 +80,23 @@ def marginals(
     ] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write parquet instead of CSV.")] = False,
     max_rows: MaxRowsOption = None,
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
-    data: DataOption = None,
-    request: RequestOption = None,
-    fresh: FreshOption = False,
-    explain: ExplainOption = False,
-    as_json: JsonOption = False,
+    *,
+    options: ReleaseOptions,
 ) -> None:
     """Release marginals."""
-    from hush.curator.opening import open_policy
-
     names = None if by is None else [name.strip() for name in by.split(",") if name.strip()]
     text = question(table) if by is None else table
     if out is not None and out.exists() and not out.is_dir():
         raise InvalidValueError("--out", got=str(out), allowed="a folder")
-    with working("measuring", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
-        if explain:
-            explained = curator.explain_marginals(
-                text,
-                names,
-                degree=degree,
-                epsilon=epsilon,
-                optimise=optimise,
-                confidence=confidence,
-                max_rows=max_rows,
-                data=data,
-            )
-            _print_explained(explained, as_json=as_json)
+    how: dict[str, Any] = {"degree": degree, "epsilon": epsilon, "optimise": optimise, "confidence": confidence}
+    how |= {"max_rows": max_rows, "data": options.data}
+    with working("measuring", quiet=options.as_json, pays=True), options.opened() as curator:
+        if options.explain:
+            _print_explained(curator.explain_marginals(text, names, **how), as_json=options.as_json)
             return
-        release = curator.marginals(
-            text,
-            names,
-            degree=degree,
-            epsilon=epsilon,
-            optimise=optimise,
-            confidence=confidence,
-            max_rows=max_rows,
-            data=data,
-            request=request,
-            fresh=fresh,
-        )
+        release = curator.marginals(text, names, **how, request=options.request, fresh=options.fresh)
     written = [] if out is None else [str(path) for path in release.save(out, suffix=".parquet" if parquet else ".csv")]
-    if as_json:
+    if options.as_json:
         print_json(release.to_json() | {"files": written})
         return
     screen = console()
@@ -138,6 +126,7 @@ Exit status: 0 released, 2 the question or the policy is not right, 3 the budget
 """
 
 
+@spread
 def ranges(
     query: QueryArgument = "-",
     epsilon: EpsilonOption = None,
@@ -145,32 +134,25 @@ def ranges(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the distribution (.csv).")] = None,
     chart: Annotated[Path | None, typer.Option("--chart", metavar="FILE", help="Draw the histogram.")] = None,
     max_rows: MaxRowsOption = None,
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
-    data: DataOption = None,
-    request: RequestOption = None,
-    fresh: FreshOption = False,
-    explain: ExplainOption = False,
-    as_json: JsonOption = False,
+    *,
+    options: ReleaseOptions,
 ) -> None:
     """Release all ranges of a column."""
-    from hush.curator.opening import open_policy
-
     text = question(query)
     writable(out, "--out", (".csv",))
     writable(chart, "--chart", (".svg", ".png", ".html", ".json"))
-    with working("measuring", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
-        if explain:
-            explained = curator.explain_ranges(text, epsilon=epsilon, max_rows=max_rows, data=data)
-            _print_explained(explained, as_json=as_json)
+    how: dict[str, Any] = {"epsilon": epsilon, "max_rows": max_rows, "data": options.data}
+    with working("measuring", quiet=options.as_json, pays=True), options.opened() as curator:
+        if options.explain:
+            _print_explained(curator.explain_ranges(text, **how), as_json=options.as_json)
             return
-        release = curator.ranges(text, epsilon=epsilon, max_rows=max_rows, data=data, request=request, fresh=fresh)
+        release = curator.ranges(text, **how, request=options.request, fresh=options.fresh)
     histogram = release.histogram(bins=bins)
     if out is not None:
         release.distribution().save(out)
     if chart is not None:
         histogram.chart(f"rows by {release.column.name}").save(chart)
-    if as_json:
+    if options.as_json:
         print_json(release.to_json())
         return
     screen = console()
@@ -194,6 +176,7 @@ Exit status: 0 released, 2 the question or the policy is not right, 3 the budget
 """
 
 
+@spread
 def synth(
     query: QueryArgument = "-",
     epsilon: EpsilonOption = None,
@@ -203,31 +186,23 @@ def synth(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the rows (.csv, .parquet).")] = None,
     certify: Annotated[str, typer.Option("--certify", metavar="SHARE", help="What the certificate takes.")] = "0.05",
     max_rows: MaxRowsOption = None,
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
-    data: DataOption = None,
-    request: RequestOption = None,
-    fresh: FreshOption = False,
-    explain: ExplainOption = False,
-    as_json: JsonOption = False,
+    *,
+    options: ReleaseOptions,
 ) -> None:
     """Release synthetic rows."""
-    from hush.curator.opening import open_policy
-
     text = question(query)
     writable(out, "--out", (".csv", ".parquet"))
-    if out is not None and not explain:
+    if out is not None and not options.explain:
         optional("pyarrow", "arrow")  # before the charge
-    how: dict[str, Any] = {"epsilon": epsilon, "certify": certify, "max_rows": max_rows, "data": data}
-    with working("counting", quiet=as_json, pays=True) as told, open_policy(policy, analyst=analyst) as curator:
-        if explain:
-            explained = curator.explain_synth(text, **how)
-            _print_explained(explained, as_json=as_json)
+    how: dict[str, Any] = {"epsilon": epsilon, "certify": certify, "max_rows": max_rows, "data": options.data}
+    with working("counting", quiet=options.as_json, pays=True) as told, options.opened() as curator:
+        if options.explain:
+            _print_explained(curator.explain_synth(text, **how), as_json=options.as_json)
             return
-        release = curator.synth(text, **how, request=request, fresh=fresh, progress=told)
+        release = curator.synth(text, **how, request=options.request, fresh=options.fresh, progress=told)
     if out is not None:
         release.save(out, rows=rows)
-    if as_json:
+    if options.as_json:
         print_json(release.to_json() | {"file": None if out is None else str(out)})
         return
     screen = console()
@@ -256,35 +231,28 @@ Exit status: 0 released, 2 the question or the policy is not right, 3 the budget
 """
 
 
+@spread
 def fit(
     query: QueryArgument = "-",
     target: Annotated[str | None, typer.Option("--target", metavar="COLUMN", help="The column to predict.")] = None,
     model: Annotated[str, typer.Option("--model", metavar="NAME", help="Which model.")] = "regression",
     epsilon: EpsilonOption = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the model (.json).")] = None,
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
-    data: DataOption = None,
-    request: RequestOption = None,
-    fresh: FreshOption = False,
-    explain: ExplainOption = False,
-    as_json: JsonOption = False,
+    *,
+    options: ReleaseOptions,
 ) -> None:
     """Fit and release a model."""
-    from hush.curator.opening import open_policy
-
     text = question(query)
     writable(out, "--out", (".json",))
-    how: dict[str, Any] = {"target": target, "model": model, "epsilon": epsilon, "data": data}
-    with working("fitting", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
-        if explain:
-            explained = curator.explain_fit(text, **how)
-            _print_explained(explained, as_json=as_json)
+    how: dict[str, Any] = {"target": target, "model": model, "epsilon": epsilon, "data": options.data}
+    with working("fitting", quiet=options.as_json, pays=True), options.opened() as curator:
+        if options.explain:
+            _print_explained(curator.explain_fit(text, **how), as_json=options.as_json)
             return
-        fitted = curator.fit(text, **how, request=request, fresh=fresh)
+        fitted = curator.fit(text, **how, request=options.request, fresh=options.fresh)
     if out is not None:
         fitted.save(out)
-    if as_json:
+    if options.as_json:
         print_json(
             fitted.to_json()
             | {"receipt": fitted.receipt, "remaining": fitted.remaining, "file": None if out is None else str(out)}
@@ -314,6 +282,7 @@ Exit status: 0 answered, 2 the question or the policy is not right, 3 the budget
 """
 
 
+@spread
 def bounds(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A private table whose rows belong to units.")],
     epsilon: Annotated[str, typer.Option("--epsilon", metavar="ε", help="What the estimate costs.")],
@@ -324,15 +293,13 @@ def bounds(
         str | None,
         typer.Option("--quantile", metavar="P", help="Which part of the units the proposal covers: 0.95 if not said."),
     ] = None,
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
+    *,
+    asker: AskerOptions,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate what lies beyond the bounds."""
-    from hush.curator.opening import open_policy
-
-    with working("estimating", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
+    with working("estimating", quiet=as_json, pays=True), asker.opened() as curator:
         found = curator.bounding(table, by=by, epsilon=epsilon, quantile=quantile, data=data)
     if as_json:
         print_json(found.to_json())

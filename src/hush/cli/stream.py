@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hush.cli.ask import AnalystOption, DataOption, EpsilonOption, QueryArgument, question, writable
-from hush.cli.options import POLICY, JsonOption, PolicyOption
+from hush.cli.ask import AskerOptions, DataOption, EpsilonOption, QueryArgument, question, writable
+from hush.cli.options import JsonOption, spread
 from hush.cli.output import console, print_json, working
 from hush.cli.releases import ExplainOption, MaxRowsOption
 from hush.report.columns import shown
@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="stream", help=_HELP, short_help="Counts that keep coming.")
 
 
+@spread
 def create(
     query: QueryArgument = "-",
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the stream is called.")] = "",
@@ -44,15 +45,13 @@ def create(
     every: Annotated[str | None, typer.Option("--every", metavar="PERIOD", help="hour, day or week.")] = None,
     start: Annotated[str | None, typer.Option("--start", metavar="DATE", help="The first period.")] = None,
     max_rows: MaxRowsOption = None,
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
+    *,
+    asker: AskerOptions,
     data: DataOption = None,
     explain: ExplainOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a stream."""
-    from hush.curator.opening import open_policy
-
     text = question(query)
     how: dict[str, Any] = {
         "horizon": horizon,
@@ -62,7 +61,7 @@ def create(
         "max_rows": max_rows,
         "data": data,
     }
-    with working("planning and measuring", quiet=as_json, pays=True), open_policy(policy, analyst=analyst) as curator:
+    with working("planning and measuring", quiet=as_json, pays=True), asker.opened() as curator:
         said = curator.stream.explain(text, **how)
         if not explain:
             made = curator.stream.create(text, name=name, **how)
@@ -78,20 +77,19 @@ def create(
         screen.print(f"  note: {caveat}", markup=False)
 
 
+@spread
 def advance(
     name: NameArgument,
     through: Annotated[
         str | None, typer.Option("--through", metavar="DATE", help="The last period to release.")
     ] = None,
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
+    *,
+    asker: AskerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Release periods."""
-    from hush.curator.opening import open_policy
-
     last = int(through) if through is not None and through.isdecimal() else through
-    with working("releasing", quiet=as_json), open_policy(policy, analyst=analyst) as curator:
+    with working("releasing", quiet=as_json), asker.opened() as curator:
         stream = curator.stream.open(name)
         before = stream.released
         released = stream.advance(last)
@@ -101,20 +99,19 @@ def advance(
         console().print(f"{released - before} new periods, {released} altogether", markup=False)
 
 
+@spread
 def show(
     name: NameArgument,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Save as .csv, .json, .parquet.")
     ] = None,
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
+    *,
+    asker: AskerOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Show a stream."""
-    from hush.curator.opening import open_policy
-
     writable(output, "--output", (".csv", ".json", ".parquet"))
-    with open_policy(policy, analyst=analyst) as curator:
+    with asker.opened() as curator:
         stream = curator.stream.open(name)
         answer, said = stream.answer, stream.to_json() if as_json else {}
     if as_json:
@@ -125,11 +122,10 @@ def show(
         answer.save(output)
 
 
-def names(analyst: AnalystOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False) -> None:
+@spread
+def names(*, asker: AskerOptions, as_json: JsonOption = False) -> None:
     """List streams."""
-    from hush.curator.opening import open_policy
-
-    with open_policy(policy, analyst=analyst) as curator:
+    with asker.opened() as curator:
         found = [{"name": name, "released": curator.stream.open(name).released} for name in curator.stream.names()]
     if as_json:
         print_json({"streams": found})
@@ -138,13 +134,10 @@ def names(analyst: AnalystOption = None, policy: PolicyOption = POLICY, as_json:
         console().print(f"{item['name']}: {item['released']} periods released", markup=False)
 
 
-def end(
-    name: NameArgument, analyst: AnalystOption = None, policy: PolicyOption = POLICY, as_json: JsonOption = False
-) -> None:
+@spread
+def end(name: NameArgument, *, asker: AskerOptions, as_json: JsonOption = False) -> None:
     """End a stream."""
-    from hush.curator.opening import open_policy
-
-    with open_policy(policy, analyst=analyst) as curator:
+    with asker.opened() as curator:
         curator.stream.open(name).end()
     if as_json:
         print_json({"name": name, "ended": True})

@@ -11,11 +11,11 @@ from urllib.parse import quote
 from hush.accounting.filters import filter_from_json
 from hush.client.explanation import RemoteExplanation
 from hush.client.releases import RemoteReleases
-from hush.client.transport import Connection
-from hush.client.values import amount, answer_in, question_body
+from hush.client.transport import Connection, amount, answer_in, question_body
 from hush.core import InvalidValueError, Number
 from hush.curator.access import Parameters
 from hush.curator.answer import Answer
+from hush.curator.standing import StandingView
 from hush.ledger import AccountView, ParkedQuestion, Release
 from hush.ledger.actors import label
 from hush.query.builder import Builder
@@ -141,6 +141,7 @@ class RemoteCurator(RemoteReleases):
                 analyst=account["analyst"],
                 account=filter_from_json(account["state"]),
                 pending=account["pending"],
+                charged=filter_from_json(account["charged"]) if account["charged"] is not None else None,
             )
             for account in self._get("/budget")["accounts"]
         ]
@@ -163,6 +164,31 @@ class RemoteCurator(RemoteReleases):
         """Approve or decline a request, as an owner with a token for it; see `Ledger.decide`."""
         body = {"approve": approve, "reason": reason}
         return ParkedQuestion(**self._post(f"/requests/{quote(str(number), safe='')}/decision", body))
+
+    def standing(self) -> list[StandingView]:
+        """Return the standing questions that one may read, with every period of each. Free."""
+        return [StandingView.from_json(view) for view in self._get("/standing")["standing"]]
+
+    def standing_answer(self, name: str, period: str = "latest") -> Answer:
+        """Return a release of a standing question by its period, such as "2026-11-16", or the latest. Free."""
+        path = f"/standing/{quote(str(name), safe='')}/{quote(str(period), safe='')}"
+        return answer_in(self._service.send("GET", path, accept=_STORED))
+
+    def explain_standing(self, question: str, **words: Any) -> dict[str, Any]:
+        """Say what a standing question would cost, as an owner with a token for it; words as for `declare_standing`."""
+        return self._post("/standing/explain", _standing_body(question, words))
+
+    def declare_standing(self, question: str, **words: Any) -> StandingView:
+        """Set aside what a standing question costs, as an owner with a token for it.
+
+        The words are those of ``[standing.NAME]`` in a policy: ``name``, ``epsilon`` (or ``total_epsilon`` or
+        ``rho``), ``every``, ``first``, ``releases``, ``confidence``, ``late``, ``readers``, ``data``.
+        """
+        return StandingView.from_json(self._post("/standing", _standing_body(question, words)))
+
+    def end_standing(self, name: str, reason: str = "") -> None:
+        """Make no further release of a standing question, as an owner with a token for it."""
+        self._service.send("DELETE", f"/standing/{quote(str(name), safe='')}?reason={quote(reason, safe='')}")
 
     def tables(self) -> dict[str, dict[str, str]]:
         """Return the columns that can be asked about, by table."""
@@ -189,6 +215,17 @@ class RemoteCurator(RemoteReleases):
 
     def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         return self._service.send("POST", path, body).json()
+
+
+def _standing_body(question: str, words: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a standing question as it travels."""
+    exact = {"epsilon", "total_epsilon", "rho", "confidence", "delta"}
+    told = {name: amount(word, name) if name in exact else word for name, word in words.items() if word is not None}
+    if "late" in told and isinstance(told["late"], str):
+        told["late"] = told["late"] != "skip"
+    if "first" in told:
+        told["first"] = str(told["first"])
+    return {"question": question, **told}
 
 
 class RemoteDummy:

@@ -1,41 +1,46 @@
-"""What a service says that a question would cost: the explanation of a local curator, as it came over the network."""
+"""What a service says that a question or a whole release would cost: explanations as they came over the network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from fractions import Fraction
-from html import escape
 from typing import Any
 
 from hush.accounting.events import Event, event_from_json
-from hush.core.format import visible
+from hush.core.format import ToldInLines
 from hush.core.values import dataclass
 from hush.curator.answer import Money
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RemoteExplanation:
-    """What a question would cost and how far off its answers would be, as a service says it."""
+class _Told:
+    """What every explanation of a service says."""
 
     content: Mapping[str, Any] = field(repr=False)
 
     @property
     def price(self) -> Money:
         """What it costs, item by item."""
-        told = self.content["exact"]
-        items = tuple((what, Fraction(epsilon), Fraction(delta)) for what, epsilon, delta in told["items"])
-        return Money(epsilon=Fraction(told["epsilon"]), delta=Fraction(told["delta"]), items=items)
+        return Money.from_json(self.content["exact"])
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a reader must know, such as what can bias the answers."""
+        return tuple(self.content["caveats"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the explanation as plain JSON values."""
+        return {name: value for name, value in self.content.items() if name not in {"exact", "drawable", "lines"}}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RemoteExplanation(ToldInLines, _Told):
+    """What a question would cost and how far off its answers would be, as a service says it."""
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What an accountant would be told."""
         return tuple(event_from_json(event) for event in self.content["events"])
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What can bias the answers."""
-        return tuple(self.content["caveats"])
 
     @property
     def keys(self) -> str:
@@ -66,18 +71,27 @@ class RemoteExplanation:
         """Return whether the answer can be drawn."""
         return bool(self.content["drawable"])
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the explanation as plain JSON values."""
-        return {name: value for name, value in self.content.items() if name not in {"exact", "drawable", "lines"}}
-
     def lines(self) -> list[str]:
         """Return the explanation line by line."""
         return list(self.content["lines"])
 
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RemoteReleaseExplanation(_Told):
+    """What a whole release would cost and how far off it would be, as a service says it."""
+
+    @property
+    def event(self) -> Event:
+        """What a model would cost an accountant."""
+        return event_from_json(self.content["event"])
+
+    def errors(self) -> dict[Any, float]:
+        """Return half-widths or deviations: by table, by column, or by the length of an interval."""
+        if "tables" in self.content:
+            return {tuple(table["columns"]): table["error"] for table in self.content["tables"]}
+        return dict(self.content.get("deviations") or self.content.get("errors") or {})
+
     def __str__(self) -> str:
-        return "\n".join(map(visible, self.lines()))
+        return "\n".join(self.content["lines"])
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from hush.accounting.events import Event, event_from_json
-from hush.client.transport import Connection, Response
-from hush.client.values import amount, remaining_in
+from hush.accounting.events import Event
+from hush.client.explanation import RemoteReleaseExplanation
+from hush.client.transport import Connection, Response, amount, remaining_in
 from hush.core import InvalidValueError, Number, positive
-from hush.core.values import dataclass
 from hush.curator.answer import Answer, Money
 from hush.ledger.actors import label
 from hush.query.errors import QuestionError
@@ -32,45 +31,6 @@ if TYPE_CHECKING:
 _STORED = "application/vnd.hush.release"
 _ANSWER = "application/vnd.hush.answer+json"
 _NUMBERS = {"epsilon", "certify"}
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class RemoteReleaseExplanation:
-    """What a whole release would cost and how far off it would be, as a service says it."""
-
-    content: Mapping[str, Any] = field(repr=False)
-
-    @property
-    def price(self) -> Money:
-        """What it costs."""
-        told = self.content["exact"]
-        items = tuple((what, Fraction(epsilon), Fraction(delta)) for what, epsilon, delta in told["items"])
-        return Money(epsilon=Fraction(told["epsilon"]), delta=Fraction(told["delta"]), items=items)
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What a reader of the release must know."""
-        return tuple(self.content["caveats"])
-
-    @property
-    def event(self) -> Event:
-        """What a model would cost an accountant."""
-        return event_from_json(self.content["event"])
-
-    def errors(self) -> dict[Any, float]:
-        """Return half-widths or deviations: by table, by column, or by the length of an interval."""
-        if "tables" in self.content:
-            return {tuple(table["columns"]): table["error"] for table in self.content["tables"]}
-        return dict(self.content.get("deviations") or self.content.get("errors") or {})
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the explanation as plain JSON values."""
-        return {name: value for name, value in self.content.items() if name not in {"exact", "lines"}}
-
-    def __str__(self) -> str:
-        return "\n".join(self.content["lines"])
-
-    __repr__ = __str__
 
 
 class RemoteReleases:

@@ -7,7 +7,7 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -54,6 +54,17 @@ class Money:
     def to_json(self) -> dict[str, str]:
         """Return ε and δ as exact text."""
         return {"epsilon": figure(self.epsilon, exact=True), "delta": figure(self.delta, exact=True)}
+
+    def itemised_json(self) -> dict[str, Any]:
+        """Return ε, δ and every item as exact fractions, from which `from_json` makes the same amount again."""
+        items = [[what, str(epsilon), str(delta)] for what, epsilon, delta in self.items]
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta), "items": items}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Money:
+        """Return the amount that `itemised_json` wrote."""
+        items = tuple((what, Fraction(epsilon), Fraction(delta)) for what, epsilon, delta in content["items"])
+        return cls(epsilon=Fraction(content["epsilon"]), delta=Fraction(content["delta"]), items=items)
 
     def __str__(self) -> str:
         return f"ε={figure(self.epsilon, exact=True)}" + (

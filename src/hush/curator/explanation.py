@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 from hush.accounting.events import Event
 from hush.core import Number, positive
-from hush.core.format import figure, visible
+from hush.core.format import ToldInLines, figure
 from hush.core.values import dataclass
 from hush.curator.answer import Money, itemised
 from hush.ledger.shares import Outlook
@@ -27,7 +26,7 @@ _SUPPOSED = 2000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Explanation:
+class Explanation(ToldInLines):
     """A plan, put into words.
 
     >>> import hush
@@ -145,11 +144,7 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """Return the explanation line by line."""
-        lines = [f"price: {self.price}"]
-        for item, epsilon in self._items():
-            extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
-            lines.append(f"  {item.what}: ε={epsilon}{extra}")
-        lines += self._budget_line()
+        lines = self._price_lines()
         trees = [pick.mechanism for pick in self.plan.picks if isinstance(pick.mechanism, GroupedDistribution)]
         used = [*(noise.law for noise in self.plan.noises), *(tree.noise for tree in trees)]
         laws = sorted({"Laplace" if isinstance(law, GroupedLaplace) else "Gaussian" for law in used})
@@ -166,6 +161,14 @@ class Explanation:
             return None
         found = self.outlook
         return {"of": found.whose, "takes": float(found.takes), "left": float(found.left), "times": found.more}
+
+    def _price_lines(self) -> list[str]:
+        """Return what it costs, item by item, and what that takes of the budget."""
+        lines = [f"price: {self.price}"]
+        for item, epsilon in self._items():
+            extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
+            lines.append(f"  {item.what}: ε={epsilon}{extra}")
+        return lines + self._budget_line()
 
     def _budget_line(self) -> list[str]:
         return [] if self.outlook is None else [f"budget: {self.outlook}"]
@@ -223,14 +226,6 @@ class Explanation:
             words[name] += f"of fewer than about {needed} rows it may be anything"
         return words
 
-    def __str__(self) -> str:
-        return "\n".join(map(visible, self.lines()))
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ComposedExplanation(Explanation):
@@ -284,11 +279,7 @@ class ComposedExplanation(Explanation):
 
     def lines(self) -> list[str]:
         """Return the explanation line by line."""
-        lines = [f"price: {self.price}"]
-        for item, epsilon in self._items():
-            extra = f", δ={figure(item.delta, exact=True)}" if item.delta else ""
-            lines.append(f"  {item.what}: ε={epsilon}{extra}")
-        lines += self._budget_line()
+        lines = self._price_lines()
         lines.append(f"keys: {self.keys}")
         for name, error in self.errors().items():
             known = "depends on the data; known with the answer" if error is None else f"at most ± {shown_error(error)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from html import escape
@@ -15,31 +15,19 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from hush.core import InvalidValueError, Number, integer, positive
+from hush.core import InvalidValueError, Number, integer
 from hush.core.storage import writing
 from hush.core.values import dataclass
 from hush.curator.access import Access, Order, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, masks
-from hush.curator.kept_release import ReleaseHead, packed, unpacked
-from hush.mechanisms.grouped import zcdp_budget
-from hush.query.errors import QuestionError
-from hush.query.plan.wording import gaussian_price
+from hush.curator.kept_release import ReleaseHead, WholeRelease, noted, price_of, release, release_caveats
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown
-from hush.synth import MarginalPlan, Marginals, Price, plan_marginals
+from hush.synth import MarginalPlan, Marginals, plan_marginals
 from hush.synth.marginals import all_marginals
 
 MAX_TABLES = 20_000
-
-
-def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
-    """Return ε, and the noise that it buys: Gaussian where the accounts take it, else Laplace."""
-    if epsilon is None:
-        raise QuestionError("A release needs its price.", "Say epsilon=…, or --epsilon.")
-    asked = positive(epsilon, "epsilon")
-    rho = zcdp_budget(asked, planned.delta) if planned.delta and planned.gaussian else Fraction(0)
-    return asked, Price(law="gaussian", amount=rho) if rho else Price(law="laplace", amount=asked)
 
 
 def rows_of(table: str, by: Sequence[str] | None) -> str:
@@ -96,49 +84,20 @@ class MarginalExplanation:
         ]
         if len(errors) > 20:
             lines.append(f"  … and {len(errors) - 20} more; the largest is ±{shown(max(errors.values()))}")
-        return "\n".join([*lines, *(f"  note: {caveat}" for caveat in self.caveats)])
+        return noted(lines, self.caveats)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MarginalRelease:
+class MarginalRelease(WholeRelease):
     """All marginals of a workload. ``release["age", "sex"]`` is one of them, as an answer."""
 
-    coding: Coding
     marginals: Marginals
-    price: Money
-    caveats: tuple[str, ...]
-    question: str
-    receipt: str = ""
-    remaining: Money | None = None
-    kept: bytes = field(default=b"", repr=False)
-    """The measurements, as they are stored with the receipt."""
 
     @classmethod
     def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
         """Return the release that measurements make."""
-        assert head.coding is not None  # noqa: S101 - this kind has columns
-        return cls(
-            coding=head.coding,
-            marginals=Marginals.from_bytes(measurements, confidence=head.details["confidence"]),
-            price=head.price,
-            caveats=head.caveats,
-            question=head.question,
-            receipt=receipt,
-            remaining=remaining,
-            kept=measurements,
-        )
-
-    def to_bytes(self) -> bytes:
-        """Return what everything that it shows is made of (`hush.curator.kept_release`)."""
-        head = ReleaseHead(
-            kind="marginals",
-            price=self.price,
-            caveats=self.caveats,
-            question=self.question,
-            coding=self.coding,
-            details={"confidence": self.confidence},
-        )
-        return packed(head, self.kept)
+        marginals = Marginals.from_bytes(measurements, confidence=head.details["confidence"])
+        return cls(head=head, marginals=marginals, receipt=receipt, remaining=remaining, kept=measurements)
 
     @property
     def confidence(self) -> float:
@@ -183,7 +142,7 @@ class MarginalRelease:
             value = (low.value + high.value) / 2
             error = max(value - (low.value - low.error), high.value + high.error - value)
         column = AnswerColumn(name="n", kind=Kind.DECIMAL, values=(value,), errors=(error,), counts=True)
-        return self._made((column,))
+        return self._table((column,), self.confidence)
 
     def rolled_up(self, columns: Sequence[str], groups: Mapping[str, Mapping[Any, Any]]) -> Answer:
         """Return a table over coarser keys: ``groups`` says for some columns which group each value belongs to."""
@@ -209,23 +168,12 @@ class MarginalRelease:
             )
             for name, values in zip(chosen, keys, strict=True)
         ]
-        return self._made((*shown_columns, _counts(totals, errors)))
+        return self._table((*shown_columns, _counts(totals, errors)), self.confidence)
 
     def _answer(self, columns: Sequence[str], values: npt.NDArray[Any], errors: npt.NDArray[Any] | None) -> Answer:
         codes = np.unravel_index(np.arange(values.size), values.shape) if columns else ()
         keys = [self.coding.column(name).key(code.tolist()) for name, code in zip(columns, codes, strict=True)]
-        return self._made((*keys, _counts(values, errors)))
-
-    def _made(self, columns: tuple[AnswerColumn, ...]) -> Answer:
-        return Answer(
-            columns=columns,
-            confidence=self.confidence,
-            price=self.price,
-            remaining=self.remaining,
-            receipt=self.receipt,
-            caveats=self.caveats,
-            question=self.question,
-        )
+        return self._table((*keys, _counts(values, errors)), self.confidence)
 
     # as files
 
@@ -241,10 +189,7 @@ class MarginalRelease:
                 for columns in self.tables
             ],
             "confidence": self.confidence,
-            "price": self.price.to_json(),
-            "remaining": None if self.remaining is None else self.remaining.to_json(),
-            "receipt": self.receipt,
-            "caveats": list(self.caveats),
+            **self._receipt_json(),
         }
 
     def save(self, directory: str | Path, *, suffix: str = ".csv") -> list[Path]:
@@ -263,7 +208,7 @@ class MarginalRelease:
         report, kept = place / "report.html", place / "measurements.hush"
         with writing(str(place)):
             report.write_text(self.report(), encoding="utf-8")
-            kept.write_bytes(self.kept or self.marginals.to_bytes())
+            kept.write_bytes(self.kept)
         return [*written, report, kept]
 
     def report(self, limit: int = 12) -> str:
@@ -365,22 +310,6 @@ def planned_marginals(
     return planned, explanation
 
 
-def release_caveats(planned: PlannedRows, coding: Coding, price: Price) -> tuple[str, ...]:
-    """Return what a reader of a release must know."""
-    limits, found = planned.plan.limits, []
-    if limits.units.name != "ALONE":
-        found.append(f"of each unit at most {limits.rows} row{'s' if limits.rows > 1 else ''} count")
-    dropped = [column.name for column in coding.columns if column.coded.type.nullable and not column.coded.null]
-    if dropped:
-        found.append(f"rows without a value in {', '.join(dropped)} are left out")
-    grouped = [f"{column.name} (by {column.width})" for column in coding.columns if column.width > 1]
-    if grouped:
-        found.append(f"neighbouring values are one: {', '.join(grouped)}")
-    if price.law == "gaussian":
-        found.append(gaussian_price(planned.delta))
-    return tuple(found)
-
-
 def release_marginals(
     access: Access, planned: PlannedRows, explanation: MarginalExplanation, order: Order
 ) -> MarginalRelease:
@@ -394,15 +323,13 @@ def release_marginals(
         coding=coding,
         details={"confidence": explanation.confidence},
     )
-    kept = access.release_rows(
+    return release(
+        access,
         planned,
         plan.events,
-        lambda rows: packed(head, plan.measure(coding.table(rows)).to_bytes()),
+        lambda rows: plan.measure(coding.table(rows)).to_bytes(),
+        MarginalRelease.made,
+        head=head,
         text=explanation.text,
-        public=head.to_json(),
         order=order,
-        epsilon=explanation.price.epsilon,
     )
-    head = replace(head, caveats=(*head.caveats, *kept.notes))
-    measurements = unpacked(kept.measurements)[1]
-    return MarginalRelease.made(head, measurements, receipt=kept.receipt, remaining=kept.remaining)

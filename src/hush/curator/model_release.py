@@ -25,7 +25,7 @@ from hush.core import InvalidValueError, Number, positive
 from hush.core.values import dataclass
 from hush.curator.access import Access, Order, PlannedRows
 from hush.curator.answer import Money
-from hush.curator.kept_release import ReleaseHead, packed, unpacked
+from hush.curator.kept_release import ReleaseHead, noted, release
 from hush.engines.base import CodedRows
 from hush.learn import (
     PCA,
@@ -83,7 +83,7 @@ class FitExplanation:
 
     def __str__(self) -> str:
         lines = [f"{type(self.model).__name__} at {self.price}", f"  {self.model.explain()}"]
-        return "\n".join([*lines, *(f"  note: {caveat}" for caveat in self.caveats)])
+        return noted(lines, self.caveats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,22 +146,14 @@ def release_model(
         else:
             rest = {name: part for name, part in columns.items() if name != target}
             model.fit(rest, columns[target])  # type: ignore[attr-defined]
-        return packed(head, json.dumps(model.to_json(), ensure_ascii=False).encode())
+        return json.dumps(model.to_json(), ensure_ascii=False).encode()
 
     head = ReleaseHead(
         kind="model", price=explanation.price, caveats=explanation.caveats, question=planned.plan.question.text
     )
     text = f"FIT {model.kind}{f' of {target}' if target else ''}: {planned.plan.question.text}"
-    kept = access.release_rows(
-        planned,
-        [_event(planned, model)],
-        measure,
-        text=text,
-        public=(head.to_json(), explanation.options),
-        order=order,
-        epsilon=explanation.price.epsilon,
-    )
-    return fitted_model(head, unpacked(kept.measurements)[1], receipt=kept.receipt, remaining=kept.remaining)
+    events, options = [_event(planned, model)], explanation.options
+    return release(access, planned, events, measure, fitted_model, head=head, text=text, order=order, options=options)
 
 
 def fitted_model(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Any:

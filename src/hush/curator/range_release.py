@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any, Self
 
@@ -14,8 +13,7 @@ from hush.core.values import dataclass
 from hush.curator.access import Access, Order, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
-from hush.curator.kept_release import ReleaseHead, packed, unpacked
-from hush.curator.marginal_release import price_of, release_caveats
+from hush.curator.kept_release import ReleaseHead, WholeRelease, noted, price_of, release, release_caveats
 from hush.engines.base import CodedRows
 from hush.query.errors import QuestionError
 from hush.query.types import Kind
@@ -58,21 +56,15 @@ class RangeExplanation:
         said = f"all ranges of {self.column.name}, {self.plan.cells} cells, at {self.price}"
         lines = [f"{said}, noise: {self.plan.price.law}"]
         lines += [f"  {name}: ±{shown(error)} rows" for name, error in self.errors().items()]
-        return "\n".join([*lines, *(f"  note: {caveat}" for caveat in self.caveats)])
+        return noted(lines, self.caveats)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RangeRelease:
+class RangeRelease(WholeRelease):
     """All ranges of one column."""
 
     column: ReleaseColumn
     ranges: Ranges
-    price: Money
-    caveats: tuple[str, ...]
-    question: str
-    receipt: str = ""
-    remaining: Money | None = None
-    kept: bytes = field(default=b"", repr=False)
 
     @classmethod
     def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
@@ -81,20 +73,8 @@ class RangeRelease:
         (column,), told = head.coding.columns, head.details
         price = Price(law=told["law"], amount=Fraction(told["amount"]))
         plan = plan_ranges(column.groups, price, rows=told["rows"], touched=told["touched"])
-        return cls(
-            column=column,
-            ranges=Ranges(plan=plan, measurement=unpack(measurements)[1][0]),
-            price=head.price,
-            caveats=head.caveats,
-            question=head.question,
-            receipt=receipt,
-            remaining=remaining,
-            kept=measurements,
-        )
-
-    def to_bytes(self) -> bytes:
-        """Return what everything that it shows is made of (`hush.curator.kept_release`)."""
-        return packed(_head(self.column, self.ranges.plan, self.price, self.caveats, self.question), self.kept)
+        ranges = Ranges(plan=plan, measurement=unpack(measurements)[1][0])
+        return cls(head=head, column=column, ranges=ranges, receipt=receipt, remaining=remaining, kept=measurements)
 
     def histogram(self, edges: Sequence[int] | None = None, *, bins: int = 20) -> Answer:
         """Return counts of neighbouring cells: between cell numbers, or in about so many equal bins."""
@@ -129,26 +109,14 @@ class RangeRelease:
             "quantiles": self.quantiles(),
             "histogram": self.histogram().to_json()["rows"],
             "confidence": float(self.ranges.confidence),
-            "price": self.price.to_json(),
-            "remaining": None if self.remaining is None else self.remaining.to_json(),
-            "receipt": self.receipt,
-            "caveats": list(self.caveats),
+            **self._receipt_json(),
         }
 
     def _answer(self, keys: list[Any], values: list[float], errors: list[float]) -> Answer:
         kind = self.column.coded.type.kind
-        return Answer(
-            columns=(
-                AnswerColumn(name=self.column.name, kind=kind, values=uniform(keys, kind)),
-                AnswerColumn(name="n", kind=Kind.DECIMAL, values=tuple(values), errors=tuple(errors), counts=True),
-            ),
-            confidence=self.ranges.confidence,
-            price=self.price,
-            remaining=self.remaining,
-            receipt=self.receipt,
-            caveats=self.caveats,
-            question=self.question,
-        )
+        key = AnswerColumn(name=self.column.name, kind=kind, values=uniform(keys, kind))
+        counts = AnswerColumn(name="n", kind=Kind.DECIMAL, values=tuple(values), errors=tuple(errors), counts=True)
+        return self._table((key, counts), self.ranges.confidence)
 
 
 def planned_ranges(
@@ -194,27 +162,17 @@ def release_ranges(
     def measure(rows: CodedRows) -> bytes:
         codes = column.grouped(rows.codes[column.name])
         counts = np.bincount(codes, minlength=column.size)[: column.groups]
-        measured = pack({"release": "ranges", "cells": column.groups}, [plan.measure(counts).measurement])
-        return packed(head, measured)
+        return pack({"release": "ranges", "cells": column.groups}, [plan.measure(counts).measurement])
 
-    head = _head(column, plan, explanation.price, explanation.caveats, planned.plan.question.text)
-    kept = access.release_rows(
-        planned,
-        plan.events,
-        measure,
-        text=f"RANGES: {question}",
-        public=head.to_json(),
-        order=order,
-        epsilon=explanation.price.epsilon,
+    head = ReleaseHead(
+        kind="ranges",
+        price=explanation.price,
+        caveats=explanation.caveats,
+        question=planned.plan.question.text,
+        coding=Coding((column,)),
+        # its noise is planned again from these
+        details={"law": plan.price.law, "amount": str(plan.price.amount), "rows": plan.rows, "touched": plan.touched},
     )
-    head = replace(head, caveats=(*head.caveats, *kept.notes))
-    measurements = unpacked(kept.measurements)[1]
-    return RangeRelease.made(head, measurements, receipt=kept.receipt, remaining=kept.remaining)
-
-
-def _head(column: ReleaseColumn, plan: RangePlan, price: Money, caveats: tuple[str, ...], question: str) -> ReleaseHead:
-    """Return what is public of a release of ranges; its noise is planned again from the details."""
-    details = {"law": plan.price.law, "amount": str(plan.price.amount), "rows": plan.rows, "touched": plan.touched}
-    return ReleaseHead(
-        kind="ranges", price=price, caveats=caveats, question=question, coding=Coding((column,)), details=details
+    return release(
+        access, planned, plan.events, measure, RangeRelease.made, head=head, text=f"RANGES: {question}", order=order
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +22,8 @@ from hush.core.values import dataclass
 from hush.curator.access import Access, Order, PlannedRows
 from hush.curator.answer import Money
 from hush.curator.coding import Coding, Masks, masks
-from hush.curator.kept_release import ReleaseHead, packed, unpacked
-from hush.curator.marginal_release import price_of, release_caveats
+from hush.curator.kept_release import ReleaseHead, WholeRelease, noted, price_of, release, release_caveats
+from hush.engines.base import CodedRows
 from hush.report.columns import shown
 from hush.synth import (
     Certificate,
@@ -80,21 +79,14 @@ class SyntheticExplanation:
         ]
         if "certificate" in errors:
             lines.append(f"  certificate: each pair's distance with a deviation of {shown(errors['certificate'])} rows")
-        return "\n".join([*lines, *(f"  note: {caveat}" for caveat in self.caveats)])
+        return noted(lines, self.caveats)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SyntheticRelease:
+class SyntheticRelease(WholeRelease):
     """Synthetic rows, made of kept measurements."""
 
-    coding: Coding
     synthetic: Synthetic
-    price: Money
-    caveats: tuple[str, ...]
-    question: str
-    receipt: str = ""
-    remaining: Money | None = None
-    kept: bytes = field(default=b"", repr=False)
 
     @classmethod
     def made(
@@ -107,24 +99,8 @@ class SyntheticRelease:
         synthetic: Synthetic | None = None,
     ) -> Self:
         """Return the release that measurements make; ``synthetic`` is what they make, where it is known already."""
-        assert head.coding is not None  # noqa: S101 - this kind has columns
-        return cls(
-            coding=head.coding,
-            synthetic=synthetic or Synthetic.from_bytes(measurements),
-            price=head.price,
-            caveats=head.caveats,
-            question=head.question,
-            receipt=receipt,
-            remaining=remaining,
-            kept=measurements,
-        )
-
-    def to_bytes(self) -> bytes:
-        """Return what everything that it shows is made of (`hush.curator.kept_release`)."""
-        head = ReleaseHead(
-            kind="synthetic", price=self.price, caveats=self.caveats, question=self.question, coding=self.coding
-        )
-        return packed(head, self.measurements)
+        rows = synthetic or Synthetic.from_bytes(measurements)
+        return cls(head=head, synthetic=rows, receipt=receipt, remaining=remaining, kept=measurements)
 
     @cached_property
     def table(self) -> Any:
@@ -182,7 +158,7 @@ class SyntheticRelease:
     @property
     def measurements(self) -> bytes:
         """What was measured, as it is stored with the receipt."""
-        return self.kept or self.synthetic.to_bytes()
+        return self.kept
 
     def save(self, path: str | Path, *, rows: int | None = None, seed: int = 0) -> None:
         """Write the rows as .csv or .parquet."""
@@ -218,10 +194,7 @@ class SyntheticRelease:
                 "pair_error": quality.worst.error,
                 "confidence": quality.confidence,
             },
-            "price": self.price.to_json(),
-            "remaining": None if self.remaining is None else self.remaining.to_json(),
-            "receipt": self.receipt,
-            "caveats": list(self.caveats),
+            **self._receipt_json(),
         }
 
     def __str__(self) -> str:
@@ -269,11 +242,15 @@ def release_synthetic(
 ) -> SyntheticRelease:
     """Charge, measure, fit."""
     plan, coding = explanation.plan, explanation.coding
-    made: list[Synthetic] = []
+    fitted: list[Synthetic] = []
 
-    def measure(rows: Any) -> bytes:
-        made.append(synthesise(plan, coding.table(rows), progress=progress))
-        return packed(head, made[0].to_bytes())
+    def measure(rows: CodedRows) -> bytes:
+        fitted.append(synthesise(plan, coding.table(rows), progress=progress))
+        return fitted[0].to_bytes()
+
+    def made(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> SyntheticRelease:
+        synthetic = fitted[0] if fitted else None
+        return SyntheticRelease.made(head, measurements, receipt=receipt, remaining=remaining, synthetic=synthetic)
 
     head = ReleaseHead(
         kind="synthetic",
@@ -282,20 +259,7 @@ def release_synthetic(
         question=planned.plan.question.text,
         coding=coding,
     )
-    kept = access.release_rows(
-        planned,
-        plan.events,
-        measure,
-        text=explanation.text,
-        public=head.to_json(),
-        order=order,
-        epsilon=explanation.price.epsilon,
-    )
-    head = replace(head, caveats=(*head.caveats, *kept.notes))
-    measurements = unpacked(kept.measurements)[1]
-    return SyntheticRelease.made(
-        head, measurements, receipt=kept.receipt, remaining=kept.remaining, synthetic=made[0] if made else None
-    )
+    return release(access, planned, plan.events, measure, made, head=head, text=explanation.text, order=order)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

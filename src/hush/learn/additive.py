@@ -23,15 +23,17 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
+from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.chart import Chart
 from hush.core.values import dataclass
-from hush.learn.budget import Looks
-from hush.learn.convex_fits import Perturbation
+from hush.learn.budget import Looks, Shares, gaussian_budget, read_budget, require_delta
+from hush.learn.convex_fits import MOMENTS, STEPS, NewtonDesign, Perturbation, Preconditioner
 from hush.learn.features import Design, Knots, choose_knots, column_map, how_many
 from hush.learn.model import Model
 from hush.learn.schema import Codes, Column, Floats
@@ -154,11 +156,38 @@ def _continuation(part: Floats, counts: Floats, knots: Knots, theta: Floats, cov
 
 
 class AdditiveModel(Model):
-    """What additive models share after a fit: curves over the levels of each column."""
+    """What additive models share: their parameters, their price, and after a fit curves over each column's levels."""
 
-    schema: Any
-    basis: str
-    rows: int
+    pure_variant: ClassVar[str]
+    """The model to take where the budget has no δ."""
+
+    def __init__(self, schema: Any, epsilon: Number, delta: Number, *, target: Any, basis: str, rows: int) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target = target
+        self.basis = basis
+        self.rows = rows
+
+    def _budget(self) -> tuple[Fraction, Fraction]:
+        """Return ε and a δ above 0."""
+        epsilon, delta = read_budget(self.epsilon, self.delta)
+        instead = f"Give a delta, or take {self.pure_variant}, which has a pure variant."
+        require_delta(delta, type(self).__name__, instead)
+        return epsilon, delta
+
+    def _shares(self) -> Shares:
+        """Return how looks and fits share the budget where a unit has one row."""
+        raise NotImplementedError
+
+    def _total(self) -> Fraction:
+        """Return the budget μ² of noisy Newton steps, where a unit may have several rows."""
+        return gaussian_budget(*self._budget())
+
+    @property
+    def event(self) -> Event:
+        """What a fit costs, known before a row is read."""
+        return self._shares().event if self._unit_rows() == 1 else GaussianEvent(sigma_squared=1 / self._total())
 
     def _unit_rows(self) -> int:
         return integer(self.rows, "rows", minimum=1, maximum=10**6)
@@ -172,6 +201,17 @@ class AdditiveModel(Model):
         columns = self._columns()
         weights = [Fraction(1) if column.numeric else _CATEGORY for column in columns]
         return Looks.take(codes, [column.levels for column in columns], mu_squared=mu_squared, weights=weights)
+
+    def _newton_design(
+        self, codes: Sequence[Codes], counted: npt.NDArray[np.bool_], look: Fraction
+    ) -> tuple[Features, NewtonDesign, Preconditioner]:
+        """Return what noisy Newton steps start from; ``look`` is what may be spent on looks at the columns."""
+        total, unit_rows = self._total(), self._unit_rows()
+        looks = self._look(codes, look)
+        mu = math.sqrt(float(total * STEPS)) / unit_rows
+        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
+        rows = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
+        return features, rows, Preconditioner.of(*rows.moments(counted, total * MOMENTS))
 
     def _keep(self, features: Features, fits: Sequence[tuple[Floats, Floats]], scale: float = 1.0) -> None:
         """Turn each fit's coefficients and covariance into curves centred at their mean, and remember those."""

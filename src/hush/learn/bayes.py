@@ -26,16 +26,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
-from hush.core import InvalidValueError, Number
+from hush.core import Number
 from hush.learn.budget import deviation, gaussian_budget, read_budget
 from hush.learn.features import choose_knots, how_many
-from hush.learn.logistic import require_equal_rows
-from hush.learn.model import Model
-from hush.learn.schema import Codes, Column, Floats, target_column
+from hush.learn.model import Classifier, require_equal_rows
+from hush.learn.schema import Codes, Column, Floats
 from hush.noise import discrete_laplace, rounded_gaussian
 
 
-class NaiveBayes(Model):
+class NaiveBayes(Classifier):
     """Classification by the counts of each column's levels in each class; pure where ``delta`` is 0."""
 
     kind: ClassVar[str] = "naive_bayes"
@@ -47,20 +46,6 @@ class NaiveBayes(Model):
         self.epsilon = epsilon
         self.delta = delta
         self.target = target
-
-    def _classes(self) -> Column:
-        named = isinstance(self.target, str)
-        column = self._target_column("the public classes") if named else Column.parse("target", list(self.target))
-        if column.values is None:
-            raise InvalidValueError("target", got=self.target, allowed="classes: a list, or a column with values")
-        if column.levels < 2:
-            raise InvalidValueError("target", got=self.target, allowed="at least two classes")
-        return column
-
-    @property
-    def classes_(self) -> Any:
-        """The public classes."""
-        return np.array(self._classes().values)
 
     @property
     def event(self) -> Event:
@@ -82,7 +67,7 @@ class NaiveBayes(Model):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Release the counts, at the price of ``event``."""
-        return self.fit_codes(self._schema(X).codes(X), self._classes().codes(target_column(self._target_values(X, y))))
+        return self.fit_codes(self._schema(X).codes(X), self._target(X, y))
 
     def fit_codes(self, codes: Sequence[Codes], labels: Codes) -> Self:
         """Release the counts of rows that are codes already."""

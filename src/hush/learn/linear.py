@@ -52,8 +52,8 @@ from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
 from hush.core import InvalidValueError, Number, fraction_between
 from hush.core.values import dataclass
 from hush.learn.budget import deviation, gaussian_budget, read_budget
-from hush.learn.model import Model
-from hush.learn.schema import Codes, Column, Floats, Schema, numbers, target_column
+from hush.learn.model import Model, Regressor
+from hush.learn.schema import Codes, Column, Floats, Schema, numbers
 from hush.noise import discrete_laplace, rounded_gaussian
 
 _NORMAL = NormalDist()
@@ -188,7 +188,7 @@ def _solve(moments: Moments, names: list[str], places: list[int], goal: int) -> 
     )
 
 
-class LinearModel(Model):
+class LinearModel(Regressor):
     """Linear regression for inference: coefficients with intervals, from one release of moments.
 
     >>> x = np.arange(20_000) % 100
@@ -213,12 +213,6 @@ class LinearModel(Model):
         self.delta = delta
         self.target = target
 
-    def _bounds(self) -> Column:
-        column = self._target_column("the target's bounds (lower, upper)")
-        if column.values is not None:
-            raise InvalidValueError("target", got=list(column.values), allowed="a number's bounds (lower, upper)")
-        return column
-
     def _moments(self) -> Moments:
         columns = self._schema().columns
         name = "target"
@@ -236,7 +230,7 @@ class LinearModel(Model):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Release the moments of columns and target, at the price of ``event``."""
-        parts, target = self._schema(X).split(X), numbers(target_column(self._target_values(X, y)))
+        parts, target = self._schema(X).split(X), self._target(X, y)
         if len(parts[0]) != len(target):
             raise InvalidValueError("y", got="another number of rows", allowed="one target per row of X")
         moments = self._moments().fit_parts([*parts, target])

@@ -16,23 +16,20 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hush.accounting import Event, GaussianEvent
-from hush.core import InvalidValueError, Number
+from hush.core import Number
 from hush.learn.additive import AdditiveModel, Features
-from hush.learn.budget import Shares, deviation, gaussian_budget, noisy, read_budget, require_delta, share_budget
+from hush.learn.budget import Shares, deviation, noisy, share_budget
 from hush.learn.convex_fits import (
     LOGISTIC,
     LOOKS,
-    MOMENTS,
     STEPS,
-    NewtonDesign,
     Perturbation,
-    Preconditioner,
     newton_error,
     noisy_newton,
 )
 from hush.learn.features import Design
-from hush.learn.schema import Codes, Column, Floats, target_column
+from hush.learn.model import Classifier, require_equal_rows
+from hush.learn.schema import Codes, Column, Floats
 
 _LOOKS, _WEIGHT = Fraction(1, 10), Fraction(1, 50)
 """The share of the budget for looks, and of those for the total curvature, which the bands need."""
@@ -40,7 +37,7 @@ _CURVATURE, _NEWTON_STEPS = 0.15, 4
 """A usual mean of p(1−p), for steps: as it is more than half of the largest, ¼, no step goes astray."""
 
 
-class LogisticRegression(AdditiveModel):
+class LogisticRegression(Classifier, AdditiveModel):
     """Classification by objective perturbation on an additive or linear basis.
 
     Parameters
@@ -60,6 +57,7 @@ class LogisticRegression(AdditiveModel):
     """
 
     kind: ClassVar[str] = "logistic_regression"
+    pure_variant: ClassVar[str] = "NaiveBayes"
 
     def __init__(
         self,
@@ -71,43 +69,13 @@ class LogisticRegression(AdditiveModel):
         basis: str = "additive",
         rows: int = 1,
     ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.basis = basis
-        self.rows = rows
-
-    def _classes(self) -> Column:
-        named = isinstance(self.target, str)
-        column = self._target_column("the public classes") if named else Column.parse("target", list(self.target))
-        if column.values is None:
-            raise InvalidValueError("target", got=self.target, allowed="classes: a list, or a column with values")
-        if column.levels < 2:
-            raise InvalidValueError("target", got=self.target, allowed="at least two classes")
-        return column
-
-    @property
-    def classes_(self) -> Any:
-        """The public classes."""
-        return np.array(self._classes().values)
+        super().__init__(schema, epsilon, delta, target=target, basis=basis, rows=rows)
 
     def _shares(self) -> Shares:
-        epsilon, delta = read_budget(self.epsilon, self.delta)
-        require_delta(delta, "LogisticRegression", "Give a delta, or take NaiveBayes, which has a pure variant.")
+        epsilon, delta = self._budget()
         classes = self._classes().levels
         fits = 1 if classes == 2 else classes
         return share_budget(epsilon, delta, looks=_LOOKS, fits=((1 - _LOOKS) / fits,) * fits, two_sided=False)
-
-    @property
-    def event(self) -> Event:
-        """What a fit costs, known before a row is read."""
-        return self._shares().event if self._unit_rows() == 1 else GaussianEvent(sigma_squared=1 / self._total())
-
-    def _total(self) -> Fraction:
-        epsilon, delta = read_budget(self.epsilon, self.delta)
-        require_delta(delta, "LogisticRegression", "Give a delta, or take NaiveBayes, which has a pure variant.")
-        return gaussian_budget(epsilon, delta)
 
     def _story(self) -> str:
         sigma = self.error(rows=1000)
@@ -132,7 +100,7 @@ class LogisticRegression(AdditiveModel):
         """Fit the curves to rows and their labels, at the price of ``event``."""
         self._classes()
         codes = self._schema(X).codes(X)
-        labels = self._classes().codes(target_column(self._target_values(X, y)))
+        labels = self._target(X, y)
         if self._unit_rows() > 1:
             return self._fit_units(codes, labels)
         shares = self._shares()
@@ -170,11 +138,7 @@ class LogisticRegression(AdditiveModel):
         require_equal_rows(codes, labels)
         classes, total, unit_rows = self._classes().levels, self._total(), self._unit_rows()
         counted = labels < classes
-        looks = self._look(codes, total * LOOKS / unit_rows**2)
-        mu = math.sqrt(float(total * STEPS)) / unit_rows
-        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
-        rows = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
-        preconditioner = Preconditioner.of(*rows.moments(counted, total * MOMENTS))
+        features, rows, preconditioner = self._newton_design(codes, counted, total * LOOKS / unit_rows**2)
         numbers = [1] if classes == 2 else list(range(classes))
         fits = []
         for number in numbers:
@@ -215,12 +179,6 @@ class LogisticRegression(AdditiveModel):
     def predict(self, X: Any) -> Any:  # noqa: N803
         """Return the most likely class of each row."""
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
-
-
-def require_equal_rows(codes: Sequence[Codes], target: Any) -> None:
-    """Refuse a target that does not belong to the rows; how many there are stays unsaid."""
-    if codes and len(codes[0]) != len(target):
-        raise InvalidValueError("y", got="another number of rows", allowed="one label per row of X")
 
 
 def _noisy_weight(design: Design, theta: Floats, mu_squared: Fraction) -> float:

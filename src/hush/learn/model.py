@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -25,7 +25,7 @@ from hush.accounting import Event, compose
 from hush.core import HushError, InvalidValueError
 from hush.core.storage import writing
 from hush.learn.budget import read_budget
-from hush.learn.schema import Column, Schema, column_from_json, names_of
+from hush.learn.schema import Codes, Column, Floats, Schema, column_from_json, names_of, numbers, target_column
 
 VERSION = 1
 _KINDS: dict[str, type[Model]] = {}
@@ -166,7 +166,7 @@ class Model:
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
 
-        classifier, regressor = hasattr(self, "predict_proba"), self.kind in {"regression", "linear_model"}
+        classifier, regressor = isinstance(self, Classifier), isinstance(self, Regressor)
         return Tags(
             estimator_type="classifier" if classifier else "regressor" if regressor else None,
             target_tags=TargetTags(required=classifier or regressor),
@@ -214,6 +214,52 @@ class Model:
         """Take released numbers from JSON."""
         for name, value in released.items():
             setattr(self, name, _read(value))
+
+
+class Classifier(Model):
+    """A model of public classes: ``target`` lists them, or names a column of the schema that has values."""
+
+    target: Any
+
+    def _classes(self) -> Column:
+        named = isinstance(self.target, str)
+        column = self._target_column("the public classes") if named else Column.parse("target", list(self.target))
+        if column.values is None:
+            raise InvalidValueError("target", got=self.target, allowed="classes: a list, or a column with values")
+        if column.levels < 2:
+            raise InvalidValueError("target", got=self.target, allowed="at least two classes")
+        return column
+
+    @property
+    def classes_(self) -> Any:
+        """The public classes."""
+        return np.array(self._classes().values)
+
+    def _target(self, rows: Any, values: Any) -> Codes:
+        """Return the labels of rows as codes; any other label has the code after the last."""
+        return self._classes().codes(target_column(self._target_values(rows, values)))
+
+
+class Regressor(Model):
+    """A model of a number with public bounds: ``target`` is ``(lower, upper)``, or names a column of the schema."""
+
+    target: Any
+
+    def _bounds(self) -> Column:
+        column = self._target_column("the target's bounds (lower, upper)")
+        if column.values is not None:
+            raise InvalidValueError("target", got=list(column.values), allowed="a number's bounds (lower, upper)")
+        return column
+
+    def _target(self, rows: Any, values: Any) -> Floats:
+        """Return the target of rows as numbers; NaN where there is none."""
+        return numbers(target_column(self._target_values(rows, values)))
+
+
+def require_equal_rows(codes: Sequence[Any], target: Any) -> None:
+    """Refuse a target that does not belong to the rows; how many there are stays unsaid."""
+    if codes and len(codes[0]) != len(target):
+        raise InvalidValueError("y", got="another number of rows", allowed="one label per row of X")
 
 
 def model_from_json(data: Mapping[str, Any]) -> Model:

@@ -32,24 +32,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting import Event, GaussianEvent
-from hush.core import InvalidValueError, Number
+from hush.core import Number
 from hush.learn.additive import AdditiveModel, Features
-from hush.learn.budget import Shares, deviation, gaussian_budget, noisy, read_budget, require_delta, share_budget
+from hush.learn.budget import Shares, deviation, noisy, share_budget
 from hush.learn.convex_fits import (
     HUBER,
     LOOKS,
-    MOMENTS,
     STEPS,
-    NewtonDesign,
     Perturbation,
-    Preconditioner,
     newton_error,
     noisy_newton,
 )
 from hush.learn.features import Design
-from hush.learn.logistic import require_equal_rows
-from hush.learn.schema import Codes, Column, Floats, numbers, target_column
+from hush.learn.model import Regressor, require_equal_rows
+from hush.learn.schema import Codes, Column, Floats
 
 _LOOKS = Fraction(13, 100)
 _FIRST, _SECOND = Fraction(35, 100), Fraction(52, 100)
@@ -64,7 +60,7 @@ _SCARCE = 100.0
 """Below this n̂μ one fit takes the budget of both."""
 
 
-class Regression(AdditiveModel):
+class Regression(Regressor, AdditiveModel):
     """Regression by objective perturbation on an additive or linear basis.
 
     Parameters
@@ -84,6 +80,7 @@ class Regression(AdditiveModel):
     """
 
     kind: ClassVar[str] = "regression"
+    pure_variant: ClassVar[str] = "LinearModel"
 
     def __init__(
         self,
@@ -95,33 +92,11 @@ class Regression(AdditiveModel):
         basis: str = "additive",
         rows: int = 1,
     ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.basis = basis
-        self.rows = rows
-
-    def _bounds(self) -> Column:
-        column = self._target_column("the target's bounds (lower, upper)")
-        if column.values is not None:
-            raise InvalidValueError("target", got=list(column.values), allowed="a number's bounds (lower, upper)")
-        return column
+        super().__init__(schema, epsilon, delta, target=target, basis=basis, rows=rows)
 
     def _shares(self) -> Shares:
-        epsilon, delta = read_budget(self.epsilon, self.delta)
-        require_delta(delta, "Regression", "Give a delta, or take LinearModel, which has a pure variant.")
+        epsilon, delta = self._budget()
         return share_budget(epsilon, delta, looks=_LOOKS, fits=(_FIRST, _SECOND), two_sided=True)
-
-    @property
-    def event(self) -> Event:
-        """What a fit costs, known before a row is read."""
-        return self._shares().event if self._unit_rows() == 1 else GaussianEvent(sigma_squared=1 / self._total())
-
-    def _total(self) -> Fraction:
-        epsilon, delta = read_budget(self.epsilon, self.delta)
-        require_delta(delta, "Regression", "Give a delta, or take LinearModel, which has a pure variant.")
-        return gaussian_budget(epsilon, delta)
 
     def _story(self) -> str:
         return (
@@ -150,7 +125,7 @@ class Regression(AdditiveModel):
         """Fit the curves to rows and their targets, at the price of ``event``."""
         self._bounds()
         codes = self._schema(X).codes(X)
-        target = numbers(target_column(self._target_values(X, y)))
+        target = self._target(X, y)
         if self._unit_rows() > 1:
             return self._fit_units(codes, target)
         shares = self._shares()
@@ -202,12 +177,8 @@ class Regression(AdditiveModel):
         counted = ~np.isnan(target)
         y = np.clip(np.where(counted, target, bounds.lower), bounds.lower, bounds.upper)
         look = total * LOOKS / unit_rows**2
-        looks = self._look(codes, look * _COLUMNS)
-        mu = math.sqrt(float(total * STEPS)) / unit_rows
-        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
-        centre, width = self._scale(y[counted], bounds, look * _TARGET, looks.rows)
-        rows = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
-        preconditioner = Preconditioner.of(*rows.moments(counted, total * MOMENTS))
+        features, rows, preconditioner = self._newton_design(codes, counted, look * _COLUMNS)
+        centre, width = self._scale(y[counted], bounds, look * _TARGET, features.looks.rows)
         theta, covariance = np.zeros(rows.width), np.zeros((rows.width, rows.width))
         for number, steps in enumerate(_NEWTON_STEPS):
             if number:

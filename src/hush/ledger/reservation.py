@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -58,16 +59,17 @@ def replayed(chain: Chain, reservation: Entry, hashed: str, ungranted: set[bytes
     content = trusted(chain, reservation).read()
     if content.get("question_hash") != hashed:
         raise used_before(reservation)
+    unanswered = Reservation(
+        number=reservation.number,
+        request=reservation.request,
+        analyst=reservation.analyst,
+        data=reservation.data,
+        question_hash=hashed,
+    )
     outcome = chain.store.outcome(reservation.number)
     if outcome is None and reservation.hash in ungranted:  # paid for, never used: the disk failed in between
         ungranted.remove(reservation.hash)
-        return Reservation(
-            number=reservation.number,
-            request=reservation.request,
-            analyst=reservation.analyst,
-            data=reservation.data,
-            question_hash=hashed,
-        )
+        return unanswered
     if outcome is None:
         raise RequestUnansweredError(
             f"The request {reservation.request!r} was charged on {content['when']} and has no answer: it is still "
@@ -82,15 +84,7 @@ def replayed(chain: Chain, reservation: Entry, hashed: str, ungranted: set[bytes
     answer = chain.store.answer(reservation.number)
     if answer is None or hashlib.sha256(answer).hexdigest() != result["answer"]:
         raise damaged(outcome.number, "the answer stored with it is not the one that was given")
-    return Reservation(
-        number=reservation.number,
-        request=reservation.request,
-        analyst=reservation.analyst,
-        data=reservation.data,
-        question_hash=hashed,
-        answer=answer,
-        when=content["when"],
-    )
+    return replace(unanswered, answer=answer, when=content["when"])
 
 
 def used_before(charge: Entry) -> RequestConflictError:
@@ -99,6 +93,23 @@ def used_before(charge: Entry) -> RequestConflictError:
         f"The request id {charge.request!r} was used on {charge.read()['when'][:10]} for another question or price. "
         "Use a new id for a new question; nothing was charged."
     )
+
+
+def check_bound(chain: Chain, analyst: str, request: str, hashed: str) -> None:
+    """Refuse a request id that brought the paid answer of another question again, free of charge."""
+    if chain.store.bound(analyst, request) not in {None, hashed}:
+        raise RequestConflictError(
+            f"The request id {request!r} was used before for another question or price. "
+            "Use a new id for a new question; nothing was charged."
+        )
+
+
+def bind(chain: Chain, analyst: str, request: str, hashed: str) -> None:
+    """Note which question a request id was used for, unless a charge says so."""
+    with chain.locked():
+        if chain.store.reservation(analyst, request) is None and chain.store.bound(analyst, request) is None:
+            chain.store.bind(analyst, request, hashed)
+            chain.store.commit()
 
 
 def trusted(chain: Chain, entry: Entry) -> Entry:
@@ -157,6 +168,10 @@ class TooMuchError(Exception):
         self.key = key
 
 
+Charged = tuple[dict[Key, Filter | None], list[dict[str, str]], int]
+"""The accounts after a charge, its prices, and its weight."""
+
+
 def charge(
     book: Book,
     data: str,
@@ -166,10 +181,11 @@ def charge(
     lowered: Mapping[Key, tuple[Fraction, Fraction]],
     *,
     shared: bool = False,
-) -> tuple[dict[Key, Filter | None], list[dict[str, str]], int]:
+) -> Charged:
     """Return the accounts after the charge, its prices, and its weight; or refuse it as a whole.
 
     What is ``shared`` was released before: it costs the data set nothing, and the analyst what they learn by it.
+    Without an analyst it is a release of a standing question, which is paid from what was set aside for it.
     """
     keys = charged(book, data, analyst, shared=shared)
     weight = 0
@@ -177,13 +193,14 @@ def charge(
     paid: dict[Key, Charge] = {}
     for key in reversed(keys):  # the analyst's own budget first: its message is the one to act on
         account = book.accounts[key]
-        if account is None:
+        room = book.committed(key) if analyst else account  # what is set aside is for standing questions alone
+        if account is None or room is None:
             raise damaged(book.head.number, f"the account {key} has no state")
         paid[key] = prices[key] if key in prices else price(account, events)
-        if not account.fits(paid[key]):
-            raise TooMuchError(account, paid[key], key)
+        if not room.fits(paid[key]):
+            raise TooMuchError(room, paid[key], key)
         if key in lowered:
-            smaller = under(account, *lowered[key])
+            smaller = under(room, *lowered[key])
             cost = paid[key] if smaller.currency == account.currency else price(smaller, events)
             if not smaller.fits(cost):
                 raise TooMuchError(smaller, cost, key)

@@ -28,6 +28,7 @@ refused: there is one anchor for one id.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -54,6 +55,13 @@ def ledger_of(policy: Policy) -> str | Path:
     """Return where a policy's ledger is."""
     where = policy.ledger or "hush.ledger"
     return where if "://" in where else policy.directory / where
+
+
+def streams_of(policy: Policy, analyst: str) -> Path:
+    """Return the directory of an analyst's streams, beside the ledger: nobody sees another's, nor their names."""
+    place = ledger_of(policy)
+    beside = policy.directory / "hush.ledger" if isinstance(place, str) else place
+    return beside.with_name(beside.name + ".streams") / hashlib.sha256(analyst.encode()).hexdigest()[:32]
 
 
 def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
@@ -107,6 +115,22 @@ def make_ledger(policy: Policy, *, actor: Actor = POLICY, anchor: str | None = N
 def rehearsed(policy: Policy) -> Ledger:
     """Return a ledger with the policy's accounts that lives and dies with this process."""
     return _with_accounts(Ledger.in_memory(), policy, data=True)
+
+
+def ledger_or_stand_in(policy: Policy, names: Iterable[str], *, create: bool = False) -> tuple[Ledger, bool]:
+    """Return a policy's ledger, and whether it is there; if not, one that stands for it and charges nothing."""
+    try:
+        ledger = make_ledger(policy) if create else open_ledger(policy)
+        try:
+            check_data(policy, ledger, names)
+        except BaseException:
+            ledger.close()
+            raise
+    except LedgerMissingError as error:
+        ledger = rehearsed(policy)
+        ledger.refuse(str(error))
+        return ledger, False
+    return ledger, True
 
 
 def check_identity(policy: Policy, ledger: Ledger) -> None:

@@ -76,8 +76,10 @@ def account(view: AccountView) -> dict[str, Any]:
             "share": float(remaining.share),
         },
         "delta_for_keys": decimal(view.reserve),
+        "set_aside": float(view.set_aside),
         "pending": view.pending,
         "state": view.account.to_json(),
+        "charged": None if view.charged is None else view.charged.to_json(),
     }
 
 
@@ -93,8 +95,5 @@ def receipt(made: Release, entry: Entry) -> dict[str, Any]:
 
 def explanation(found: Explanation) -> dict[str, Any]:
     """Return what a question would cost and how far off its answers would be: in figures, exactly, and in words."""
-    price = found.price
-    exact = {"epsilon": str(price.epsilon), "delta": str(price.delta)}
-    items = [[what, str(epsilon), str(delta)] for what, epsilon, delta in price.items]
-    lines = found.lines()
-    return {**found.to_json(), "exact": {**exact, "items": items}, "drawable": found.drawable(), "lines": lines}
+    exact, lines = found.price.itemised_json(), found.lines()
+    return {**found.to_json(), "exact": exact, "drawable": found.drawable(), "lines": lines}

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from hush.core import HushError
 from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refuse_sharing
-from hush.ledger import Actor, Ledger, LedgerMissingError, ParkedQuestion
-from hush.policy.file import Policy
-from hush.policy.ledger import check_data, ledger_of, open_ledger, rehearsed
+from hush.ledger import Actor, ParkedQuestion
+from hush.policy.ledger import ledger_of, ledger_or_stand_in, streams_of
 from hush.server import audit
 from hush.server.errors import ForbiddenError, NoPolicyError
 from hush.server.people import Person
@@ -40,7 +39,7 @@ class OpenPolicy:
         """What names the policy in the ledger's chain."""
         self.policy = read_policy(settings.policy)
         refuse_sharing(self.policy)
-        self.ledger, self.made = _ledger(self.policy)
+        self.ledger, self.made = ledger_or_stand_in(self.policy, self.policy.data)
         self.data_sets: dict[str, OpenDataSet] = {}
         self._users = 0
         self._retired = False
@@ -59,10 +58,7 @@ class OpenPolicy:
         if person.name not in self.policy.analysts:
             raise ForbiddenError(f"The policy does not name {person.name} as an analyst; ask the owner.")
         names = self.policy.analysts[person.name].data
-        place = ledger_of(self.policy)
-        beside = self.policy.directory / "hush.ledger" if isinstance(place, str) else place
-        own = hashlib.sha256(person.name.encode()).hexdigest()[:32]  # nobody sees another's streams, nor their names
-        streams = beside.with_name(beside.name + ".streams") / own
+        streams = streams_of(self.policy, person.name)
         return ServedCurator({name: self.data_sets[name] for name in names}, self.ledger, person.name, streams=streams)
 
     def requests(self, actor: Actor) -> list[ParkedQuestion]:
@@ -97,22 +93,6 @@ class OpenPolicy:
         for data_set in self.data_sets.values():
             data_set.engine.close()
         self.ledger.close()
-
-
-def _ledger(policy: Policy) -> tuple[Ledger, bool]:
-    """Return a policy's ledger, and whether it was made; if not, one that stands for it and charges nothing."""
-    try:
-        ledger = open_ledger(policy)
-        try:
-            check_data(policy, ledger, policy.data)
-        except BaseException:
-            ledger.close()
-            raise
-    except LedgerMissingError as error:
-        ledger = rehearsed(policy)
-        ledger.refuse(str(error))
-        return ledger, False
-    return ledger, True
 
 
 class CurrentPolicy:

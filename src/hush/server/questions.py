@@ -17,8 +17,16 @@ microsecond. Slots do not average out, as random delays would.
 *Time limit.* A question that is not ready at its limit is ended there: it stays charged, and the error is the one of
 every failure. What it may still compute is thrown away.
 
-*Cancelling* a question that was charged never shows how far it got: it ends as cancelled at the next slot, charged, and
-what was computed is thrown away.
+*Cancelling* never shows how far a question got. What becomes of it follows from when the cancel came, and from slots:
+
+*   before the charge: it ends at once, and nothing is charged;
+*   before the slot at which it would have left: it ends as cancelled at the next slot, charged, and what was computed
+    is thrown away, whether or not it was ready;
+*   later: it has left, and there is nothing to cancel.
+
+One place decides, `Questions._end`, and at slots only: first whether a cancel came, then whether the result is there. A
+ticket of which the outcome is decided takes no cancel any more (`Traffic.close_ticket`), so whoever was told that a
+question is cancelled gets no answer to it.
 
 The price of a question, and every refusal before the charge, depends on question and policy alone and needs no slot.
 """
@@ -38,13 +46,15 @@ from hush.curator.access import log
 from hush.curator.curator import Curator
 from hush.engines.errors import EngineError
 from hush.ledger import Reservation
-from hush.server.errors import BusyError, CancelledError, TooManyError
+from hush.server.errors import BusyError, CancelledError, StorageError, TooManyError
 from hush.server.traffic import Rate, Traffic
 
 Result = TypeVar("Result")
 _TURN: contextvars.ContextVar[Turn | None] = contextvars.ContextVar("turn", default=None)
 _LOOK = 0.1
 """So often a worker looks whether others ended or cancelled something, in seconds."""
+_PATIENCE = 10.0
+"""A thread waits so many seconds beyond the time limit for a decision."""
 _FAILED = "no answer could be computed"
 
 
@@ -63,31 +73,45 @@ def slot(elapsed: float, tick: float, limit: float) -> float:
 
 
 class Turn:
-    """One question at work."""
+    """One question at work. Its thread computes and says when it is ready; the worker's loop decides, at slots."""
 
-    def __init__(self, ticket: int, *, tick: float, limit: float) -> None:
+    def __init__(
+        self, ticket: int, *, tick: float, limit: float, cancelled: Callable[[], bool], begun: Callable[[], None]
+    ) -> None:
         self.ticket = ticket
         self.tick, self.limit = tick, limit
+        self.cancelled = cancelled
         self.charged_at: float | None = None
         self.reservation: Reservation | None = None
+        self._begun = begun
         self._curator: ServedCurator | None = None
         self._decided = threading.Lock()
         self._outcome = ""
-        self._ready = False
+        self._ready_after: float | None = None
         self._over = threading.Event()
+
+    def check_cancelled(self) -> None:
+        """Refuse to charge, or to read rows, for somebody who does not want it any more."""
+        if self.cancelled():
+            raise CancelledError(charged=False)
 
     def charged(self, curator: ServedCurator, reservation: Reservation) -> None:
         """Remember when the charge was made: slots are counted from there."""
-        self._curator, self.reservation, self.charged_at = curator, reservation, time.monotonic()
+        self._curator, self.reservation = curator, reservation
+        self.reads()
 
     def reads(self) -> None:
-        """Remember when rows began to be read within an earlier charge: slots are counted from there."""
-        self.charged_at = time.monotonic()
+        """Remember when rows began to be read, after a charge or within an earlier one: slots count from there."""
+        with self._decided:
+            self._outcome, self._ready_after = "", None
+            self._over.clear()
+            self.charged_at = time.monotonic()
+        self._begun()
 
     def end(self, outcome: str) -> bool:
         """Decide how the question ends, once; say whether this call decided it."""
         with self._decided:
-            if self._outcome or (outcome == "late" and self._ready):
+            if self._outcome:
                 return False
             self._outcome = outcome
             self._over.set()
@@ -98,14 +122,19 @@ class Turn:
         """Whether the question was cancelled or too late."""
         return self._outcome in {"late", "cancelled"}
 
+    def ready_at(self, moment: float) -> bool:
+        """Whether the result was there at a slot, counted from the charge."""
+        return self._ready_after is not None and self._ready_after <= moment and self._ready_after < self.limit
+
     def wait_for_slot(self) -> bool:
-        """Return at the next slot; False if the question was ended meanwhile, or is too late."""
+        """Say that the result is there, and return when its slot has come; False if the question ended otherwise."""
         assert self.charged_at is not None  # noqa: S101 - waits after the charge alone
-        elapsed = time.monotonic() - self.charged_at
-        with self._decided:
-            self._ready = elapsed < self.limit
-        self._over.wait(max(0.0, self.charged_at + slot(elapsed, self.tick, self.limit) - time.monotonic()))
-        return self.end("done") if self._ready else False
+        elapsed = self._ready_after = time.monotonic() - self.charged_at
+        if not self.tick and elapsed < self.limit:
+            return self.end("done")
+        if not self._over.wait(self.limit + _PATIENCE):  # the loop that decides is gone, and so is whoever asked
+            self.end("done")
+        return self._outcome == "done"
 
     def record_failure(self) -> None:
         """Write into the ledger that there is no answer, for a question that was ended from outside."""
@@ -113,13 +142,20 @@ class Turn:
             self._curator.fail(self.reservation)
 
 
+def this_turn() -> Turn | None:
+    """Return the turn of the question that this thread is at work on, if it has one."""
+    return _TURN.get()
+
+
 class ServedCurator(Curator):
     """A curator whose questions keep to the slots of a service. It shares engines and ledger with others."""
 
     def charge(self, *arguments: Any, **options: Any) -> Reservation:
         """Charge, and note when."""
-        reservation = super().charge(*arguments, **options)
         turn = _TURN.get()
+        if turn is not None:
+            turn.check_cancelled()
+        reservation = super().charge(*arguments, **options)
         if turn is not None and reservation.answer is None:
             turn.charged(self, reservation)
         return reservation
@@ -152,6 +188,7 @@ class ServedCurator(Curator):
         turn = _TURN.get()
         if turn is None:
             return super().measured(compute)
+        turn.check_cancelled()
         turn.reads()
         failure: BaseException | None = None
         try:
@@ -185,6 +222,7 @@ class Questions:
         self._waiting: deque[tuple[Turn, asyncio.Future[None]]] = deque()
         self._running: set[int] = set()
         self._looking: asyncio.TimerHandle | None = None
+        self._ends: set[asyncio.Task[str]] = set()
 
     @property
     def idle(self) -> bool:
@@ -196,23 +234,27 @@ class Questions:
         ticket = self._traffic.enter(person, request, limit=self._limit, queue=self._queue, each=self._each)
         if ticket is None:
             raise BusyError
-        turn = Turn(ticket, tick=self._tick, limit=self._limit)
-        loop = asyncio.get_running_loop()
+        loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(begun.set)
+
+        turn = Turn(ticket, tick=self._tick, limit=self._limit, cancelled=lambda: self._cancelled(ticket), begun=wake)
         started: asyncio.Future[None] = loop.create_future()
         self._waiting.append((turn, started))
         try:
             self._look()
             await started
-            return await self._at_work(turn, work)
+            return await self._at_work(turn, begun, work)
         finally:
             self._waiting = deque(pair for pair in self._waiting if pair[0] is not turn)
             self._running.discard(ticket)
             self._traffic.leave(ticket)
             self._look()
 
-    async def _at_work(self, turn: Turn, work: Callable[[], Result]) -> Result:
+    async def _at_work(self, turn: Turn, begun: asyncio.Event, work: Callable[[], Result]) -> Result:
         loop = asyncio.get_running_loop()
-        ended: asyncio.Future[str] = loop.create_future()
         done: asyncio.Future[Result] = loop.create_future()
 
         def deliver(result: Result | None, error: BaseException | None) -> None:
@@ -234,40 +276,50 @@ class Questions:
                 loop.call_soon_threadsafe(deliver, result, error)
 
         threading.Thread(target=compute, name="hush-question", daemon=True).start()
-        watch = loop.create_task(self._watch(turn, ended))
-        try:
-            either: set[asyncio.Future[Any]] = {done, ended}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            watch.cancel()
-        if not ended.done():
+        ended = loop.create_task(self._end(turn, begun))
+        self._ends.add(ended)
+        ended.add_done_callback(self._ends.discard)
+        done.add_done_callback(lambda _: ended.cancel())  # and not before: should the asker go, the answer is kept
+        either: set[asyncio.Future[Any]] = {done, ended}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if done.done():
             return done.result()
-        done.add_done_callback(lambda future: future.exception())  # nobody waits for it any more
+        outcome = ended.result()
         await asyncio.to_thread(turn.record_failure)
-        if ended.result() == "cancelled":
-            raise CancelledError(charged=turn.charged_at is not None)
+        if outcome == "cancelled":
+            raise CancelledError(charged=turn.reservation is not None)
         raise EngineError
 
-    async def _watch(self, turn: Turn, ended: asyncio.Future[str]) -> None:
-        """End a turn at its time limit, or at the slot after it was cancelled."""
-        while not ended.done():
-            now = time.monotonic()
-            if turn.charged_at is None:  # what comes before the charge is bounded by what may be asked
-                await asyncio.sleep(min(_LOOK, self._tick or _LOOK))
-                continue
-            outcome, moment = "late", self._limit
-            if turn.ticket in self._traffic.cancelled():
-                outcome, moment = "cancelled", slot(now - turn.charged_at, self._tick, self._limit)
-            left = turn.charged_at + moment - now
-            if outcome == "late" and left > _LOOK:
-                await asyncio.sleep(_LOOK)
-                continue
-            if outcome == "cancelled" and not turn.end(outcome):
-                return
-            await asyncio.sleep(max(0.0, left))
-            if outcome == "late" and not turn.end(outcome):
-                return
-            ended.set_result(outcome)
+    async def _end(self, turn: Turn, begun: asyncio.Event) -> str:
+        """Decide at slots how a turn ends; return when it was cancelled or is too late."""
+        while True:
+            await begun.wait()  # what comes before the charge is bounded by what may be asked
+            begun.clear()
+            moment, outcome = 0.0, ""
+            while not outcome:
+                assert turn.charged_at is not None  # noqa: S101 - that is what was waited for
+                moment = min(max(self._tick, 2 * moment) if self._tick else moment + _LOOK, self._limit)
+                await asyncio.sleep(max(0.0, turn.charged_at + moment - time.monotonic()))
+                outcome = self._outcome(turn, moment)
+            if turn.end(outcome) and outcome != "done":
+                return outcome
+
+    def _outcome(self, turn: Turn, moment: float) -> str:
+        """Return what a slot decides: a cancel that came before it, whether or not the result is there, goes first."""
+        if self._cancelled(turn.ticket):
+            return "cancelled"
+        ready = turn.ready_at(moment)
+        if not ready and moment < self._limit:
+            return ""
+        with suppress(StorageError):  # a cancel that nobody can read did not come
+            if not self._traffic.close_ticket(turn.ticket):
+                return "cancelled"
+        return "done" if ready else "late"
+
+    def _cancelled(self, ticket: int) -> bool:
+        with suppress(StorageError):
+            return ticket in self._traffic.cancelled()
+        return False
 
     def _look(self) -> None:
         """Let those begin whose turn it is."""

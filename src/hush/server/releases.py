@@ -61,10 +61,8 @@ def _explaining(kind: str, model: type[bodies.ReleaseBody]) -> Handler:
 
 def explained(explanation: Any) -> dict[str, Any]:
     """Return what is said of a release beforehand: in figures, exactly, and in words."""
-    price = explanation.price
-    items = [[what, str(epsilon), str(delta)] for what, epsilon, delta in price.items]
-    exact = {"epsilon": str(price.epsilon), "delta": str(price.delta), "items": items}
-    return {**explanation.to_json(), "exact": exact, "lines": str(explanation).splitlines()}
+    exact, lines = explanation.price.itemised_json(), str(explanation).splitlines()
+    return {**explanation.to_json(), "exact": exact, "lines": lines}
 
 
 def _making(kind: str, model: type[bodies.ReleaseBody]) -> Handler:

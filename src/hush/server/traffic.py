@@ -40,6 +40,8 @@ _SCHEMA = (
         "value {real} NOT NULL, PRIMARY KEY (process, name))"
     ),
 )
+_CANCELLED, _CLOSED = 1, 2
+"""What the column ``cancelled`` says of a ticket besides 0: it is to end; its outcome is decided."""
 _GRACE = 60.0
 """A ticket outlives its time limit by so many seconds at most, should its worker hang."""
 
@@ -150,15 +152,23 @@ class Traffic:
             self._storage.change("DELETE FROM hush_tickets WHERE id = ?", ticket)
 
     def cancel(self, person: str, request: str) -> bool:
-        """Ask whichever worker has a question to end it; say whether there is one."""
+        """Ask whichever worker has a question to end it; say whether there is one, whose outcome is not decided."""
         with self._storage.changing():
-            mark = "UPDATE hush_tickets SET cancelled = 1 WHERE person = ? AND request = ?"
-            return bool(self._storage.change(mark, person, request))
+            mark = "UPDATE hush_tickets SET cancelled = ? WHERE person = ? AND request = ? AND cancelled <> ?"
+            return bool(self._storage.change(mark, _CANCELLED, person, request, _CLOSED))
 
     def cancelled(self) -> set[int]:
         """Return the tickets of this process that are to end."""
-        wanted = "SELECT id FROM hush_tickets WHERE cancelled = 1 AND process = ?"
-        return {row[0] for row in self._storage.rows(wanted, _me())}
+        wanted = "SELECT id FROM hush_tickets WHERE cancelled = ? AND process = ?"
+        return {row[0] for row in self._storage.rows(wanted, _CANCELLED, _me())}
+
+    def close_ticket(self, ticket: int) -> bool:
+        """Take no cancel for a question any more, because it leaves now; False if one came before."""
+        with self._storage.changing():
+            if self._storage.rows("SELECT 1 FROM hush_tickets WHERE id = ? AND cancelled = ?", ticket, _CANCELLED):
+                return False
+            self._storage.change("UPDATE hush_tickets SET cancelled = ? WHERE id = ?", _CLOSED, ticket)
+            return True
 
     def places(self, person: str) -> list[Place]:
         """Return where somebody's questions stand."""

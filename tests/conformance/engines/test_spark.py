@@ -13,8 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benches import POLICY
 from pyarrow import orc
-from spark_clinic import POLICY, ROWS, Clinic, views_of
+from spark_clinic import ROWS, Clinic, views_of
 
 from hush.cli import run
 from hush.core import HushError
@@ -180,7 +181,7 @@ def test_rows_that_are_units_are_told_apart_in_thousands_of_partitions(
     """Numbers of rows begin at 2³³ times a partition's, so those of the 1,024th times 2²⁰ are beyond 64 bits."""
     pq.write_table(pa.table({"city": ["a", "a", "b"], "zone": ["n", "s", "n"]}), clinic.folder / "zones.parquet")
     policy = POLICY.replace("[analysts", ZONES + "[analysts")
-    for line in ('unit = "id"', "max_rows = 5", "max_groups = 2"):
+    for line in ('unit = "id"', "max_rows = 5", "max_groups = {groups}"):
         policy = policy.replace(f"{line}\n", "")
     path = clinic.folder / "rows.toml"
     path.write_text(policy.format(address=clinic.address, source="visits.parquet"))

@@ -56,6 +56,22 @@ def test_nobody_has_two_questions_at_work(place: str) -> None:
     there.close()
 
 
+def test_whoever_is_told_that_a_question_is_cancelled_is_right(place: str) -> None:
+    here, there = Traffic(place), Traffic(place)
+    first, second = (here.enter("alice", name, limit=30, queue=9, each=9) for name in "ab")
+    assert first is not None
+    assert second is not None
+    assert there.cancel("alice", "a")
+    assert not here.close_ticket(first)
+    assert there.cancel("alice", "a")  # told twice
+    assert here.close_ticket(second)
+    assert here.close_ticket(second)
+    assert not there.cancel("alice", "b")
+    assert here.cancelled() == {first}
+    here.close()
+    there.close()
+
+
 def test_a_killed_worker_leaves_no_lock(place: str) -> None:
     code = (
         "import os, sys; from hush.server.traffic import Traffic; t = Traffic(sys.argv[1]);"

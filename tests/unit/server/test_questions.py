@@ -108,11 +108,11 @@ def test_a_question_past_its_limit_is_ended_charged_and_told_like_any_failure(
 
 @pytest.mark.parametrize("ready", [True, False], ids=["done already", "still at work"])
 def test_cancelling_never_shows_how_far_it_got(settings: ServiceSettings, alice, computing, ready: bool) -> None:
-    told = threading.Event()
+    began, told = threading.Event(), threading.Event()
     with client(replace(settings, tick=1.0)) as browser, ThreadPoolExecutor(1) as threads:
-        computing.append((lambda: None) if ready else (lambda: told.wait(30)))
+        computing.append(lambda: (began.set(), ready or told.wait(30)))
         asked = threads.submit(timed, browser, alice, request="mine")
-        wait_until_asked(browser, alice)
+        assert began.wait(30)
         assert browser.delete("/api/v1/questions/mine", headers=alice).status_code == 202
         seconds, status, refusal = asked.result(30)
         told.set()
@@ -124,6 +124,47 @@ def test_cancelling_never_shows_how_far_it_got(settings: ServiceSettings, alice,
         assert outcome == "failed"
         assert after >= 0.95
         assert browser.delete("/api/v1/questions/mine", headers=alice).status_code == 404
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1], ids=["ready at once", "ready later"])
+def test_a_cancel_shortly_before_the_slot_ends_the_question_there(
+    settings: ServiceSettings, alice, computing, seconds: float
+) -> None:
+    tick, told = 0.3, []
+    with client(replace(settings, tick=tick)) as browser, ThreadPoolExecutor(1) as threads:
+        for number, before in enumerate((0.03, 0.02, 0.01, 0.005, 0.0)):
+            began = threading.Event()
+            computing.append(lambda began=began: (began.set(), time.sleep(seconds)))
+            asked = threads.submit(timed, browser, alice, request=f"request {number}", fresh=True)
+            assert began.wait(30)
+            time.sleep(tick - before)
+            there = browser.delete(f"/api/v1/questions/request {number}", headers=alice).status_code
+            _, status, refusal = asked.result(30)
+            told.append((there, status, refusal.get("code")))
+    # What comes after the slot is told so, and gets its answer.
+    assert set(told) <= {(202, 409, "cancelled"), (404, 200, None)}, told
+
+
+def test_a_cancel_before_the_charge_charges_nothing(
+    settings: ServiceSettings, alice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planning, cancelled, original = threading.Event(), threading.Event(), curator_module.Curator.parse
+
+    def parse(*arguments: object, **options: object) -> object:
+        planning.set()
+        assert cancelled.wait(30)
+        return original(*arguments, **options)
+
+    with client(settings) as browser, ThreadPoolExecutor(1) as threads:
+        monkeypatch.setattr(curator_module.Curator, "parse", parse)
+        asked = threads.submit(timed, browser, alice, request="mine")
+        assert planning.wait(30)
+        assert browser.delete("/api/v1/questions/mine", headers=alice).status_code == 202
+        cancelled.set()
+        _, status, refusal = asked.result(30)
+        assert (status, refusal["code"]) == (409, "cancelled")
+        assert "Nothing was charged" in str(refusal["detail"])
+        assert finished(browser, alice) == []
 
 
 def test_others_cannot_cancel_or_see_it(settings: ServiceSettings, people, alice, computing) -> None:

@@ -16,6 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -239,3 +240,30 @@ def by_tilt(
             here = group == mark
             value[here], error[here] = evaluate(z[here])
     return value, error
+
+
+class SampledBatch(Batch):
+    """A composition of sampled pairs, whose cumulants are summed one pair after another."""
+
+    def __init__(self, pairs: Sequence[Any], counts: Sequence[int], reverse: bool) -> None:
+        self.pairs = list(zip(pairs, counts, strict=True))
+        self.reverse = reverse
+
+    @abstractmethod
+    def _cumulant(self, pair: Any, z: Complexes) -> tuple[Complexes, Floats]:
+        """Return K̂ and R of one pair at nodes of like real part."""
+
+    @abstractmethod
+    def _farthest(self, pair: Any) -> float:
+        """Return the largest tilt at which moments of a pair are summed."""
+
+    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
+        """Return the sum over all pairs."""
+        value = np.zeros(z.shape, dtype=z.dtype)
+        error = np.zeros(z.shape)
+        for pair, count in self.pairs:
+            k, r = by_tilt(partial(self._cumulant, pair), z, self._farthest(pair))
+            with np.errstate(invalid="ignore"):
+                value += count * k
+                error += count * r
+        return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)

@@ -69,10 +69,23 @@ def sinhc(w: Ball) -> Ball:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaplacePair(Pair):
-    """Laplace noise against itself moved by the sensitivity; ``epsilon`` = Δ/b."""
+class _BoundedLossPair(Pair):
+    """A pair whose losses lie between −``epsilon`` and ``epsilon``."""
 
     epsilon: Fraction
+
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+        """Return ε."""
+        return ball(self.epsilon)
+
+    def exact_largest_loss(self) -> Fraction:
+        """Return ε."""
+        return self.epsilon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplacePair(_BoundedLossPair):
+    """Laplace noise against itself moved by the sensitivity; ``epsilon`` = Δ/b."""
 
     def __hash__(self) -> int:
         # A Fraction's own hash takes a modular power; its two integers will do.
@@ -83,10 +96,6 @@ class LaplacePair(Pair):
         e, s = ball(self.epsilon), z + _half()
         return (-e / 2).exp() * ((s * e).cosh() + e * sinhc(s * e) / 2)
 
-    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
-        """Return Δ/b."""
-        return ball(self.epsilon)
-
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
         """Return 1 − e^{(ε-e)/2} inside [−e, e], 1 − e^ε below and 0 above."""
         e = ball(self.epsilon)
@@ -95,10 +104,6 @@ class LaplacePair(Pair):
     def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
         """Return 1/2."""
         return _half()
-
-    def exact_largest_loss(self) -> Fraction:
-        """Return Δ/b."""
-        return self.epsilon
 
     def strength(self) -> Fraction:
         """Return Δ/b."""
@@ -141,10 +146,9 @@ class LaplacePair(Pair):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponsePair(Pair):
+class ResponsePair(_BoundedLossPair):
     """Randomized response: losses ±ε, and 0 with weight ``others`` = n for the answers that are neither's truth."""
 
-    epsilon: Fraction
     others: int = 0
 
     def __hash__(self) -> int:
@@ -155,10 +159,6 @@ class ResponsePair(Pair):
         """Return [2e^{e/2}cosh(se) + n]/(e^e + 1 + n)."""
         e, s = ball(self.epsilon), z + _half()
         return (2 * (e / 2).exp() * (s * e).cosh() + self.others) / (e.exp() + 1 + self.others)
-
-    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
-        """Return ε."""
-        return ball(self.epsilon)
 
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
         """Return the sum over the three losses ε, 0, −ε."""
@@ -174,10 +174,6 @@ class ResponsePair(Pair):
     def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
         """Return the mass of the true answer."""
         return 1 / (1 + (1 + self.others) * (-ball(self.epsilon)).exp())
-
-    def exact_largest_loss(self) -> Fraction:
-        """Return ε."""
-        return self.epsilon
 
     def strength(self) -> Fraction | None:
         """Return ε where there are no other answers."""
@@ -217,10 +213,8 @@ class ResponsePair(Pair):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoundedRangePair(Pair):
+class BoundedRangePair(_BoundedLossPair):
     """The worst mechanism whose log-ratios span a range of ``epsilon``."""
-
-    epsilon: Fraction
 
     def __hash__(self) -> int:
         # A Fraction's own hash takes a modular power; its two integers will do.
@@ -231,19 +225,11 @@ class BoundedRangePair(Pair):
         e, s = ball(self.epsilon), z + _half()
         return sinhc(s * e) / sinhc(flint().acb(e / 2))
 
-    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
-        """Return ε."""
-        return ball(self.epsilon)
-
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
         """Return (1 − e^{(ε-e)/2})²/(1 − e^{-e}) inside [−e, e], 1 − e^ε below and 0 above."""
         e = ball(self.epsilon)
         inside = (-((epsilon.max(-e) - e) / 2).expm1()).max(0) ** 2 / (-(-e).expm1())
         return inside.max(-epsilon.expm1())
-
-    def exact_largest_loss(self) -> Fraction:
-        """Return ε."""
-        return self.epsilon
 
     def terms(self) -> Terms:
         """Return the two losses ±e, each with ±1/4s, over sinh(e/2)."""

@@ -26,6 +26,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from hush.accounting.pairs.base import (
     LossCells,
     Pair,
     Range,
+    SampledBatch,
     by_tilt,
     expm1,
     log1p,
@@ -187,24 +189,15 @@ class PoissonGaussianPair(Pair):
     @classmethod
     def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
         """Return the vectorised cumulant of one direction."""
-        return _PoissonGaussianBatch(pairs, counts, reverse)  # type: ignore[arg-type]
+        return _PoissonGaussianBatch(pairs, counts, reverse)
 
 
-class _PoissonGaussianBatch(Batch):
-    def __init__(self, pairs: Sequence[PoissonGaussianPair], counts: Sequence[int], reverse: bool) -> None:
-        self.pairs = list(zip(pairs, counts, strict=True))
-        self.reverse = reverse
+class _PoissonGaussianBatch(SampledBatch):
+    def _cumulant(self, pair: PoissonGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:
+        return _cumulant(*pair._floats(), z, self.reverse)  # noqa: SLF001 - of its own kind
 
-    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        value = np.zeros(z.shape, dtype=z.dtype)
-        error = np.zeros(z.shape)
-        for pair, count in self.pairs:
-            q, kappa = pair._floats()  # noqa: SLF001 - of its own kind
-            k, r = by_tilt(lambda part, q=q, kappa=kappa: _cumulant(q, kappa, part, self.reverse), z, _FARTHEST / kappa)  # type: ignore[misc]
-            with np.errstate(invalid="ignore"):
-                value += count * k
-                error += count * r
-        return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)
+    def _farthest(self, pair: PoissonGaussianPair) -> float:
+        return _FARTHEST / pair._floats()[1]  # noqa: SLF001 - of its own kind
 
     def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
         bound = 0.0
@@ -257,25 +250,33 @@ def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Comp
     rows = max(1, (1 << 18) // points)
     # Trapezoid error relative to M(Re z), with e^{2πy/h} taken at y = width.
     grow = width * width / 2 - 2 * math.pi * width / h
+    rule = _Rule(t, h, log_a, log_error, grow, kappa, width, reverse)
     if lines:
-        return _line(p, t, h, log_a, log_error, grow, kappa, width, reverse)
+        return _line(p, rule)
     for part in (slice(start, start + rows) for start in range(0, z.size, rows)):
-        value[part], error[part] = _rows(p[part], t, h, log_a, log_error, grow, kappa, width, reverse)
+        value[part], error[part] = _rows(p[part], rule)
     return value, error
 
 
-def _line(
-    p: Complexes,
-    t: Floats,
-    h: float,
-    log_a: Floats,
-    log_error: Floats,
-    grow: float,
-    kappa: float,
-    width: float,
-    reverse: bool,
-) -> tuple[Complexes, Floats]:
+class _Rule(NamedTuple):
+    """The trapezoid rule of one pair and direction."""
+
+    t: Floats
+    """Its nodes."""
+    h: float
+    log_a: Floats
+    """ln A at the nodes, and a bound of its error."""
+    log_error: Floats
+    grow: float
+    """The logarithm of its error relative to M(Re z), where Im p = 0."""
+    kappa: float
+    width: float
+    reverse: bool
+
+
+def _line(p: Complexes, rule: _Rule) -> tuple[Complexes, Floats]:
     """Do as :func:`_rows` does for nodes that run evenly up one line, by :func:`sums_on_a_line`."""
+    t, h, log_a, log_error, grow, kappa, width, reverse = rule
     c = float(p[0].real)
     weight = -0.5 * t * t
     exponent = weight + c * log_a
@@ -298,17 +299,8 @@ def _line(
     return k, ratio + UNIT * (8 * np.abs(k) + 8 * abs(top) + 8)
 
 
-def _rows(
-    p: Complexes,
-    t: Floats,
-    h: float,
-    log_a: Floats,
-    log_error: Floats,
-    grow: float,
-    kappa: float,
-    width: float,
-    reverse: bool,
-) -> tuple[Complexes, Floats]:
+def _rows(p: Complexes, rule: _Rule) -> tuple[Complexes, Floats]:
+    t, h, log_a, log_error, grow, kappa, width, reverse = rule
     weight = -0.5 * t * t
     c = p.real[:, None]
     exponent = weight + c * log_a

@@ -30,7 +30,7 @@ from hush.accounting.pairs.base import (
     LossCells,
     Pair,
     Range,
-    by_tilt,
+    SampledBatch,
     expm1,
     log1p,
     total,
@@ -153,7 +153,7 @@ class PoissonLaplacePair(Pair):
     @classmethod
     def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
         """Return the vectorised cumulant of one direction."""
-        return _PoissonLaplaceBatch(pairs, counts, reverse)  # type: ignore[arg-type]
+        return _PoissonLaplaceBatch(pairs, counts, reverse)
 
 
 @cache
@@ -174,21 +174,12 @@ def _legendre_floats(n: int) -> tuple[Floats, Floats]:
     return np.array([float(x.mid()) for x, _ in roots]), np.array([float(weight.mid()) for _, weight in roots])
 
 
-class _PoissonLaplaceBatch(Batch):
-    def __init__(self, pairs: Sequence[PoissonLaplacePair], counts: Sequence[int], reverse: bool) -> None:
-        self.pairs = list(zip(pairs, counts, strict=True))
-        self.reverse = reverse
+class _PoissonLaplaceBatch(SampledBatch):
+    def _cumulant(self, pair: PoissonLaplacePair, z: Complexes) -> tuple[Complexes, Floats]:
+        return _cumulant(float(pair.rate), float(pair.epsilon), z, self.reverse)
 
-    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        value = np.zeros(z.shape, dtype=z.dtype)
-        error = np.zeros(z.shape)
-        for pair, count in self.pairs:
-            q, e = float(pair.rate), float(pair.epsilon)
-            k, r = by_tilt(lambda part, q=q, e=e: _cumulant(q, e, part, self.reverse), z, _FARTHEST / e)  # type: ignore[misc]
-            with np.errstate(invalid="ignore"):
-                value += count * k
-                error += count * r
-        return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)
+    def _farthest(self, pair: PoissonLaplacePair) -> float:
+        return _FARTHEST / float(pair.epsilon)
 
     def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
         r"""Bound the atoms as they are, and integrate the density g(l) = ¼e^{-(l+e)/2}A^{Re p} by parts.

@@ -168,13 +168,14 @@ def _at_least_zero(value: Callable[[], Ball]) -> Bound:
     raise AssertionError  # bits=0 asks for a finite ball only
 
 
+def _read_group(epsilon: Number, delta: Number, size: int) -> tuple[Fraction, Fraction, int]:
+    """Return the guarantee for one unit and the number of units, as exact numbers."""
+    return nonnegative(epsilon, "epsilon"), probability(delta, "delta"), integer(size, "size", minimum=1)
+
+
 def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
     """Return the tight guarantee for ``size`` units: (Kε, (e^{Kε}-1)/(e^ε-1)·δ), δ rounded up and at most 1."""
-    unit_epsilon, slip, units = (
-        nonnegative(epsilon, "epsilon"),
-        probability(delta, "delta"),
-        integer(size, "size", minimum=1),
-    )
+    unit_epsilon, slip, units = _read_group(epsilon, delta, size)
     if slip == 0 or units == 1:
         return ApproximateDP(units * unit_epsilon, slip)
     if unit_epsilon == 0:
@@ -185,11 +186,7 @@ def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
 
 def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
     """Return the textbook guarantee for ``size`` units: (Kε, K·e^{(K-1)ε}·δ), δ rounded up and at most 1."""
-    unit_epsilon, slip, units = (
-        nonnegative(epsilon, "epsilon"),
-        probability(delta, "delta"),
-        integer(size, "size", minimum=1),
-    )
+    unit_epsilon, slip, units = _read_group(epsilon, delta, size)
     if slip == 0 or units == 1:
         return ApproximateDP(units * unit_epsilon, slip)
     factor = certified(lambda: units * ball((units - 1) * unit_epsilon).exp())

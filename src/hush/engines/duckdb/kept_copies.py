@@ -64,15 +64,13 @@ class KeptCopy:
     """The link that only this process knows."""
 
     @classmethod
-    def of(cls, source: Source, wanted: Wanted, own: Path) -> KeptCopy | None:
-        """Return the copy of a source that may be kept; None for others."""
-        if source.keep is None:
-            return None
+    def of(cls, source: Source, wanted: Wanted, own: Path, folder: Path) -> KeptCopy:
+        """Return the copy of a source, in the folder where its owner lets it be kept."""
         files = [str(path.absolute()) for path in source.every_file]
         reading = (source.format, source.separator, source.encoding, source.decimal, source.quotes, source.timezone)
         columns = (list(wanted.names), list(wanted.columns), sorted(wanted.kinds.items()), sorted(wanted.kept.items()))
         digest = hashlib.sha256(repr((VERSION, files, reading, columns)).encode()).hexdigest()
-        return cls(path=source.keep / f"{digest[:40]}.parquet", own=own)
+        return cls(path=folder / f"{digest[:40]}.parquet", own=own)
 
     def take(self, connection: duckdb.DuckDBPyConnection, place: str, source: Source) -> Tally | None:
         """Let a view of the engine show the copy, and return how the file was read; None if no copy holds."""

@@ -152,7 +152,7 @@ class OpenSources:
 
     def _loaded(self, place: str, source: Source, wanted: Wanted) -> Tally:
         """Read a text file, or the copy of it that is kept, and keep one where the owner wants it."""
-        copy = KeptCopy.of(source, wanted, self._copy_file(place))
+        copy = None if source.keep is None else KeptCopy.of(source, wanted, self._copy_file(place), source.keep)
         if place in self._copied:
             self.connection.execute(f"DROP VIEW {name(place)}")
             self._copied.discard(place)

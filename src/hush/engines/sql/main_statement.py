@@ -46,7 +46,7 @@ from hush.engines.sql.build import (
     weighted_down,
 )
 from hush.engines.sql.dialect import dialect
-from hush.engines.sql.grid import grid_index
+from hush.engines.sql.grid import grid_index, times_finer
 from hush.engines.sql.keys import key_value
 from hush.engines.sql.queries import Query, grouped, select
 from hush.engines.sql.rendered import UNIT
@@ -94,7 +94,9 @@ class MainWriter:
     def _index(self, factor: Factor) -> Sql:
         """Return a factor's integer on its grid; small ones as 32 bits, which are quicker to add."""
         carried = self._rows.index(factor.expression)
-        if carried is None or factor.step != carried.step:
+        if carried is not None and carried.step is not None and carried.step != factor.step:
+            carried = times_finer(carried, carried.step, factor.step)
+        if carried is None:
             index = grid_index(self._rows.known[factor.expression], factor)
         elif carried.within is None or carried.within[0] < factor.first or carried.within[1] > factor.last:
             index = grid_index(Value(carried.sql, Form.INTEGER), replace(factor, step=Fraction(1)))

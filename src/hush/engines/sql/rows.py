@@ -42,7 +42,7 @@ from hush.query.expressions import Column, Expression
 from hush.query.plan.choices import Choice, Histogram, LineHistogram
 from hush.query.plan.limits import MAX_ROWS, Units
 from hush.query.plan.plan import Extraction
-from hush.query.plan.statistics import Distinct, Population, Statistic, Total
+from hush.query.plan.statistics import Distinct, Factor, Population, Statistic, Total
 from hush.query.types import Kind
 
 MANY = "n"
@@ -56,7 +56,7 @@ class Reads:
 
     expressions: tuple[Expression, ...]
     summed: frozenset[str]
-    """Columns that are summed on their own grid, and better carried as integers of it."""
+    """Columns that are summed on their own grid or a finer one, and better carried as integers of their own."""
 
     @classmethod
     def of(cls, extraction: Extraction, choices: Sequence[Choice]) -> Reads:
@@ -66,7 +66,7 @@ class Reads:
         for item in extraction.statistics:
             found += _expressions(item)
             if isinstance(item, Total):
-                direct += [one.expression for one in item.factors if one.step == one.expression.type.step]
+                direct += [one.expression for one in item.factors if _refines(one)]
         for choice in choices:
             found += cls.by(choice).expressions
         return cls(tuple(found), frozenset(item.name for item in direct if isinstance(item, Column)))
@@ -357,6 +357,12 @@ def tested(rows: Rows, expression: Expression) -> Sql:
 def together(one: Query, other: Query) -> Query:
     """Return SELECT * FROM (one UNION ALL other) AS t, ready to be aggregated."""
     return select([EVERYTHING], union([one, other]))
+
+
+def _refines(factor: Factor) -> bool:
+    """Return whether a factor's grid is that of its type, or has it among its points."""
+    own = factor.expression.type.step
+    return own is not None and own % factor.step == 0
 
 
 def _of_population(population: Population) -> list[Expression]:

@@ -42,6 +42,18 @@ class Condition:
         where = all_of(self.rest) if self.rest else None
         return Join(left=left, right=right, kind=kind, on=tuple(self.equalities), where=where)
 
+    def add(self, condition: Expression, sides: tuple[frozenset[str], frozenset[str]], context: Context) -> None:
+        """Take one condition: an equality between columns of the two sides, or another one."""
+        if isinstance(condition, Call) and condition.op is Op.EQUAL:
+            one, other = condition.arguments
+            if columns_in(one) <= sides[1] and columns_in(other) <= sides[0]:
+                one, other = other, one
+            if columns_in(one) and columns_in(other) and columns_in(one) <= sides[0] and columns_in(other) <= sides[1]:
+                self.equalities.append((one, other))
+                self.on_unit = self.on_unit or same_key(one, other, context)
+                return
+        self.rest.append(condition)
+
     @property
     def mirrored(self) -> Condition:
         """The same condition with the sides exchanged."""
@@ -305,16 +317,7 @@ def on(left: Scope, right: Scope, nodes: Sequence[exp.Expr], context: Context) -
                 raise QuestionError(f"{shown(part)} compares a unit with itself.", "Name both tables: a.unit = b.unit.")
             found.on_unit = True
             continue
-        condition = rows.condition(part)
-        if isinstance(condition, Call) and condition.op is Op.EQUAL:
-            one, other = condition.arguments
-            if columns_in(one) <= sides[1] and columns_in(other) <= sides[0]:
-                one, other = other, one
-            if columns_in(one) and columns_in(other) and columns_in(one) <= sides[0] and columns_in(other) <= sides[1]:
-                found.equalities.append((one, other))
-                found.on_unit = found.on_unit or same_key(one, other, context)
-                continue
-        found.rest.append(condition)
+        found.add(rows.condition(part), sides, context)
     return found
 
 

@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from hush.core.values import dataclass
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Op, columns_in
+from hush.query.expressions import Column, Expression, Op
 from hush.query.functions import call, constant
 from hush.query.relations import (
     ExactAggregate,
@@ -322,16 +322,7 @@ def _connection(scope: Scope, inner: Scope, parts: list[exp.Expr], context: Cont
             if rows.inside(part.this) != rows.inside(part.expression):
                 found.on_unit = True
             continue
-        condition = rows.condition(part)
-        if isinstance(condition, Call) and condition.op is Op.EQUAL:
-            one, other = condition.arguments
-            if columns_in(one) <= sides[1] and columns_in(other) <= sides[0]:
-                one, other = other, one
-            if columns_in(one) and columns_in(other) and columns_in(one) <= sides[0] and columns_in(other) <= sides[1]:
-                found.equalities.append((one, other))
-                found.on_unit = found.on_unit or same_key(one, other, context)
-                continue
-        found.rest.append(condition)
+        found.add(rows.condition(part), sides, context)
     return found
 
 
