@@ -93,7 +93,7 @@ def neighbours(
 
 @contextmanager
 def _served(folder: Path, frame: pa.Table, tick: float, limit: float, policy: dict[str, Any]) -> Iterator[Asked]:
-    folder.mkdir()
+    folder.mkdir(parents=True)
     written = clinic_with(folder, frame, **policy)
     people = People(folder / "hush.people")
     token = people.make_token("me")[1]
