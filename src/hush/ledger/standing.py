@@ -167,6 +167,8 @@ class StandingPlan:
     """What one release does."""
     terms: Filter
     """The data set's account as it was opened then, by which noise is chosen: the same for every release."""
+    gaussian: bool
+    """Whether its noise is Gaussian, because that errs less for the price of all releases."""
     aside: SetAside
     share: Fraction
     """The part of the data set's budget that the whole plan takes, under the terms it was declared on."""
@@ -227,11 +229,19 @@ class StandingPlans:
     # what owners do
 
     def declare(
-        self, question: StandingQuestion, *, epsilon: Fraction, events: list[Event], terms: Filter, actor: Actor
+        self,
+        question: StandingQuestion,
+        *,
+        epsilon: Fraction,
+        events: list[Event],
+        terms: Filter,
+        gaussian: bool = False,
+        actor: Actor,
     ) -> StandingPlan:
         """Set aside the price of all releases, or refuse and say how many would fit. Durable when it returns.
 
-        ``epsilon`` and ``events`` are what one release costs and does, ``terms`` the account that noise is chosen by.
+        ``epsilon`` and ``events`` are what one release costs and does, ``terms`` the account that noise is chosen by,
+        and ``gaussian`` whether that is to be Gaussian.
 
         Declared again in the same words, it is there already, and nothing more is set aside.
         """
@@ -241,6 +251,7 @@ class StandingPlans:
         written = [event.to_json() for event in steps]
         declared = {"declared": question.to_json(), "epsilon": str(epsilon), "releases": question.schedule.slots}
         body = {"by": actor.name, "when": now(), **declared, "events": written, "terms": terms.to_json()}
+        body["gaussian"] = gaussian
 
         def make(book: Book) -> Draft:
             known(book, *key)
@@ -470,6 +481,7 @@ def _read(entry: Entry, book: Book) -> StandingPlan:
         when=content["when"],
         events=tuple(event_from_json(event) for event in content["events"]),
         terms=terms,
+        gaussian=content["gaussian"],
         aside=aside,
         share=share(terms, priced) if terms.currency == priced.currency else Fraction(0),
     )

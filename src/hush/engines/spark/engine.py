@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -114,6 +114,11 @@ class SparkColumn:
         return None if fixed is None else (name, f"DECIMAL({fixed[1]},{fixed[2]})")
 
 
+def _columns_of(frame: DataFrame) -> dict[str, SparkColumn]:
+    """Return a frame's columns by their names."""
+    return {field.name: SparkColumn(field.name, field.dataType.simpleString()) for field in frame.schema.fields}
+
+
 class SparkTables:
     """Tables of Spark, and the columns each has: what an engine is made over, which closes them.
 
@@ -159,24 +164,30 @@ class SparkTables:
             what = f"table {table!r} is {source.format.upper()}, which Sail does not read safely"
             raise SourceError(f"{what}; store it as parquet", table=table)
         try:
-            frame = session.table(source.place) if source.format is None else self.read(session, number)
-            fields = frame.schema.fields
+            frame = self.read(session, number)
+            columns = _columns_of(frame)
         except Exception:  # whatever it says may name hosts  # noqa: BLE001
             what = "in Spark's catalogue" if source.format is None else "a file that Spark can read"
             raise SourceError(f"table {table!r} is not {what}, or may not be read", table=table) from None
         if source.format is not None and source.format not in _UNTYPED:
             self._schemas[number] = frame.schema
-        return {field.name: SparkColumn(field.name, field.dataType.simpleString()) for field in fields}
+        return columns
 
     def read(self, session: SparkSession, number: int) -> DataFrame:
-        """Return a source's files, as they are now."""
-        source = self._places[number]
-        assert source.format is not None  # noqa: S101 - the dialect names files alone
+        """Return a source as it is now: its list of files, or a table of the catalogue that has the columns it had."""
+        source, table = self._places[number], list(self.names)[number]
+        if source.format is None:
+            with suppress(Exception):  # a session keeps the files that it has seen, whatever others do to the table
+                session.catalog.refreshTable(source.place)
+            frame = session.table(source.place)
+            if self._stored.get(table) not in (None, _columns_of(frame)):
+                # a text where numbers were would be cast, and a row could make that fail
+                raise SourceError(f"table {table!r} has other columns than before; open the policy anew", table=table)
+            return frame
         reader = session.read.format(source.format).options(**_OPTIONS.get(source.format, {}))
         if number in self._schemas:
             reader = reader.schema(self._schemas[number])
         elif source.format == "json":
-            table = list(self.names)[number]
             reader = reader.schema(", ".join(f"{SPARK.quoted(name)} STRING" for name in self._declared.get(table, ())))
         return reader.load(source.place)
 
@@ -193,14 +204,13 @@ class SparkTables:
         """Return what a writer of statements needs to know."""
         keys = identifying(schema)
         places: dict[str, str] = {}
-        for number, (table, source) in enumerate(self.names.items()):
+        for number, table in enumerate(self.names):
             read = {
                 label: item.read(identifies=label in keys.get(table, frozenset()))
                 for label, item in self._stored[table].items()
             }
             shown = [f"{how[0]} AS {SPARK.quoted(label)}" for label, how in read.items() if how is not None]
-            rows = source.place if source.format is None else f"HUSH_SOURCE({number})"
-            places[table] = f"\0(SELECT {', '.join(shown) or '1'} FROM {rows})"  # noqa: S608 - quoted names
+            places[table] = f"\0(SELECT {', '.join(shown) or '1'} FROM HUSH_SOURCE({number}))"  # noqa: S608 - quoted names
         types = {table: self._types(table, keys.get(table, frozenset())) for table in self.names}
         return Catalogue(schema, places, types)
 
