@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 from demo_service import Demo, Started
-from looking import NARROWEST, faults, sideways, watched
+from looking import NARROWEST, OWNERS, STANDING, faults, sideways, watched
 from playwright.sync_api import Browser, Page, expect
-
-OWNERS = {"data": "/data", "people": "/people", "requests": "/requests", "audit": "/audit", "account": "/account"}
 
 
 def seen_in_all_sizes(page: Page, title: str, build: Path) -> list[tuple[object, ...]]:
@@ -121,6 +119,9 @@ def test_a_standing_question_is_declared_released_and_read_by_everybody(
     expect(table).to_contain_text("±")
     expect(guest.locator("svg.wide")).to_be_visible()
     findings += seen_in_all_sizes(guest, "standing-release", build)
+    guest.goto(STANDING["standing-one"])
+    findings += seen_in_all_sizes(guest, "standing-one", build)
+    guest.goto(address)
     shown = table.inner_text()
     guest.goto("/standing/by-disease/latest")
     assert table.inner_text() == shown
