@@ -19,15 +19,14 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hush.core.values import dataclass
 from hush.engines.errors import EngineError, SourceError
-from hush.engines.server import ParameterisedText, ServerEngine, Transaction, identifying
+from hush.engines.server import ParameterisedText, ServerEngine, ServerTables, Transaction
 from hush.engines.spark.dialect import SAIL, SPARK
 from hush.engines.spark.session import SparkServer
 from hush.engines.sql.dialect import Dialect
-from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
@@ -119,11 +118,10 @@ def _columns_of(frame: DataFrame) -> dict[str, SparkColumn]:
     return {field.name: SparkColumn(field.name, field.dataType.simpleString()) for field in frame.schema.fields}
 
 
-class SparkTables:
-    """Tables of Spark, and the columns each has: what an engine is made over, which closes them.
+class SparkTables(ServerTables):
+    """Tables of Spark; ``tables`` says where each is, ``declared`` names the columns of those that are JSON."""
 
-    ``tables`` says where each is; ``declared`` names the columns of those that are JSON.
-    """
+    words: ClassVar[Dialect] = SPARK
 
     def __init__(
         self,
@@ -191,28 +189,8 @@ class SparkTables:
             reader = reader.schema(", ".join(f"{SPARK.quoted(name)} STRING" for name in self._declared.get(table, ())))
         return reader.load(source.place)
 
-    @property
-    def types(self) -> dict[str, dict[str, str]]:
-        """The columns of each table with neutral types; those without one by Spark's own name."""
-        return {table: self._types(table) for table in self.names}
-
-    def _types(self, table: str, identifying_: frozenset[str] = frozenset()) -> dict[str, str]:
-        read = {label: item.read(identifies=label in identifying_) for label, item in self._stored[table].items()}
-        return {label: self._stored[table][label].type if how is None else how[1] for label, how in read.items()}
-
-    def register(self, schema: Schema) -> Catalogue:
-        """Return what a writer of statements needs to know."""
-        keys = identifying(schema)
-        places: dict[str, str] = {}
-        for number, table in enumerate(self.names):
-            read = {
-                label: item.read(identifies=label in keys.get(table, frozenset()))
-                for label, item in self._stored[table].items()
-            }
-            shown = [f"{how[0]} AS {SPARK.quoted(label)}" for label, how in read.items() if how is not None]
-            places[table] = f"\0(SELECT {', '.join(shown) or '1'} FROM HUSH_SOURCE({number}))"  # noqa: S608 - quoted names
-        types = {table: self._types(table, keys.get(table, frozenset())) for table in self.names}
-        return Catalogue(schema, places, types)
+    def _rows(self, table: str) -> str:
+        return f"HUSH_SOURCE({list(self.names).index(table)})"
 
     def role(self) -> str:
         """Return who Spark takes us for."""
@@ -228,27 +206,16 @@ class SparkTables:
         """End the session."""
         self.server.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 class Spark(ServerEngine):
     """An engine over open tables of Spark. Use it from any thread."""
 
     words: Dialect = SPARK
+    _tables: SparkTables
 
     def __init__(self, schema: Schema, tables: SparkTables) -> None:
-        super().__init__(schema, tables.register(schema))
-        self._tables = tables
+        super().__init__(schema, tables)
         self.words = SAIL if tables.server.sail else SPARK
 
     def _begin(self) -> AbstractContextManager[Transaction]:
         return self._tables.server.transaction(self._tables.read)
-
-    def close(self) -> None:
-        """End the session."""
-        super().close()
-        self._tables.close()

@@ -225,6 +225,8 @@ class SparkServer:
         if self.remote:
             with suppress(Exception):
                 session.stop()
+            with suppress(Exception):
+                session.client._channel.close()  # noqa: SLF001
         else:
             _release(session, broken=self._broken)
 
@@ -265,6 +267,9 @@ def _remote(address: str) -> SparkSession:
     session: Any = RemoteSession.builder.remote(address).create()
     # its own policy waits ten minutes for a server that is gone
     session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
+    # before 4.1 it ends a pool that all sessions share, at any moment when this one is collected: questions of others
+    # fail then, or wait for ever
+    session.client.close = lambda: None
     return cast("SparkSession", session)
 
 
