@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import RenderableType
@@ -85,7 +85,8 @@ def _drawn(releases: list[Release], width: int, *, own: bool) -> list[Renderable
     for at, (cells, question) in enumerate(zip(rows, questions, strict=True)):
         line = Table.grid(padding=(0, 2, 0, 0))
         for title, wide in zip(_TITLES, widths, strict=True):
-            line.add_column(width=wide, no_wrap=title != _TITLES[_NAME], justify="right" if title in _NUMBERS else "left")
+            side: Literal["left", "right"] = "right" if title in _NUMBERS else "left"
+            line.add_column(width=wide, no_wrap=title != _TITLES[_NAME], justify=side)
         below = room < _LEAST
         line.add_row(*map(escape, cells), *([] if below else [escape(question)]), style="bold" if at == 0 else None)
         drawn.append(line)
