@@ -91,14 +91,18 @@ class StandingView:
 
 
 def views(ledger: Ledger, reader: str | None, data_of: Mapping[str, Any] | None) -> list[StandingView]:
-    """Return the standing questions that somebody may read; None is anybody.
+    """Return the standing questions that somebody may read; None is anybody. Of named readers they see themselves.
 
     ``data_of`` are the data sets of each analyst; None for the owner, who reads all.
     """
     plans = ledger.standing
     listed = plans.listed()
     readable = listed if data_of is None else [plan for plan in listed if plan.question.readable(reader, data_of)]
-    return [StandingView.of(plan, plans.releases(plan)) for plan in readable]
+    shown = [StandingView.of(plan, plans.releases(plan)) for plan in readable]
+    if data_of is None:
+        return shown
+    # Who else may read is nobody's business.
+    return [view if isinstance(view.readers, str) else replace(view, readers=(str(reader),)) for view in shown]
 
 
 def published(
@@ -106,10 +110,14 @@ def published(
 ) -> tuple[StandingPlan, str, Answer]:
     """Return a release that somebody may read, its period, and its answer; all else reads alike."""
     plans = ledger.standing
-    plan = plans.find(name)
-    if data_of is not None and not plan.question.readable(reader, data_of):
-        raise UnknownStandingError(f"{name}/{period}" if period else name)
-    receipt = plans.receipt(plan, period)
+    try:
+        plan = plans.find(name)
+        readable = data_of is None or plan.question.readable(reader, data_of)
+        receipt = plans.receipt(plan, period) if readable else None
+    except UnknownStandingError:
+        receipt = None
+    if receipt is None:  # told in the words that were asked for, whatever is missing
+        raise UnknownStandingError(f"{name}/{period}")
     made, _ = ledger.receipt(receipt, _READING)
     answer = Answer.shown(ledger, receipt, _READING)
     return plan, made.request.rpartition(" ")[2], replace(answer, repeated="")
