@@ -6,10 +6,12 @@ Anchors of ledgers that tests make go to a directory of their own, not to the ho
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from hush.engines.duckdb import DuckDB
+from hush.ledger import Ledger, Reservation
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,3 +33,16 @@ def both_ways(request: pytest.FixtureRequest) -> str:
     if request.param == "many rows":
         request.getfixturevalue("many_rows")
     return str(request.param)
+
+
+@pytest.fixture
+def no_answer_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse an answer that was paid for before: it has no noise of its own."""
+    reserve = Ledger.reserve
+
+    def watched(self: Ledger, request: str, **how: Any) -> Reservation:
+        reservation = reserve(self, request, **how)
+        assert reservation.answer is None, "this question was answered before: ask it with fresh=True"
+        return reservation
+
+    monkeypatch.setattr(Ledger, "reserve", watched)

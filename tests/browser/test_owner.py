@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import os
+import datetime as dt
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from demo_service import Demo, Started
-from playwright.sync_api import Browser, expect
+from looking import NARROWEST, OWNERS, STANDING, faults, sideways, watched
+from playwright.sync_api import Browser, Page, expect
 
-PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
-OWNERS = {"data": "/data", "people": "/people", "requests": "/requests", "audit": "/audit", "account": "/account"}
+
+def seen_in_all_sizes(page: Page, title: str, build: Path) -> list[tuple[object, ...]]:
+    """Look at a page as it stands, wide and light, and narrow and dark; it goes on as it was."""
+    findings = []
+    for width, scheme in ((390, "dark"), (1280, "light")):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        findings += faults(page, title, build, width=width, scheme=scheme)
+    findings += sideways(page, title, NARROWEST)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    return findings
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -19,20 +28,15 @@ OWNERS = {"data": "/data", "people": "/people", "requests": "/requests", "audit"
 @pytest.mark.usefixtures("releases")
 def test_owners_pages(demo: Demo, browser: Browser, build: Path, scheme: str, width: int) -> None:
     page = demo.page(browser, "olga", viewport={"width": width, "height": 900}, color_scheme=scheme)
-    findings = []
-    page.on("pageerror", lambda error: findings.append(str(error)))
-    page.on("console", lambda message: findings.append(message.text))
+    said, findings = watched(page), []
     for title, address in OWNERS.items():
         page.goto(address)
-        page.screenshot(path=build / f"page-{title}-{width}-{scheme}.png", full_page=True)
-        if os.environ.get("HUSH_PICTURES") and (title, width, scheme) == ("requests", 1280, "light"):
-            page.screenshot(path=PICTURES / f"page-{title}-{width}-{scheme}.png", full_page=True)
-        found = Axe().run(page).response["violations"]
-        findings += [(title, violation["id"], violation["nodes"][0]["html"][:200]) for violation in found]
-        overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        findings += [(title, "scrolls sideways", overflow)] if overflow > 0 else []
+        findings += faults(page, title, build, width=width, scheme=scheme)
+        if scheme == "light" and width == 390:
+            findings += sideways(page, title, NARROWEST)
+            page.set_viewport_size({"width": width, "height": 900})
     page.context.close()
-    assert findings == []
+    assert [*findings, *said] == []
 
 
 def test_analysts_do_not_reach_owners_pages(demo: Demo, browser: Browser) -> None:
@@ -43,14 +47,16 @@ def test_analysts_do_not_reach_owners_pages(demo: Demo, browser: Browser) -> Non
     page.context.close()
 
 
-def test_somebody_is_let_in_and_removed(demo: Demo, browser: Browser) -> None:
+def test_somebody_is_let_in_and_removed(demo: Demo, browser: Browser, build: Path) -> None:
     page = demo.page(browser, "olga")
+    said = watched(page)
     page.goto("/people")
     form = page.locator("form.panel")
     form.locator("[name=name]").fill("carol")
     form.locator("[name=epsilon]").fill("0.5")
     form.get_by_role("button", name="Let them in").click()
     link = page.locator("#link").inner_text()
+    assert seen_in_all_sizes(page, "people-link", build) == []
     assert '[analysts."carol"]' in demo.policy.read_text(encoding="utf-8")
     guest = browser.new_context().new_page()
     guest.goto(link)
@@ -60,6 +66,7 @@ def test_somebody_is_let_in_and_removed(demo: Demo, browser: Browser) -> None:
     page.get_by_role("button", name="Remove carol").click()
     expect(page.locator("table")).not_to_contain_text("carol")
     page.context.close()
+    assert said == []
 
 
 def test_an_owner_decides_on_what_waits(demo: Demo, browser: Browser) -> None:
@@ -83,16 +90,62 @@ def test_an_owner_decides_on_what_waits(demo: Demo, browser: Browser) -> None:
     owner.context.close()
 
 
+def test_a_standing_question_is_declared_released_and_read_by_everybody(
+    demo: Demo, browser: Browser, build: Path
+) -> None:
+    """The owner sees the price of the whole plan first; a release has an address that needs no signing in."""
+    owner, yesterday = demo.page(browser, "olga"), dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
+    said = watched(owner)
+    owner.goto("/standing")
+    form = owner.locator("#declaring")
+    form.locator("[name=question]").fill("SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease")
+    for name, value in (("name", "by-disease"), ("amount", "0.2"), ("first", yesterday.isoformat()), ("releases", "8")):
+        form.locator(f"[name={name}]").fill(value)
+    form.locator("[name=price]").select_option("total_epsilon")
+    form.locator("[name=readers]").fill("public")
+    form.get_by_role("button", name="Explain").click()
+    expect(owner.locator(".before")).to_contain_text("8 releases at ε=")
+    findings = seen_in_all_sizes(owner, "standing-explained", build)
+    owner.get_by_role("button", name="Declare, and set aside").click()
+    expect(owner.get_by_role("button", name="End it, and free what is set aside")).to_be_visible()
+    findings += seen_in_all_sizes(owner, "standing", build)
+    guest = demo.page(browser, None)
+    address, table = f"/standing/by-disease/{yesterday}", guest.locator("#answer table.answer")
+    for _ in range(100):
+        if guest.goto(address).status == 200:
+            break
+        guest.wait_for_timeout(100)
+    expect(table).to_contain_text("±")
+    expect(guest.locator("svg.wide")).to_be_visible()
+    findings += seen_in_all_sizes(guest, "standing-release", build)
+    guest.goto(STANDING["standing-one"])
+    findings += seen_in_all_sizes(guest, "standing-one", build)
+    guest.goto(address)
+    shown = table.inner_text()
+    guest.goto("/standing/by-disease/latest")
+    assert table.inner_text() == shown
+    assert guest.request.get(f"{address}.csv").text().startswith("disease,n,n_error")
+    owner.reload()
+    owner.get_by_role("button", name="End it").click()
+    expect(owner.locator("main")).to_contain_text("ended")
+    for page in (owner, guest):
+        page.context.close()
+    assert [*findings, *said] == []
+
+
 def test_from_an_empty_folder_to_the_first_answer_in_ten_clicks(browser: Browser, tmp_path: Path, build: Path) -> None:
     """The owner signs in, chooses a file, says what may be known, saves; the analyst signs in and asks."""
     lines = "".join(f"{number},{20 + number % 50},{'north' if number % 2 else 'south'}\n" for number in range(2000))
     (tmp_path / "members.csv").write_text(f"member,age,region\n{lines}", encoding="utf-8")
     service = Started(tmp_path / "hush.toml")
-    clicks = 0
+    clicks, findings = 0, []
     try:
         page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        said = watched(page)
         page.goto(service.link)
+        findings += seen_in_all_sizes(page, "first-welcome", build)
         page.locator("main button").click()
+        findings += seen_in_all_sizes(page, "first-data", build)
         page.get_by_role("button", name="Read its columns").click()
         page.locator("[name=unit]").select_option("member")
         page.locator("[name=epsilon]").fill("3")
@@ -101,9 +154,11 @@ def test_from_an_empty_folder_to_the_first_answer_in_ten_clicks(browser: Browser
         page.locator("[name='lower members.age']").fill("0")
         page.locator("[name='upper members.age']").fill("120")
         page.locator("[name='values members.region']").fill("north, south")
-        page.screenshot(path=build / "page-first-steps.png", full_page=True)
+        findings += seen_in_all_sizes(page, "first-columns", build)
         page.get_by_role("button", name="Review the policy").click()
+        findings += seen_in_all_sizes(page, "first-review", build)
         page.get_by_role("button", name="Save, open the ledger").click()
+        findings += seen_in_all_sizes(page, "first-saved", build)
         link = page.locator("#link").inner_text()
         clicks += 4
         page.context.close()
@@ -117,3 +172,4 @@ def test_from_an_empty_folder_to_the_first_answer_in_ten_clicks(browser: Browser
     finally:
         service.close()
     assert clicks <= 10
+    assert [*findings, *said] == []

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import os
+import re
 import subprocess
 import sys
 import urllib.parse
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from demo_service import QUESTION, ROWS, Demo
-from playwright.sync_api import Browser, Page, expect
+from looking import NARROWEST, NO_PAGES, OWNERS, STANDING, faults, sideways, watched
+from playwright.sync_api import Browser, expect
 
 import hush
 from hush.ledger import Role
+from hush.server import table
 
 ASK = "/ask?q=" + urllib.parse.quote(QUESTION)
 STATIC = Path(hush.__file__).parent / "server" / "static"
-
-
-def watched(page: Page) -> list[str]:
-    """Collect what must not happen: requests to other hosts, violations of the policy, errors of the script."""
-    said: list[str] = []
-    host = urlsplit(page.url if page.url.startswith("http") else "").netloc
-
-    def requested(request: object) -> None:
-        address = urlsplit(request.url)
-        if address.scheme in {"http", "https"} and address.hostname != "127.0.0.1":
-            said.append(f"request to {address.netloc} from {host}")
-
-    page.on("request", requested)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("console", lambda message: said.append(message.text) if "status of 4" not in message.text else None)
-    return said
 
 
 @pytest.fixture(scope="session")
@@ -89,16 +73,8 @@ PAGES = {
 }
 BENS = {"my-requests": "/requests", "ask-waits": f"{ASK}&epsilon=1"}
 """The pages of somebody whose dear questions wait for the owner."""
-DOCUMENTED = {
-    ("ask", 1280, "light"),
-    ("answer", 1280, "dark"),
-    ("ask", 390, "light"),
-    ("budget", 1280, "light"),
-    ("releases-explained", 1280, "light"),
-}
-"""What the documentation shows; HUSH_PICTURES=1 makes these pictures anew."""
-PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
-NOBODYS = {"sign-in": "/sign-in", "welcome": "/welcome/x"}
+NOBODYS = {"sign-in": "/sign-in", "welcome": "/welcome/x", "nowhere": "/nowhere"}
+EVERYBODY = (("alice", PAGES), ("ben", BENS), (None, NOBODYS))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -108,36 +84,38 @@ def test_all_pages(
 ) -> None:
     """Axe finds nothing, nothing is forbidden by the policy, nobody else is asked; pictures are kept."""
     findings = []
-    for name, places in (("alice", PAGES), ("ben", BENS), (None, NOBODYS)):
+    for name, places in EVERYBODY:
         page = demo.page(browser, name, viewport={"width": width, "height": 900}, color_scheme=scheme)
         said = watched(page)
         for title, address in places.items():
             page.goto(address.format(*receipts, **releases))
-            page.screenshot(path=build / f"page-{title}-{width}-{scheme}.png", full_page=True)
-            if os.environ.get("HUSH_PICTURES") and (title, width, scheme) in DOCUMENTED:
-                page.screenshot(path=PICTURES / f"page-{title}-{width}-{scheme}.png", full_page=True)
-            found = Axe().run(page)
-            findings += [
-                (title, violation["id"], violation["nodes"][0]["html"][:200])
-                for violation in found.response["violations"]
-            ]
-            overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            findings += [(title, "scrolls sideways", overflow)] if overflow > 0 else []
+            findings += faults(page, title, build, width=width, scheme=scheme)
         findings += [(name, text) for text in said]
         page.context.close()
     assert findings == []
 
 
+def test_every_page_is_looked_at() -> None:
+    """No page can be added that is not watched as the others are."""
+    looked_at = [*PAGES.values(), *BENS.values(), *NOBODYS.values(), *OWNERS.values(), *STANDING.values()]
+    paths = {urllib.parse.urlsplit(address).path for address in looked_at}
+    for place in table():
+        if place.page and place.method == "GET" and place.path not in NO_PAGES and "{ending}" not in place.path:
+            pattern = re.sub(r"\{\w+\}", "[^/]+", place.path)
+            assert any(re.fullmatch(pattern, path) for path in paths), place.path
+
+
 def test_nothing_scrolls_sideways_at_320_pixels(
     demo: Demo, browser: Browser, receipts: list[int], releases: dict[str, str]
 ) -> None:
-    page = demo.page(browser, viewport={"width": 320, "height": 700})
-    wide = {}
-    for title, address in PAGES.items():
-        page.goto(address.format(*receipts, **releases))
-        wide[title] = page.evaluate("document.documentElement.scrollWidth")
-    assert {title: width for title, width in wide.items() if width > 320} == {}
-    page.context.close()
+    findings = []
+    for name, places in EVERYBODY:
+        page = demo.page(browser, name, viewport={"width": NARROWEST, "height": 700})
+        for title, address in places.items():
+            page.goto(address.format(*receipts, **releases))
+            findings += sideways(page, title)
+        page.context.close()
+    assert findings == []
 
 
 def test_the_slider_moves_without_a_request_and_agrees_with_explain(demo: Demo, browser: Browser) -> None:

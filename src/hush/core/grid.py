@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from hush.core.errors import InvalidValueError, OffGridError, shown
 from hush.core.numbers import Number, exact, integer, positive
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 
 INT64_MAX = 2**63 - 1
 _POINTS = 30  # an undeclared grid has between 2**29 and 2**30 steps across its bounds
@@ -49,7 +49,7 @@ class Grid:
     step: Fraction
 
     def __init__(self, step: Number) -> None:
-        object.__setattr__(self, "step", positive(step, "step"))
+        assign(self, step=positive(step, "step"))
 
     @classmethod
     def for_bounds(cls, *, lower: Number, upper: Number) -> Grid:

@@ -65,6 +65,12 @@ else:
         return made
 
 
+def assign(value: object, /, **fields: Any) -> None:
+    """Set fields of a frozen dataclass, in its own ``__init__`` or ``__post_init__``."""
+    for name, content in fields.items():
+        object.__setattr__(value, name, content)
+
+
 class _Signature:
     """What `inspect.signature` finds on a class: the signature of its ``__init__``, compiled for the purpose."""
 

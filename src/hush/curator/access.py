@@ -66,8 +66,8 @@ class Accounts:
     """The accounts that a release from one data set must fit: the data set's and the analyst's."""
 
     filters: tuple[Filter, ...]
-    names: tuple[str, ...] = ()
-    """Whose budgets they keep, in words."""
+    names: tuple[str, ...] = ()  # whose budgets they keep, in words
+    prefer_gaussian: bool = False
 
     def outlook(self, events: Sequence[Event]) -> Outlook | None:
         """Return what events would take of these accounts, if they were charged now; None where nothing is released."""

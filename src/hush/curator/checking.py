@@ -37,6 +37,7 @@ from hush.engines.opening import (
     rights_of,
 )
 from hush.policy.file import DataSet, Policy
+from hush.query.errors import QuestionError
 from hush.query.schema import Schema
 
 
@@ -72,6 +73,7 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
         found = {name: schema_types(sources[name], name, held) for name, held in stored.items()}
         mistakes += missing_columns(policy, schema, stored)
         seen.append(policy.schema(data.name, found))
+        mistakes += _standing_mistakes(policy, seen[-1])
         if rows:
             described = policy.schema(data.name, found)
             for name in stored:
@@ -81,6 +83,20 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
     mistakes.sort(key=_line)
     tables = {name: tuple(data.tables) for name, data in policy.data.items()}
     return Checked(mistakes=tuple(mistakes), tables=tables, unread=unread, seen=DescribedTables(seen))
+
+
+def _standing_mistakes(policy: Policy, schema: Schema) -> list[HushError]:
+    """Return what is wrong with the SQL of standing questions about a data set."""
+    from hush.query.sql import parse
+
+    mistakes: list[HushError] = []
+    for name, asked in policy.standing.items():
+        if asked.data == schema.data:
+            try:
+                parse(asked.question, schema, (), "duckdb")
+            except QuestionError as error:
+                mistakes.append(policy.document.error(("standing", name, "sql"), f"standing.{name}.sql: {error}"))
+    return mistakes
 
 
 def _line(error: HushError) -> int:

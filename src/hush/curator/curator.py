@@ -228,7 +228,7 @@ class Curator(WholeReleases):
         with self.in_use():
             data_set, plan = self.plan(question, parameters, data=data, dialect=dialect, **terms)
             data, engine = data_set.schema.data, data_set.engine
-            compute = _computing(plan, engine)
+            compute = computing(plan, engine)
             if not plan.events:  # public keys alone: no row is read, and nothing is charged
                 return replace(compute(), remaining=self.accounts(data).remaining, made_up=self.made_up)
             text = _with_limits(
@@ -321,6 +321,7 @@ def _planned(
         "delta": max(accounts.delta, nonnegative(key_delta, "delta")),
         "key_delta": key_delta,
         "gaussian": accounts.take_gaussian,
+        "prefer_gaussian": accounts.prefer_gaussian,
         "most_rho": accounts.most_rho,
     }
     if isinstance(question, Composed):
@@ -393,7 +394,7 @@ def _with_limits(text: str, **limits: int | str | None) -> str:
     return f"{text} -- {asked}" if asked else text
 
 
-def _computing(plan: Plan | ComposedPlan, engine: AnyEngine) -> Callable[[], Answer]:
+def computing(plan: Plan | ComposedPlan, engine: AnyEngine) -> Callable[[], Answer]:
     """Return what computes the answer, with all statements written: nothing is left that could be refused."""
     if isinstance(plan, Plan):
         return partial(_answer, plan, engine, engine.compile(plan))

@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hush.core import InvalidValueError, Neighbours, Number, integer
 from hush.curator.curator import Curator
@@ -28,10 +28,13 @@ from hush.curator.data_sets import (
 from hush.engines.opening import Source, open_engine, open_sources
 from hush.ledger import Budget, Ledger
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
-from hush.policy.ledger import POLICY, ledger_of, ledger_or_stand_in, rehearsed
+from hush.policy.ledger import POLICY, check_data, ledger_or_stand_in, open_ledger, rehearsed, streams_of
 from hush.query.errors import QuestionError
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table, UnitPath
+
+if TYPE_CHECKING:
+    from hush.curator.publishing import Publisher
 
 
 def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, create: bool = False) -> Curator:
@@ -54,6 +57,21 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, c
     return _curator(policy, person, ledger)
 
 
+def open_publisher(path: str | Path) -> tuple[Policy, Publisher]:
+    """Return a policy and its owner's curator, who declares standing questions and releases what is due."""
+    from hush.curator.publishing import Publisher
+
+    policy = read_policy(path)
+    refuse_sharing(policy)
+    ledger = open_ledger(policy)
+    try:
+        check_data(policy, ledger, policy.data)
+    except BaseException:
+        ledger.close()
+        raise
+    return policy, Publisher(_opened(policy, policy.data, ledger), ledger)
+
+
 def rehearse(path: str | Path, *, analyst: str | None = None) -> Curator:
     """Return a curator whose ledger lives and dies with this process: for data that nobody has to protect."""
     policy = read_policy(path)
@@ -74,19 +92,23 @@ def _asker(policy: Policy, analyst: str | None) -> Analyst:
     return person
 
 
-def _curator(policy: Policy, person: Analyst, ledger: Ledger) -> Curator:
+def _opened(policy: Policy, names: Iterable[str], ledger: Ledger) -> dict[str, OpenDataSet]:
+    """Return data sets of a policy, ready to be asked about; close everything if one cannot be opened."""
     opened: dict[str, OpenDataSet] = {}
     try:
-        for name in person.data:
+        for name in names:
             opened[name] = open_data_set(policy, policy.data_set(name))
     except BaseException:
         for data_set in opened.values():
             data_set.engine.close()
         ledger.close()
         raise
-    place = ledger_of(policy)
-    beside = policy.directory / "hush.ledger" if isinstance(place, str) else place
-    return Curator(opened, ledger, person.name, streams=beside.with_name(beside.name + ".streams"))
+    return opened
+
+
+def _curator(policy: Policy, person: Analyst, ledger: Ledger) -> Curator:
+    opened = _opened(policy, person.data, ledger)
+    return Curator(opened, ledger, person.name, streams=streams_of(policy, person.name))
 
 
 def protect(

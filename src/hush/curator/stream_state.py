@@ -68,7 +68,7 @@ class StateFiles:
         """Write what is to become a stream's state, durably; `commit` or `discard` it."""
         if self._place is None:
             return state
-        self._place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make()
         handle, temporary = tempfile.mkstemp(dir=self._place, prefix=f".{name}-")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -79,6 +79,11 @@ class StateFiles:
             Path(temporary).unlink(missing_ok=True)
             raise
         return Path(temporary)
+
+    def _make(self) -> None:
+        assert self._place is not None  # noqa: S101 - files alone
+        for folder in (self._place.parent, self._place):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def commit(self, name: str, prepared: Path | bytes) -> None:
         """Put what was prepared in the place of a stream's state, however large it is, in the same time."""
@@ -147,7 +152,7 @@ class StateFiles:
         if self._place is None:
             yield
             return
-        self._place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make()
         with (self._place / f".{name}.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

@@ -39,6 +39,7 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.kept_release import price_of
 from hush.curator.stream_state import StateFiles, StreamError, StreamState
 from hush.engines.base import CodedRows
+from hush.ledger import RequestConflictError
 from hush.query.composed import Composed
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
@@ -149,9 +150,14 @@ class Streams:
         with self._access.in_use(), self._files.locked(name):
             if (there := self._files.open(name)) is not None:
                 with there:
-                    before = StreamState.public(there).definition.get("request")
-                if request is not None and before == request:
-                    return StreamRelease(self._access, self._files, name)
+                    before = StreamState.public(there).definition
+                if request is not None and before.get("request") == request:
+                    if public.items() <= (before | {"ended": False}).items():
+                        return StreamRelease(self._access, self._files, name)
+                    raise RequestConflictError(
+                        f"The request id {request!r} was used before for another stream. "
+                        "Use a new id for a new stream; nothing was charged."
+                    )
                 raise StreamError(f"There is a stream {name!r} already. Choose another name, or advance that one.")
             text = f"STREAM {name!r} of {plan.periods} periods: {question}"
             price = Fraction(definition["epsilon"])

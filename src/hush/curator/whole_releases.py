@@ -20,11 +20,12 @@ from hush.ledger.reading import receipt_number
 from hush.query.errors import QuestionError
 
 if TYPE_CHECKING:
-    from hush.curator.answer import Money
+    from hush.curator.answer import Answer, Money
     from hush.curator.kept_release import ReleaseHead
     from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
     from hush.curator.model_release import FitExplanation, Recorded
     from hush.curator.range_release import RangeExplanation, RangeRelease
+    from hush.curator.standing import StandingView
     from hush.curator.streams import Streams
     from hush.curator.synthetic_release import FamilyRelease, SyntheticExplanation, SyntheticRelease
 
@@ -342,3 +343,17 @@ class WholeReleases(Access):
         from hush.curator.streams import Streams
 
         return Streams(self, StateFiles(self._streams, self._stream_states))
+
+    def standing(self) -> list[StandingView]:
+        """Return the standing questions that this analyst may read, with every period of each. Free."""
+        from hush.curator.standing import views
+
+        with self.in_use():
+            return views(self._ledger, self.analyst, {self.analyst: self.data_sets})
+
+    def standing_answer(self, name: str, period: str = "latest") -> Answer:
+        """Return a release of a standing question by its period, such as "2026-11-16", or the latest. Free."""
+        from hush.curator.standing import published
+
+        with self.in_use():
+            return published(self._ledger, name, period, self.analyst, {self.analyst: self.data_sets})[2]

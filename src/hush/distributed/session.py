@@ -44,7 +44,7 @@ from fractions import Fraction
 from typing import Any
 
 from hush.core import HushError, InvalidValueError, Number, fraction_between, integer, positive
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 from hush.distributed.shares import LaplaceShare, SkellamShare
 
 __all__ = ["AGGREGATOR", "AggregationError", "Session"]
@@ -143,8 +143,7 @@ class Session:
         for parameter, value in values.items():
             object.__setattr__(self, parameter, value)
         # Made once: every signature needs the digest, and limits of the noise are told before a run begins.
-        object.__setattr__(self, "share", self._share())
-        object.__setattr__(self, "digest", hashlib.sha256(self.to_json().encode()).digest())
+        assign(self, share=self._share(), digest=hashlib.sha256(self.to_json().encode()).digest())
 
     @property
     def threshold(self) -> int:

@@ -47,7 +47,7 @@ from hush.accounting.pairs.skellam import MOST_VARIANCE, skellam_epsilon, skella
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
 from hush.core.balls import ball, flint, up
 from hush.core.rounding import certified
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 from hush.noise.negative_binomial import read_share
 
 __all__ = ["LaplaceShare", "SkellamShare"]
@@ -87,10 +87,13 @@ class LaplaceShare:
 
     def __init__(self, *, sensitivity: int = 1, epsilon: Number, parties: int, honest: int | None = None) -> None:
         total, counted = _counts(parties, honest)
-        object.__setattr__(self, "sensitivity", integer(sensitivity, "sensitivity", minimum=1, maximum=10**9))
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "parties", total)
-        object.__setattr__(self, "honest", counted)
+        assign(
+            self,
+            sensitivity=integer(sensitivity, "sensitivity", minimum=1, maximum=10**9),
+            epsilon=positive(epsilon, "epsilon"),
+            parties=total,
+            honest=counted,
+        )
         read_share(Fraction(1, counted), self.scale)  # its limits are told now, not when noise is needed
 
     @property
@@ -185,13 +188,9 @@ class SkellamShare:
             raise InvalidValueError(
                 "epsilon", got=epsilon, allowed="from 0.001 to 50 times the sensitivity", hint="Use LaplaceShare."
             )
-        object.__setattr__(self, "sensitivity", moves)
-        object.__setattr__(self, "epsilon", price)
-        object.__setattr__(self, "delta", chance)
-        object.__setattr__(self, "parties", total)
-        object.__setattr__(self, "honest", counted)
+        assign(self, sensitivity=moves, epsilon=price, delta=chance, parties=total, honest=counted)
         variance = skellam_variance(sensitivity=moves, epsilon=price, delta=chance)
-        object.__setattr__(self, "honest_variance", variance)
+        assign(self, honest_variance=variance)
 
     @property
     def event(self) -> Event:

@@ -22,7 +22,7 @@ from hush.core.values import dataclass
 from hush.engines.base import Exact, Histograms, Sparse
 from hush.engines.sql.build import alias, call, cast, column, parameter
 from hush.engines.sql.expressions import name_of, render
-from hush.engines.sql.keys import Axis, Lists, key_value
+from hush.engines.sql.keys import Axis, Lists, key_value, shown_value
 from hush.engines.sql.main_statement import MainWriter
 from hush.engines.sql.other_statements import OtherWriter
 from hush.engines.sql.queries import Query, ordered, select
@@ -200,7 +200,7 @@ def released_statement(question: Question, keys: Sequence[Value]) -> ReleasedSta
         cells.append(alias(call("unnest", cast(parameter(at), f"{form.value}[]")), f"v{at}"))
         columns[name_of(item)] = value
         reads.append((item, form))
-    values = [key_value(render(part, columns), part.type) for part in parts]
+    values = [shown_value(render(part, columns), part.type) for part in parts]
     results = [alias(value.sql, f"o{at}") for at, value in enumerate(values)]
     query = ordered(select(results, select(cells)), column("i", "t"))
     return ReleasedStatement(text=query.measured, parts=len(parts), reads=tuple(reads))

@@ -52,7 +52,7 @@ from hush.engines.sql.queries import grouped, select
 from hush.engines.sql.relations import MOST_PAIRS, Bounds, Catalogue, RelationWriter
 from hush.engines.sql.rendered import referenced, repeated_texts, with_known
 from hush.engines.sql.rows import Fresh, Reads
-from hush.engines.sql.values import MAX_TEXT, Form
+from hush.engines.sql.values import MAX_TEXT, WHOLE, Form
 from hush.engines.statements import Statements
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression
@@ -288,7 +288,7 @@ class _Fanout:
             return max(rows, 1)
         rendered = RelationWriter(self._catalogue).write(public, alone=True)
         values = [render(key, rendered.columns).finite() for key in keys]
-        cells = [value.double().sql if value.form is Form.INTEGER else value.sql for value in values]
+        cells = [value.double().sql if value.form in WHOLE else value.sql for value in values]
         named = [alias(cell, f"k{at}") for at, cell in enumerate(cells)]
         by = [column(f"k{at}", "t") for at in range(len(cells))]
         groups = grouped(select([alias(count(), "n")], select(named, rendered.query)), by)

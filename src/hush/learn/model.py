@@ -25,7 +25,7 @@ from hush.accounting import Event, compose
 from hush.core import HushError, InvalidValueError
 from hush.core.storage import writing
 from hush.learn.budget import read_budget
-from hush.learn.schema import Column, Schema, column_from_json, names_of
+from hush.learn.schema import Codes, Column, Floats, Schema, column_from_json, names_of, numbers, target_column
 
 VERSION = 1
 _KINDS: dict[str, type[Model]] = {}
@@ -235,6 +235,10 @@ class Classifier(Model):
         """The public classes."""
         return np.array(self._classes().values)
 
+    def _target(self, rows: Any, values: Any) -> Codes:
+        """Return the labels of rows as codes; any other label has the code after the last."""
+        return self._classes().codes(target_column(self._target_values(rows, values)))
+
 
 class Regressor(Model):
     """A model of a number with public bounds: ``target`` is ``(lower, upper)``, or names a column of the schema."""
@@ -246,6 +250,10 @@ class Regressor(Model):
         if column.values is not None:
             raise InvalidValueError("target", got=list(column.values), allowed="a number's bounds (lower, upper)")
         return column
+
+    def _target(self, rows: Any, values: Any) -> Floats:
+        """Return the target of rows as numbers; NaN where there is none."""
+        return numbers(target_column(self._target_values(rows, values)))
 
 
 def require_equal_rows(codes: Sequence[Any], target: Any) -> None:

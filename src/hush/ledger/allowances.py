@@ -20,7 +20,7 @@ from fractions import Fraction
 from hush.accounting.filters import Charge, Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, positive
 from hush.core.format import figure
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 from hush.ledger.book import Key
 from hush.ledger.budgets import under
 from hush.ledger.entries import Entry
@@ -48,7 +48,7 @@ class Allowance:
     every: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        assign(self, epsilon=positive(self.epsilon, "epsilon"))
         if self.every not in EVERY:
             raise InvalidValueError("every", got=self.every, allowed=f"one of {', '.join(EVERY)}")
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from hush.accounting.filters import Filter, filter_from_json
+from hush.accounting.filters import Charge, Filter, filter_from_json
 from hush.core import HushError
-from hush.ledger.entries import ORIGIN, Entry, Head, Row, damaged
+from hush.core.values import dataclass
+from hush.ledger.entries import ORIGIN, Entry, Head, Row, canonical, damaged
 from hush.ledger.entries import follow as follow_one
 
 _OUTCOMES = frozenset({b"answered", b"failed"})
@@ -26,10 +28,43 @@ Key = tuple[str, str]
 """An account: the data set's name, and the analyst's, or nothing for the data set itself."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """What a standing question has set aside of a data set's budget, and how far it has come."""
+
+    number: int = 0
+    """The entry that declared it."""
+    data: str
+    price: Charge
+    """What one release costs, in the currency of the data set's account."""
+    events: str
+    """The hash of what one release does: no other release is paid from here."""
+    releases: int
+    next: int = 0
+    """The number of the first release that may still be made: it only grows, so no period is released twice."""
+    ended: bool = False
+
+    @property
+    def left(self) -> int:
+        """How many releases are still paid for."""
+        return 0 if self.ended else self.releases - self.next
+
+    def times(self, count: int) -> Charge:
+        """Return the price of so many releases, exactly."""
+        price = self.price
+        epsilon = None if price.epsilon is None else count * price.epsilon
+        return replace(price, loss=count * price.loss, delta=count * price.delta, epsilon=epsilon)
+
+
+def events_hash(events: Any) -> str:
+    """Return what names the events of a release."""
+    return hashlib.sha256(canonical(events)).hexdigest()
+
+
 class Book:
     """The head, the ledger's id, and the accounts: a cache of the chain, never a second truth."""
 
-    __slots__ = ("_replaced", "accounts", "anchor", "head", "id", "pending")
+    __slots__ = ("_replaced", "_stood", "accounts", "anchor", "head", "id", "pending", "standing")
 
     def __init__(self) -> None:
         self.head = Head()
@@ -40,7 +75,21 @@ class Book:
         """The state of every account; None for an analyst who is bound by the data set's budget alone."""
         self.pending: dict[int, Key] = {}
         """The reservations without an outcome, by number: whose they are."""
+        self.standing: dict[str, SetAside] = {}
+        """What standing questions have set aside, by their names."""
         self._replaced: dict[Key, Filter | None] | None = None
+        self._stood = self.standing
+
+    def committed(self, key: Key) -> Filter | None:
+        """Return an account as it will stand when every standing question has made its releases.
+
+        What is not set aside for them is what others may spend.
+        """
+        account = self.accounts[key]
+        for plan in self.standing.values():
+            if account is not None and plan.left and (plan.data, "") == key:
+                account = account.spend(plan.times(plan.left))
+        return account
 
     def follow(self, row: Row) -> Entry:
         """Check one entry against the head, and take it over."""
@@ -75,10 +124,43 @@ class Book:
         """Make an entry the head, given the accounts that it changes."""
         self._replaced = {key: self.accounts[key] for key in accounts if key in self.accounts}
         self.accounts.update(accounts)
+        self._stood = self.standing
+        if entry.kind in {"standing", "ended"} or (entry.kind == "reserve" and not entry.analyst):
+            self.standing = self._stands(entry)
         if entry.kind == "reserve":
             self.pending[entry.number] = (entry.data, entry.analyst)
         self.pending.pop(entry.about, None)
         self.head = entry.head
+
+    def _stands(self, entry: Entry) -> dict[str, SetAside]:
+        """Return what is set aside after an entry about a standing question."""
+        content = entry.read()
+        try:
+            if entry.kind == "standing":
+                name, priced = entry.request, content["price"]
+                summed = priced.get("epsilon")
+                price = Charge(
+                    currency=priced["currency"],
+                    loss=priced["loss"],
+                    delta=priced["delta"],
+                    epsilon=None if summed is None else summed,
+                )
+                plan = SetAside(
+                    number=entry.number,
+                    data=entry.data,
+                    price=price,
+                    events=events_hash(content["events"]),
+                    releases=content["releases"],
+                )
+            elif entry.kind == "ended":
+                name = entry.request
+                plan = replace(self.standing[name], ended=True)
+            else:
+                name = content["standing"]["name"]
+                plan = replace(self.standing[name], next=content["standing"]["number"] + 1)
+        except (KeyError, TypeError, AttributeError, HushError) as error:
+            raise damaged(entry.number, "what it says of a standing question cannot be read") from error
+        return {**self.standing, name: plan}
 
     def rewound(self) -> Book | None:
         """Return the accounts as they were before the last charge, or None if only the whole chain can tell."""
@@ -87,6 +169,7 @@ class Book:
         before = Book()
         before.id, before.anchor = self.id, self.anchor
         before.accounts = self.accounts | self._replaced
+        before.standing = self._stood
         return before
 
     def follow_all(self, rows: Iterable[Row]) -> None:
@@ -105,7 +188,7 @@ class Book:
                 if found != number or text.count(b"\n", 32) != 7 or sha256(text).digest() != hashed:
                     follow_one(Head(number=number - 1, hash=previous), row)  # says what is wrong
                 previous = hashed
-                if kind == b"reserve":
+                if kind == b"reserve" and analyst:
                     charges[data, analyst, kind] = pending[number] = row
                 elif kind == b"shared":
                     charges[data, analyst, kind] = row
@@ -113,6 +196,9 @@ class Book:
                     pending.pop(about, None)
                 else:
                     # Few. An act of the owner may touch any account: settle what came before it, then take it over.
+                    # So are releases of standing questions, which nobody asks for.
+                    if kind == b"reserve":
+                        pending[number] = row
                     self._settle(charges)
                     self.take(Entry.of(row))
         except TypeError as error:

@@ -34,7 +34,7 @@ from hush.accounting.events import ApproximateDPEvent, Event, event_from_json
 from hush.accounting.filters import Charge, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
 from hush.accounting.filters.base import bounded, plus
 from hush.core import InvalidValueError, Number, nonnegative, probability
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 
 Kind = Literal["auto", "pure", "renyi", "zcdp", "gdp"]
 
@@ -58,8 +58,7 @@ class Budget:
         epsilon = nonnegative(self.epsilon, "epsilon")
         if epsilon > LARGEST_EPSILON:  # also so that it is a float, and so are its square and its exponent's logarithm
             raise InvalidValueError("epsilon", got=self.epsilon, allowed="a number from 0 to 1e100")
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", probability(self.delta, "delta"))
+        assign(self, epsilon=epsilon, delta=probability(self.delta, "delta"))
         if self.kind not in _KINDS:
             raise InvalidValueError("kind", got=self.kind, allowed=f"one of {', '.join(_KINDS)}")
         if self.alpha is not None and self._kind != "renyi":

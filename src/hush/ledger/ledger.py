@@ -41,10 +41,13 @@ from hush.ledger.errors import AccountExistsError, LedgerError, LedgerMissingErr
 from hush.ledger.repeats import Repeat
 from hush.ledger.requests import ParkedQuestion, approval, ask_for_budget, decide, parked
 from hush.ledger.reservation import (
+    Charged,
     ReplayError,
     Reservation,
     TooMuchError,
+    bind,
     charge,
+    check_bound,
     known,
     record_outcome,
     replayed,
@@ -53,6 +56,7 @@ from hush.ledger.reservation import (
 )
 from hush.ledger.rules import charge_from_json, charged, question_hash
 from hush.ledger.shares import Spending, Whose, budget_of, spending
+from hush.ledger.standing import StandingPlans
 from hush.ledger.system import now, this_process
 
 
@@ -180,10 +184,7 @@ class Ledger:
         self._chain.append(make)
 
     def lower(self, data: str, analyst: str | None = None, *, epsilon: Number, delta: Number = 0) -> None:
-        """From now on, and as long as this ledger is open, let nothing be charged beyond a smaller budget.
-
-        The entries keep the budget that was granted; a larger one is ignored here, and is for `raise_budget`.
-        """
+        """As long as this ledger is open, let nothing be charged beyond a smaller budget; a larger one is ignored."""
         self._lowered[data, analyst or ""] = (nonnegative(epsilon, "epsilon"), probability(delta, "delta"))
 
     def grant(self, name: str, *, data: str, budget: Budget | Mapping[str, Any] | None = None, actor: Actor) -> None:
@@ -221,6 +222,11 @@ class Ledger:
         actor.require_owner("decide on a request")
         decide(self._chain, number, approve=approve, actor=actor, reason=reason, raise_budget=self.raise_budget)
 
+    @property
+    def standing(self) -> StandingPlans:
+        """Questions that are released again and again, and what is set aside for them."""
+        return StandingPlans(self._chain, self._lowered, self._ungranted, self.check_made)
+
     def analysts(self) -> list[str]:
         """Return the names of all analysts who have, or may open, an account."""
         return sorted({analyst for _, analyst in (*self._chain.book.accounts, *self._granted) if analyst})
@@ -233,6 +239,7 @@ class Ledger:
         budget = self._granted[key]
         shadow = Book()
         shadow.accounts = self._chain.book.accounts | {key: None if budget is None else budget.open()}
+        shadow.standing = self._chain.book.standing
         try:
             charge(shadow, data, analyst, events, {}, self._lowered)
         except TooMuchError as refusal:
@@ -277,9 +284,16 @@ class Ledger:
             for key in ((data, ""), (data, analyst))
             if (account := self._chain.book.accounts.get(key)) is not None
         }
-        approved = self._approved(request, analyst, data, question, hashed, repeat, epsilon, reason)
         replay: list[Reservation] = []
         drafts: list[Entry] = []
+        approved: int | None = None
+
+        def fits(book: Book, source: Entry | None) -> Charged:
+            known(book, data, analyst)
+            if source is None:
+                return charge(book, data, analyst, steps, prices, self._lowered)
+            learned = [event_from_json(event) for event in source.read()["events"]]
+            return charge(book, data, analyst, learned, {}, self._lowered, shared=True)
 
         def make(book: Book) -> Draft:
             known(book, data, analyst)
@@ -287,21 +301,20 @@ class Ledger:
             if earlier is not None:
                 replay.append(self._retried(earlier, question, hashed, repeat))
                 raise ReplayError
+            check_bound(self._chain, analyst, request, hashed)
             body: dict[str, Any] = {"when": now(), "question": question, "process": this_process()}
             body |= {"epsilon": decimal(epsilon)} if epsilon is not None else {}
             body |= {"same_question": repeat.question} if repeat is not None else {}
             source = self._repeated(repeat, data, analyst, replay)
+            after, paid, weight = fits(book, source)
             if source is None:
-                after, paid, weight = charge(book, data, analyst, steps, prices, self._lowered)
                 body |= {"question_hash": hashed, "events": written}
             else:  # what was released then is what this analyst learns now
                 released = source.read()["events"]
-                learned = [event_from_json(event) for event in released]
-                after, paid, weight = charge(book, data, analyst, learned, {}, self._lowered, shared=True)
                 body |= {"question_hash": question_hash(data, question, released), "events": released}
                 body["of"] = source.number
             if approved is not None:
-                if any(entry.read()["approved"] == approved for entry in self._chain.store.approved_charges()):
+                if approved in self._chain.store.used_approvals():
                     raise LedgerError(f"Request {approved} was used already; ask again for a new approval.")
                 body["approved"] = approved
             if (allowance := self._allowances.get((data, analyst))) is not None and paid:
@@ -316,12 +329,17 @@ class Ledger:
             if source is None:
                 drafts.append(entry)
             else:
-                replay.append(self._shared(source, entry))
+                replay.append(self._own(entry, source, shared=True))
             return entry, after
 
         try:
+            if (limit := self._asks_first.get((data, analyst))) is not None:
+                asked = (self._chain, (data, analyst), limit, request, question, repeat)
+                approved = approval(*asked, hashed=hashed, epsilon=epsilon, reason=reason, fits=fits)
             entry = repeats.waiting(lambda: self._chain.append(make))
         except ReplayError:
+            if replay[0].request != request:
+                bind(self._chain, analyst, request, hashed)
             return replay[0]
         except TooMuchError as refusal:  # the message takes longer than the charge: it is made when the lock is free
             raise self._refusal(refusal, Actor.analyst(analyst)) from None
@@ -331,30 +349,6 @@ class Ledger:
         if replay:
             return replay[-1]
         return Reservation(number=entry.number, request=request, analyst=analyst, data=data, question_hash=hashed)
-
-    def _approved(
-        self,
-        request: str,
-        analyst: str,
-        data: str,
-        question: str,
-        hashed: str,
-        repeat: Repeat | None,
-        epsilon: Fraction | None,
-        reason: str,
-    ) -> int | None:
-        """Return the approval that a question needs, unless its answer is there and free."""
-        limit = self._asks_first.get((data, analyst))
-        if limit is None or self._chain.store.reservation(analyst, request) is not None:
-            return None
-        if repeat is not None and not repeat.fresh:
-            with suppress(repeats.RunningError), self._chain.reading():
-                found = repeats.find(self._chain.store, repeat, data=data, analyst=analyst, ungranted=())
-                if found is not None and found.own(analyst):
-                    return None
-        identity = hashed if repeat is None else repeat.question
-        key = (data, analyst)
-        return approval(self._chain, key, limit, question=question, identity=identity, epsilon=epsilon, reason=reason)
 
     def _refusal(self, refusal: TooMuchError, analyst: Actor) -> BudgetExceededError:
         try:
@@ -394,15 +388,11 @@ class Ledger:
             raise damaged(shared.number, "the reservation that it shares is not there")
         return source
 
-    def _own(self, entry: Entry, source: Entry) -> Reservation:
-        """Return the answer of a reservation under the receipt of whoever paid for it."""
+    def _own(self, entry: Entry, source: Entry, *, shared: bool = False) -> Reservation:
+        """Return the answer of a reservation under the receipt of whoever paid for it; ``shared`` is another's."""
         found = replayed(self._chain, source, source.read()["question_hash"], self._ungranted)
-        return replace(found, number=entry.number, analyst=entry.analyst)
-
-    def _shared(self, source: Entry, entry: Entry) -> Reservation:
-        """Return another analyst's answer under this analyst's receipt."""
-        found = replayed(self._chain, source, source.read()["question_hash"], self._ungranted)
-        return replace(found, number=entry.number, analyst=entry.analyst, request=entry.request, shared=True)
+        request = entry.request if shared else found.request
+        return replace(found, number=entry.number, analyst=entry.analyst, request=request, shared=shared)
 
     def answered(self, reservation: Reservation, answer: bytes) -> None:
         """Record the answer, for replays. Call this before the answer leaves the house."""

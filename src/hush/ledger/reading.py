@@ -55,11 +55,13 @@ class AccountView:
     analyst: str | None
     """None for the data set itself."""
     account: Filter
-    """The filter: its kind, limit, and the exact state."""
+    """The filter: its kind, limit, and the exact state; what is set aside counts as spent."""
     pending: int
     """How many charges have no outcome yet, those of dead processes among them."""
     removed: bool = False
     """Whether the policy names this analyst no longer: what they spent stays spent, and they cannot ask."""
+    charged: Filter | None = None
+    """The same without what is set aside for standing questions; None where nothing is."""
 
     @property
     def epsilon(self) -> Fraction:
@@ -79,7 +81,12 @@ class AccountView:
     @property
     def spent(self) -> Amount:
         """What was spent, on the scale of one pure step."""
-        return self.account.spent
+        return (self.charged or self.account).spent
+
+    @property
+    def set_aside(self) -> Fraction:
+        """The share of the budget that is set aside for standing questions, and not spent yet."""
+        return Fraction(0) if self.charged is None else self.account.share_spent - self.charged.share_spent
 
     @property
     def remaining(self) -> Amount:
@@ -104,6 +111,7 @@ class AccountView:
             line += f", δ={figure(left.delta)} of {figure(self.reserve)} for keys"
             line += f" (the budget's δ is {figure(self.delta)})" if self.reserve != self.delta else ""
         line += ")"
+        line += f", {percent(self.set_aside)} is set aside for standing questions" if self.set_aside else ""
         return line + (f", {self.pending} pending" if self.pending else "") + (", removed" if self.removed else "")
 
     def __repr__(self) -> str:
@@ -131,13 +139,17 @@ class Budgets(list[AccountView]):
         from hush.core.chart import Chart
 
         values = []
+        colours = {"spent": "#d1552b", "set aside": "#e0a94f", "left": "#c9d9ec"}
+        if not any(view.set_aside for view in self):
+            del colours["set aside"]
         for view in self:
-            left = float(view.remaining.share)
+            left, aside = float(view.remaining.share), float(view.set_aside)
+            parts = [("spent", 1 - left - aside), *([("set aside", aside)] if aside else []), ("left", left)]
             name = visible(view.whose) + " (removed)" * view.removed
             total = f"ε={figure(view.epsilon)}" + (f", δ={figure(view.delta)}" if view.delta else "")
             values += [
                 {"budget": name, "part": part, "share": share, "shown": f"{share:.3%}", "total": total, "order": order}
-                for order, (part, share) in enumerate((("spent", 1 - left), ("left", left)))
+                for order, (part, share) in enumerate(parts)
             ]
         return Chart(
             {
@@ -160,7 +172,7 @@ class Budgets(list[AccountView]):
                         "field": "part",
                         "type": "nominal",
                         "title": None,
-                        "scale": {"domain": ["spent", "left"], "range": ["#d1552b", "#c9d9ec"]},
+                        "scale": {"domain": [*colours], "range": [*colours.values()]},
                     },
                     "order": {"field": "order"},
                     "tooltip": [{"field": name} for name in ("budget", "total", "part", "shown")],
@@ -242,10 +254,15 @@ class Release:
     finished: str | None
     reason: str | None
 
+    @property
+    def who(self) -> str:
+        """Who asked; of a release of a standing question, which one it is."""
+        return self.analyst or self.request
+
     def __repr__(self) -> str:
         """Return the charge in a line."""
         return (
-            f"<{self.number}: {self.analyst} on {self.data}, {self.when[:19]}, {100 * self.share:.3g}% of the budget, "
+            f"<{self.number}: {self.who} on {self.data}, {self.when[:19]}, {100 * self.share:.3g}% of the budget, "
             f"{self.outcome}: {shorten(self.question, 80)}>"
         )
 
@@ -282,6 +299,15 @@ class Act:
                 return f"restored a copy that lacks {told}{reason}"
             case "act":
                 return in_words(self.detail)
+            case "requested":
+                wanted, price = self.detail.get("wanted"), self.detail.get("epsilon")
+                asked = f"a budget of ε={wanted}" if wanted else f"a question{f' for ε={price}' if price else ''}"
+                return f"asked for {asked} on {self.data}{reason}"
+            case "approved" | "declined":
+                return f"{self.kind} request {self.detail['of']} of {who}{reason}"
+            case "standing" | "ended":
+                what = "set aside for" if self.kind == "standing" else "ended"
+                return f"{what} the standing question {self.detail['name']} on {self.data}{reason}"
             case _:
                 return f"{self.kind} {who}{reason}".rstrip()
 
@@ -307,13 +333,15 @@ def budget(
     """
     with chain.reading() as book:
         accounts, pending = dict(granted) | dict(book.accounts), list(book.pending.values())
+        committed = {key: book.committed(key) for key in {(plan.data, "") for plan in book.standing.values()}}
     mine = {data for data, analyst in accounts if analyst and actor.sees(analyst)}
-    waiting = Counter([*pending, *((data, "") for data, _ in pending)])
+    waiting = Counter([*(key for key in pending if key[1]), *((data, "") for data, _ in pending)])
     return Budgets(
         AccountView(
             data=data,
             analyst=analyst or None,
-            account=_now((data, analyst), account, lowered),
+            account=_now((data, analyst), committed.get((data, analyst)) or account, lowered),
+            charged=_now((data, analyst), account, lowered) if (data, analyst) in committed else None,
             pending=waiting[data, analyst],
             removed=bool(analyst) and named is not None and (data, analyst) not in named,
         )
@@ -378,7 +406,7 @@ def _release(
     chain: Chain, entry: Entry, outcome: Entry | None, lowered: Mapping[Key, tuple[Fraction, Fraction]]
 ) -> Release:
     content = entry.read()
-    taken = charge_shares(chain, entry, lowered)
+    taken, own = charge_shares(chain, entry, lowered), (entry.data, entry.analyst)
     result = {} if outcome is None else outcome.read()
     state = "pending"
     if outcome is not None or entry.kind == "shared":
@@ -396,7 +424,7 @@ def _release(
         events=content["events"],
         price=content["price"],
         share=float(taken[entry.data, ""][1]),
-        own_share=float(taken[entry.data, entry.analyst][1]) if (entry.data, entry.analyst) in taken else None,
+        own_share=float(taken[own][1]) if own in taken and entry.analyst else None,
         outcome=state,
         epsilon=content.get("epsilon"),
         finished=result.get("when"),
@@ -410,7 +438,7 @@ def charge_shares(
     """Return the accounts above a charge as they are now, each with the share that the charge took of it."""
     found = {}
     for key in ((entry.data, ""), (entry.data, entry.analyst)):
-        account = chain.book.accounts.get(key)
+        account = chain.book.committed(key) if key in chain.book.accounts else None
         if account is not None:
             now = _now(key, account, lowered)
             found[key] = (now, took(chain, entry, key, now))
@@ -424,6 +452,8 @@ def acts(chain: Chain) -> list[Act]:
     found = []
     for entry in entries:
         content = entry.read()
+        if entry.kind in {"standing", "ended"}:
+            content["name"] = entry.request
         found.append(
             Act(
                 number=entry.number,

@@ -11,6 +11,7 @@ An analyst may also ask for a larger budget: for a new total, so that the owner 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -24,9 +25,8 @@ from hush.ledger.chain import Chain, Draft
 from hush.ledger.entries import Entry
 from hush.ledger.errors import LedgerError
 from hush.ledger.reading import AccountView
+from hush.ledger.repeats import Paid, Repeat, RunningError, find
 from hush.ledger.system import now
-
-KINDS = ("requested", "approved", "declined")
 
 
 class ApprovalNeededError(LedgerError):
@@ -87,9 +87,8 @@ class ParkedQuestion:
 def parked(chain: Chain, actor: Actor) -> list[ParkedQuestion]:
     """Return the requests that an actor may see, newest first."""
     with chain.reading():
-        entries = chain.store.of_kinds(KINDS)
-        approved = any(entry.kind == "approved" for entry in entries)
-        used = {entry.read().get("approved") for entry in chain.store.approved_charges()} if approved else set()
+        entries = chain.store.parked()
+        used = chain.store.used_approvals()
     return [found for found in _parked(entries, used) if actor.sees(found.analyst)]
 
 
@@ -171,7 +170,7 @@ def decide(
     kind = "approved" if approve else "declined"
 
     def make(book: Book) -> Draft:
-        for entry in chain.store.of_kinds(KINDS):  # under the lock: another owner may have been quicker
+        for entry in chain.store.parked():  # under the lock: another owner may have been quicker
             if entry.kind != "requested" and entry.read()["of"] == number:
                 raise LedgerError(f"{number} is {entry.kind} already. See hush requests.")
         return Entry.draft(kind, body, after=book.head, data=found.data, analyst=found.analyst), {}
@@ -182,27 +181,49 @@ def decide(
 
 
 def approval(
-    chain: Chain, key: Key, limit: Fraction, *, question: str, identity: str, epsilon: Fraction | None, reason: str
+    chain: Chain,
+    key: Key,
+    limit: Fraction,
+    request: str,
+    question: str,
+    repeat: Repeat | None,
+    *,
+    hashed: str,
+    epsilon: Fraction | None,
+    reason: str,
+    fits: Callable[[Book, Entry | None], object],
 ) -> int | None:
-    """Return the approved request that lets a question be charged; None if it needs none; or record a request."""
-    if epsilon is not None and epsilon <= limit:
+    """Return the approved request that lets a question be charged; None if it needs none; or record a request.
+
+    What was paid for before needs none. ``fits`` refuses what the budget does not hold, perhaps given another analyst's
+    answer that is shared: no approval could let that pass, so it does not wait for one.
+    """
+    data, analyst = key
+    if (epsilon is not None and epsilon <= limit) or chain.store.reservation(analyst, request) is not None:
         return None
+    paid: Paid | None = None
+    if repeat is not None and not repeat.fresh:
+        with suppress(RunningError), chain.reading():
+            paid = find(chain.store, repeat, data=data, analyst=analyst, ungranted=())
+        if paid is not None and paid.own(analyst):
+            return None
+    with chain.reading() as book:
+        fits(book, None if paid is None else paid.source)
+    identity = hashed if repeat is None else repeat.question
     price = None if epsilon is None else str(epsilon)
-    for request in parked(chain, Actor.analyst(key[1])):
-        if (request.data, request.identity, request.epsilon) != (key[0], identity, price):
+    for made in parked(chain, Actor.analyst(analyst)):
+        if (made.data, made.identity, made.epsilon) != (data, identity, price):
             continue
-        if request.state == "approved":
-            return request.number
-        if request.state == "waiting":
-            raise ApprovalNeededError(f"The question waits for the owner (request {request.number}).", request.number)
-        if request.state == "declined":
-            why = f": {request.why}" if request.why else ""
-            raise ApprovalNeededError(f"{request.by} has declined request {request.number}{why}.", request.number)
-    body = {"by": key[1], "when": now(), "question": question, "identity": identity, "epsilon": price}
+        if made.state == "approved":
+            return made.number
+        if made.state == "waiting":
+            raise ApprovalNeededError(f"The question waits for the owner (request {made.number}).", made.number)
+        if made.state == "declined":
+            why = f": {made.why}" if made.why else ""
+            raise ApprovalNeededError(f"{made.by} has declined request {made.number}{why}.", made.number)
+    body = {"by": analyst, "when": now(), "question": question, "identity": identity, "epsilon": price}
     body |= {"reason": reason, "accounts": []}  # type: ignore[dict-item]
-    entry = chain.append(
-        lambda book: (Entry.draft("requested", body, after=book.head, data=key[0], analyst=key[1]), {})
-    )
+    entry = chain.append(lambda book: (Entry.draft("requested", body, after=book.head, data=data, analyst=analyst), {}))
     raise ApprovalNeededError(
         f"Questions above ε={figure(limit)} need the owner's approval. Request {entry.number} is recorded and "
         "nothing was charged; ask again when it is approved.",

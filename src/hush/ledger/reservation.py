@@ -95,6 +95,23 @@ def used_before(charge: Entry) -> RequestConflictError:
     )
 
 
+def check_bound(chain: Chain, analyst: str, request: str, hashed: str) -> None:
+    """Refuse a request id that brought the paid answer of another question again, free of charge."""
+    if chain.store.bound(analyst, request) not in {None, hashed}:
+        raise RequestConflictError(
+            f"The request id {request!r} was used before for another question or price. "
+            "Use a new id for a new question; nothing was charged."
+        )
+
+
+def bind(chain: Chain, analyst: str, request: str, hashed: str) -> None:
+    """Note which question a request id was used for, unless a charge says so."""
+    with chain.locked():
+        if chain.store.reservation(analyst, request) is None and chain.store.bound(analyst, request) is None:
+            chain.store.bind(analyst, request, hashed)
+            chain.store.commit()
+
+
 def trusted(chain: Chain, entry: Entry) -> Entry:
     """Return an old entry that is about to be used again, after checking it against the one before."""
     before = chain.store.entry(entry.number - 1)
@@ -151,6 +168,10 @@ class TooMuchError(Exception):
         self.key = key
 
 
+Charged = tuple[dict[Key, Filter | None], list[dict[str, str]], int]
+"""The accounts after a charge, its prices, and its weight."""
+
+
 def charge(
     book: Book,
     data: str,
@@ -160,10 +181,11 @@ def charge(
     lowered: Mapping[Key, tuple[Fraction, Fraction]],
     *,
     shared: bool = False,
-) -> tuple[dict[Key, Filter | None], list[dict[str, str]], int]:
+) -> Charged:
     """Return the accounts after the charge, its prices, and its weight; or refuse it as a whole.
 
     What is ``shared`` was released before: it costs the data set nothing, and the analyst what they learn by it.
+    Without an analyst it is a release of a standing question, which is paid from what was set aside for it.
     """
     keys = charged(book, data, analyst, shared=shared)
     weight = 0
@@ -171,13 +193,14 @@ def charge(
     paid: dict[Key, Charge] = {}
     for key in reversed(keys):  # the analyst's own budget first: its message is the one to act on
         account = book.accounts[key]
-        if account is None:
+        room = book.committed(key) if analyst else account  # what is set aside is for standing questions alone
+        if account is None or room is None:
             raise damaged(book.head.number, f"the account {key} has no state")
         paid[key] = prices[key] if key in prices else price(account, events)
-        if not account.fits(paid[key]):
-            raise TooMuchError(account, paid[key], key)
+        if not room.fits(paid[key]):
+            raise TooMuchError(room, paid[key], key)
         if key in lowered:
-            smaller = under(account, *lowered[key])
+            smaller = under(room, *lowered[key])
             cost = paid[key] if smaller.currency == account.currency else price(smaller, events)
             if not smaller.fits(cost):
                 raise TooMuchError(smaller, cost, key)

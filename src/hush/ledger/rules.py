@@ -11,13 +11,15 @@ Prices may fall when accounting gets better, so a stored price may be above toda
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from hush.accounting import event_from_json
+from hush.accounting.events import Event
 from hush.accounting.filters import Charge, Filter, filter_from_json
 from hush.core import HushError, exact
-from hush.ledger.book import Book, Key
+from hush.ledger.book import Book, Key, events_hash
 from hush.ledger.budgets import exhausted, price
 from hush.ledger.entries import Entry, canonical, damaged
 
@@ -42,9 +44,13 @@ def check(before: Book, entry: Entry, reservation: Entry | None = None) -> None:
             _opening(before, entry, content)
         elif entry.kind == "raise":
             _raise(before, entry, content)
-        elif entry.kind in {"requested", "approved", "declined", "act"}:
+        elif entry.kind in {"requested", "approved", "declined", "act", "standing", "ended"}:
             if content["accounts"]:
                 raise damaged(entry.number, "it moves a budget")
+            if entry.kind == "standing":
+                _set_aside(before, entry, content)
+            elif entry.kind == "ended" and before.standing[entry.request].ended:
+                raise damaged(entry.number, "what it ends has ended before")
         elif entry.kind == "restored":
             _restored(before, entry, content)
         elif entry.kind != "ledger" or entry.number != 1:
@@ -93,7 +99,32 @@ def _shared(before: Book, entry: Entry, content: dict[str, Any], reservation: En
     _charge(before, entry, content)
 
 
+def _set_aside(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+    """Check that a standing question is new, that its price is no lower than its events cost, and that it fits."""
+    account = before.committed((entry.data, ""))
+    if entry.request in before.standing or account is None:
+        raise damaged(entry.number, "it sets aside what it should not")
+    after = Book()
+    after.accounts, after.standing = before.accounts, before.standing
+    after.take(entry)
+    plan = after.standing[entry.request]
+    _check_price(entry, account, plan.price, [event_from_json(item) for item in content["events"]])
+    _check_fits(entry, account.spend(plan.times(plan.releases)))
+
+
+def _standing_release(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+    """Check that a release without an analyst is the next one of a standing question, as it was declared."""
+    plan, number = before.standing[content["standing"]["name"]], content["standing"]["number"]
+    declared = (plan.data, plan.events, [charge_to_json(plan.price)])
+    if not plan.next <= number < plan.releases or plan.ended:
+        raise damaged(entry.number, "it releases what is not to be released, or not again")
+    if (entry.data, events_hash(content["events"]), content["price"]) != declared:
+        raise damaged(entry.number, "it releases something else than was declared")
+
+
 def _charge(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+    if not entry.analyst:
+        _standing_release(before, entry, content)
     keys = charged(before, entry.data, entry.analyst, shared=entry.kind == "shared")
     after = _states(entry, content)
     if set(after) != set(keys) or len(content["price"]) != len(keys):
@@ -109,16 +140,24 @@ def _charge(before: Book, entry: Entry, content: dict[str, Any]) -> None:
         if account is None:
             raise damaged(entry.number, "it charges an account without a budget")
         charge = charge_from_json(account, paid)
-        due = price(account, events)
-        if charge.loss < due.loss or charge.delta < due.delta or _less(charge.epsilon, due.epsilon):
-            raise damaged(entry.number, "its price is lower than its events cost")
-        paid_for = account.spend(charge)
-        by_loss = paid_for.spent_loss <= account.limit * _SLACK
-        by_sum = paid_for.spent_epsilon is not None and paid_for.spent_epsilon <= account.epsilon
-        if not (by_loss or by_sum) or paid_for.spent_delta > account.reserve:
-            raise damaged(entry.number, "its price did not fit into what was left")
-        if paid_for != after[key]:
+        _check_price(entry, account, charge, events)
+        room = before.committed(key) if entry.analyst else account
+        _check_fits(entry, (room or account).spend(charge))
+        if account.spend(charge) != after[key]:
             raise damaged(entry.number, "the totals after it are not the totals before it plus its price")
+
+
+def _check_price(entry: Entry, account: Filter, charge: Charge, events: Sequence[Event]) -> None:
+    due = price(account, events)
+    if charge.loss < due.loss or charge.delta < due.delta or _less(charge.epsilon, due.epsilon):
+        raise damaged(entry.number, "its price is lower than its events cost")
+
+
+def _check_fits(entry: Entry, paid_for: Filter) -> None:
+    by_loss = paid_for.spent_loss <= paid_for.limit * _SLACK
+    by_sum = paid_for.spent_epsilon is not None and paid_for.spent_epsilon <= paid_for.epsilon
+    if not (by_loss or by_sum) or paid_for.spent_delta > paid_for.reserve:
+        raise damaged(entry.number, "its price did not fit into what was left")
 
 
 def _opening(before: Book, entry: Entry, content: dict[str, Any]) -> None:
@@ -181,9 +220,9 @@ def written_off(account: Filter, lost: Any) -> Filter:
 def charged(book: Book, data: str, analyst: str, *, shared: bool = False) -> list[Key]:
     """Return the accounts that a charge must fit: the data set's, and the analyst's if there is one.
 
-    For an answer that was released before, which is ``shared``, only the latter.
+    For an answer that was released before, which is ``shared``, only the latter. A standing question has no analyst.
     """
-    own = [(data, analyst)] if book.accounts.get((data, analyst)) is not None else []
+    own = [(data, analyst)] if analyst and book.accounts.get((data, analyst)) is not None else []
     return own if shared else [(data, ""), *own]
 
 

@@ -56,6 +56,7 @@ from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.balls import Ball, ball, flint, fraction_up
 from hush.core.columns import add, as_array, is_scalar, on_grid, one_number, whole_step, whole_steps
 from hush.core.rounding import certified, float_up, smallest_decimal
+from hush.core.values import assign
 
 _SMALLEST, _LARGEST = Fraction(1, 10**150), Fraction(10**150)
 
@@ -145,8 +146,7 @@ class Setter:
     __slots__ = ()
 
     def _set(self, **fields: Any) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        assign(self, **fields)
 
     def __repr__(self) -> str:
         """Return the fields that say something, exact numbers as one writes them: ``Laplace(sensitivity=1, …)``."""

@@ -40,8 +40,10 @@ from hush.core.storage import DECIMALS, DEFAULT_CACHE, ENCODINGS, READING, SEPAR
 from hush.core.values import dataclass
 from hush.ledger.allowances import Allowance
 from hush.ledger.budgets import LARGEST_EPSILON
+from hush.ledger.standing import StandingQuestion
 from hush.policy.columns import kind_of, plain_type, read_columns
 from hush.policy.document import Document, PolicyError, Section, locate
+from hush.policy.standing import read_standing
 from hush.policy.units import Header, UnitPaths, no_header
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
@@ -120,6 +122,8 @@ class Policy:
 
     data: Mapping[str, DataSet]
     analysts: Mapping[str, Analyst] = field(default_factory=lambda: MappingProxyType({}))
+    standing: Mapping[str, StandingQuestion] = field(default_factory=lambda: MappingProxyType({}))
+    """Questions that are released again and again."""
     ledger: str | None = None
     """Where the ledger is, relative to ``directory``; None for the usual place."""
     ledger_id: str | None = None
@@ -222,7 +226,7 @@ def _undeclared_keys(schema: Schema, table: Table, stored: Mapping[str, str]) ->
 
 
 def _policy(root: Section, directory: Path, header: Header) -> Policy:
-    root.only(("data", "analysts", "ledger", "ledger_id"))
+    root.only(("data", "analysts", "standing", "ledger", "ledger_id"))
     document = root.document
     none: list[tuple[str, Section]] = []
     listed = document.tolerant(lambda: root.section("data").sections(), none)
@@ -233,9 +237,12 @@ def _policy(root: Section, directory: Path, header: Header) -> Policy:
     names = [name for name, _ in listed]
     people = document.tolerant(lambda: root.section("analysts").sections(), none)
     analysts = document.each(people, lambda name, section: _analyst(name, section, names))
+    declared = document.tolerant(lambda: root.section("standing").sections(), none)
+    standing = document.each(declared, lambda name, section: read_standing(name, section, dict(listed), analysts))
     return Policy(
         data=MappingProxyType(data),
         analysts=MappingProxyType(analysts),
+        standing=MappingProxyType(standing),
         ledger=document.tolerant(lambda: root.text("ledger"), None),
         ledger_id=document.tolerant(lambda: root.text("ledger_id"), None),
         directory=directory,

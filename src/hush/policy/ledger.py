@@ -28,6 +28,7 @@ refused: there is one anchor for one id.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -54,6 +55,13 @@ def ledger_of(policy: Policy) -> str | Path:
     """Return where a policy's ledger is."""
     where = policy.ledger or "hush.ledger"
     return where if "://" in where else policy.directory / where
+
+
+def streams_of(policy: Policy, analyst: str) -> Path:
+    """Return the directory of an analyst's streams, beside the ledger: nobody sees another's, nor their names."""
+    place = ledger_of(policy)
+    beside = policy.directory / "hush.ledger" if isinstance(place, str) else place
+    return beside.with_name(beside.name + ".streams") / hashlib.sha256(analyst.encode()).hexdigest()[:32]
 
 
 def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from hush.core import Neighbours
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 from hush.query.types import Type
 
 
@@ -83,9 +83,12 @@ class Table:
     """Columns that are not declared, but by which paths lead to units: they can be joined on and counted."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "keys", MappingProxyType(dict(self.keys)))
-        object.__setattr__(self, "unsupported", MappingProxyType(dict(self.unsupported)))
-        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        assign(
+            self,
+            keys=MappingProxyType(dict(self.keys)),
+            unsupported=MappingProxyType(dict(self.unsupported)),
+            columns=MappingProxyType(dict(self.columns)),
+        )
 
 
 Target = tuple[str, str]
@@ -103,7 +106,7 @@ class Schema:
     """The unit's public name (``patient_id``); None where every row is a unit."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", MappingProxyType(dict(self.tables)))
+        assign(self, tables=MappingProxyType(dict(self.tables)))
 
     def targets(self, table: Table) -> dict[str, Target]:
         """Return the columns of a private table by which rows find their unit, each with the key that it stands for.

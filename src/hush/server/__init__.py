@@ -8,7 +8,7 @@
 looks for something finds
 
 *   `routes`: the one table, route → visitor and scope; `api` and `pages` each give their part of it (``table()``);
-*   `releases` and `streams`: the API of whole releases;
+*   `releases` and `streams`: the API of whole releases; `standing`: questions that are released again and again;
 *   `service`: what is done for whoever is signed in. API and pages call the same methods;
 *   `questions`: queue, one question at a time for each person, slots, time limit, cancelling;
 *   `opened`: policy, engines and ledger, opened once for all and read again when the policy changes;
@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 
 def table() -> list[Reached]:
     """Return the whole table of routes."""
-    from hush.server import api, page, pages, releases, streams
+    from hush.server import api, page, pages, releases, standing, streams
 
-    return [*api.table(), *releases.table(), *streams.table(), *pages.table(), *page.table()]
+    modules = (api, releases, streams, standing, pages, page)
+    return [place for module in modules for place in module.table()]
 
 
 def app(settings: ServiceSettings, door: DoorSocket | None = None) -> ASGIApp:
@@ -55,30 +56,37 @@ def app(settings: ServiceSettings, door: DoorSocket | None = None) -> ASGIApp:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from hush.server import openapi, problems
+    from hush.server import openapi, pages
     from hush.server.protection import Protection
     from hush.server.routes import built
     from hush.server.service import Service
+    from hush.server.standing import Scheduler
 
     places = table()
     service = Service(settings)
+    scheduler = Scheduler(service)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         opened = None if door is None else await door.open(service)
+        scheduler.start()
         try:
             yield
         finally:
+            await scheduler.close()
             if opened is not None:
                 await opened.close()
             await service.close()
 
-    async def nowhere(_: Request, error: Exception) -> Response:
-        return problems.response(error)
+    def refused(request: Request, error: Exception) -> Response:
+        return pages.refused(request, service, error)
+
+    async def nowhere(request: Request, error: Exception) -> Response:
+        return refused(request, error)
 
     application = Starlette(routes=built(places), lifespan=lifespan)
     application.router.redirect_slashes = False
     application.add_exception_handler(HTTPException, nowhere)
-    application.state.service = service
+    application.state.service, application.state.refused = service, refused
     application.state.document = openapi.document(places)
     return Protection(application, service)

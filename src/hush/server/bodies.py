@@ -192,6 +192,28 @@ class AdvanceBody(PaidBody):
     through: str | int | None = Field(None, description="The last period; all that are over, if it is not said.")
 
 
+class StandingBody(Body):
+    """A question that is released again and again."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64, pattern="^[A-Za-z0-9_-]+$")]
+    question: Annotated[str, Field(max_length=50_000, description="SQL")]
+    epsilon: Amount | None = Field(None, description="What one release costs.")
+    total_epsilon: Amount | None = Field(None, description="Instead: what all releases cost together.")
+    rho: Amount | None = Field(None, description="Instead: what one release costs in zCDP.")
+    every: Label = Field(description="day, week, month or year, or several such as 14 days.")
+    first: Label = Field(description="The first date, or a time with its offset.")
+    releases: Annotated[int, Field(ge=1, le=10_000)]
+    confidence: Amount = Field("0.95", description="How often an error bar holds.")
+    delta: Amount | None = Field(None, description="What private keys may use of δ in one release.")
+    late: bool = Field(True, description="Whether a missed release is made late; else it is skipped.")
+    readers: Label | list[Label] = Field("analysts", description="analysts, public, or a list of names.")
+    data: Label | None = Field(None, description="Which data set, where there are several.")
+
+    def words(self) -> dict[str, Any]:
+        """Return what was said."""
+        return self.model_dump()
+
+
 class BudgetRequestBody(Body):
     """A larger budget that is asked for."""
 

@@ -76,8 +76,10 @@ def account(view: AccountView) -> dict[str, Any]:
             "share": float(remaining.share),
         },
         "delta_for_keys": decimal(view.reserve),
+        "set_aside": float(view.set_aside),
         "pending": view.pending,
         "state": view.account.to_json(),
+        "charged": None if view.charged is None else view.charged.to_json(),
     }
 
 

@@ -66,6 +66,18 @@ _STREAM = _object(
     ended={"type": "boolean"},
     receipt=_TEXT,
 )
+_STANDING = _object(
+    name=_TEXT,
+    data=_TEXT,
+    question=_TEXT,
+    epsilon=_TEXT,
+    every=_TEXT,
+    first=_TEXT,
+    share=_NUMBER,
+    left={"type": "integer"},
+    ended={"type": "boolean"},
+    releases=_list(_object(period=_TEXT, slot=_TEXT, state=_TEXT, receipt={"type": ["integer", "null"]})),
+)
 _SCHEMAS: dict[str, Any] = {
     "Problem": _object(type=_TEXT, title=_TEXT, status={"type": "integer"}, code=_TEXT, detail=_TEXT),
     "Document": _OBJECT,
@@ -93,6 +105,7 @@ _SCHEMAS: dict[str, Any] = {
                 budget=_AMOUNT,
                 spent=_AMOUNT,
                 remaining=_AMOUNT,
+                set_aside=_NUMBER,
                 pending={"type": "integer"},
                 state=_OBJECT,
             )
@@ -119,6 +132,12 @@ _SCHEMAS: dict[str, Any] = {
     "StreamExplained": _object(
         price=_AMOUNT, periods={"type": "integer"}, errors=_OBJECT, confidence=_NUMBER, caveats=_TEXTS
     ),
+    "StandingList": _object(standing=_list(_STANDING)),
+    "Standing": _STANDING,
+    "NewStanding": _STANDING,
+    "StandingExplained": _object(
+        name=_TEXT, epsilon=_TEXT, share=_NUMBER, fitting={"type": "integer"}, fits={"type": "boolean"}, release=_OBJECT
+    ),
     "Requests": _object(requests=_list(_REQUEST)),
     "Request": _REQUEST,
     "MadeRequest": _REQUEST,
@@ -127,7 +146,7 @@ _SCHEMAS: dict[str, Any] = {
     "People": _object(people=_list(_object(name=_TEXT, roles=_TEXTS))),
     "Link": {"type": "object", "required": ["link"], "properties": {"link": _TEXT, "name": _TEXT}},
 }
-_CREATED = {"NewToken", "Link", "MadeRequest", "NewStream"}
+_CREATED = {"NewToken", "Link", "MadeRequest", "NewStream", "NewStanding"}
 
 
 def document(table: Sequence[Reached]) -> dict[str, Any]:
@@ -218,6 +237,8 @@ def _refusals(place: Reached) -> dict[int, str]:
         refusals |= {406: "No such form"}
     if place.scope == "ask" or place.media:
         refusals |= {402: "The budget does not suffice; nothing was charged"}
+    if place.path.startswith("/api/v1/standing"):
+        refusals |= {401: "Not signed in", 402: "The budget does not suffice", 409: "Another state than needed"}
     if place.visitor is Visitor.ANALYST:
         refusals |= {409: "Another state than needed: no ledger, a request id used before, or cancelled"}
     return refusals

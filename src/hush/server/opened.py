@@ -19,7 +19,7 @@ from pathlib import Path
 from hush.core import HushError
 from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refuse_sharing
 from hush.ledger import Actor, ParkedQuestion
-from hush.policy.ledger import ledger_of, ledger_or_stand_in
+from hush.policy.ledger import ledger_of, ledger_or_stand_in, streams_of
 from hush.server import audit
 from hush.server.errors import ForbiddenError, NoPolicyError
 from hush.server.people import Person
@@ -58,10 +58,7 @@ class OpenPolicy:
         if person.name not in self.policy.analysts:
             raise ForbiddenError(f"The policy does not name {person.name} as an analyst; ask the owner.")
         names = self.policy.analysts[person.name].data
-        place = ledger_of(self.policy)
-        beside = self.policy.directory / "hush.ledger" if isinstance(place, str) else place
-        own = hashlib.sha256(person.name.encode()).hexdigest()[:32]  # nobody sees another's streams, nor their names
-        streams = beside.with_name(beside.name + ".streams") / own
+        streams = streams_of(self.policy, person.name)
         return ServedCurator({name: self.data_sets[name] for name in names}, self.ledger, person.name, streams=streams)
 
     def requests(self, actor: Actor) -> list[ParkedQuestion]:

@@ -8,6 +8,7 @@ undefined names. Scripts and styles lie in ``static/`` and are served as they ar
 from __future__ import annotations
 
 import asyncio
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from hush.report.svg import style_sheet
-from hush.server import identity
+from hush.server import identity, problems
 from hush.server.errors import SignInError, UnknownPlaceError
 from hush.server.oidc import CALLBACK, FLOW
 from hush.server.people import Person
@@ -45,6 +46,18 @@ def draw(request: Request, service: Service, who: Person, template: str, status:
     form = {"form_field": identity.FORM_FIELD, "form_token": token}
     given = {**head, "me": person, **form, "path": request.url.path, **values}
     return HTMLResponse(_templates().get_template(template).render(given), status)
+
+
+def refused(request: Request, service: Service, error: Exception) -> Response:
+    """Return the response to an error: a page to whoever reads pages, and to programs what the API says."""
+    told = problems.response(error)
+    if "text/html" not in request.headers.get("accept", "") or request.url.path.startswith("/api/"):
+        return told
+    text = json.loads(bytes(told.body))["detail"]
+    shown = draw(request, service, NOBODY, "problem.html", told.status_code, problem={"text": text, "pointer": ""})
+    if "retry-after" in told.headers:
+        shown.headers["retry-after"] = told.headers["retry-after"]
+    return shown
 
 
 async def sign_in_page(request: Request, service: Service, who: Person) -> Response:

@@ -34,6 +34,7 @@ _STATUS: Mapping[str, int] = {
     "request-unanswered": 409,
     "unknown-account": 409,
     "unknown-receipt": 404,
+    "unknown-standing": 404,
     "source": 409,
     "stream": 409,
     "closed": 503,

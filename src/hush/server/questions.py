@@ -142,6 +142,11 @@ class Turn:
             self._curator.fail(self.reservation)
 
 
+def this_turn() -> Turn | None:
+    """Return the turn of the question that this thread is at work on, if it has one."""
+    return _TURN.get()
+
+
 class ServedCurator(Curator):
     """A curator whose questions keep to the slots of a service. It shares engines and ledger with others."""
 

@@ -82,9 +82,15 @@ def _guarded(place: Reached) -> Callable[[Request], Awaitable[Response]]:
         except SignInError as error:
             return RedirectResponse("/sign-in", 303) if place.page else problems.response(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it leaves in one form
-            return problems.response(error)
+            return _told(place, request, error)
 
     return endpoint
+
+
+def _told(place: Reached, request: Request, error: Exception) -> Response:
+    if not place.page:
+        return problems.response(error)
+    return cast("Response", request.app.state.refused(request, error))
 
 
 async def _acted(place: Reached, request: Request, service: Service, who: Person) -> Response:

@@ -1,4 +1,4 @@
-"""How synthetic rows are planned, and all that follows from what was measured: bins, graph, model, rows.
+r"""How synthetic rows are planned, and all that follows from what was measured: bins, graph, model, rows.
 
 `SynthesisPlan` says, without data, what each step may cost. `Fitting` is a function of the measurements alone, so it
 can be made again from those that were kept. `hush.synth.synthesis` tells the whole way.
@@ -20,12 +20,30 @@ that was measured.
 >>> bins = merge(np.array([50.0, 1, 1, 1, 1, 60]), floor=5.0, ordered=True)
 >>> bins.tolist()
 [0, 1, 1, 1, 1, 2]
+
+**Which pairs of columns the model joins** is chosen from noisy scores alone, so that choosing costs nothing more.
+
+The score of a pair is how far its table is from what a public estimate says, in rows: e = ‖M - M̂‖₁, on integers. One
+row changes it by at most 1, whatever the estimate is. But the scores of two pairs may move in opposite directions, so
+they are not monotone: noise must cover a change of 1 up or down in each (`score_sensitivities`).
+
+**Graph.** Pairs are taken in the order of their scores, less a penalty for their number of cells, as long as the
+cliques of the triangulated graph stay within a number of cells. Several penalties are tried.
+
+**What is measured.** A measured pair no longer errs by e but by its noise, c·n/√ρ over its n cells. Given all pairs
+that lie within cliques, the ones to be measured and their parts of ρ maximise Σ (e_p - c·n_p/√ρ_p): parts are
+proportional to n_p^(2/3), so that the noise of a set is (Σ n_p^(2/3))^(3/2)·c/√ρ, and sets are prefixes of the order of
+e_p/n_p^(2/3). With Laplace noise likewise, with n_p^(1/2) and a square (`hush.synth.measurements`).
+
+>>> graph = choose(4, [2, 2, 2, 2], {(0, 1): 90.0, (2, 3): 80.0, (0, 2): 1.0}, noise=1.0, power=2 / 3, limit=8)
+>>> graph.measured
+((0, 1), (2, 3))
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
 
@@ -38,8 +56,7 @@ from hush.core.values import dataclass
 from hush.mechanisms.estimators.postprocess import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Domain
 from hush.synth.measurements import Measurement, Price, shares
-from hush.synth.model import Draws, Places, Target, TreeModel, given_groups, junction_tree, sample
-from hush.synth.structure import choose, score_sensitivities
+from hush.synth.model import Draws, Places, Target, TreeModel, eliminate, fits, given_groups, junction_tree, sample
 
 Progress = Callable[[str, float], None]
 ONE_WAYS, SCORES = Fraction(30, 100), Fraction(5, 100)
@@ -333,3 +350,98 @@ def _rare(counts: Floats, floor: float) -> Bins:
     bins = np.full(len(counts), np.count_nonzero(common), dtype=np.int64)
     bins[common] = np.arange(np.count_nonzero(common))
     return bins
+
+
+_PENALTIES = (0.0, 0.1, 0.4, 0.8)
+_FAILURES = 200
+"""After so many pairs in a row that would make a clique too large, the others are not tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """The pairs that a model joins, and those of them that are measured."""
+
+    edges: tuple[Places, ...]
+    measured: tuple[Places, ...]
+    gain: float
+    """By how many rows the measured pairs are expected to err less than before."""
+
+
+def score_sensitivities(pairs: int, rows: int, touched: int) -> tuple[Fraction, Fraction]:
+    """Return Δ₂² and Δ₁ of all scores together: each may move by ``rows·touched``, up or down."""
+    each = rows * touched
+    return Fraction(pairs * each * each), Fraction(pairs * each)
+
+
+def choose(
+    columns: int,
+    sizes: Sequence[int],
+    scores: Mapping[Places, float],
+    *,
+    noise: float,
+    power: float,
+    limit: int,
+    least: float = 0.0,
+    held: Iterable[Places] = (),
+) -> Graph:
+    """Return the graph with the largest gain.
+
+    Parameters
+    ----------
+    scores
+        By how many rows each pair errs, as far as is known.
+    noise
+        The mean size of the noise on a count that takes all of what is to be spent on measuring.
+    power
+        2/3 for Gaussian and 1/2 for Laplace noise.
+    limit
+        How many cells a clique may have.
+    least
+        Pairs with smaller scores are not joined.
+    held
+        Pairs that are joined in any case, because they were measured before.
+    """
+    cells = {pair: sizes[pair[0]] * sizes[pair[1]] for pair in scores}
+    best: Graph | None = None
+    for penalty in _PENALTIES:
+        order = sorted(scores, key=lambda pair: (penalty * noise * cells[pair] - scores[pair], pair))
+        edges = _grown(columns, sizes, [pair for pair in order if scores[pair] > least], limit, list(held))
+        inside = {pair for clique in eliminate(columns, edges, sizes) for pair in combinations(clique, 2)}
+        measured, gain = _worthwhile(inside & scores.keys(), scores, cells, noise, power)
+        if best is None or gain > best.gain:
+            best = Graph(edges=tuple(sorted(edges)), measured=measured, gain=gain)
+    assert best is not None  # noqa: S101 - there are penalties
+    return best
+
+
+def _grown(
+    columns: int, sizes: Sequence[int], order: Sequence[Places], limit: int, edges: list[Places]
+) -> list[Places]:
+    failures = 0
+    joined = set(edges)
+    for pair in order:
+        if pair in joined:
+            continue
+        if fits(columns, [*edges, pair], sizes, limit):
+            edges.append(pair)
+            failures = 0
+        else:
+            failures += 1
+            if failures > _FAILURES:
+                break
+    return edges
+
+
+def _worthwhile(
+    pairs: Iterable[Places], scores: Mapping[Places, float], cells: Mapping[Places, int], noise: float, power: float
+) -> tuple[tuple[Places, ...], float]:
+    """Return the pairs to be measured, and by how many rows they will err less."""
+    order = sorted(pairs, key=lambda pair: (-scores[pair] / cells[pair] ** power, pair))
+    best, count, error, weight = 0.0, 0, 0.0, 0.0
+    for rank, pair in enumerate(order, start=1):
+        error += scores[pair]
+        weight += cells[pair] ** power
+        gain = error - noise * weight ** (1 / power)
+        if gain > best:
+            best, count = gain, rank
+    return tuple(sorted(order[:count])), best

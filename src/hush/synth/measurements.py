@@ -43,7 +43,7 @@ import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, Event, ZCDPEvent
 from hush.core import HushError, InvalidValueError, positive
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 from hush.noise import discrete_gaussian, discrete_laplace
 from hush.synth.domain import Columns
 
@@ -79,7 +79,7 @@ class Measurement:
             raise InvalidValueError("law", got=self.law, allowed=f"one of {', '.join(_LAWS)}")
         positive(self.parameter, "parameter")
         if self.values.dtype != np.int64:
-            object.__setattr__(self, "values", _integers(self.values))
+            assign(self, values=_integers(self.values))
         self.values.flags.writeable = False
 
     @classmethod

@@ -2,15 +2,18 @@
 
 from hush.mechanisms.estimators.means import vector_noise
 from hush.utility.meaning import exposure, hockey_stick, is_private, plain, posterior, privacy_loss
-from hush.utility.planner import Question, crossover, expected_errors, split
 from hush.utility.usefulness import (
     Measured,
+    Question,
     alpha_at,
     beta_at,
+    crossover,
+    expected_errors,
     laplace_for,
     largest_error,
     lower_bound,
     measure,
+    split,
     upper_bound,
     useful,
 )

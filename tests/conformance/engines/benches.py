@@ -26,6 +26,24 @@ from hush.engines.sql.dialect import Dialect, writing
 from hush.query.plan import Plan
 from hush.query.schema import Schema
 
+POLICY = """
+[data.clinic]
+engine = "{address}"
+unit = "id"
+budget = {{ epsilon = "100", delta = "1e-6" }}
+[data.clinic.tables.visits]
+source = "{source}"
+max_rows = 5
+max_groups = {groups}
+[data.clinic.tables.visits.columns]
+city = {{ type = "text", values = ["a", "b", "c"] }}
+name = {{ type = "text" }}
+cost = {{ type = "decimal", lower = 0, upper = 50, step = "0.01" }}
+[analysts.ann]
+data = ["clinic"]
+budget = {{ epsilon = "100", delta = "1e-6" }}
+"""
+"""A clinic's visits, wherever an engine has them."""
 SALT = 1_234_567_890_123_456_789
 ARROW = {
     "BIGINT": pa.int64(),

@@ -12,6 +12,7 @@ from random import Random
 
 import psycopg
 import pytest
+from benches import POLICY
 
 from hush.cli import run
 from hush.core import HushError
@@ -24,24 +25,6 @@ from hush.engines.server import ParameterisedText
 from hush.engines.sql.build import Sql, column, text, try_cast
 from hush.engines.sql.dialect import writing
 from hush.engines.sql.queries import select
-
-POLICY = """
-[data.clinic]
-engine = "{address}"
-unit = "id"
-budget = {{ epsilon = "100", delta = "1e-6" }}
-[data.clinic.tables.visits]
-source = "{schema}.visits"
-max_rows = 5
-max_groups = 3
-[data.clinic.tables.visits.columns]
-city = {{ type = "text", values = ["a", "b", "c"] }}
-name = {{ type = "text" }}
-cost = {{ type = "decimal", lower = 0, upper = 50, step = "0.01" }}
-[analysts.ann]
-data = ["clinic"]
-budget = {{ epsilon = "100", delta = "1e-6" }}
-"""
 
 
 class Clinic:
@@ -62,7 +45,7 @@ class Clinic:
 
     def open(self, address: str | None = None) -> Curator:
         path = self.folder / "hush.toml"
-        path.write_text(POLICY.format(address=address or self.address, schema=self.schema))
+        path.write_text(POLICY.format(address=address or self.address, source=f"{self.schema}.visits", groups=3))
         return open_policy(path, create=True)
 
 
@@ -249,7 +232,7 @@ def test_a_server_that_is_not_there_is_told_without_its_address(clinic: Clinic, 
 def test_names_with_quotes_reach_no_other_table(clinic: Clinic, name: str) -> None:
     path = clinic.folder / "hush.toml"
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-    path.write_text(POLICY.format(address=clinic.address, schema="x").replace('"x.visits"', f'"{quoted}"'))
+    path.write_text(POLICY.format(address=clinic.address, source=quoted, groups=3))
     with pytest.raises(HushError):
         open_policy(path, create=True)
     assert clinic.owner.execute(f"SELECT count(*) FROM {clinic.schema}.visits").fetchone() == (1000,)

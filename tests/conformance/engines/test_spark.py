@@ -5,11 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import importlib.util
 import logging
-import os
 import shutil
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benches import POLICY
 from pyarrow import orc
+from spark_clinic import ROWS, Clinic, views_of
 
 from hush.cli import run
 from hush.core import HushError
-from hush.curator.curator import Curator
 from hush.curator.opening import open_policy
 from hush.engines.errors import EngineError, SourceError
 from hush.engines.server import ParameterisedText
@@ -33,32 +30,6 @@ from hush.engines.sql.dialect import writing
 from hush.query.plan.limits import Units
 from hush.query.schema import Schema, Table
 
-POLICY = """
-[data.clinic]
-engine = "{address}"
-unit = "id"
-budget = {{ epsilon = "100", delta = "1e-6" }}
-[data.clinic.tables.visits]
-source = "{source}"
-max_rows = 5
-max_groups = 2
-[data.clinic.tables.visits.columns]
-city = {{ type = "text", values = ["a", "b", "c"] }}
-name = {{ type = "text" }}
-cost = {{ type = "decimal", lower = 0, upper = 50, step = "0.01" }}
-[analysts.ann]
-data = ["clinic"]
-budget = {{ epsilon = "100", delta = "1e-6" }}
-"""
-ROWS = {
-    "id": [at % 200 for at in range(1000)],
-    "city": ["abc"[at % 3] for at in range(1000)],
-    "name": [f"n{at % 4}" for at in range(1000)],
-    "cost": [(at % 100) / 4 for at in range(1000)],
-    "secret": ["hidden word"] * 1000,
-}
-
-
 ZONES = """
 [data.clinic.tables.zones]
 source = "zones.parquet"
@@ -67,20 +38,6 @@ public = true
 city = {{ type = "text" }}
 zone = {{ type = "text", values = ["n", "s"] }}
 """
-
-
-class Clinic:
-    """A folder with files of visits, and a policy over one of them."""
-
-    def __init__(self, address: str, folder: Path) -> None:
-        self.address, self.folder = address, folder
-        self.file = folder / "visits.parquet"
-        pq.write_table(pa.table(ROWS), self.file)
-
-    def open(self, source: str = "visits.parquet", address: str | None = None) -> Curator:
-        path = self.folder / "hush.toml"
-        path.write_text(POLICY.format(address=address or self.address, source=source))
-        return open_policy(path, create=True)
 
 
 @pytest.fixture
@@ -93,11 +50,6 @@ def server(spark: str) -> Iterator[SparkServer]:
     made = SparkServer(spark, timeout=100)
     yield made
     made.close()
-
-
-def views_of(curator: Curator) -> list[str]:
-    session = curator.data_sets["clinic"].engine._tables.server._session
-    return [table.name for table in session.catalog.listTables()]
 
 
 def test_keys_quantiles_functions_and_threads_leave_no_view_behind(clinic: Clinic) -> None:
@@ -126,42 +78,6 @@ def test_keys_quantiles_functions_and_threads_leave_no_view_behind(clinic: Clini
             curator.ask("SELECT COUNT(*) AS n FROM visits WHERE secret = 'hidden word'", epsilon="1")
         assert not views_of(curator)
     assert run(["engine", "check", "--policy", str(clinic.folder / "hush.toml")]) == 0
-
-
-def test_a_file_that_goes_is_charged_and_the_next_question_works(
-    clinic: Clinic, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    question = "SELECT city, SUM(cost) AS s FROM visits GROUP BY city"
-    with clinic.open() as curator:
-        engine = type(curator.data_sets["clinic"].engine)
-        execute = engine.execute
-
-        def failing(self, compiled, choose=None):
-            clinic.file.unlink()
-            return execute(self, compiled, choose)
-
-        before = curator.accounts("clinic").remaining
-        with monkeypatch.context() as patch:
-            patch.setattr(engine, "execute", failing)
-            with pytest.raises(EngineError, match="could not compute this answer"):
-                curator.ask(question, epsilon="2")
-        assert curator.accounts("clinic").remaining != before
-        pq.write_table(pa.table(ROWS), clinic.file)
-        curator.ask(question, epsilon="1")
-        assert not views_of(curator)
-    shown = capfd.readouterr()
-    assert str(clinic.file) not in shown.out + shown.err
-
-
-def test_a_statement_that_takes_too_long_is_ended(spark: str) -> None:
-    server = SparkServer(spark, timeout=1)
-    slow = ParameterisedText.of("SELECT SUM(a.id * b.id % 7) FROM RANGE(10000000) AS a CROSS JOIN RANGE(10000) AS b")
-    with pytest.raises(EngineError), server.transaction() as transaction:
-        transaction.fetch(slow, {})
-    server._timeout = 100
-    with server.transaction() as transaction:
-        assert transaction.fetch(ParameterisedText.of("SELECT 1"), {}) == [(1,)]
-    server.close()
 
 
 def test_what_spark_says_goes_nowhere(
@@ -265,7 +181,7 @@ def test_rows_that_are_units_are_told_apart_in_thousands_of_partitions(
     """Numbers of rows begin at 2³³ times a partition's, so those of the 1,024th times 2²⁰ are beyond 64 bits."""
     pq.write_table(pa.table({"city": ["a", "a", "b"], "zone": ["n", "s", "n"]}), clinic.folder / "zones.parquet")
     policy = POLICY.replace("[analysts", ZONES + "[analysts")
-    for line in ('unit = "id"', "max_rows = 5", "max_groups = 2"):
+    for line in ('unit = "id"', "max_rows = 5", "max_groups = {groups}"):
         policy = policy.replace(f"{line}\n", "")
     path = clinic.folder / "rows.toml"
     path.write_text(policy.format(address=clinic.address, source="visits.parquet"))
@@ -382,42 +298,3 @@ def test_values_that_trap(server: SparkServer) -> None:
 
 def test_parts_of_a_pattern_are_atomic() -> None:
     assert atomic_expression([("%", False), ("5", False), ("%", True), ("%", False)]) == r"(?s)\A(?>.*?5%).*\z"
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-sys.path[:0] = {path!r}
-import pytest
-from hush.engines.errors import EngineError
-from test_spark import Clinic, views_of
-clinic = Clinic("local[1]", Path({folder!r}))
-question = "SELECT city, SUM(cost) AS s FROM visits GROUP BY city"
-with clinic.open() as curator:
-    curator.ask(question, epsilon="1")
-    before = curator.accounts("clinic").remaining
-    from pyspark import SparkContext
-    jvm = SparkContext._gateway.proc.pid
-    engine = type(curator.data_sets["clinic"].engine)
-    execute = engine.execute
-    def failing(self, compiled, choose=None):
-        os.kill(jvm, signal.SIGKILL)
-        return execute(self, compiled, choose)
-    engine.execute = failing
-    with pytest.raises(EngineError):
-        curator.ask(question, epsilon="2")
-    engine.execute = execute
-    assert curator.accounts("clinic").remaining != before
-    curator.ask(question, epsilon="3")
-    assert not views_of(curator)
-print("answered again")
-"""
-
-
-@pytest.mark.skipif(
-    "HUSH_SPARK_CASES" not in os.environ, reason="starts Spark twice; with HUSH_SPARK_CASES, as nightly"
-)
-def test_when_the_driver_is_killed_the_question_is_charged_and_the_next_one_starts_another(tmp_path: Path) -> None:
-    program = textwrap.dedent(KILLED).format(path=[str(Path(__file__).parent), *sys.path], folder=str(tmp_path))
-    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
-    assert made.stdout.endswith("answered again\n"), made.stderr[-2000:]

@@ -28,6 +28,8 @@ from hush.ledger import (
     UnknownAccountError,
 )
 from hush.ledger.anchors import open_anchor
+from hush.ledger.schedules import Schedule
+from hush.ledger.standing import StandingQuestion
 from hush.ledger.stores import base as schema
 
 OWNER, ALICE, BOB = Actor.owner("Dr Weiss"), Actor.analyst("alice"), Actor.analyst("bob")
@@ -54,6 +56,34 @@ def left(ledger, analyst=None):
 
 def state(ledger):
     return [(view.data, view.analyst, view.account) for view in ledger.budget(OWNER)], ledger.verify().head
+
+
+def test_two_workers_release_a_standing_question_once_for_each_period(ledger, place):
+    schedule = Schedule(first="2026-01-05", every="week", slots=6)
+    asked = StandingQuestion(name="weekly", data="clinic", question="SELECT 1", schedule=schedule, epsilon="0.1")
+    events, terms = [LaplaceEvent(scale=10)], ledger.budget(OWNER)[0].account
+    ledger.standing.declare(asked, epsilon=Fraction(1, 10), events=events, terms=terms, actor=OWNER)
+    assert left(ledger) == Fraction(4, 10)
+    released = []
+
+    def work():
+        with Ledger.open(place) as worker:
+            while (reserved := worker.standing.reserve("weekly", clock="2026-02-04T00:00:00.000000Z")) is not None:
+                worker.answered(reserved[0], b"noisy")
+                released.append(reserved[1])
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(released) == ["2026-01-05", "2026-01-12", "2026-01-19", "2026-01-26", "2026-02-02"]
+    plan = ledger.standing.find("weekly")
+    assert [release.state for release in ledger.standing.releases(plan)][:5] == ["made"] * 5
+    assert left(ledger) == Fraction(4, 10)
+    ledger.standing.end("weekly", actor=OWNER)
+    assert left(ledger) == Fraction(5, 10)
+    assert ledger.verify().charges == 5
 
 
 def test_a_charge_fits_every_budget_above_it(ledger):

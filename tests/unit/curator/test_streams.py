@@ -161,7 +161,7 @@ def test_killed_between_the_charge_and_the_first_state(clinic: Path, monkeypatch
 def test_an_old_copy_of_the_state_is_refused(clinic: Path) -> None:
     made(clinic)
     through(clinic, "2024-01-05")
-    (place,) = (clinic.parent).glob("*.streams")
+    (place,) = clinic.parent.glob("*.streams/*")
     old = (place / "daily.stream").read_bytes()
     through(clinic, "2024-01-08")
     (place / "daily.stream").write_bytes(old)
@@ -172,8 +172,9 @@ def test_an_old_copy_of_the_state_is_refused(clinic: Path) -> None:
 def test_the_state_is_its_owners_alone_and_holds_no_names(clinic: Path) -> None:
     made(clinic)
     through(clinic, "2024-01-05")
-    (place,) = (clinic.parent).glob("*.streams")
+    (place,) = clinic.parent.glob("*.streams/*")
     assert place.stat().st_mode & 0o077 == 0
+    assert place.parent.stat().st_mode & 0o077 == 0
     assert (place / "daily.stream").stat().st_mode & 0o077 == 0
     state = (place / "daily.stream").read_bytes()
     assert b"u17" not in state
@@ -190,7 +191,7 @@ def test_a_unit_counts_to_its_cap_over_the_whole_life(tmp_path: Path) -> None:
     open_policy(path, create=True).close()
     made(path, max_rows=3)
     through(path, "2024-01-20")
-    (place,) = tmp_path.glob("*.streams")
+    (place,) = tmp_path.glob("*.streams/*")
     exact = StreamState.from_bytes((place / "daily.stream").read_bytes()).stream.exact
     assert exact.sum() == 3
     with open_policy(path) as curator:
@@ -255,7 +256,7 @@ def test_of_two_who_advance_at_once_one_is_first(clinic: Path, monkeypatch: pyte
     shown = through(clinic, "2024-01-05")
     assert shown.startswith(quicker[0])
     assert len(shown.splitlines()) == len(quicker[0].splitlines()) + 2
-    (place,) = clinic.parent.glob("*.streams")
+    (place,) = clinic.parent.glob("*.streams/*")
     assert not list(place.glob(".daily-*"))
 
 

@@ -66,8 +66,8 @@ def test_the_first_question_of_the_manual_can_be_asked(schema):
 
 def test_the_policy_of_the_manual_loads():
     text = (DOCS / "policy.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    policy = Policy.parse(block)
+    policy = Policy.parse("\n".join(re.findall(r"```toml\n(.*?)```", text, re.DOTALL)))
+    assert [asked.schedule.slots for asked in policy.standing.values()] == [52]
     assert policy.ledger == "clinic-ledger.db"
     for key in (
         "engine",

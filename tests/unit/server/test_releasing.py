@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from hush.curator.opening import open_policy
 from hush.engines.errors import EngineError
 from hush.server import service as service_module
 from hush.server.people import People
@@ -253,6 +254,46 @@ def test_nobody_waits_for_what_a_cancelled_stream_still_computes(browser, alice,
     assert browser.get("/api/v1/streams/daily", headers=alice).json() == {**before, "ended": True}
     (folder,) = clinic.parent.glob("*.streams/*")
     assert {path.name for path in folder.iterdir()} == {"daily.stream", "daily.released", "daily.ended", ".daily.lock"}
+
+
+_USED = {
+    "question": ("/ask", {"question": "SELECT COUNT(*) AS n FROM visits"}, {"epsilon": "0.2"}),
+    "marginals": ("/releases/marginals", {"table": ROWS}, {"degree": 1}),
+    "synth": ("/releases/synth", {"question": ROWS}, {"question": "SELECT city FROM visits"}),
+    "ranges": ("/releases/ranges", {"question": "SELECT age FROM visits"}, {"epsilon": "0.2"}),
+    "fit": ("/releases/fit", {"question": ROWS, "target": "age", "model": "linear"}, {"epsilon": "0.2"}),
+    "stream": ("/streams", {"question": STREAM, "name": "s", "horizon": "100 days"}, {"horizon": "50 days"}),
+}
+
+
+@pytest.mark.parametrize("kind", _USED)
+def test_a_request_id_stands_for_one_body(browser, alice, kind: str) -> None:
+    path, body, other = _USED[kind]
+    body = {"epsilon": "0.1", **body}
+
+    def send(request: str, **changes: object) -> tuple[int, str]:
+        told = browser.post(f"/api/v1{path}", json={**body, "request": request, **changes}, headers=alice)
+        return told.status_code, told.json().get("code", "")
+
+    made = (201 if kind == "stream" else 200, "")
+    assert send("first") == send("first") == made
+    assert send("first", **other) == (409, "request-conflict")
+    if kind != "stream":  # what was paid for comes back under another id, which is bound to it too
+        assert send("second") == send("second") == made
+        assert send("second", **other) == (409, "request-conflict")
+        assert send("third", **other) == made
+    assert browser.get("/api/v1/history", headers=alice).json()["releases"][0]["outcome"] == "answered"
+
+
+def test_streams_of_the_service_and_of_the_command_line_are_the_same(browser, alice, clinic: Path) -> None:
+    asked = {"question": STREAM, "name": "daily", "horizon": "100 days", "epsilon": "0.5"}
+    assert browser.post("/api/v1/streams", json=asked, headers=alice).status_code == 201
+    with open_policy(clinic, analyst="alice") as curator:
+        assert curator.stream.names() == ["daily"]
+        assert curator.stream.open("daily").advance("2025-01-03") == 3
+    with open_policy(clinic, analyst="bob") as curator:
+        assert curator.stream.names() == []
+    assert browser.get("/api/v1/streams", headers=alice).json()["streams"][0]["released"] == 3
 
 
 def _opened(browser):

@@ -10,7 +10,8 @@ import pytest
 from served import running
 
 from hush.client import connect
-from hush.core import InvalidValueError
+from hush.core import BudgetExceededError, InvalidValueError
+from hush.curator.opening import open_policy
 from hush.ledger import ApprovalNeededError, Ledger, LedgerError, Role
 from hush.server.people import People
 from hush.server.settings import ServiceSettings
@@ -32,6 +33,15 @@ def clinic(clinic: Path) -> Path:
         text.replace('budget = { epsilon = "40"', 'ask_first = { epsilon = "0.5" }\nbudget = { epsilon = "40"')
     )
     return clinic
+
+
+def test_what_the_budget_does_not_hold_is_refused_and_does_not_wait(browser, alice, clinic: Path) -> None:
+    told = browser.post("/api/v1/ask", json={**COUNT, "epsilon": "41"}, headers=alice)
+    assert (told.status_code, told.json()["code"]) == (402, "budget-exceeded")
+    with open_policy(clinic, analyst="alice") as curator, pytest.raises(BudgetExceededError) as refused:
+        curator.ask(COUNT["question"], epsilon="41")
+    assert told.json()["detail"] == str(refused.value)
+    assert browser.get("/api/v1/requests", headers=alice).json() == {"requests": []}
 
 
 def test_a_dear_question_waits_is_approved_and_is_asked_once(browser, alice, olga, people: People) -> None:

@@ -23,6 +23,14 @@ OPEN = {
     ("POST", "/welcome/{secret}"),
     ("GET", "/static/{name}"),
     ("GET", "/what-is-this"),
+    # Releases of standing questions whose owner wrote readers = "public". Of others nothing is told, or to sign in.
+    ("GET", "/standing"),
+    ("GET", "/standing.{ending}"),
+    ("GET", "/standing/{name}"),
+    ("GET", "/standing/{name}/{period}"),
+    ("GET", "/api/v1/standing"),
+    ("GET", "/api/v1/standing/{name}"),
+    ("GET", "/api/v1/standing/{name}/{period}"),
 }
 """What anybody may reach: whoever adds to it says why."""
 
@@ -89,3 +97,16 @@ def test_others_answers_read_like_none(browser, alice, people: People) -> None:
         told = [browser.get(f"/api/v1/{kind}/{which}", headers=bob) for which in (number, 999_999)]
         assert told[0].status_code == told[1].status_code == 404
         assert told[0].content == told[1].content
+
+
+def test_refusals_are_pages_to_browsers_and_problems_to_programs(browser, people) -> None:
+    """An address that nobody knows, and a page for others: nothing of the address comes back."""
+    browser.cookies.set("hush", people.begin_session("alice"))
+    for path, status in (("/<img src=x onerror=alert(1)>", 404), ("/people", 403)):
+        page = browser.get(path, headers={"accept": "text/html,*/*;q=0.8"})
+        assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
+        assert "This did not work" in page.text
+        assert "onerror" not in page.text
+        assert "require-trusted-types-for" in page.headers["content-security-policy"]
+        assert browser.get(path).headers["content-type"] == "application/problem+json"
+    assert browser.get("/api/v1/nothing", headers={"accept": "text/html"}).json()["code"] == "unknown"

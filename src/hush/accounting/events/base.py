@@ -25,7 +25,7 @@ from hush.accounting.description import Description
 from hush.accounting.errors import DescriptionError, UnknownEventError
 from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import precision, up
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 
 VERSION = 1
 _TYPES: dict[str, type[Event]] = {}
@@ -177,7 +177,7 @@ class ComposedEvent(Event):
         for part in parts:
             event, count = part if isinstance(part, tuple) else (part, 1)
             read.append((as_event(event, "parts"), integer(count, "count", minimum=0)))
-        object.__setattr__(self, "parts", tuple(read))
+        assign(self, parts=tuple(read))
 
     def description(self) -> Description:
         """Return the sum of the parts."""

@@ -23,7 +23,7 @@ from hush.accounting.pairs import ResponsePair
 from hush.accounting.pairs.shuffle import read_shuffle, shuffled_epsilon
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive, probability
 from hush.core.balls import ball, fraction_up, precision
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 
 
 def black_box(epsilon: Fraction, delta: Fraction) -> Description:
@@ -44,8 +44,7 @@ class ApproximateDPEvent(Event):
     delta: Fraction
 
     def __init__(self, *, epsilon: Number, delta: Number = 0) -> None:
-        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(delta, "delta"))
+        assign(self, epsilon=nonnegative(epsilon, "epsilon"), delta=probability(delta, "delta"))
 
     def description(self) -> Description:
         """Return the Kairouz–Oh–Viswanath pair."""
@@ -74,8 +73,7 @@ class PartitionSelectionEvent(Event):
     delta: Fraction
 
     def __init__(self, *, epsilon: Number, delta: Number) -> None:
-        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(delta, "delta"))
+        assign(self, epsilon=nonnegative(epsilon, "epsilon"), delta=probability(delta, "delta"))
 
     def description(self) -> Description:
         """Return the (ε,δ) pair."""
@@ -103,11 +101,10 @@ class ProposeTestReleaseEvent(Event):
     noise: str
 
     def __init__(self, *, epsilon: Number, delta: Number, noise: str = "laplace") -> None:
-        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(delta, "delta"))
+        assign(self, epsilon=nonnegative(epsilon, "epsilon"), delta=probability(delta, "delta"))
         if noise not in {"laplace", "gaussian"}:
             raise InvalidValueError("noise", got=noise, allowed="'laplace' or 'gaussian'")
-        object.__setattr__(self, "noise", noise)
+        assign(self, noise=noise)
 
     def total(self) -> ApproximateDPEvent:
         """Return the (ε,δ) of test and release together."""
@@ -136,8 +133,7 @@ class ZCDPEvent(Event):
     delta: Fraction
 
     def __init__(self, *, rho: Number, delta: Number = 0) -> None:
-        object.__setattr__(self, "rho_", nonnegative(rho, "rho"))
-        object.__setattr__(self, "delta", probability(delta, "delta"))
+        assign(self, rho_=nonnegative(rho, "rho"), delta=probability(delta, "delta"))
 
     def description(self) -> Description:
         """Return ρ, and the mass where nothing is promised."""
@@ -173,7 +169,7 @@ class RenyiEvent(Event):
         read = sorted((read_order(alpha), nonnegative(value, "rdp")) for alpha, value in points)
         if not read:
             raise InvalidValueError("points", got=points, allowed="at least one pair of an order and a divergence")
-        object.__setattr__(self, "points", tuple(read))
+        assign(self, points=tuple(read))
 
     def description(self) -> Description:
         """Return the curve that the points span."""
@@ -210,9 +206,7 @@ class ShuffledEvent(Event):
 
     def __init__(self, *, local_epsilon: Number, reports: int, delta: Number) -> None:
         local, count = read_shuffle(local_epsilon, reports)
-        object.__setattr__(self, "local_epsilon", local)
-        object.__setattr__(self, "reports", count)
-        object.__setattr__(self, "delta", fraction_between(delta, "delta"))
+        assign(self, local_epsilon=local, reports=count, delta=fraction_between(delta, "delta"))
 
     @property
     def epsilon(self) -> float:

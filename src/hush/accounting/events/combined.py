@@ -30,7 +30,7 @@ from hush.accounting.events.mechanisms import pure
 from hush.accounting.pairs import Pair
 from hush.core import InvalidValueError, Neighbours, integer
 from hush.core.balls import Ball, flint, fraction_up, precision
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 
 
 @registered
@@ -48,8 +48,7 @@ class GroupEvent(Event):
     size: int
 
     def __init__(self, *, event: Event, size: int) -> None:
-        object.__setattr__(self, "event", as_event(event, "event"))
-        object.__setattr__(self, "size", integer(size, "size", minimum=1))
+        assign(self, event=as_event(event, "event"), size=integer(size, "size", minimum=1))
         self.event.group(self.size)  # an event that says nothing of groups is refused here, not when it is charged
 
     def description(self) -> Description:
@@ -125,8 +124,9 @@ class ParallelEvent(Event):
     def __init__(
         self, *, events: Iterable[Event], neighbours: Neighbours | str = "add-remove", partition: str = "value"
     ) -> None:
-        object.__setattr__(self, "events", tuple(as_event(event, "events") for event in events))
-        object.__setattr__(self, "neighbours", Neighbours.parse(neighbours))
+        assign(
+            self, events=tuple(as_event(event, "events") for event in events), neighbours=Neighbours.parse(neighbours)
+        )
         if partition not in {"value", "index"}:
             raise InvalidValueError("partition", got=partition, allowed="'value' or 'index'")
         if partition == "index" and self.neighbours is Neighbours.ADD_REMOVE:
@@ -136,7 +136,7 @@ class ParallelEvent(Event):
                 allowed="'value' when units are added or removed",
                 hint="A row that comes or goes shifts the position of every later row, so all parts may change.",
             )
-        object.__setattr__(self, "partition", partition)
+        assign(self, partition=partition)
 
     @property
     def touched(self) -> int:

@@ -20,31 +20,31 @@ exponential mechanism or permute-and-flip.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from hush.accounting import pairs
 from hush.accounting.description import Description
 from hush.accounting.events.base import Event, only_parameters, registered, require
-from hush.accounting.pairs import (
-    BoundedRangePair,
-    DiscreteGaussianPair,
-    DiscreteLaplacePair,
-    GaussianPair,
-    LaplacePair,
-    ObjectivePerturbationPair,
-    PoissonGaussianPair,
-    PoissonLaplacePair,
-    ResponsePair,
-    SkellamPair,
-)
-from hush.accounting.pairs.skellam import MOST_VARIANCE
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
+
+
+class _NoiseEvent(Event):
+    """Noise on a value of some ``sensitivity``."""
+
+    __slots__ = ()
+    sensitivity: Any
+
+    def group(self, size: int) -> Event:
+        """Return the event with ``size`` times the sensitivity."""
+        return replace(self, sensitivity=self.sensitivity * integer(size, "size", minimum=1))  # type: ignore[type-var]
 
 
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class LaplaceEvent(Event):
+class LaplaceEvent(_NoiseEvent):
     """Laplace noise of a ``scale`` added to a value of ℓ₁ ``sensitivity``."""
 
     type: ClassVar[str] = "laplace"
@@ -52,16 +52,11 @@ class LaplaceEvent(Event):
     sensitivity: Fraction
 
     def __init__(self, *, scale: Number, sensitivity: Number = 1) -> None:
-        object.__setattr__(self, "scale", positive(scale, "scale"))
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
+        assign(self, scale=positive(scale, "scale"), sensitivity=positive(sensitivity, "sensitivity"))
 
     def description(self) -> Description:
         """Return the Laplace pair with ε = sensitivity/scale."""
-        return Description.of(LaplacePair(epsilon=self.sensitivity / self.scale))
-
-    def group(self, size: int) -> Event:
-        """Return the event with ``size`` times the sensitivity."""
-        return LaplaceEvent(scale=self.scale, sensitivity=self.sensitivity * integer(size, "size", minimum=1))
+        return Description.of(pairs.LaplacePair(epsilon=self.sensitivity / self.scale))
 
 
 def read_variance(sigma: object, sigma_squared: object) -> Fraction:
@@ -80,7 +75,7 @@ def written_deviation(variance: Fraction) -> dict[str, Any]:
 
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class GaussianEvent(Event):
+class GaussianEvent(_NoiseEvent):
     """Gaussian noise of deviation ``sigma`` (or variance ``sigma_squared``) on a value of ℓ₂ ``sensitivity``."""
 
     type: ClassVar[str] = "gaussian"
@@ -90,18 +85,13 @@ class GaussianEvent(Event):
     def __init__(
         self, *, sigma: Number | None = None, sigma_squared: Number | None = None, sensitivity: Number = 1
     ) -> None:
-        object.__setattr__(self, "sigma_squared", read_variance(sigma, sigma_squared))
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
+        assign(
+            self, sigma_squared=read_variance(sigma, sigma_squared), sensitivity=positive(sensitivity, "sensitivity")
+        )
 
     def description(self) -> Description:
         """Return the Gaussian pair with μ² = sensitivity²/σ²."""
-        return Description.of(GaussianPair(mu_squared=self.sensitivity**2 / self.sigma_squared))
-
-    def group(self, size: int) -> Event:
-        """Return the event with ``size`` times the sensitivity."""
-        return GaussianEvent(
-            sigma_squared=self.sigma_squared, sensitivity=self.sensitivity * integer(size, "size", minimum=1)
-        )
+        return Description.of(pairs.GaussianPair(mu_squared=self.sensitivity**2 / self.sigma_squared))
 
     def _parameters(self) -> dict[str, Any]:
         return {**written_deviation(self.sigma_squared), "sensitivity": str(self.sensitivity)}
@@ -113,7 +103,7 @@ class GaussianEvent(Event):
 
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class DiscreteLaplaceEvent(Event):
+class DiscreteLaplaceEvent(_NoiseEvent):
     """Discrete Laplace noise P(x) ∝ e^{-a|x|}, a = ``parameter`` = 1/scale, on an integer of whole ``sensitivity``.
 
     >>> DiscreteLaplaceEvent(parameter="1/10").pure_epsilon()
@@ -128,20 +118,13 @@ class DiscreteLaplaceEvent(Event):
         if (parameter is None) == (scale is None):
             raise InvalidValueError("parameter", got=parameter, allowed="given, or scale, but not both")
         a = positive(parameter, "parameter") if scale is None else 1 / positive(scale, "scale")
-        object.__setattr__(self, "parameter", a)
-        object.__setattr__(self, "sensitivity", _whole(sensitivity))
+        assign(self, parameter=a, sensitivity=_whole(sensitivity))
 
     def description(self) -> Description:
         """Return the discrete Laplace pair; with sensitivity 1 it is randomized response."""
         if self.sensitivity == 1:
-            return Description.of(ResponsePair(epsilon=self.parameter))
-        return Description.of(DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity))
-
-    def group(self, size: int) -> Event:
-        """Return the event with ``size`` times the sensitivity."""
-        return DiscreteLaplaceEvent(
-            parameter=self.parameter, sensitivity=self.sensitivity * integer(size, "size", minimum=1)
-        )
+            return Description.of(pairs.ResponsePair(epsilon=self.parameter))
+        return Description.of(pairs.DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity))
 
     @classmethod
     def _read(cls, data: Any) -> Event:
@@ -150,7 +133,7 @@ class DiscreteLaplaceEvent(Event):
 
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class DiscreteGaussianEvent(Event):
+class DiscreteGaussianEvent(_NoiseEvent):
     """Discrete Gaussian noise P(x) ∝ e^{-x²/2σ²} on an integer of whole ``sensitivity``; σ² is any rational."""
 
     type: ClassVar[str] = "discrete_gaussian"
@@ -160,17 +143,12 @@ class DiscreteGaussianEvent(Event):
     def __init__(
         self, *, sigma: Number | None = None, sigma_squared: Number | None = None, sensitivity: int = 1
     ) -> None:
-        object.__setattr__(self, "sigma_squared", read_variance(sigma, sigma_squared))
-        object.__setattr__(self, "sensitivity", _whole(sensitivity))
+        assign(self, sigma_squared=read_variance(sigma, sigma_squared), sensitivity=_whole(sensitivity))
 
     def description(self) -> Description:
         """Return the discrete Gaussian pair."""
-        return Description.of(DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity))
-
-    def group(self, size: int) -> Event:
-        """Return the event with ``size`` times the sensitivity."""
-        return DiscreteGaussianEvent(
-            sigma_squared=self.sigma_squared, sensitivity=self.sensitivity * integer(size, "size", minimum=1)
+        return Description.of(
+            pairs.DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity)
         )
 
     def _parameters(self) -> dict[str, Any]:
@@ -183,7 +161,7 @@ class DiscreteGaussianEvent(Event):
 
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SkellamEvent(Event):
+class SkellamEvent(_NoiseEvent):
     """Skellam noise, the difference of two Poisson variables, of a ``variance`` on an integer of ``sensitivity``.
 
     Vectors are covered with an ℓ₁ sensitivity of 1: then one of their integers changes, by 1.
@@ -197,19 +175,16 @@ class SkellamEvent(Event):
     sensitivity: int
 
     def __init__(self, *, variance: Number, sensitivity: int = 1) -> None:
+        from hush.accounting.pairs.skellam import MOST_VARIANCE
+
         spread, moves = positive(variance, "variance"), _whole(sensitivity)
         if spread > MOST_VARIANCE or moves > MOST_VARIANCE:
             raise InvalidValueError("variance", got=variance, allowed=f"at most {MOST_VARIANCE}, as the sensitivity")
-        object.__setattr__(self, "variance", spread)
-        object.__setattr__(self, "sensitivity", moves)
+        assign(self, variance=spread, sensitivity=moves)
 
     def description(self) -> Description:
         """Return the Skellam pair."""
-        return Description.of(SkellamPair(variance=self.variance, sensitivity=self.sensitivity))
-
-    def group(self, size: int) -> Event:
-        """Return the event with ``size`` times the sensitivity."""
-        return SkellamEvent(variance=self.variance, sensitivity=self.sensitivity * integer(size, "size", minimum=1))
+        return Description.of(pairs.SkellamPair(variance=self.variance, sensitivity=self.sensitivity))
 
 
 def _whole(sensitivity: object) -> int:
@@ -248,9 +223,12 @@ class PoissonGaussianEvent(Event):
         sigma_squared: Number | None = None,
         sensitivity: Number = 1,
     ) -> None:
-        object.__setattr__(self, "rate", probability(rate, "rate"))
-        object.__setattr__(self, "sigma_squared", read_variance(sigma, sigma_squared))
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
+        assign(
+            self,
+            rate=probability(rate, "rate"),
+            sigma_squared=read_variance(sigma, sigma_squared),
+            sensitivity=positive(sensitivity, "sensitivity"),
+        )
 
     def description(self) -> Description:
         """Return the mixture pair; nothing for rate 0, the plain Gaussian for rate 1."""
@@ -258,8 +236,8 @@ class PoissonGaussianEvent(Event):
         if self.rate == 0:
             return Description()
         if self.rate == 1:
-            return Description.of(GaussianPair(mu_squared=mu_squared))
-        return Description.of(PoissonGaussianPair(rate=self.rate, mu_squared=mu_squared))
+            return Description.of(pairs.GaussianPair(mu_squared=mu_squared))
+        return Description.of(pairs.PoissonGaussianPair(rate=self.rate, mu_squared=mu_squared))
 
     def group(self, size: int) -> Event:
         """Return the unsampled noise for the whole group, which dominates any number of its members being sampled."""
@@ -285,9 +263,12 @@ class PoissonLaplaceEvent(Event):
     sensitivity: Fraction
 
     def __init__(self, *, rate: Number, scale: Number, sensitivity: Number = 1) -> None:
-        object.__setattr__(self, "rate", probability(rate, "rate"))
-        object.__setattr__(self, "scale", positive(scale, "scale"))
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
+        assign(
+            self,
+            rate=probability(rate, "rate"),
+            scale=positive(scale, "scale"),
+            sensitivity=positive(sensitivity, "sensitivity"),
+        )
 
     def description(self) -> Description:
         """Return the mixture pair; nothing for rate 0, plain Laplace for rate 1."""
@@ -295,8 +276,8 @@ class PoissonLaplaceEvent(Event):
         if self.rate == 0:
             return Description()
         if self.rate == 1:
-            return Description.of(LaplacePair(epsilon=epsilon))
-        return Description.of(PoissonLaplacePair(rate=self.rate, epsilon=epsilon))
+            return Description.of(pairs.LaplacePair(epsilon=epsilon))
+        return Description.of(pairs.PoissonLaplacePair(rate=self.rate, epsilon=epsilon))
 
     def group(self, size: int) -> Event:
         """Return the unsampled noise for the whole group, which dominates any number of its members being sampled."""
@@ -333,16 +314,17 @@ class ObjectivePerturbationEvent(Event):
     two_sided: bool
 
     def __init__(self, *, mu_squared: Number, curvature: Number, two_sided: bool = False) -> None:
-        object.__setattr__(self, "mu_squared", positive(mu_squared, "mu_squared"))
-        object.__setattr__(self, "curvature", nonnegative(curvature, "curvature"))
+        assign(self, mu_squared=positive(mu_squared, "mu_squared"), curvature=nonnegative(curvature, "curvature"))
         if not isinstance(two_sided, bool):
             raise InvalidValueError("two_sided", got=two_sided, allowed="true or false")
-        object.__setattr__(self, "two_sided", two_sided)
+        assign(self, two_sided=two_sided)
 
     def description(self) -> Description:
         """Return the bounding law of the loss."""
         return Description.of(
-            ObjectivePerturbationPair(mu_squared=self.mu_squared, curvature=self.curvature, two_sided=self.two_sided)
+            pairs.ObjectivePerturbationPair(
+                mu_squared=self.mu_squared, curvature=self.curvature, two_sided=self.two_sided
+            )
         )
 
 
@@ -350,7 +332,7 @@ def pure(epsilon: Fraction, *, others: int = 0) -> Description:
     """Return what is known of every ε-DP mechanism: it is dominated by randomized response."""
     if epsilon == 0:
         return Description()
-    return Description.of(ResponsePair(epsilon=epsilon, others=others))
+    return Description.of(pairs.ResponsePair(epsilon=epsilon, others=others))
 
 
 @registered
@@ -363,8 +345,11 @@ class RandomizedResponseEvent(Event):
     choices: int
 
     def __init__(self, *, epsilon: Number, choices: int = 2) -> None:
-        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
-        object.__setattr__(self, "choices", integer(choices, "choices", minimum=2, maximum=10**15))
+        assign(
+            self,
+            epsilon=nonnegative(epsilon, "epsilon"),
+            choices=integer(choices, "choices", minimum=2, maximum=10**15),
+        )
 
     def description(self) -> Description:
         """Return the response pair: losses ±ε, and 0 for the answers that are neither's truth."""
@@ -396,10 +381,10 @@ class BoundedRangeEvent(Event):
     mode: str
 
     def __init__(self, *, epsilon: Number, mode: str = "adaptive") -> None:
-        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+        assign(self, epsilon=nonnegative(epsilon, "epsilon"))
         if mode not in {"adaptive", "nonadaptive"}:
             raise InvalidValueError("mode", got=mode, allowed="'adaptive' or 'nonadaptive'")
-        object.__setattr__(self, "mode", mode)
+        assign(self, mode=mode)
 
     def description(self) -> Description:
         """Return the bounded-range pair, or the range itself where it was fixed in advance."""
@@ -407,7 +392,7 @@ class BoundedRangeEvent(Event):
             return Description()
         if self.mode == "nonadaptive":
             return Description(ranges={self.epsilon: 1})
-        return Description.of(BoundedRangePair(epsilon=self.epsilon))
+        return Description.of(pairs.BoundedRangePair(epsilon=self.epsilon))
 
     def group(self, size: int) -> Event:
         """Return ``size``·ε: log-ratios along a chain of neighbours add, and so do their ranges."""
@@ -430,7 +415,7 @@ class PermuteAndFlipEvent(Event):
     epsilon: Fraction
 
     def __init__(self, *, epsilon: Number) -> None:
-        object.__setattr__(self, "epsilon", nonnegative(epsilon, "epsilon"))
+        assign(self, epsilon=nonnegative(epsilon, "epsilon"))
 
     def description(self) -> Description:
         """Return the randomized-response pair, which dominates every ε-DP mechanism."""

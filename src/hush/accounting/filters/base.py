@@ -40,7 +40,7 @@ from hush.accounting.prices import pure_price
 from hush.core import BudgetExceededError, HushError, InvalidValueError, Number, exact, nonnegative, probability
 from hush.core.format import figure
 from hush.core.rounding import decimal_unit, largest_decimal, short_down, short_up, smallest_decimal
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 
 _MOST_DENOMINATOR_BITS = 2048
 _INFINITE = "infinite"
@@ -67,10 +67,10 @@ class Charge:
     def __post_init__(self) -> None:
         if not isinstance(self.currency, str):
             raise InvalidValueError("currency", got=self.currency, allowed="the currency of a filter")
-        object.__setattr__(self, "loss", nonnegative(self.loss, "loss"))
+        assign(self, loss=nonnegative(self.loss, "loss"))
         if self.epsilon is not None:
-            object.__setattr__(self, "epsilon", nonnegative(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", nonnegative(self.delta, "delta"))
+            assign(self, epsilon=nonnegative(self.epsilon, "epsilon"))
+        assign(self, delta=nonnegative(self.delta, "delta"))
         if self.loss == 0 and self.delta == 0:
             raise InvalidValueError("loss", got=0, allowed="positive where delta is zero", hint="No release is free.")
 
@@ -119,11 +119,10 @@ class Filter(ABC):
 
     def __post_init__(self) -> None:
         if self.spent_epsilon is not None:
-            object.__setattr__(self, "spent_epsilon", nonnegative(self.spent_epsilon, "spent_epsilon"))
+            assign(self, spent_epsilon=nonnegative(self.spent_epsilon, "spent_epsilon"))
         for name in ("epsilon", "spent_loss", "spent_delta"):
             object.__setattr__(self, name, nonnegative(getattr(self, name), name))
-        object.__setattr__(self, "delta", probability(self.delta, "delta"))
-        object.__setattr__(self, "reserve", probability(self.reserve, "reserve"))
+        assign(self, delta=probability(self.delta, "delta"), reserve=probability(self.reserve, "reserve"))
         self._check()
 
     @abstractmethod

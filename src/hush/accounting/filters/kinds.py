@@ -113,7 +113,7 @@ from hush.accounting.theorems.gaussian import largest_mu
 from hush.core import HushError, InvalidValueError, Number, fraction_between, nonnegative, positive, probability
 from hush.core.balls import ball, fraction_down
 from hush.core.rounding import certified, float_down
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 
 RESERVE = Fraction(1, 4)
 """The part of δ kept for the masses of approximate steps unless the account says otherwise.
@@ -168,7 +168,7 @@ class RenyiFilter(Filter):
         return cls(epsilon=budget, delta=slip, reserve=set_aside, alpha=fixed)
 
     def _check(self) -> None:
-        object.__setattr__(self, "alpha", order(self.alpha))
+        assign(self, alpha=order(self.alpha))
         if not self.reserve < self.delta < 1:
             raise InvalidValueError("reserve", got=self.reserve, allowed="below delta, and delta below 1")
         if self.limit <= 0:

@@ -46,7 +46,9 @@ from hush.query.relations import Filter, Join, Project, Relation, Scan, pruned
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind
 
-_WIDTHS = {Form.INTEGER: 8, Form.DOUBLE: 8, Form.TEXT: 48, Form.BOOLEAN: 1, Form.DATE: 4, Form.TIMESTAMP: 8}
+_WIDTHS = {
+    Form.INTEGER: 8, Form.WIDE: 16, Form.DOUBLE: 8, Form.TEXT: 48, Form.BOOLEAN: 1, Form.DATE: 4, Form.TIMESTAMP: 8,
+}  # fmt: skip
 _UNIT_WIDTHS = {"VARCHAR": 48, "HUGEINT": 16, "UUID": 16}
 _REMEMBERED = 256
 _ENOUGH = 2

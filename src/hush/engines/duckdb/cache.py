@@ -139,6 +139,8 @@ class KeyLists:
             # values that are one number to the engine get one number here: a row must never fall into two groups
             pairs = [(in_form(value, form), at) for at, value in enumerate(axis.values)]
             pairs = [(value, at) for value, at in pairs if value is not None or axis.values[at] is None]
+            if form is Form.WIDE:  # as text, for the driver would hand over some of them as floats
+                pairs = [(None if value is None else str(value), at) for value, at in pairs]
             with closing(self._connect()) as connection:
                 connection.execute(
                     f'CREATE TABLE "{place}" AS SELECT k, min(c) AS c FROM (SELECT '  # noqa: S608 - our own words

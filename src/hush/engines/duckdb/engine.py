@@ -235,7 +235,7 @@ class DuckDB:
         with self._lock:
             for table in self._sources if tables is None else tables:
                 stamp = self._sources[table].stamp()
-                if self._read[table] == stamp:
+                if self._read[table] == stamp and self._opened.holds(table):
                     continue
                 try:
                     self._opened.renew(table, self._schema)

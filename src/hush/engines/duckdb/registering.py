@@ -72,8 +72,8 @@ class OpenSources:
         self._bases: dict[Path, tuple[str, object]] = {}
         self._parquets: dict[str, tuple[object, Sql]] = {}
         self._frames: set[str] = set()
-        self._copied: set[str] = set()
-        """Places that show a kept copy."""
+        self._copied: dict[str, tuple[int, int]] = {}
+        """Places that show a kept copy, whose size and last change these are."""
         spill, self._clear = spill_of(self)
         self._scratch = Path(spill)
         config: dict[str, Any] = {
@@ -152,10 +152,10 @@ class OpenSources:
 
     def _loaded(self, place: str, source: Source, wanted: Wanted) -> Tally:
         """Read a text file, or the copy of it that is kept, and keep one where the owner wants it."""
-        copy = KeptCopy.of(source, wanted, self._copy_file(place))
+        copy = None if source.keep is None else KeptCopy.of(source, wanted, self._copy_file(place), source.keep)
         if place in self._copied:
             self.connection.execute(f"DROP VIEW {name(place)}")
-            self._copied.discard(place)
+            del self._copied[place]
         if copy is None:
             return load(self.connection, place, source, wanted, self._scratch_file(place))
         tally = copy.take(self.connection, place, source)
@@ -166,8 +166,16 @@ class OpenSources:
                 return tally
             if copy.take(self.connection, place, source) is None:
                 return tally
-        self._copied.add(place)
+        self._copied[place] = _shape(self._copy_file(place))
         return tally
+
+    def holds(self, table: str) -> bool:
+        """Return whether the copy that a table is read from, if there is one, is what it was when it was opened."""
+        place = self.places[table]
+        try:
+            return place not in self._copied or self._copied[place] == _shape(self._copy_file(place))
+        except OSError:
+            return False
 
     def _scratch_file(self, place: str) -> Path:
         return self._scratch / f"{place}.lines"
@@ -484,3 +492,9 @@ def _pyarrow(what: str) -> Any:
 def _all_text(cells: Mapping[str, list[str | None]]) -> Any:
     pa = _pyarrow("files of this kind")
     return pa.table({label: pa.array(cell, pa.string()) for label, cell in cells.items()})
+
+
+def _shape(path: Path) -> tuple[int, int]:
+    """Return the size and the last change of a file's content: another name of it changes neither."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

@@ -21,7 +21,7 @@ tie to even); else |x| ≤ n + 1/2 - p, so |x| + h is rounded to n + 1 - p at mo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -32,13 +32,10 @@ from hush.engines.postgresql.casts import (
     type_name,
     whole_from_float,
 )
-from hush.engines.sql.dialect import CHOSEN_PARAMETER, Dialect, Span, UnsupportedError
+from hush.engines.sql.dialect import UNICODE_SPACES, ServerDialect, Span
 
-_ENGINE = "PostgreSQL"
 _HALF = "FLOAT8 '0.49999999999999994'"
 _SAFE = (Fraction(1, 10**300), Fraction(10) ** 300)
-_SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
-"""What DuckDB's TRIM takes off: the spaces of Unicode."""
 _ALIKE = frozenset(
     {
         *("coalesce", "count", "sum", "min", "max", "least", "greatest", "abs", "floor", "ceil", "trunc", "unnest"),
@@ -56,13 +53,12 @@ _ALIKE = frozenset(
         ),
     }
 )
-"""Functions that are spelt alike, mean the same, and fail for no value that they are given."""
 _PARTS = {"dayofweek": "DOW", "dayofyear": "DOY"}
 _NULLS = {"VARCHAR": "''", "BOOLEAN": "FALSE", "DATE": "DATE '1970-01-01'", "TIMESTAMP": "TIMESTAMP '1970-01-01'"}
 
 
 def _trimmed(function: str) -> Callable[[Sequence[str]], str]:
-    return lambda given: f"{function}({given[0]}, '{_SPACES}')"
+    return lambda given: f"{function}({given[0]}, '{UNICODE_SPACES}')"
 
 
 def _cased(function: str, *changed: str) -> Callable[[Sequence[str]], str]:
@@ -124,19 +120,17 @@ _OTHERWISE: dict[str, Callable[[Sequence[str]], str]] = {
 }
 
 
-class PostgreSQLDialect(Dialect):
+class PostgreSQLDialect(ServerDialect):
     """How PostgreSQL spells the primitives."""
 
     name: ClassVar[str] = "postgresql"
-    qualifies: ClassVar[bool] = False
+    engine: ClassVar[str] = "PostgreSQL"
+    alike: ClassVar[frozenset[str]] = _ALIKE
+    otherwise: ClassVar[Mapping[str, Callable[[Sequence[str]], str]]] = _OTHERWISE
     anti_joins: ClassVar[bool] = False
     fence: ClassVar[str] = " OFFSET 0"
     longest: ClassVar[int] = 50_000
     floats_raise: ClassVar[bool] = True
-
-    def table(self, place: str) -> str:
-        """Return a table of the catalogue, which is a query, or what WITH has named."""
-        return place[1:] if place.startswith("\0") else self.quoted(place)
 
     def type_name(self, neutral: str) -> str:
         """Return PostgreSQL's word for a type."""
@@ -159,22 +153,11 @@ class PostgreSQLDialect(Dialect):
         made = f"CAST({value} AS {type_name(to)})"
         return collated(made) if to == "VARCHAR" else made
 
-    def try_cast(self, value: str, to: str, of: str | None = None) -> str:
-        """Return a guarded cast."""
-        made = try_cast(value, to, of)
-        if made is None:
-            raise UnsupportedError(_ENGINE, f"a cast from {of or 'this'} to {to}", "leave it out or declare its type")
-        return made
+    def guarded_cast(self, value: str, to: str, of: str | None) -> str | None:
+        """Return a cast that gives NULL where it would fail."""
+        return try_cast(value, to, of)
 
     # numbers
-
-    def call(self, function: str, arguments: Sequence[str]) -> str:
-        """Return a call of a function that is known to mean the same."""
-        if function in _ALIKE:
-            return super().call(function, arguments)
-        if function not in _OTHERWISE:
-            raise UnsupportedError(_ENGINE, function.upper(), "use another function")
-        return _OTHERWISE[function](arguments)
 
     def finite(self, value: str) -> str:
         """Return whether a float is finite; NaN is larger than all."""
@@ -222,8 +205,8 @@ class PostgreSQLDialect(Dialect):
     def float_operation(self, operator: str, left: str, right: str, spans: Sequence[Span | None]) -> str:
         """Return arithmetic of floats, bare where their spans prove it safe."""
         if operator == "%":
-            raise UnsupportedError(
-                _ENGINE, "the remainder of numbers with a point", "use whole numbers, such as CAST(x AS BIGINT)"
+            raise self.unsupported(
+                "the remainder of numbers with a point", "use whole numbers, such as CAST(x AS BIGINT)"
             )
         one, other = (*spans, None, None)[:2]
         plain = f"({left} {operator} {right})"
@@ -239,7 +222,7 @@ class PostgreSQLDialect(Dialect):
     def power(self, base: str, exponent: str, number: Fraction | None) -> str:
         """Return a power with an exponent that is written out, of bases whose power is surely a float."""
         if number is None:
-            raise UnsupportedError(_ENGINE, "POWER with an exponent that is no constant", "write the exponent out")
+            raise self.unsupported("POWER with an exponent that is no constant", "write the exponent out")
         return _power(base, exponent, number)
 
     def logarithm(self, base: str, value: str) -> str:
@@ -266,11 +249,6 @@ class PostgreSQLDialect(Dialect):
         ]
         return f"(SELECT {', '.join(cells)} FROM UNNEST({made}) AS l({named})) AS {self.quoted(label)}"  # noqa: S608
 
-    def chosen(self, place: str, label: str, columns: Sequence[str], types: Sequence[str]) -> str:  # noqa: ARG002
-        """Return the chosen keys, which are parameters: a read-only transaction makes no tables."""
-        arrays = [(self.parameter(CHOSEN_PARAMETER + at), of) for at, of in enumerate(types)]
-        return self.rows_of(arrays, label, columns)
-
     def matches(self, left: str, right: str, form: str) -> str:
         """Return equality that a hash join can use: IS NOT DISTINCT FROM would make it a nested loop."""
         none = _NULLS.get(form, "0")
@@ -283,14 +261,10 @@ class PostgreSQLDialect(Dialect):
 
     # texts
 
-    def byte_length(self, value: str) -> str:
-        """Return how many bytes a text has."""
-        return f"OCTET_LENGTH({value})"
-
     def substring(self, value: str, start: int, size: int) -> str:
         """Return characters of a text."""
         if start < 0:
-            raise UnsupportedError(_ENGINE, "SUBSTRING from the end", "use RIGHT(text, n), and LEFT of that")
+            raise self.unsupported("SUBSTRING from the end", "use RIGHT(text, n), and LEFT of that")
         return f"SUBSTRING({value} FROM {start} FOR {size})"
 
     def like(self, value: str, pattern: str) -> str:
@@ -326,16 +300,13 @@ class PostgreSQLDialect(Dialect):
             return f"(({second} - {first}) / 7)"
         return f"({_unit_number(unit, second)} - {_unit_number(unit, first)})"
 
-    def moved(self, value: str, *, months: int, days: int, microseconds: int) -> str:
-        """Return a timestamp moved by an interval, if that ends near the calendar."""
-        years = Fraction(months, 12) + Fraction(days, 365) + Fraction(microseconds, 365 * 86_400 * 10**6)
-        if abs(years) > 10_000:
-            return "CAST(NULL AS timestamp)"
-        if not (months or days or microseconds):
-            return value
-        least, most = -(years // 1) - 2, 10_001 - years // 1
-        moved = f"{value} + INTERVAL '{months} months {days} days {microseconds} microseconds'"
-        return f"CASE WHEN EXTRACT(YEAR FROM {value}) BETWEEN {least} AND {most} THEN {moved} END"
+    def shifted(self, value: str, months: int, days: int, microseconds: int) -> str:
+        """Return a timestamp plus an interval."""
+        return f"{value} + INTERVAL '{months} months {days} days {microseconds} microseconds'"
+
+    def year(self, value: str) -> str:
+        """Return the year of a timestamp."""
+        return f"EXTRACT(YEAR FROM {value})"
 
 
 def _of(value: int) -> Span:

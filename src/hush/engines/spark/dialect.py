@@ -26,25 +26,21 @@ whose places a transaction puts the names of views (`hush.engines.spark.session`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
 from hush.engines.spark.casts import number, text, text_in, try_cast, type_name, whole_from_float
-from hush.engines.sql.dialect import CHOSEN_PARAMETER, Dialect, Span, UnsupportedError
+from hush.engines.sql.dialect import UNICODE_SPACES, ServerDialect, Span
 
-_ENGINE = "Spark"
 _HALF = "0.49999999999999994e0D"
 _WHOLE_FROM = number(2.0**52)
-_SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
-"""What DuckDB's TRIM takes off: the spaces of Unicode."""
 _ALIKE = frozenset(
     {
         *("coalesce", "count", "min", "max", "abs", "sqrt", "exp", "ln", "log10", "length", "contains", "replace"),
         *("left", "right", "lower", "upper", "dense_rank", "row_number", "rank", "lag", "lead"),
     }
 )
-"""Functions that are spelt alike, mean the same, and fail for no value that they are given."""
 _PARTS = {"week": "WEEKOFYEAR"}
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$-&~#")
 _LONG_AGO = 36 * 10**16
@@ -60,7 +56,7 @@ def _whole_float(function: str) -> Callable[[Sequence[str]], str]:
 
 
 def _trimmed(side: str) -> Callable[[Sequence[str]], str]:
-    return lambda given: f"TRIM({side} '{_SPACES}' FROM {given[0]})"
+    return lambda given: f"TRIM({side} '{UNICODE_SPACES}' FROM {given[0]})"
 
 
 def _extreme(function: str) -> Callable[[Sequence[str]], str]:
@@ -86,11 +82,13 @@ _OTHERWISE: dict[str, Callable[[Sequence[str]], str]] = {
 }
 
 
-class SparkDialect(Dialect):
+class SparkDialect(ServerDialect):
     """How Spark spells the primitives."""
 
     name: ClassVar[str] = "spark"
-    qualifies: ClassVar[bool] = False
+    engine: ClassVar[str] = "Spark"
+    alike: ClassVar[frozenset[str]] = _ALIKE
+    otherwise: ClassVar[Mapping[str, Callable[[Sequence[str]], str]]] = _OTHERWISE
     looks_up: ClassVar[bool] = False
     unnests_together: ClassVar[bool] = False
     narrows: ClassVar[bool] = True
@@ -102,10 +100,6 @@ class SparkDialect(Dialect):
     def quoted(self, name: str) -> str:
         """Return an identifier in backticks."""
         return "`" + name.replace("`", "``") + "`"
-
-    def table(self, place: str) -> str:
-        """Return a table of the catalogue, which is a query, or what WITH has named."""
-        return place[1:] if place.startswith("\0") else self.quoted(place)
 
     def type_name(self, neutral: str) -> str:
         """Return Spark's word for a type."""
@@ -136,22 +130,11 @@ class SparkDialect(Dialect):
             return whole_from_float(value)
         return f"CAST({value} AS {type_name(to)})"
 
-    def try_cast(self, value: str, to: str, of: str | None = None) -> str:
-        """Return a guarded cast."""
-        made = try_cast(value, to, of, sail=self.sail)
-        if made is None:
-            raise UnsupportedError(_ENGINE, f"a cast from {of or 'this'} to {to}", "leave it out or declare its type")
-        return made
+    def guarded_cast(self, value: str, to: str, of: str | None) -> str | None:
+        """Return a cast that gives NULL where it would fail."""
+        return try_cast(value, to, of, sail=self.sail)
 
     # numbers
-
-    def call(self, function: str, arguments: Sequence[str]) -> str:
-        """Return a call of a function that is known to mean the same."""
-        if function in _ALIKE:
-            return super().call(function, arguments)
-        if function not in _OTHERWISE:
-            raise UnsupportedError(_ENGINE, function.upper(), "use another function")
-        return _OTHERWISE[function](arguments)
 
     def finite(self, value: str) -> str:
         """Return whether a float is finite; NaN is larger than all."""
@@ -228,11 +211,6 @@ class SparkDialect(Dialect):
         cells = ", ".join(f"({', '.join(row)})" for row in rows)
         return f"(VALUES {cells}) AS {self.quoted(label)}({', '.join(map(self.quoted, columns))})"
 
-    def chosen(self, place: str, label: str, columns: Sequence[str], types: Sequence[str]) -> str:  # noqa: ARG002
-        """Return the chosen keys, which are parameters."""
-        arrays = [(self.parameter(CHOSEN_PARAMETER + at), of) for at, of in enumerate(types)]
-        return self.rows_of(arrays, label, columns)
-
     def matches(self, left: str, right: str, form: str) -> str:  # noqa: ARG002
         """Return equality of values that may be NULL."""
         return f"({left} <=> {right})"
@@ -247,14 +225,10 @@ class SparkDialect(Dialect):
 
     # texts
 
-    def byte_length(self, value: str) -> str:
-        """Return how many bytes a text has."""
-        return f"OCTET_LENGTH({value})"
-
     def substring(self, value: str, start: int, size: int) -> str:
         """Return characters of a text."""
         if start < 0:
-            raise UnsupportedError(_ENGINE, "SUBSTRING from the end", "use RIGHT(text, n), and LEFT of that")
+            raise self.unsupported("SUBSTRING from the end", "use RIGHT(text, n), and LEFT of that")
         first, many = max(start, 1), max(0, size - max(0, 1 - start))
         return f"SUBSTRING({value}, {first}, {many})"
 
@@ -305,19 +279,15 @@ class SparkDialect(Dialect):
         seconds = {"hour": 3600, "minute": 60, "second": 1}[unit]
         return f"(({self.microseconds(value)} + {_LONG_AGO}) div {seconds * 10**6})"
 
-    def moved(self, value: str, *, months: int, days: int, microseconds: int) -> str:
-        """Return a timestamp moved by an interval, if that ends near the calendar."""
-        years = Fraction(months, 12) + Fraction(days, 365) + Fraction(microseconds, 365 * 86_400 * 10**6)
-        if abs(years) > 10_000:
-            return "CAST(NULL AS TIMESTAMP_NTZ)"
-        if not (months or days or microseconds):
-            return value
-        least, most = -(years // 1) - 2, 10_001 - years // 1
+    def shifted(self, value: str, months: int, days: int, microseconds: int) -> str:
+        """Return a timestamp plus months, then plus microseconds."""
         moved = f"({value} + INTERVAL '{months}' MONTH)" if months else value
         more = days * 86_400 * 10**6 + microseconds
-        if more:
-            moved = f"CAST(TIMESTAMP_MICROS({self.microseconds(moved)} + {more}) AS TIMESTAMP_NTZ)"
-        return f"CASE WHEN YEAR({value}) BETWEEN {least} AND {most} THEN {moved} END"
+        return f"CAST(TIMESTAMP_MICROS({self.microseconds(moved)} + {more}) AS TIMESTAMP_NTZ)" if more else moved
+
+    def year(self, value: str) -> str:
+        """Return the year of a timestamp."""
+        return f"YEAR({value})"
 
 
 def atomic_expression(characters: Sequence[tuple[str, bool]], atomic: str = ">") -> str:
@@ -346,6 +316,35 @@ class SailDialect(SparkDialect):
     """How Sail spells the primitives: a Spark Connect server without a JVM, whose regular expressions are automata."""
 
     sail: ClassVar[bool] = True
+
+    def power(self, base: str, exponent: str, number: Fraction | None) -> str:
+        """Return a power; Sail raises for one of zero that is negative."""
+        made = super().power(base, exponent, number)
+        if number is not None and number >= 0:
+            return made
+        return f"CASE WHEN {base} = 0 AND {exponent} < 0 THEN CAST('inf' AS DOUBLE) ELSE {made} END"
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        """Return a call of a function that is known to mean the same."""
+        if function == "date_trunc":
+            return self.date_trunc(arguments[0].strip("'"), arguments[1], "TIMESTAMP")
+        return super().call(function, arguments)
+
+    def date_trunc(self, unit: str, value: str, form: str) -> str:
+        """Return the start of a unit; Sail's own function raises where 64 bits of nanoseconds end, in 1677 and 2262."""
+        day = f"CAST({value} AS DATE)"
+        starts = {
+            "year": f"MAKE_DATE(YEAR({day}), 1, 1)",
+            "quarter": f"MAKE_DATE(YEAR({day}), 3 * QUARTER({day}) - 2, 1)",
+            "month": f"MAKE_DATE(YEAR({day}), MONTH({day}), 1)",
+            "week": f"DATE_SUB({day}, (DAYOFWEEK({day}) + 5) % 7)",
+            "day": day,
+        }
+        if unit in starts:
+            return f"CAST({starts[unit]} AS TIMESTAMP_NTZ)"
+        moment = self.microseconds(f"CAST({value} AS TIMESTAMP_NTZ)" if form == "DATE" else value)
+        length = {"hour": 3_600, "minute": 60, "second": 1}[unit] * 10**6
+        return f"CAST(TIMESTAMP_MICROS({moment} - PMOD({moment}, {length})) AS TIMESTAMP_NTZ)"
 
 
 SPARK, SAIL = SparkDialect(), SailDialect()

@@ -17,17 +17,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hush.core.values import dataclass
 from hush.engines.errors import EngineError, SourceError
-from hush.engines.server import ParameterisedText, ServerEngine, Transaction, identifying
+from hush.engines.server import ParameterisedText, ServerEngine, ServerTables, Transaction
 from hush.engines.spark.dialect import SAIL, SPARK
 from hush.engines.spark.session import SparkServer
 from hush.engines.sql.dialect import Dialect
-from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
@@ -114,11 +113,15 @@ class SparkColumn:
         return None if fixed is None else (name, f"DECIMAL({fixed[1]},{fixed[2]})")
 
 
-class SparkTables:
-    """Tables of Spark, and the columns each has: what an engine is made over, which closes them.
+def _columns_of(frame: DataFrame) -> dict[str, SparkColumn]:
+    """Return a frame's columns by their names."""
+    return {field.name: SparkColumn(field.name, field.dataType.simpleString()) for field in frame.schema.fields}
 
-    ``tables`` says where each is; ``declared`` names the columns of those that are JSON.
-    """
+
+class SparkTables(ServerTables):
+    """Tables of Spark; ``tables`` says where each is, ``declared`` names the columns of those that are JSON."""
+
+    words: ClassVar[Dialect] = SPARK
 
     def __init__(
         self,
@@ -159,50 +162,35 @@ class SparkTables:
             what = f"table {table!r} is {source.format.upper()}, which Sail does not read safely"
             raise SourceError(f"{what}; store it as parquet", table=table)
         try:
-            frame = session.table(source.place) if source.format is None else self.read(session, number)
-            fields = frame.schema.fields
+            frame = self.read(session, number)
+            columns = _columns_of(frame)
         except Exception:  # whatever it says may name hosts  # noqa: BLE001
             what = "in Spark's catalogue" if source.format is None else "a file that Spark can read"
             raise SourceError(f"table {table!r} is not {what}, or may not be read", table=table) from None
         if source.format is not None and source.format not in _UNTYPED:
             self._schemas[number] = frame.schema
-        return {field.name: SparkColumn(field.name, field.dataType.simpleString()) for field in fields}
+        return columns
 
     def read(self, session: SparkSession, number: int) -> DataFrame:
-        """Return a source's files, as they are now."""
-        source = self._places[number]
-        assert source.format is not None  # noqa: S101 - the dialect names files alone
+        """Return a source as it is now: its list of files, or a table of the catalogue that has the columns it had."""
+        source, table = self._places[number], list(self.names)[number]
+        if source.format is None:
+            with suppress(Exception):  # a session keeps the files that it has seen, whatever others do to the table
+                session.catalog.refreshTable(source.place)
+            frame = session.table(source.place)
+            if self._stored.get(table) not in (None, _columns_of(frame)):
+                # a text where numbers were would be cast, and a row could make that fail
+                raise SourceError(f"table {table!r} has other columns than before; open the policy anew", table=table)
+            return frame
         reader = session.read.format(source.format).options(**_OPTIONS.get(source.format, {}))
         if number in self._schemas:
             reader = reader.schema(self._schemas[number])
         elif source.format == "json":
-            table = list(self.names)[number]
             reader = reader.schema(", ".join(f"{SPARK.quoted(name)} STRING" for name in self._declared.get(table, ())))
         return reader.load(source.place)
 
-    @property
-    def types(self) -> dict[str, dict[str, str]]:
-        """The columns of each table with neutral types; those without one by Spark's own name."""
-        return {table: self._types(table) for table in self.names}
-
-    def _types(self, table: str, identifying_: frozenset[str] = frozenset()) -> dict[str, str]:
-        read = {label: item.read(identifies=label in identifying_) for label, item in self._stored[table].items()}
-        return {label: self._stored[table][label].type if how is None else how[1] for label, how in read.items()}
-
-    def register(self, schema: Schema) -> Catalogue:
-        """Return what a writer of statements needs to know."""
-        keys = identifying(schema)
-        places: dict[str, str] = {}
-        for number, (table, source) in enumerate(self.names.items()):
-            read = {
-                label: item.read(identifies=label in keys.get(table, frozenset()))
-                for label, item in self._stored[table].items()
-            }
-            shown = [f"{how[0]} AS {SPARK.quoted(label)}" for label, how in read.items() if how is not None]
-            rows = source.place if source.format is None else f"HUSH_SOURCE({number})"
-            places[table] = f"\0(SELECT {', '.join(shown) or '1'} FROM {rows})"  # noqa: S608 - quoted names
-        types = {table: self._types(table, keys.get(table, frozenset())) for table in self.names}
-        return Catalogue(schema, places, types)
+    def _rows(self, table: str) -> str:
+        return f"HUSH_SOURCE({list(self.names).index(table)})"
 
     def role(self) -> str:
         """Return who Spark takes us for."""
@@ -218,27 +206,16 @@ class SparkTables:
         """End the session."""
         self.server.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 class Spark(ServerEngine):
     """An engine over open tables of Spark. Use it from any thread."""
 
     words: Dialect = SPARK
+    _tables: SparkTables
 
     def __init__(self, schema: Schema, tables: SparkTables) -> None:
-        super().__init__(schema, tables.register(schema))
-        self._tables = tables
+        super().__init__(schema, tables)
         self.words = SAIL if tables.server.sail else SPARK
 
     def _begin(self) -> AbstractContextManager[Transaction]:
         return self._tables.server.transaction(self._tables.read)
-
-    def close(self) -> None:
-        """End the session."""
-        super().close()
-        self._tables.close()

@@ -31,7 +31,7 @@ these, too (`hush.engines.sql.relations.Catalogue`); a type that has no such nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -302,6 +302,75 @@ class Dialect:
         return value
 
 
+class ServerDialect(Dialect):
+    """What dialects of servers share: what is not known to mean the same and never to fail is refused."""
+
+    engine: ClassVar[str]
+    """What the engine is called."""
+    alike: ClassVar[frozenset[str]]
+    """Functions that are spelt alike, mean the same, and fail for no value that they are given."""
+    otherwise: ClassVar[Mapping[str, Callable[[Sequence[str]], str]]]
+    """Functions that are written in another way."""
+    qualifies: ClassVar[bool] = False
+
+    def unsupported(self, what: str, instead: str) -> UnsupportedError:
+        """Return the refusal of what the engine cannot compute."""
+        return UnsupportedError(self.engine, what, instead)
+
+    def table(self, place: str) -> str:
+        """Return a table of the catalogue, which is a query, or what WITH has named."""
+        return place[1:] if place.startswith("\0") else self.quoted(place)
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        """Return a call of a function that is known to mean the same."""
+        if function in self.alike:
+            return super().call(function, arguments)
+        if function not in self.otherwise:
+            raise self.unsupported(function.upper(), "use another function")
+        return self.otherwise[function](arguments)
+
+    def try_cast(self, value: str, to: str, of: str | None = None) -> str:
+        """Return a guarded cast."""
+        made = self.guarded_cast(value, to, of)
+        if made is None:
+            raise self.unsupported(f"a cast from {of or 'this'} to {to}", "leave it out or declare its type")
+        return made
+
+    def guarded_cast(self, value: str, to: str, of: str | None) -> str | None:
+        """Return a cast that gives NULL where it would fail; None where no guard is known."""
+        raise NotImplementedError
+
+    def chosen(self, place: str, label: str, columns: Sequence[str], types: Sequence[str]) -> str:
+        """Return the chosen keys, which are parameters: a question makes no tables in a server."""
+        arrays = [(self.parameter(CHOSEN_PARAMETER + at), of) for at, of in enumerate(types)]
+        return self.rows_of(arrays, label, columns)
+
+    def byte_length(self, value: str) -> str:
+        """Return how many bytes a text has."""
+        return f"OCTET_LENGTH({value})"
+
+    def moved(self, value: str, *, months: int, days: int, microseconds: int) -> str:
+        """Return a timestamp moved by an interval, if that ends near the calendar."""
+        years = Fraction(months, 12) + Fraction(days, 365) + Fraction(microseconds, 365 * 86_400 * 10**6)
+        if abs(years) > 10_000:
+            return f"CAST(NULL AS {self.type_name('TIMESTAMP')})"
+        if not (months or days or microseconds):
+            return value
+        least, most = -(years // 1) - 2, 10_001 - years // 1
+        shifted = self.shifted(value, months, days, microseconds)
+        return f"CASE WHEN {self.year(value)} BETWEEN {least} AND {most} THEN {shifted} END"
+
+    def shifted(self, value: str, months: int, days: int, microseconds: int) -> str:
+        """Return a timestamp moved by an interval that is not 0 and ends near the calendar."""
+        raise NotImplementedError
+
+    def year(self, value: str) -> str:
+        """Return the year of a timestamp, to compare it."""
+        raise NotImplementedError
+
+
+UNICODE_SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
+"""What DuckDB's TRIM takes off."""
 CHOSEN_PARAMETER = 10**6
 """Where chosen keys come as parameters: that of their numbers, and after it those of the key columns."""
 Span = tuple[Fraction, Fraction]

@@ -10,7 +10,7 @@ Which of them a number stands for, `hush.engines.sql.values` says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -35,7 +35,20 @@ from hush.engines.sql.build import (
 from hush.engines.sql.forcing import date_in_text
 from hush.engines.sql.numbers import NUMBERS
 from hush.engines.sql.texts import TEXTS, like, moment, regular, weighed
-from hush.engines.sql.values import FORMS, TIMES, Form, Value, alike, as_text, condition_of, constant, hull
+from hush.engines.sql.values import (
+    FORMS,
+    MAX_SCALE,
+    TIMES,
+    WHOLE,
+    WIDEST,
+    Form,
+    Value,
+    alike,
+    as_text,
+    condition_of,
+    constant,
+    hull,
+)
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.functions import FUNCTIONS
@@ -49,6 +62,8 @@ _COMPARISONS: Mapping[Op, Operator] = {
     Op.GREATER: ">",
     Op.GREATER_EQUAL: ">=",
 }
+
+_EXACT = 2**53
 
 
 def render(expression: Expression, columns: Mapping[str, Value]) -> Value:
@@ -104,22 +119,41 @@ def _compare(expression: Call, arguments: list[Value]) -> Value:
         (first, second, expression.op),
         (second, first, _MIRRORED.get(expression.op, expression.op)),
     ):
-        if value.form is Form.INTEGER and other.form is Form.DOUBLE and other.literal is not None:
-            return Value(_with_fraction(op, value.sql, other.literal), Form.BOOLEAN)
+        if value.form in WHOLE and other.form is Form.DOUBLE and other.literal is not None:
+            return Value(_with_fraction(op, value, other.literal), Form.BOOLEAN)
+    _check_digits(arguments)
     left, right = (value.finite() for value in alike(arguments))
     return Value(binary(_COMPARISONS[expression.op], left.sql, right.sql), Form.BOOLEAN)
 
 
-def _with_fraction(op: Op, whole: Sql, number: Fraction) -> Sql:
-    """Compare a whole number, which may be no float, with a constant that is none or that 64 bits do not hold."""
+def _check_digits(values: Sequence[Value]) -> None:
+    """Refuse to compare a decimal with a constant of so many digits that their floats may be equal where they differ.
+
+    Below 2⁵³ in its last digit a decimal is told from all others by its float (`hush.engines.sql.values`).
+    """
+    for value in values:
+        if value.form is not Form.DOUBLE or value.scale is None or value.literal is not None:
+            continue
+        for other in values:
+            number = abs(other.literal or Fraction(0))
+            if number * 10**value.scale >= _EXACT and (value.greatest is None or value.greatest >= number / 2):
+                raise UnplannableError(
+                    f"a constant has more digits than decimals are compared by, which is {MAX_SCALE}; "
+                    "compare with a shorter one, or compare as floats with CAST(x AS DOUBLE)"
+                )
+
+
+def _with_fraction(op: Op, whole: Value, number: Fraction) -> Sql:
+    """Compare a whole number, which may be no float, with a constant that is none or that its form does not hold."""
     below = number // 1
+    most = 2**63 if whole.form is Form.INTEGER else WIDEST
     if op in {Op.EQUAL, Op.NOT_EQUAL}:
         truth = op is Op.NOT_EQUAL
-    elif -(2**63) <= below < 2**63:
-        return binary("<=" if op in {Op.LESS, Op.LESS_EQUAL} else ">", whole, integer(below))
+    elif -most <= below < most:
+        return binary("<=" if op in {Op.LESS, Op.LESS_EQUAL} else ">", whole.sql, integer(below))
     else:
         truth = (op in {Op.LESS, Op.LESS_EQUAL}) is (below > 0)
-    return case((not_null(whole), boolean(truth)))
+    return case((not_null(whole.sql), boolean(truth)))
 
 
 def _logic(expression: Call, arguments: list[Value]) -> Value:
@@ -139,10 +173,11 @@ def _is_null(_: Call, arguments: list[Value]) -> Value:
 
 
 def _in(_: Call, arguments: list[Value]) -> Value:
-    if arguments[0].form is Form.INTEGER:  # none but whole numbers can equal it
-        arguments = [value for value in arguments if value.form is Form.INTEGER]
+    if arguments[0].form in WHOLE:  # no constant but a whole number can equal it
+        arguments = [value for value in arguments if value.form in WHOLE or value.literal is None]
         if len(arguments) == 1:
             return Value(case((not_null(arguments[0].sql), FALSE)), Form.BOOLEAN)
+    _check_digits(arguments)
     first, *others = (value.finite() for value in alike(arguments))
     return Value(one_of(first.sql, [other.sql for other in others]), Form.BOOLEAN)
 

@@ -4,7 +4,8 @@ A column's declared type is enforced where it is read, so that everything derive
 could be. None of it can fail: casts give NULL, comparisons clamp, NaN is NULL.
 
     integer      BIGINT, clamped and rounded to the step; NULL beyond 64 bits where there is no bound on that side
-    decimal      DOUBLE, never NaN or infinite, clamped, and rounded to the step if one is declared
+    decimal      whole numbers beyond 2⁵³ within bounds: HUGEINT, clamped (what is stored has no digits after the point)
+    decimal      other: DOUBLE, never NaN or infinite, clamped, and rounded to the step if one is declared
     text         VARCHAR, NULL outside the declared values; without such, its first characters (`MAX_TEXT` or fewer)
     boolean      BOOLEAN
     date         DATE between the years 1 and 9999, clamped
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -36,6 +38,7 @@ from hush.engines.sql.build import (
     integer,
     nan,
     negated,
+    not_null,
     null,
     one_of,
     shortened,
@@ -44,10 +47,14 @@ from hush.engines.sql.build import (
     try_cast,
 )
 from hush.engines.sql.dialect import Span
+from hush.engines.sql.numbers import narrow, rounded_whole
 from hush.engines.sql.values import (
     FORMS,
+    LONG,
     MAX_SCALE,
     MAX_TEXT,
+    WHOLE,
+    WIDEST,
     Form,
     Value,
     constant,
@@ -74,7 +81,8 @@ def force(source: Sql, physical: str, type_: Type, longest: int = MAX_TEXT) -> V
 
     If that has no NULL, a missing number counts as the one nearest to zero, and a missing boolean as false.
     """
-    value, missing = _forced(source, physical, type_, longest), None if type_.nullable else _missing(type_)
+    value = _forced(source, physical, type_, longest)
+    missing = None if type_.nullable else _missing(type_, whole=value.form in WHOLE)
     if value.form is Form.DOUBLE:
         single = physical == "FLOAT" and type_.values is None and type_.step is None
         ends = [end for end in (type_.lower, type_.upper) if end is not None]
@@ -104,7 +112,7 @@ def _scale(physical: str, type_: Type) -> int | None:
     return digits(*ends) if physical == "VARCHAR" and type_.step is not None else None
 
 
-def _missing(type_: Type) -> Sql | None:
+def _missing(type_: Type, *, whole: bool) -> Sql | None:
     """Return what stands for a missing value of a type without NULL; None if there is no such value."""
     if type_.kind is Kind.BOOLEAN:
         return FALSE
@@ -114,11 +122,12 @@ def _missing(type_: Type) -> Sql | None:
         nearest = min((value for value in type_.values if isinstance(value, Fraction)), key=lambda x: (abs(x), x))
     elif type_.step is None:
         nearest = min(max(Fraction(0), type_.lower), type_.upper)
-    elif type_.kind is Kind.DECIMAL:
+        nearest = Fraction(-(-nearest // 1) if nearest > 0 else nearest // 1) if whole else nearest
+    elif type_.kind is Kind.DECIMAL and not whole:
         return binary("+", unscaled(double(_nearest(type_, type_.step)), type_.step), double(0))
     else:
         nearest = _nearest(type_, type_.step) * type_.step
-    return integer(int(nearest)) if type_.kind is Kind.INTEGER else double(nearest)
+    return integer(int(nearest)) if whole else double(nearest)
 
 
 def _nearest(type_: Type, step: Fraction) -> int:
@@ -134,6 +143,8 @@ def _forced(source: Sql, physical: str, type_: Type, longest: int) -> Value:
             return _force_listed(source, physical, type_)
         case Kind.INTEGER:
             return _force_integer(source, physical, type_)
+        case Kind.DECIMAL if (wide := _force_wide(source, physical, type_)) is not None:
+            return wide
         case Kind.DECIMAL:
             return Value(_force_decimal(source, physical, type_), Form.DOUBLE)
         case Kind.TEXT:
@@ -163,11 +174,22 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
     low = None if type_.lower is None else -((-type_.lower) // step) * step
     high = None if type_.upper is None else type_.upper // step * step
     whole = physical in _WHOLE
+    long = _DECIMAL.fullmatch(physical)
+    if long is not None and int(long[1]) > MAX_SCALE:  # more digits than a float has
+        source, physical, whole = try_cast(source, "HUGEINT", physical), "HUGEINT", True
+    elif physical == "UHUGEINT":
+        source, physical, whole = _signed(source), "HUGEINT", True
+    if whole and step.denominator == 1 and step > 1 and _far(low, high):
+        rounded = rounded_whole(_clamped_wide(source, low or LONG[0], high or LONG[1]), int(step))
+        if rounded is not None and rounded.form is Form.INTEGER:
+            return rounded
     if whole and step == 1 and low is not None and high is not None and -(2**63) <= low <= high < 2**63:
         ends = (int(low), int(high))
         small = max(map(abs, ends)) < 2**30  # differences of two such numbers still fit 32 bits
         moved = clamped(source, integer(ends[0]), integer(ends[1]))
         return Value(cast(moved, "INTEGER" if small else "BIGINT"), Form.INTEGER, within=ends)
+    if whole and step == 1 and low is not None and high is not None and max(abs(low), abs(high)) <= WIDEST:
+        return _clamped_wide(source, low, high)  # computed of one unit's rows: no column is declared so
     if (whole or physical == "VARCHAR") and step == 1 and low is None and high is None:
         return Value(try_cast(source, "BIGINT", physical), Form.INTEGER)
     number = _as_integer(_force_line(source, physical, low, high), step, low, high)
@@ -176,6 +198,58 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
         least, most = (None if end is None else integer(int(end)) for end in (low, high))
         number = call("coalesce", clamped(try_cast(source, "BIGINT", physical), least, most), number)
     return Value(number, Form.INTEGER)
+
+
+def _far(*ends: Fraction | None) -> bool:
+    """Return whether there are numbers between the ends that are no floats."""
+    return any(end is None or abs(end) > _EXACT for end in ends)
+
+
+def _clamped_wide(source: Sql, low: Fraction | int, high: Fraction | int) -> Value:
+    """Return a stored whole number moved between two whole numbers."""
+    ends = (int(low), int(high))
+    moved = clamped(cast(source, "HUGEINT"), *(cast(integer(end), "HUGEINT") for end in ends))
+    return Value(moved, Form.WIDE, within=ends)
+
+
+def _signed(source: Sql) -> Sql:
+    """Return a UHUGEINT as HUGEINT; those beyond it as the largest, which is beyond all bounds."""
+    most = cast(integer(2**127 - 1), "HUGEINT")
+    return case((not_null(source), call("coalesce", try_cast(source, "HUGEINT", "UHUGEINT"), most)))
+
+
+def _held(physical: str) -> tuple[int, int] | tuple[None, None]:
+    """Return between which whole numbers a stored one lies; None if it may be larger than a WIDE value."""
+    fixed = _DECIMAL.fullmatch(physical)
+    if fixed is not None:
+        return 1 - 10 ** int(fixed[1]), 10 ** int(fixed[1]) - 1
+    return {"BIGINT": LONG, "UBIGINT": (0, 2**64 - 1)}.get(physical, (None, None))
+
+
+def _force_wide(source: Sql, physical: str, type_: Type) -> Value | None:
+    """Return a number that is stored without digits after the point, if its bounds lie beyond the whole floats."""
+    least, most = _held(physical)
+    low = least if type_.lower is None else -(-type_.lower // 1)
+    high = most if type_.upper is None else type_.upper // 1
+    if type_.step not in {None, 1} or low is None or high is None or low > high:
+        return None
+    if not _EXACT < max(abs(low), abs(high)) <= WIDEST:
+        return None
+    if least is not None and most is not None and low <= most and least <= high:  # nothing that is stored lies outside
+        low, high = max(low, least), min(high, most)
+    if physical == "UHUGEINT":
+        source = _signed(source)
+    elif physical == "VARCHAR" and type_.step == 1:
+        other = try_cast(
+            _force_line(source, physical, Fraction(low), Fraction(high)), "HUGEINT", "DOUBLE"
+        )  # such as 1e20
+        source = call("coalesce", try_cast(source, "HUGEINT", physical), other)
+    elif physical not in _WHOLE:
+        fixed = _DECIMAL.fullmatch(physical)
+        if fixed is None or int(fixed[2]):
+            return None
+        source = try_cast(source, "HUGEINT", physical)
+    return narrow(_clamped_wide(source, low, high))
 
 
 def _as_integer(line: Sql, step: Fraction, low: Fraction | None, high: Fraction | None) -> Sql:
@@ -201,12 +275,24 @@ def _force_listed(source: Sql, physical: str, type_: Type) -> Value:
             held = binary("AND", held, exact)
         number = try_cast(whole, "BIGINT", physical if physical in _WHOLE else "BIGINT")
         return Value(case((held, number)), Form.INTEGER, within=_span(type_))
+    numbers = [value for value in type_.values or () if isinstance(value, Fraction)]
+    if numbers and all(value.denominator == 1 for value in numbers) and _EXACT < max(map(abs, numbers)) <= WIDEST:
+        return _force_listed_wide(source, physical, [int(value) for value in numbers])
     if physical == "FLOAT":  # the decimal that was stored: 0.1, and not 0.10000000149
         source, physical = try_cast(source, "VARCHAR", physical), "VARCHAR"
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
     listed = [double(value) for value in type_.values or () if isinstance(value, Fraction)]
     inside = case((one_of(number, listed), number)) if listed else null("DOUBLE")
     return Value(binary("+", inside, double(0)), Form.DOUBLE)
+
+
+def _force_listed_wide(source: Sql, physical: str, numbers: Sequence[int]) -> Value:
+    whole = source if physical in _WHOLE else try_cast(source, "HUGEINT", physical)
+    held = one_of(whole, [cast(integer(number), "HUGEINT") for number in numbers])
+    if physical not in _WHOLE:
+        exact = binary("=", try_cast(source, "DOUBLE", physical), try_cast(whole, "DOUBLE", "HUGEINT"))
+        held = binary("AND", held, exact)
+    return Value(case((held, cast(whole, "HUGEINT"))), Form.WIDE, within=(min(numbers), max(numbers)))
 
 
 def _span(type_: Type) -> tuple[int, int] | None:

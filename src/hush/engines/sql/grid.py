@@ -28,7 +28,7 @@ from hush.engines.sql.build import (
     window,
 )
 from hush.engines.sql.expressions import render
-from hush.engines.sql.values import Form, Value, on_line, scaled, unscaled
+from hush.engines.sql.values import WHOLE, WIDEST, Form, Value, on_line, scaled, unscaled
 from hush.query.expressions import Column, Expression
 from hush.query.plan.statistics import Factor, line
 from hush.query.relations import ExactAggregate, ExactKind, OwnWindow, WindowKind
@@ -61,6 +61,9 @@ def exact(aggregate: ExactAggregate, columns: Mapping[str, Value], over: Callabl
             return replace(value, sql=over("max", value.sql))
         case ExactKind.SUM | ExactKind.AVG:
             index, step = _exact_index(aggregate.argument, value)
+            ends = _whole_ends(aggregate.argument, value)
+            if ends is not None and aggregate.kind is ExactKind.SUM:
+                return Value(cast(over("sum", index), "HUGEINT"), Form.WIDE, within=ends)
             summed = cast(over("sum", index), "DOUBLE")
             scale = value.double().scale
             if aggregate.kind is ExactKind.AVG:
@@ -68,6 +71,15 @@ def exact(aggregate: ExactAggregate, columns: Mapping[str, Value], over: Callabl
                 summed = case((binary(">", many, integer(0)), binary("/", summed, cast(many, "DOUBLE"))))
                 scale = None
             return Value(unscaled(summed, step), Form.DOUBLE, scale=scale)
+
+
+def _whole_ends(expression: Expression, value: Value) -> tuple[int, int] | None:
+    """Return between which integers a sum of one unit's whole numbers lies; None if they are not summed as such."""
+    lower, upper, step = line(expression.type)
+    if value.form not in WHOLE or step.denominator != 1:
+        return None
+    ends = (min(math.ceil(lower), 0) * _ROWS[1], max(math.floor(upper), 0) * _ROWS[1])
+    return ends if max(map(abs, ends)) <= WIDEST else None
 
 
 def _exact_index(expression: Expression, value: Value) -> tuple[Sql, Fraction]:
@@ -79,6 +91,11 @@ def _exact_index(expression: Expression, value: Value) -> tuple[Sql, Fraction]:
     type_ = expression.type
     lower, upper, step = line(type_)
     most = max(abs(lower), abs(upper))
+    if _whole_ends(expression, value) is not None:
+        first, last = math.ceil(lower), math.floor(upper)
+        if first <= value.ends[0] and value.ends[1] <= last:
+            return value.sql, Fraction(1)
+        return clamped(value.wide().sql, *(cast(integer(end), "HUGEINT") for end in (first, last))), Fraction(1)
     if value.form is not Form.DOUBLE or type_.step is not None:
         factor = Factor.raw(expression)
         return grid_index(value, factor), factor.step

@@ -44,7 +44,8 @@ from hush.engines.sql.relations import (
     Catalogue,
     RelationWriter,
 )
-from hush.engines.sql.values import FORMS, Form, Value, constant, on_line, scaled, unscaled
+from hush.engines.sql.values import FORMS, LONG, WHOLE, Form, Value, constant, on_line, scaled, unscaled
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.domains import Derived, Lookup, Points
 from hush.query.types import Kind, Type
@@ -91,11 +92,32 @@ Numbers that are one to the engine are one value: a row must never fall into two
 def key_value(value: Value, type_: Type) -> Value:
     """Return a value fit to group by and to hand out: whole numbers as BIGINT, numbers finite without negative zero."""
     value = value.finite()
+    if value.form is Form.WIDE and _told_apart(type_.values or ()) and dialect().name == "duckdb":
+        return value
+    if value.form is Form.WIDE:
+        ends = [end for end in (type_.lower, type_.upper) if end is not None]
+        if any(not LONG[0] <= end <= LONG[1] for end in ends):
+            raise UnplannableError(
+                "whole numbers beyond 64 bits are neither keys nor counted apart; write CAST(… AS VARCHAR), "
+                "or limit them with CLIP(x, lower, upper)"
+            )
+        return Value(try_cast(value.sql, "BIGINT", "HUGEINT"), Form.INTEGER)
     if value.form is Form.DOUBLE and type_.kind is Kind.INTEGER:
         return Value(try_cast(value.sql, "BIGINT", "DOUBLE"), Form.INTEGER)
     if value.form is Form.DOUBLE:
         return replace(value, sql=binary("+", value.sql, double(0)))
     return value
+
+
+def _told_apart(values: Sequence[Constant]) -> bool:
+    """Return whether listed numbers are still different as the floats that an answer shows."""
+    numbers = [float(value) for value in values if isinstance(value, Fraction)]
+    return 0 < len(numbers) == len(set(numbers))
+
+
+def shown_value(value: Value, type_: Type) -> Value:
+    """Return a value fit to hand out; unlike a key, it may be a whole number beyond 64 bits."""
+    return value if value.form is Form.WIDE else key_value(value, type_)
 
 
 def numbered(query: Query, value: Value, axis: Axis, label: str, lists: Lists) -> tuple[Query, Sql]:
@@ -247,8 +269,9 @@ def in_form(value: Constant, form: Form) -> Any:
     """Return a public value as the engine holds it; None if no value of that form equals it."""
     if not isinstance(value, Fraction):
         return value
-    if form is Form.INTEGER:
-        return int(value) if value.denominator == 1 and -(2**63) <= value < 2**63 else None
+    if form in WHOLE:
+        held = value.denominator == 1 and (form is Form.WIDE or -(2**63) <= value < 2**63)
+        return int(value) if held else None
     try:
         return float(value)
     except OverflowError:

@@ -2,8 +2,7 @@
 
 **Whole numbers.** From the integers between which the operands lie in every row (`Value.within`, not the type: that may
 hold only for the rows that a condition leaves) follows between which the result lies. If 64 bits hold it, they are
-used; else the result is computed in 128 bits, which always do for two numbers of 64, and is NULL beyond 64 bits, where
-the type allows for that. If it does not, the number is a DOUBLE.
+used; else 128 bits, if the result has at most 38 digits (`WIDEST`). Where it may have more, it is a DOUBLE.
 
 **Decimals.** Let a and b be the floats nearest to decimals, and let the exact result have s digits after the point. A
 float operation errs relatively by 2⁻⁵³, as a and b do, and so does the product with 10ˢ. If |a|, |b| and the result,
@@ -21,6 +20,7 @@ from hush.engines.sql import spans
 from hush.engines.sql.build import (
     FloatOperator,
     Sql,
+    between,
     binary,
     call,
     case,
@@ -39,7 +39,19 @@ from hush.engines.sql.build import (
     try_cast,
     wide_quotient,
 )
-from hush.engines.sql.values import MAX_SCALE, Form, Value, alike, common, hull, number_at, own_type
+from hush.engines.sql.values import (
+    LONG,
+    MAX_SCALE,
+    WHOLE,
+    WIDEST,
+    Form,
+    Value,
+    alike,
+    common,
+    hull,
+    number_at,
+    own_type,
+)
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Op
 from hush.query.types import Type
@@ -48,7 +60,6 @@ _FLOWING: dict[Op, FloatOperator] = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY:
 _STEADY = {Op.ABS: "abs", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.TRUNC: "trunc"}
 _SAFE = Fraction(10) ** 300
 _SINGLE = Fraction(10) ** 38
-_ANY = (-(2**63), 2**63 - 1)
 _ROUNDED = 2**50
 
 
@@ -62,29 +73,51 @@ def _bounded(expression: Call) -> bool:
     return most is not None and most < _SAFE
 
 
-def _ends(value: Value) -> tuple[int, int]:
-    return value.within or _ANY
-
-
-def _fit(ends: tuple[int, int]) -> bool:
-    return _ANY[0] <= ends[0] and ends[1] <= _ANY[1]
+def _fit(*ends: int) -> bool:
+    return LONG[0] <= min(ends) and max(ends) <= LONG[1]
 
 
 def _whole(expression: Call, ends: tuple[int, int], make: Callable[..., Sql], *operands: Value) -> Value | None:
     """Return whole-number arithmetic whose result lies between the ends; None if it has to be a DOUBLE."""
-    if _fit(ends):
+    if _fit(*ends, *(end for value in operands for end in value.ends)):
         return Value(make(*(cast(value.sql, "BIGINT") for value in operands)), Form.INTEGER, within=ends)
-    most = _most(expression.type)
-    if (most is None and not expression.type.nullable) or (most is not None and most >= 2**63):
+    if max(map(abs, ends)) > WIDEST:
         return None
-    wide = make(*(cast(value.sql, "HUGEINT") for value in operands))
-    return Value(try_cast(wide, "BIGINT", "HUGEINT"), Form.INTEGER)
+    value = Value(make(*(value.wide().sql for value in operands)), Form.WIDE, within=ends)
+    most = _most(expression.type)
+    if most is not None and most < 2**63:  # in all rows that a condition leaves
+        return Value(try_cast(value.sql, "BIGINT", "HUGEINT"), Form.INTEGER)
+    return narrow(value)
+
+
+def narrow(value: Value) -> Value:
+    """Return a WIDE value that 64 bits hold in every row as BIGINT, and any other as it is."""
+    if value.form is Form.WIDE and _fit(*value.ends):
+        return Value(cast(value.sql, "BIGINT", "HUGEINT"), Form.INTEGER, within=value.within)
+    return value
+
+
+def rounded_whole(value: Value, step: int) -> Value | None:
+    """Return a whole number rounded to multiples of a step, ties away from zero: sgn(x)·⌊(2|x| + s) / 2s⌋·s.
+
+    None if it has to be a DOUBLE.
+    """
+    low, high = ((2 * abs(end) + step) // (2 * step) * step * (1 if end > 0 else -1) for end in value.ends)
+    if 2 * max(map(abs, value.ends)) + step > WIDEST:
+        return None
+    number = value.wide().sql
+    double_step = cast(integer(2 * step), "HUGEINT")
+    half = cast(integer(step), "HUGEINT")
+    above = binary("+", binary("*", call("abs", number), cast(integer(2), "HUGEINT")), half)
+    size = binary("*", wide_quotient(above, double_step), half)
+    sql = case((binary("<", number, integer(0)), negative(size)), otherwise=size)
+    return narrow(Value(sql, Form.WIDE, within=(low, high)))
 
 
 def _flow(expression: Call, arguments: list[Value]) -> Value:
     op = expression.op
-    if all(value.form is Form.INTEGER for value in arguments):
-        (a, b), (c, d) = map(_ends, arguments)
+    if all(value.form in WHOLE for value in arguments):
+        (a, b), (c, d) = (value.ends for value in arguments)
         if op is Op.MULTIPLY:
             corners = [a * c, a * d, b * c, b * d]
             ends = min(corners), max(corners)
@@ -138,17 +171,20 @@ def _divide(_: Call, arguments: list[Value]) -> Value:
 def _modulo(_: Call, arguments: list[Value]) -> Value:
     """Return the rest of a division; of decimals, of their digits as whole numbers."""
     left, right = arguments
-    if left.form is right.form is Form.INTEGER:
-        (a, b), (c, d) = _ends(left), _ends(right)
+    if left.form in WHOLE and right.form in WHOLE:
+        (a, b), (c, d) = left.ends, right.ends
         most = max(abs(c), abs(d))
         ends = (max(min(a, 0), -most), min(max(b, 0), most))
-        safe = a > _ANY[0] or not c <= -1 <= d  # the least number over -1 is one too large
-        form = "BIGINT" if safe else "HUGEINT"
+        safe = a > LONG[0] or not c <= -1 <= d  # the least number over -1 is one too large
+        form = "BIGINT" if safe and left.form is right.form is Form.INTEGER else "HUGEINT"
         divisor = cast(right.sql, form)
         if c <= 0 <= d:
             divisor = case((binary("<>", divisor, integer(0)), divisor))
-        return Value(cast(binary("%", cast(left.sql, form), divisor), "BIGINT"), Form.INTEGER, within=ends)
-    whole = left if left.form is Form.INTEGER else None
+        rest = binary("%", cast(left.sql, form), divisor)
+        if not _fit(*ends):
+            return Value(rest, Form.WIDE, within=ends)
+        return Value(cast(rest, "BIGINT"), Form.INTEGER, within=ends)
+    whole = left if left.form in WHOLE and 10 ** (right.scale or 0) * max(map(abs, left.ends)) <= WIDEST else None
     left, right = _operands(arguments)
     right = right.finite()
     scale, single = common(arguments)
@@ -169,15 +205,24 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
 
 def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     """Divide in 128 bits, where the quotient of two 64-bit numbers always fits; NULL by zero."""
-    left, right = (cast(try_cast(value.finite().sql, "BIGINT", value.form.value), "HUGEINT") for value in arguments)
-    divisor = case((binary("<>", right, integer(0)), right))
-    return Value(try_cast(wide_quotient(left, divisor), "BIGINT", "HUGEINT"), Form.INTEGER)
+    numbers = (
+        value if value.form in WHOLE else Value(try_cast(value.finite().sql, "BIGINT", value.form.value), Form.INTEGER)
+        for value in arguments
+    )
+    left, right = (value.wide() for value in numbers)
+    divisor = case((binary("<>", right.sql, integer(0)), right.sql))
+    most = max(map(abs, left.ends))
+    ends = (min(left.ends[0], 0), most) if right.ends[0] >= 0 else (-most, most)
+    quotient = wide_quotient(left.sql, divisor)
+    if most <= 2**63:
+        return Value(try_cast(quotient, "BIGINT", "HUGEINT"), Form.INTEGER)
+    return Value(quotient, Form.WIDE, within=ends)
 
 
 def _negate(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
-    if value.form is Form.INTEGER:
-        low, high = _ends(value)
+    if value.form in WHOLE:
+        low, high = value.ends
         whole = _whole(expression, (-high, -low), negative, value)
         if whole is not None:
             return whole
@@ -187,10 +232,10 @@ def _negate(expression: Call, arguments: list[Value]) -> Value:
 
 def _steady(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
-    if value.form is Form.INTEGER:
+    if value.form in WHOLE:
         if expression.op is not Op.ABS:
             return value
-        low, high = _ends(value)
+        low, high = value.ends
         ends = (max(low, -high, 0), max(-low, high))
         whole = _whole(expression, ends, lambda x: call("abs", x), value)
         if whole is not None:
@@ -207,8 +252,12 @@ def _round(expression: Call, arguments: list[Value]) -> Value:
     given, digits = arguments[0], 0
     if len(arguments) > 1:
         digits = max(-15, min(15, int(number_at(expression, 1))))
-    if given.form is Form.INTEGER and digits >= 0:
+    if given.form in WHOLE and digits >= 0:
         return given
+    if given.form in WHOLE and max(map(abs, given.ends)) > _ROUNDED:
+        whole = rounded_whole(given, 10**-digits)
+        if whole is not None:
+            return whole
     value = given.double()
     if value.scale is None:
         span = spans.rounded_to(value.span, Fraction(10) ** -digits)
@@ -234,6 +283,14 @@ def _round(expression: Call, arguments: list[Value]) -> Value:
 def _fixed(expression: Call, arguments: list[Value]) -> Value:
     """CAST AS DECIMAL(width, digits): the engine's own cast, and back to the float nearest to the decimal."""
     digits, width = (int(number_at(expression, at)) for at in (1, 2))
+    if arguments[0].form in WHOLE and not digits:
+        value, most = arguments[0], 10**width - 1
+        ends = (max(value.ends[0], -most), min(value.ends[1], most))
+        if ends == value.ends:
+            return value
+        if ends[0] <= ends[1]:
+            inside = between(value.wide().sql, cast(integer(-most), "HUGEINT"), cast(integer(most), "HUGEINT"))
+            return Value(case((inside, value.sql)), value.form, within=ends)
     (sql, own), fixed = own_type(arguments[0]), f"DECIMAL({width},{digits})"
     return Value(try_cast(try_cast(sql, fixed, own), "DOUBLE", fixed), Form.DOUBLE, scale=digits)
 
@@ -269,9 +326,13 @@ def _extreme(expression: Call, arguments: list[Value]) -> Value:
 def _clip(expression: Call, arguments: list[Value]) -> Value:
     low, high = number_at(expression, 1), number_at(expression, 2)
     given = arguments[0]
-    if given.form is Form.INTEGER and low.denominator == high.denominator == 1 and _fit((int(low), int(high))):
-        sql = clamped(cast(given.sql, "BIGINT"), cast(integer(int(low)), "BIGINT"), cast(integer(int(high)), "BIGINT"))
-        return Value(sql, Form.INTEGER, within=(int(low), int(high)))
+    if given.form in WHOLE and low.denominator == high.denominator == 1 and max(abs(low), abs(high)) <= WIDEST:
+        whole = (int(low), int(high))
+        form = "BIGINT" if given.form is Form.INTEGER and _fit(*whole) else "HUGEINT"
+        sql = clamped(cast(given.sql, form), *(cast(integer(end), form) for end in whole))
+        return (
+            Value(sql, Form.INTEGER, within=whole) if form == "BIGINT" else narrow(Value(sql, Form.WIDE, within=whole))
+        )
     value = given.double().finite()
     ends = double(low), double(high)
     pairs = [(binary("<", value.sql, ends[0]), ends[0]), (binary(">", value.sql, ends[1]), ends[1])]
@@ -289,6 +350,17 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
     width = (high - low) / max(many, Fraction(1))
     if width <= 0:
         raise UnplannableError("BIN(x, lower, upper, n) needs lower < upper and n of at least 1")
+    if _far(arguments[0], low, high, many):
+        index = _bin_number(arguments[0], low, high, int(many))
+        if width.denominator == 1:
+            sized = binary("*", index, cast(integer(int(width)), "HUGEINT"))
+            edge = binary("+", sized, cast(integer(int(low)), "HUGEINT"))
+            return narrow(Value(edge, Form.WIDE, within=(int(low), int(high - width))))
+        # as below: one correctly rounded division
+        parts = (int(width * width.denominator), int(low) * width.denominator)
+        edge = binary("+", binary("*", index, cast(integer(parts[0]), "HUGEINT")), cast(integer(parts[1]), "HUGEINT"))
+        edge = binary("/", cast(edge, "DOUBLE"), double(width.denominator))
+        return Value(edge, Form.DOUBLE, span=spans.either(*(spans.of_number(end) for end in (low, high, width))))
     clipped = _clip(expression, arguments).double()
     offset = binary("-", clipped.sql, double(low))
     which = call("floor", float_operation("/", offset, double(width), None, spans.of_number(width)))
@@ -308,9 +380,34 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
     return Value(edge, Form.DOUBLE, span=spans.either(*(spans.of_number(end) for end in (low, high, width))))
 
 
+def _far(value: Value, low: Fraction, high: Fraction, count: Fraction) -> bool:
+    """Return whether bins are counted in whole numbers, because floats do not tell all values from their edges."""
+    if value.form not in WHOLE or low.denominator != 1 or high.denominator != 1:
+        return False
+    return max(abs(low), abs(high)) > _ROUNDED and max(abs(low), (high - low) * count) <= WIDEST
+
+
+def _bin_number(value: Value, low: Fraction, high: Fraction, count: int) -> Sql:
+    """Return min(n-1, ⌊(x - lower)·n / (upper - lower)⌋) of a value moved between the bounds."""
+    ends = [cast(integer(int(end)), "HUGEINT") for end in (low, high)]
+    offset = binary("-", clamped(value.wide().sql, *ends), ends[0])
+    many, width, last = (cast(integer(number), "HUGEINT") for number in (count, int(high - low), count - 1))
+    index = wide_quotient(binary("*", offset, many), width)
+    return case((binary(">", index, last), last), otherwise=index)
+
+
 def _bucket(expression: Call, arguments: list[Value]) -> Value:
     """Return the number of a bin: 1 + min(n-1, ⌊(x - lower)/width⌋) within the bounds, 0 below, n + 1 from upper on."""
     low, high, count = (number_at(expression, at) for at in (1, 2, 3))
+    if _far(arguments[0], low, high, count):
+        whole, ends = arguments[0].wide().sql, [cast(integer(int(end)), "HUGEINT") for end in (low, high)]
+        inside = binary("+", _bin_number(arguments[0], low, high, int(count)), integer(1))
+        outside = [
+            (is_null(whole), null("HUGEINT")),
+            (binary("<", whole, ends[0]), cast(integer(0), "HUGEINT")),
+            (binary(">=", whole, ends[1]), cast(integer(int(count) + 1), "HUGEINT")),
+        ]
+        return narrow(Value(case(*outside, otherwise=inside), Form.WIDE, within=(0, int(count) + 1)))
     value = arguments[0].double().finite()
     which = call("floor", binary("/", binary("-", value.sql, double(low)), double((high - low) / count)))
     pairs = [

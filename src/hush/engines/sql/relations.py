@@ -40,7 +40,7 @@ from hush.engines.sql.forcing import force, force_index
 from hush.engines.sql.grid import compared, exact, settled, windowed
 from hush.engines.sql.queries import Query, grouped, joined, once, read, select, subquery, union, where, with_before
 from hush.engines.sql.rendered import UNIT, Rendered, computed_once, finish, priced, works_of, wrapped_in
-from hush.engines.sql.values import FORMS, MAX_TEXT, Form, Value, alike, constant, hull
+from hush.engines.sql.values import FORMS, MAX_TEXT, WHOLE, Form, Value, alike, constant, hull
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.relations import (
@@ -55,7 +55,7 @@ from hush.query.relations import (
     WithWindows,
 )
 from hush.query.schema import Schema, UnitPath
-from hush.query.types import Kind
+from hush.query.types import Kind, Type
 
 MOST_PAIRS = 10**6
 """A unit whose rows would make more of them in a join is left out of it; fewer, where a row costs much."""
@@ -305,7 +305,9 @@ class RelationWriter:
         for label, type_ in relation.columns:
             given = alike([source.columns[label] for source in sources])
             form = FORMS[type_.kind]
-            if form is Form.INTEGER and any(value.form is not form for value in given):
+            if type_.kind.numeric and given[0].form in WHOLE:  # all are alike
+                form = given[0].form
+            elif form is Form.INTEGER:
                 form = Form.DOUBLE
             cells[label] = [_as(value, form) for value in given]
         parts = [
@@ -335,10 +337,7 @@ class RelationWriter:
         rendered = wrapped_in(source, {**source.columns, **cells})
         forced = dict(rendered.columns)
         for label, item in relation.windows:
-            value = rendered.columns[label]
-            within = force(value.sql, value.form.value, item.type, self._bounds.text)
-            is_double = within.form is Form.DOUBLE
-            forced[label] = replace(within, scale=value.scale, single=value.single) if is_double else within
+            forced[label] = self._within(rendered.columns[label], item.type)
         inlined = {**source.inlined, **{label: forced[label].sql.work for label in cells}}
         return replace(wrapped_in(rendered, forced), inlined=inlined)
 
@@ -356,16 +355,19 @@ class RelationWriter:
         rendered = replace(rendered, query=grouped(rendered.query, groups))
         forced = dict(rendered.columns)
         for label, aggregate in relation.aggregates:
-            value = rendered.columns[label]
-            within = force(value.sql, value.form.value, aggregate.type, self._bounds.text)
-            forced[label] = (
-                replace(within, scale=value.scale, single=value.single) if within.form is Form.DOUBLE else within
-            )
+            forced[label] = self._within(rendered.columns[label], aggregate.type)
         places = source.in_place
         inlined = works_of(forced) | {
             label: settled(render(value, places)).sql.work for label, value in relation.keys
         }  # a condition on an aggregate stays behind it, one on a key does not
         return replace(wrapped_in(rendered, forced), inlined=inlined)
+
+    def _within(self, value: Value, type_: Type) -> Value:
+        """Return what was computed of one unit's rows, forced into its type."""
+        if value.form is Form.WIDE and not type_.bounded:
+            return value
+        within = force(value.sql, value.form.value, type_, self._bounds.text)
+        return replace(within, scale=value.scale, single=value.single) if within.form is Form.DOUBLE else within
 
 
 def _looks_up(relation: Join) -> bool:
@@ -392,11 +394,13 @@ def _constants(relation: Constants) -> Rendered:
     together = dialect().unnests_together
     for at, (label, type_) in enumerate(relation.columns):
         values = [constant(row[at].value, type_) for row in relation.rows]
-        form = FORMS[type_.kind]
-        written.append([_as(value, form).sql for value in values])
+        alike_values = alike(values)
+        wide = alike_values[0].form is Form.WIDE
+        form = Form.WIDE if wide else FORMS[type_.kind]
+        written.append([_as(value, form).sql for value in alike_values])
         source = call("unnest", array(written[-1])) if together else column(f"x{at}", "l")
-        found = hull(source, [_as(value, form) for value in alike(values)])
-        cells[label] = replace(found, within=None)
+        found = hull(source, [_as(value, form) for value in alike_values])
+        cells[label] = found if wide else replace(found, within=None)
     names = [f"x{at}" for at in range(len(written))]
     rows = None if together else constant_rows(list(zip(*written, strict=True)), "l", names)
     return replace(finish(select([], rows), cells, None), inlined=dict.fromkeys(cells, 0))
@@ -450,7 +454,7 @@ def _as(value: Value, form: Form) -> Value:
     value = value.finite()
     if value.form is form:
         return replace(value, literal=None)
-    if form is Form.DOUBLE and value.form is Form.INTEGER:
+    if form is Form.DOUBLE and value.form in WHOLE:
         return value.double()
     return Value(try_cast(value.sql, form.value, value.form.value), form)
 
@@ -458,8 +462,10 @@ def _as(value: Value, form: Form) -> Value:
 def _equal(left: Value, right: Value) -> Sql:
     left, right = left.finite(), right.finite()
     if left.form is not right.form:
-        numbers = {Form.INTEGER, Form.DOUBLE}
-        if {left.form, right.form} <= numbers:
+        forms = {left.form, right.form}
+        if forms <= WHOLE:
+            left, right = left.wide(), right.wide()
+        elif forms <= {*WHOLE, Form.DOUBLE}:
             left, right = left.double(), right.double()
         else:
             left, right = (Value(try_cast(side.sql, "VARCHAR", side.form.value), Form.TEXT) for side in (left, right))

@@ -12,6 +12,9 @@ mean what the engine's own types mean, a value remembers which of three it stand
 * *FLOAT* (`single`): computed as DOUBLE and rounded to a float32 where it is compared, grouped by or shown. What it is
   compared with is rounded to a float32, too: a stored 0.1 equals the constant 0.1.
 * *DOUBLE*, which is what it says. A constant that it is compared with is rounded once, to the nearest float.
+
+**Whole numbers** are BIGINT where 64 bits hold them in every row, else HUGEINT (*WIDE*), which is exact up to 38 digits
+on every engine. A wide value always says between which integers it lies, so that no operation on it can overflow.
 """
 
 from __future__ import annotations
@@ -55,6 +58,10 @@ MAX_TEXT = 10_000
 """No text is longer, in characters: it is cut where it is read, and where a function makes it."""
 MAX_SCALE = 15
 """Numbers of more digits after the point are DOUBLE."""
+WIDEST = 10**38 - 1
+"""The largest magnitude of a WIDE value."""
+LONG = (-(2**63), 2**63 - 1)
+"""What 64 bits hold."""
 _EXACT = 2**53
 
 
@@ -62,6 +69,7 @@ class Form(Enum):
     """The engine's type of a value."""
 
     INTEGER = "BIGINT"
+    WIDE = "HUGEINT"
     DOUBLE = "DOUBLE"
     TEXT = "VARCHAR"
     BOOLEAN = "BOOLEAN"
@@ -115,6 +123,17 @@ class Value:
         """The largest magnitude of a DOUBLE in any row, if it is known."""
         return None if self.span is None else self.span[1]
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Integers between which a whole number lies in every row."""
+        return self.within or LONG
+
+    def wide(self) -> Value:
+        """Return a whole number of any form as WIDE."""
+        if self.form is Form.WIDE:
+            return self
+        return Value(cast(self.sql, "HUGEINT"), Form.WIDE, within=self.ends, literal=self.literal)
+
     def finite(self) -> Value:
         """Return the value with NULL in place of NaN and infinities, and as a float32 if it stands for one."""
         if self.clean or self.form is not Form.DOUBLE:
@@ -126,10 +145,12 @@ class Value:
         """Return a number as DOUBLE; text and others as their best cast."""
         if self.form is Form.DOUBLE:
             return self
-        scale = 0 if self.form is Form.INTEGER else None
+        scale = 0 if self.form in WHOLE else None
         clean = self.form is not Form.TEXT
         number = try_cast(self.sql, "DOUBLE", self.form.value)
         span = spans.WHOLE if self.form is Form.INTEGER else None
+        if self.form is Form.WIDE:
+            span = (Fraction(1), Fraction(2 * max(1, *map(abs, self.ends))))
         return Value(number, Form.DOUBLE, clean=clean, scale=scale, literal=self.literal, span=span)
 
     def as_single(self) -> Value:
@@ -225,8 +246,9 @@ def constant(value: object, type_: Type) -> Value:
     """Return a literal of the question as SQL."""
     match value:
         case None:
-            form = FORMS[type_.kind]  # a number that takes the type of those beside it
-            return Value(null(form.value), form, scale=0 if form is Form.DOUBLE else None)
+            if type_.kind.numeric:  # which takes the form of those beside it
+                return Value(null("BIGINT"), Form.INTEGER, within=(0, 0))
+            return Value(null(FORMS[type_.kind].value), FORMS[type_.kind])
         case bool():
             return Value(boolean(value), Form.BOOLEAN)
         case Fraction() | int():
@@ -234,6 +256,9 @@ def constant(value: object, type_: Type) -> Value:
             if number.denominator == 1 and -(2**63) <= number < 2**63:
                 ends = (number.numerator, number.numerator)
                 return Value(cast(integer(ends[0]), "BIGINT"), Form.INTEGER, within=ends, literal=number)
+            if number.denominator == 1 and abs(number) <= WIDEST:
+                ends = (number.numerator, number.numerator)
+                return Value(cast(integer(ends[0]), "HUGEINT"), Form.WIDE, within=ends, literal=number)
             span = spans.of_number(number)
             return Value(double(number), Form.DOUBLE, scale=digits(number), literal=number, span=span)
         case str():
@@ -264,7 +289,8 @@ def on_line(value: Value) -> Value:
 
 
 TIMES = frozenset({Form.DATE, Form.TIMESTAMP})
-_NUMBERS = {Form.INTEGER, Form.DOUBLE}
+WHOLE = frozenset({Form.INTEGER, Form.WIDE})
+_NUMBERS = {*WHOLE, Form.DOUBLE}
 
 
 def condition_of(value: Value) -> Sql:
@@ -279,6 +305,8 @@ def alike(values: list[Value]) -> list[Value]:
         return _numbers(values)
     if len(forms) == 1:
         return values
+    if forms <= WHOLE:
+        return [value.wide() for value in values]
     if forms <= _NUMBERS:
         return _numbers(values)
     if forms <= TIMES:
@@ -294,8 +322,8 @@ def _numbers(values: list[Value]) -> list[Value]:
 def hull(sql: Sql, values: Sequence[Value]) -> Value:
     """Return something that is one of several values, which are `alike`."""
     form = values[0].form
-    if form is Form.INTEGER and all(value.within is not None for value in values):
-        ends = [value.within for value in values if value.within is not None]
+    if form is Form.WIDE or (form is Form.INTEGER and all(value.within is not None for value in values)):
+        ends = [value.ends for value in values]
         return Value(sql, form, within=(min(low for low, _ in ends), max(high for _, high in ends)))
     scale, single = common(values) if form is Form.DOUBLE else (None, False)
     most = max(value.chars for value in values) if form is Form.TEXT else None

@@ -7,10 +7,11 @@ The lock orders writers over all processes and hosts. Holding it, a writer reads
 with a write that is conditional on the head it decided on, all in one transaction. The commit is durable when it
 returns.
 
-Five tables, the same on SQLite and PostgreSQL. ``hush_entries`` is the chain. ``hush_head`` has one row: the last
+Six tables, the same on SQLite and PostgreSQL. ``hush_entries`` is the chain. ``hush_head`` has one row: the last
 entry's number and hash; it is what writers lock and what the conditional write compares. ``hush_answers`` holds the
 bytes of answers for replay, each covered by a hash inside the chain. ``hush_repeats`` finds the charges of one question
-again: an index of what stands in their entries, believed only after a look there. ``hush_meta`` says which version of
+again: an index of what stands in their entries, believed only after a look there. ``hush_bound`` remembers for a while
+which request ids brought a paid answer again, so that they stand for nothing else. ``hush_meta`` says which version of
 this schema it is.
 
 A change of the tables is a new version: add statements to ``MIGRATIONS`` under the version they start *from*. They run
@@ -29,6 +30,11 @@ from hush.ledger.entries import Entry, Head, Row
 from hush.ledger.errors import LedgerDamagedError, LedgerError
 
 _COLUMNS = "number, kind, data, analyst, request, about, weight, body, hash"
+_PARKED = "kind IN ('requested', 'approved', 'declined')"
+_APPROVED = """kind IN ('reserve', 'shared') AND replace(body, '"approved":', '') <> body"""
+"""What finds the charges that an owner approved; quotes inside of a text are escaped in a body."""
+_REMEMBERED = 1000
+"""So many request ids of one analyst that brought paid answers again are remembered."""
 _FROM = f"SELECT {_COLUMNS} FROM hush_entries WHERE number >= ? ORDER BY number"  # noqa: S608
 
 
@@ -145,15 +151,15 @@ class Store(ABC):
         condition = "number < ? AND kind IN ('reserve', 'shared') AND data = ? AND analyst = ?"
         return self._one(f"{condition} ORDER BY number DESC LIMIT 1", (number, data, analyst))
 
-    def of_kinds(self, kinds: Sequence[str]) -> list[Entry]:
-        """Return all entries of some kinds, oldest first."""
-        marks = ", ".join("?" * len(kinds))
-        rows = self.run(f"SELECT {_COLUMNS} FROM hush_entries WHERE kind IN ({marks}) ORDER BY number", tuple(kinds))  # noqa: S608
+    def parked(self) -> list[Entry]:
+        """Return all requests and what was decided of them, oldest first."""
+        rows = self.run(f"SELECT {_COLUMNS} FROM hush_entries WHERE {_PARKED} ORDER BY number")  # noqa: S608
         return [Entry.of(cast("Row", row)) for row in rows]
 
-    def approved_charges(self) -> list[Entry]:
-        """Return the charges that the owner has approved."""
-        return [entry for entry in self.of_kinds(("reserve", "shared")) if b'"approved"' in entry.body]
+    def used_approvals(self) -> set[int]:
+        """Return the requests that were approved, and charged."""
+        rows = self.run(f"SELECT {_COLUMNS} FROM hush_entries WHERE {_APPROVED}")  # noqa: S608
+        return {Entry.of(cast("Row", row)).read()["approved"] for row in rows}
 
     def reservation(self, analyst: str, request: str) -> Entry | None:
         """Return the charge that an analyst made under a request id: a reservation, or for a shared answer."""
@@ -161,6 +167,19 @@ class Store(ABC):
         return self._one("kind = 'reserve' AND analyst = ? AND request = ?", names) or self._one(
             "kind = 'shared' AND analyst = ? AND request = ? ORDER BY number LIMIT 1", names
         )
+
+    def without_analyst(self, first: str, last: str) -> dict[str, tuple[int, str]]:
+        """Return the reservations that nobody asked for and whose request ids lie between two.
+
+        By its request id, each one's number and the kind of its outcome, which is empty if there is none yet.
+        """
+        rows = self.run(
+            "SELECT charge.request, charge.number, outcome.kind FROM hush_entries charge LEFT JOIN hush_entries "
+            "outcome ON outcome.about > 0 AND outcome.about = charge.number WHERE charge.kind = 'reserve' AND "
+            "charge.analyst = '' AND charge.request >= ? AND charge.request <= ?",
+            (first, last),
+        )
+        return {bytes(request).decode(): (number, bytes(kind or b"").decode()) for request, number, kind in rows}
 
     def act(self, identity: str) -> Entry | None:
         """Return the last act that was recorded under an identity."""
@@ -174,6 +193,21 @@ class Store(ABC):
             (question,),
         )
         return [entry for entry in (Entry.of(cast("Row", row)) for row in rows) if entry.same_question == question]
+
+    def bound(self, analyst: str, request: str) -> str | None:
+        """Return the hash of the question that a request id was used for without a charge, if it was."""
+        rows = self.run("SELECT question FROM hush_bound WHERE analyst = ? AND request = ?", (analyst, request))
+        return None if not rows else rows[0][0].decode() if isinstance(rows[0][0], bytes) else rows[0][0]
+
+    def bind(self, analyst: str, request: str, question: str) -> None:
+        """Note which question a request id was used for, for a while (inside a lock)."""
+        numbers = "SELECT COALESCE(MAX(number), 0) FROM hush_bound WHERE analyst = ?"
+        number = self.run(numbers, (analyst,))[0][0] + 1
+        self.change(
+            "INSERT INTO hush_bound (analyst, request, question, number) VALUES (?, ?, ?, ?)",
+            (analyst, request, question, number),
+        )
+        self.change("DELETE FROM hush_bound WHERE analyst = ? AND number <= ?", (analyst, number - _REMEMBERED))
 
     def outcome(self, number: int) -> Entry | None:
         """Return the outcome of a reservation."""
@@ -220,7 +254,7 @@ class Store(ABC):
         return bytes(rows[0][0]) if rows else None
 
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 _REPEATS: Final[Sequence[str]] = (
     "CREATE TABLE hush_repeats (number {integer} PRIMARY KEY, question TEXT NOT NULL)",
@@ -231,6 +265,15 @@ _BOUND: Final[Sequence[str]] = (
     # Not unique: before version 3 nothing bound the request id of a shared answer.
     "CREATE INDEX hush_shared_requests ON hush_entries (analyst, request) WHERE kind = 'shared'",
     "CREATE INDEX hush_acts ON hush_entries (request) WHERE kind = 'act'",
+)
+
+_WAITING: Final[Sequence[str]] = (
+    f"CREATE INDEX hush_parked ON hush_entries (number) WHERE {_PARKED}",
+    f"CREATE INDEX hush_approved ON hush_entries (number) WHERE {_APPROVED}",
+    (
+        "CREATE TABLE hush_bound (analyst TEXT NOT NULL, request TEXT NOT NULL, question TEXT NOT NULL,"
+        " number BIGINT NOT NULL, PRIMARY KEY (analyst, request))"
+    ),
 )
 
 CREATE: Final[Sequence[str]] = (
@@ -247,9 +290,10 @@ CREATE: Final[Sequence[str]] = (
     "CREATE UNIQUE INDEX hush_outcomes ON hush_entries (about) WHERE about > 0",
     *_REPEATS,
     *_BOUND,
+    *_WAITING,
 )
 
-MIGRATIONS: Mapping[int, Sequence[str]] = {1: _REPEATS, 2: _BOUND}
+MIGRATIONS: Mapping[int, Sequence[str]] = {1: _REPEATS, 2: _BOUND, 3: _WAITING}
 """Statements that turn version n into version n + 1, by n."""
 
 

@@ -61,7 +61,7 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Integers, Sparse, exact_sum
 from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, squared_sensitivity
 from hush.mechanisms.grouped.quantile_draws import DrawnIntervals
@@ -103,12 +103,11 @@ class GroupedDistribution:
         integer(self.bins, "bins", minimum=1)
         if (self.rho is None) == (self.laplace is None):
             raise InvalidValueError("rho", got=self.rho, allowed="given for Gaussian noise, else laplace=ε")
-        object.__setattr__(self, "points", self.points or self.bins * self.cell)
+        assign(self, points=self.points or self.bins * self.cell)
         children = min(range(2, _MOST_CHILDREN + 1), key=self._cost)
-        object.__setattr__(self, "children", children)
+        assign(self, children=children)
         levels = _levels(self.bins, children)
-        object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "noise", self._noise(levels))
+        assign(self, levels=levels, noise=self._noise(levels))
 
     @property
     def span(self) -> int:

@@ -113,7 +113,7 @@ from functools import lru_cache
 
 from hush.accounting import Event
 from hush.core import InvalidValueError
-from hush.core.values import dataclass
+from hush.core.values import assign, dataclass
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Integers, Sparse
 from hush.mechanisms.grouped.mode import bounded_range_event
 from hush.mechanisms.grouped.quantile_draws import END_WEIGHT, Aims, DrawnIntervals, Ties, draw_points, draw_quantiles
@@ -168,7 +168,7 @@ class GroupedQuantile:
             rank=self._rank() if self._extreme else 0,
             ties=self._ties(),
         )
-        object.__setattr__(self, "aims", aims)
+        assign(self, aims=aims)
 
     @property
     def span(self) -> int:

@@ -28,13 +28,6 @@ MAX_ROWS = 4000
 Cells = Sequence[Sequence[Literal]]
 
 
-def is_written(node: object) -> bool:
-    """Return whether an item of FROM is a table that the question writes out."""
-    if isinstance(node, exp.Values | exp.Unnest):
-        return True
-    return isinstance(node, exp.Table) and isinstance(node.this, exp.GenerateSeries)
-
-
 def written(node: exp.Expr, alias: str | None, context: Context) -> tuple[Constants, list[tuple[str, Binding]]]:
     """Return a table that the question writes out, and its columns' names as DuckDB gives them."""
     rows = Rows(context, Scope(Constants(columns=(), rows=()), []))

@@ -15,7 +15,7 @@ from hush.query.functions import all_of
 from hush.query.functions.logic import either
 from hush.query.relations import Filter, Named, Project, Relation, Scan, UnionAll, columns, private
 from hush.query.sql.calls import refuse_function
-from hush.query.sql.constants import is_written, written
+from hush.query.sql.constants import written
 from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.grouping import Projection, projections
 from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined, test_of, units_compared
@@ -164,7 +164,7 @@ def filtered(scope: Scope, conditions: Sequence[exp.Expr], context: Context) -> 
 
 def item(node: object, context: Context, parts: Parts) -> Scope:
     """Return one item of FROM."""
-    if is_written(node) and isinstance(node, exp.Expr):
+    if _is_written(node) and isinstance(node, exp.Expr):
         alias = _alias(node)
         relation, names = written(node, alias, context)
         return Scope(relation, [Derived(relation, names).source(alias, _columns(node))])
@@ -476,3 +476,10 @@ def _merged(name: str, types: Sequence[Type]) -> Type:
         listed = " and ".join(sorted(kind.value for kind in kinds))
         raise QuestionError(f"The parts of UNION ALL disagree about '{name}': {listed}.", "Cast it in one of them.")
     return either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))
+
+
+def _is_written(node: object) -> bool:
+    """Return whether an item of FROM is a table that the question writes out."""
+    if isinstance(node, exp.Values | exp.Unnest):
+        return True
+    return isinstance(node, exp.Table) and isinstance(node.this, exp.GenerateSeries)

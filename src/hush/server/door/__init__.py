@@ -9,6 +9,8 @@ r"""The SQL door: PostgreSQL's protocol, so that psql, DBeaver, Metabase, pandas
 
 *   `messages`: the bytes of version 3.0 of the protocol, both ways;
 *   `conversation`: the simple and the extended way of asking, transactions that mean nothing, errors;
+*   `statements`: texts taken apart: several in one, first words, comments, cursors;
+*   `parameters`: types of parameters that a client leaves open, from the columns beside them;
 *   `settings`: what SET says of price and confidence, also in a comment: ``/* hush.epsilon = 0.1 */ SELECT …``;
 *   `catalogue`: tables of the system catalogue, made of the schema in a database of its own, which holds no data;
 *   `listening`: the socket, TLS, tokens as passwords.

@@ -25,8 +25,9 @@ import logging
 import math
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.resources import files
 from typing import Any
 
 import duckdb
@@ -35,11 +36,13 @@ from sqlglot import exp
 
 from hush.query.errors import QuestionError
 from hush.server.door import messages
-from hush.server.door.catalogue_rows import SHAPES, TYPES, VERSION, contents
+from hush.server.door.catalogue_rows import CATALOGUE_TYPES, SHAPES, VERSION, contents
 from hush.server.door.messages import ResultColumn
 
 _SECONDS = 1.0
-_MOST_ROWS = 10_000
+_MOST_ROWS, _AT_ONCE = 10_000, 50
+_LARGEST = 2**23
+"""How many characters a result has at most."""
 _STORED = {
     "bool": "BOOLEAN", "int2": "INTEGER", "int4": "INTEGER", "int8": "BIGINT", "oid": "BIGINT", "xid": "BIGINT",
     "regproc": "BIGINT", "float4": "DOUBLE", "timestamptz": "TIMESTAMP", "int2vector": "BIGINT[]",
@@ -47,68 +50,18 @@ _STORED = {
     "_aclitem": "VARCHAR[]", "anyarray": "VARCHAR[]",
 }  # fmt: skip
 _CASTS = {"oid": "BIGINT", "xid": "BIGINT", "name": "VARCHAR", "regtype": "VARCHAR", "regproc": "VARCHAR"}
-_MACROS = """
-pg_get_userbyid(x) AS 'hush'
-pg_table_is_visible(x) AS true
-pg_type_is_visible(x) AS true
-pg_function_is_visible(x) AS true
-pg_get_expr(x, y) AS NULL::VARCHAR, (x, y, z) AS NULL::VARCHAR
-pg_get_constraintdef(x) AS NULL::VARCHAR, (x, y) AS NULL::VARCHAR
-pg_get_indexdef(x) AS NULL::VARCHAR, (x, y, z) AS NULL::VARCHAR
-pg_get_viewdef(x) AS NULL::VARCHAR, (x, y) AS NULL::VARCHAR
-pg_get_partkeydef(x) AS NULL::VARCHAR
-pg_get_statisticsobjdef_columns(x) AS NULL::VARCHAR
-pg_get_serial_sequence(x, y) AS NULL::VARCHAR
-pg_collation_is_visible(x) AS true
-pg_relation_is_publishable(x) AS false
-pg_relation_size(x) AS 0
-pg_total_relation_size(x) AS 0
-pg_table_size(x) AS 0
-pg_database_size(x) AS 0
-pg_tablespace_size(x) AS 0
-pg_size_pretty(x) AS 'not told'
-pg_tablespace_location(x) AS ''
-pg_get_function_result(x) AS NULL::VARCHAR
-pg_get_function_arguments(x) AS NULL::VARCHAR
-pg_get_function_identity_arguments(x) AS NULL::VARCHAR
-pg_conversion_is_visible(x) AS true
-pg_operator_is_visible(x) AS true
-pg_ts_config_is_visible(x) AS true
-pg_char_to_encoding(x) AS 6
-pg_encoding_to_char(x) AS 'UTF8'
-pg_is_in_recovery() AS false
-pg_partition_ancestors(x) AS x::BIGINT
-pg_partition_root(x) AS x
-pg_backend_pid() AS 1
-obj_description(x) AS NULL::VARCHAR, (x, y) AS NULL::VARCHAR
-col_description(x, y) AS NULL::VARCHAR
-shobj_description(x, y) AS NULL::VARCHAR
-format_type(x, y) AS (SELECT t.shown FROM hush_types t WHERE t.oid = x)
-has_table_privilege(x, y) AS y ILIKE 'select', (x, y, z) AS z ILIKE 'select'
-has_schema_privilege(x, y) AS y ILIKE 'usage', (x, y, z) AS z ILIKE 'usage'
-has_database_privilege(x, y) AS y ILIKE 'connect', (x, y, z) AS z ILIKE 'connect'
-has_column_privilege(x, y, z) AS z ILIKE 'select'
-has_any_column_privilege(x, y) AS y ILIKE 'select', (x, y, z) AS z ILIKE 'select'
-_pg_expandarray(x) AS {'x': NULL::BIGINT, 'n': NULL::BIGINT}
-pg_get_keywords() AS TABLE SELECT NULL::VARCHAR AS word, NULL::VARCHAR AS catcode, NULL::VARCHAR AS catdesc LIMIT 0
-quote_ident(x) AS '"' || replace(x, '"', '""') || '"'
-to_regclass(x) AS (SELECT c.oid FROM pg_class c WHERE c.relname = split_part(replace(x, '"', ''), '.', -1) LIMIT 1)
-to_regtype(x) AS (SELECT t.oid FROM pg_type t WHERE t.typname = lower(x) LIMIT 1)
-array_upper(x, y) AS len(x)
-array_lower(x, y) AS 1
-hush_version() AS 'PostgreSQL {version} (hush)'
-hush_user() AS 'hush'
-hush_database() AS 'hush'
-hush_schema() AS '{schema}'
-hush_setting(x) AS (SELECT s.setting FROM pg_settings s WHERE s.name = lower(x))
-"""
+_MACROS = [
+    line
+    for line in (files("hush.server.door") / "functions.sql").read_text("utf-8").splitlines()
+    if not line.startswith("--")
+]
 _RENAMED = {
     "version": "hush_version", "current_version": "hush_version",
     "current_database": "hush_database", "current_catalog": "hush_database",
     "current_user": "hush_user", "session_user": "hush_user", "user": "hush_user", "current_schema": "hush_schema",
     "current_setting": "hush_setting",
 }  # fmt: skip
-_NAMED = re.compile(r"^(\w+)\(", re.MULTILINE)
+_NAMED = {line.partition("(")[0] for line in _MACROS}
 _OPERATOR = re.compile(r"OPERATOR\s*\(\s*pg_catalog\.\s*([~!*<>=]+)\s*\)", re.IGNORECASE)
 _KEYWORD = re.compile(r"(\bas\s+|\b\w+\.)(table|select|insert|update|delete|role)\b", re.IGNORECASE)
 """Words that PostgreSQL takes for names after AS and after a point, and the parser does not."""
@@ -131,10 +84,15 @@ _PARSED = (
     exp.Upper,
 )  # fmt: skip
 """The functions that the parser itself knows, and that take and give no more than a text of the catalogue."""
+_HIDDEN = {"tableoid", "ctid", "xmin", "xmax", "cmin", "cmax"}
 _JOINED = {"concat", "quote_ident", "replace"}
 _GATHERED = {"string_agg", "array_to_string", "array_agg"}
 _LONGEST = 1000
 """The longest text in a statement, and the longest text or array that is gathered from rows."""
+_LONGEST_STATEMENT, _MOST_BRACKETS = 2**14, 200
+"""The longest statement that is looked at; the parser takes quadratic time for brackets after one another."""
+_MOST_LISTED = 8000
+"""The longest text that is a list to compare with, as of the words that a driver knows."""
 _MOST_JOINED = 200
 """How many times longer a text may become."""
 
@@ -142,35 +100,60 @@ _MOST_JOINED = 200
 _SCHEMAS = {"pg_catalog", "information_schema"}
 
 
+def _stored_name(place: str) -> str:
+    schema, _, name = place.partition(".")
+    return name if schema == "pg_catalog" else f"is_{name}"
+
+
+def _created() -> str:
+    """Return the statements that make the tables, and those that functions read.
+
+    A macro takes names from where it is called, so what it reads has names that nobody else has.
+    """
+    tables = [
+        f'CREATE TABLE "{_stored_name(place)}" ('
+        + ", ".join(f'"{name}" {_STORED.get(kind, "VARCHAR")}' for name, kind in columns)
+        + ")"
+        for place, columns in SHAPES.items()
+    ]
+    types = ", ".join(f"({kind.oid}, '{kind.name}', '{kind.shown}')" for kind in CATALOGUE_TYPES)
+    tables += [
+        f"CREATE VIEW hush_types AS FROM (VALUES {types}) AS t(hush_type, hush_short, hush_shown)",
+        "CREATE VIEW hush_classes AS SELECT oid AS hush_class, relname AS hush_table FROM pg_class",
+        "CREATE VIEW hush_settings AS SELECT name AS hush_name, setting AS hush_said FROM pg_settings",
+    ]
+    return "; ".join(tables)
+
+
+_TABLES = _created()
+_FUNCTIONS = "; ".join(f"CREATE MACRO {line}" for line in _MACROS)
+
+
 class SystemCatalogue:
     """The catalogue of what one person may ask about."""
 
-    def __init__(self, data_sets: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, data_sets: Sequence[Mapping[str, Any]], user: str = "hush") -> None:
         self._schema = str(data_sets[0]["name"]) if data_sets else "public"
         self._connection = duckdb.connect(
             ":memory:", config={"threads": "1", "memory_limit": "200MB", "enable_external_access": "false"}
         )
         self._lock = threading.Lock()
-        for place, columns in SHAPES.items():
-            listed = ", ".join(f'"{name}" {_STORED.get(kind, "VARCHAR")}' for name, kind in columns)
-            self._connection.execute(f'CREATE TABLE "{_stored_name(place)}" ({listed})')
-        for place, rows in contents(data_sets).items():
+        self._connection.execute(f"BEGIN; {_TABLES}")
+        for place, rows in contents(data_sets, user).items():
             self._insert(place, rows)
-        self._connection.execute("CREATE TABLE hush_types (oid BIGINT, shown VARCHAR)")
-        self._connection.executemany(
-            "INSERT INTO hush_types VALUES (?, ?)", [(oid, shown) for shown, oid, _ in TYPES.values()]
-        )
-        schema = self._schema.replace("'", "''")
-        for macro in _MACROS.strip().splitlines():
-            self._connection.execute("CREATE MACRO " + macro.replace("{version}", VERSION).replace("{schema}", schema))
-        self._connection.execute("SET lock_configuration = true")
+        words = {"{version}": VERSION, "{schema}": self._schema.replace("'", "''"), "{user}": user.replace("'", "''")}
+        functions = _FUNCTIONS
+        for name, word in words.items():
+            functions = functions.replace(name, word)
+        self._connection.execute(f"{functions}; COMMIT; SET lock_configuration = true")
 
-    def _insert(self, place: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        for row in rows:
-            names = ", ".join(f'"{name}"' for name in row)
-            marks = ", ".join("?" for _ in row)
-            statement = f'INSERT INTO "{_stored_name(place)}" ({names}) VALUES ({marks})'  # noqa: S608 - of the catalogue
-            self._connection.execute(statement, list(row.values()))
+    def _insert(self, place: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        for names in dict.fromkeys(tuple(row) for row in rows):
+            alike = [row for row in rows if tuple(row) == names]
+            marks = ", ".join(f"({', '.join('?' for _ in names)})" for _ in alike)
+            listed = ", ".join(f'"{name}"' for name in names)
+            statement = f'INSERT INTO "{_stored_name(place)}" ({listed}) VALUES {marks}'  # noqa: S608 - of the catalogue
+            self._connection.execute(statement, [value for row in alike for value in row.values()])
 
     def close(self) -> None:
         """Let go of the database."""
@@ -178,7 +161,7 @@ class SystemCatalogue:
 
     def answers(self, statement: str) -> bool:
         """Return whether a statement is about the catalogue, or about nothing at all (SELECT 1, SELECT version())."""
-        tree = _parsed(statement)
+        tree = parsed(statement)
         if not isinstance(tree, exp.Select | exp.Union | exp.Subquery):
             return False
         tables = [table for table in tree.find_all(exp.Table) if _common_table(table) is None]
@@ -187,18 +170,25 @@ class SystemCatalogue:
             for table in tables
         )
 
-    def run(self, statement: str) -> tuple[list[ResultColumn], list[tuple[Any, ...]]]:
+    def run(
+        self, statement: str, parameters: Mapping[str, Any] | None = None
+    ) -> tuple[list[ResultColumn], list[tuple[Any, ...]]]:
         """Run a statement about the catalogue."""
-        tree = _parsed(statement)
+        tree = parsed(statement)
         if not isinstance(tree, exp.Select | exp.Union | exp.Subquery):
             raise QuestionError("This statement about the catalogue could not be read.")
-        written = self._rewritten(self._labelled(tree)).sql(dialect="duckdb")
+        for parameter in list(tree.find_all(exp.Parameter)):
+            parameter.replace(_constant((parameters or {}).get(parameter.this.name)))
+        try:
+            written = self._rewritten(self._labelled(tree)).sql(dialect="duckdb")
+        except RecursionError:
+            raise QuestionError("This statement about the catalogue is nested too deeply.") from None
         with self._lock:
             timer = threading.Timer(_SECONDS, self._connection.interrupt)
             timer.start()
             try:
                 result = self._connection.execute(written)
-                rows = result.fetchmany(_MOST_ROWS)
+                rows = _fetched(result)
                 described = result.description or []
             except duckdb.Error:
                 raise QuestionError("This statement about the catalogue cannot be answered here.") from None
@@ -209,7 +199,7 @@ class SystemCatalogue:
 
     def _rewritten(self, tree: exp.Expression) -> exp.Expression:
         """Return a statement whose tables and functions are ours; refuse all others."""
-        known = set(_NAMED.findall(_MACROS)) | _HARMLESS | set(_RENAMED)
+        known = _NAMED | _HARMLESS | set(_RENAMED)
         names = {id(part): f"hush_common_{number}" for number, part in enumerate(tree.find_all(exp.CTE))}
         tables = [(table, _common_table(table)) for table in tree.find_all(exp.Table)]
         for table, common in tables:
@@ -232,8 +222,18 @@ class SystemCatalogue:
                 table.set("alias", exp.TableAlias(this=exp.to_identifier(place.partition(".")[2])))
         for part in tree.find_all(exp.CTE):
             part.args["alias"].set("this", exp.to_identifier(names[id(part)]))
+        for named in list(tree.find_all(exp.Anonymous)):
+            if named.name.lower() == "format" and named.expressions:  # as it is read with its schema
+                named.replace(exp.Format(this=named.expressions[0], expressions=named.expressions[1:]))
         for call in list(tree.find_all(exp.Format)):
             call.replace(_formatted(call))
+        for column in list(tree.find_all(exp.Column)):
+            if column.name.lower() in _HIDDEN:
+                column.replace(_hidden(column))
+        for whole in list(tree.find_all(exp.NEQ)):
+            if all_of(whole.expression):  # x <> ALL (list)
+                listed = exp.Any(this=exp.paren(whole.expression.expressions[0]))
+                whole.replace(exp.Not(this=exp.EQ(this=whole.this, expression=listed)))
         for made in list(tree.find_all(exp.Anonymous)):
             if made.name.lower() in _NOTHING:
                 made.replace(exp.cast(exp.Null(), "VARCHAR"))
@@ -266,6 +266,18 @@ class SystemCatalogue:
         return tree
 
 
+def _fetched(result: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
+    """Return the rows of a result, of which there are not too many, nor too large ones."""
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    while len(rows) < _MOST_ROWS and (block := result.fetchmany(_AT_ONCE)):
+        rows += block
+        size += sum(len(value) if isinstance(value, str | list) else 8 for row in block for value in row)
+        if size > _LARGEST:
+            raise QuestionError("This statement about the catalogue gives too much at once.", "Ask for fewer columns.")
+    return rows
+
+
 def _function_name(function: exp.Func) -> str:
     return function.name.lower() if isinstance(function, exp.Anonymous) else function.sql_name().lower()
 
@@ -274,14 +286,27 @@ def _check_function(function: exp.Func, known: set[str]) -> None:
     """Refuse functions that are not on one of the lists."""
     named = isinstance(function, exp.Anonymous | exp.AnonymousAggFunc)
     refused = function.name.lower() not in known if named else not isinstance(function, _PARSED)
-    series = isinstance(function, exp.GenerateSeries)  # FROM generate_series(…) gives rows, elsewhere it is an array
-    if refused or (series and not isinstance(function.parent, exp.Table)):
+    # FROM generate_series(…) gives rows; elsewhere it is an array, and may be long.
+    series = isinstance(function, exp.GenerateSeries) and not isinstance(function.parent, exp.Table)
+    if refused or (series and not _places_of_list(function)):
         raise QuestionError(f"The catalogue has no function {_function_name(function)}.")
+
+
+def _places_of_list(series: exp.Func) -> bool:
+    """Return whether a series counts the places of a list, and so is no longer than a list of the catalogue."""
+    ends = [series.args.get("start"), series.args.get("end")]
+    names = [
+        end.name.lower()
+        for end in ends
+        if isinstance(end, exp.Anonymous) and isinstance(end.expressions[0], exp.Column)
+    ]
+    return names == ["array_lower", "array_upper"]
 
 
 def _check_lengths(tree: exp.Expression) -> None:
     """Refuse statements that could make long texts: each SELECT multiplies lengths by the parts that it joins."""
-    if any(literal.is_string and len(literal.this) > _LONGEST for literal in tree.find_all(exp.Literal)):
+    literals = [literal for literal in tree.find_all(exp.Literal) if literal.is_string]
+    if any(len(literal.this) > (_MOST_LISTED if _compared(literal) else _LONGEST) for literal in literals):
         raise QuestionError(f"A text in a statement about the catalogue has at most {_LONGEST} characters.")
     for call in tree.find_all(exp.Replace):
         _check_replaced(call)
@@ -293,6 +318,40 @@ def _check_lengths(tree: exp.Expression) -> None:
     again = any(clause.args.get("recursive") for clause in tree.find_all(exp.With))
     if math.prod(parts.values()) > _MOST_JOINED or (again and parts):
         raise QuestionError("This statement about the catalogue joins too many texts.")
+
+
+def _hidden(column: exp.Column) -> Any:
+    """Return what stands for a column that PostgreSQL has in every table without listing it."""
+    nothing = exp.cast(exp.Null(), "BIGINT")
+    return exp.alias_(nothing, column.name, quoted=True) if isinstance(column.parent, exp.Select) else nothing
+
+
+def all_of(node: Any) -> bool:
+    """Return whether a part of a statement is ALL of a list, which the parser takes for a function."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() == "all" and len(node.expressions) == 1
+
+
+def _compared(literal: exp.Literal) -> bool:
+    """Return whether a text is a list that something is compared with, and so part of no other text."""
+    listed: Any = literal.parent
+    if not isinstance(listed, exp.Cast) or not listed.is_type(exp.DType.ARRAY):
+        return False
+    within = listed.parent.parent if isinstance(listed.parent, exp.Paren) else listed.parent
+    return isinstance(within, exp.Any) or all_of(within)
+
+
+def _constant(value: Any) -> exp.Expression:
+    """Return a parameter as a constant of the statement."""
+    if isinstance(value, list):
+        return exp.Array(expressions=[_constant(element) for element in value])
+    if value is None:
+        return exp.Null()
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, int):
+        number = exp.Literal.number(abs(value))
+        return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
+    return exp.Literal.string(messages.written(value))
 
 
 def _formatted(call: exp.Format) -> exp.Expression:
@@ -340,12 +399,27 @@ def _rewrite_cast(cast: exp.Cast) -> None:
         value = cast.this
         named = (isinstance(value, exp.Literal) and value.is_string) or isinstance(value, exp.Func | exp.DPipe)
         cast.replace(exp.Anonymous(this="to_regclass", expressions=[value]) if named else value)
+    elif kind == "regproc" and isinstance(cast.this, exp.Literal):
+        cast.replace(exp.Anonymous(this="hush_regproc", expressions=[cast.this]))
     elif kind.endswith("[]"):
-        cast.set("to", exp.DataType.build("VARCHAR[]"))
+        _rewrite_list(cast, kind.removesuffix("[]"))
     elif kind in _CASTS or kind.startswith(("reg", "char")):
         cast.set("to", exp.DataType.build(_CASTS.get(kind, "VARCHAR")))
     elif "." in cast.to.sql(dialect="postgres"):
         cast.set("to", exp.DataType.build(kind, dialect="postgres", udt=False))
+
+
+def _rewrite_list(cast: exp.Cast, kind: str) -> None:
+    """Give a cast to a list its type here; a list that is written as a text becomes one."""
+    text = cast.this
+    if isinstance(text, exp.Literal) and text.is_string:
+        try:
+            listed = messages.elements(text.this)
+        except ValueError:
+            raise QuestionError("A list in a statement about the catalogue is written '{a,b}'.") from None
+        cast.set("this", exp.Array(expressions=[_constant(element) for element in listed]))
+    whole = kind in {"oid", "int", "integer", "int2", "int4", "int8", "smallint", "bigint"}
+    cast.set("to", exp.DataType.build("BIGINT[]" if whole else "VARCHAR[]"))
 
 
 def _named_part(part: Any) -> Any:
@@ -365,8 +439,10 @@ def _label(projection: exp.Expression) -> str:
     return projection.alias_or_name or ("case" if isinstance(projection, exp.Case) else "?column?")
 
 
-def _parsed(statement: str) -> Any:
+def parsed(statement: str) -> Any:
     """Return the one statement in a text; None where there is none or more."""
+    if len(statement) > _LONGEST_STATEMENT or statement.count("[") > _MOST_BRACKETS:
+        return None
     text = _COLLATE.sub("", _OPERATOR.sub(r"\1", statement))
     logger = logging.getLogger("sqlglot")  # it would log the statement
     before, logger.disabled = logger.disabled, True
@@ -422,11 +498,6 @@ def _place(table: exp.Table) -> str | None:
     if schema in _SCHEMAS:
         return f"{schema}.{name}" if f"{schema}.{name}" in SHAPES else None
     return f"pg_catalog.{name}" if not schema and f"pg_catalog.{name}" in SHAPES else None
-
-
-def _stored_name(place: str) -> str:
-    schema, _, name = place.partition(".")
-    return name if schema == "pg_catalog" else f"is_{name}"
 
 
 def _oid(kind: str) -> int:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from hush.core.values import dataclass
 from hush.server.door import messages
 
 VERSION = "14.0"
 """The version of PostgreSQL that tools are told; they choose their statements by it."""
+_PREFERRED = {"text", "bool", "float8", "oid", "timestamptz"}
 _FIRST = 16_384
 """The first number of a table, as for the tables of users in PostgreSQL."""
 TYPES = {
@@ -20,6 +22,34 @@ TYPES = {
     "date": ("date", messages.DATE, "date"),
     "timestamp": ("timestamp without time zone", messages.TIMESTAMP, "timestamp"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueType:
+    """A type as the catalogue lists it: its numbers, its names, how many bytes it takes, and its category."""
+
+    oid: int
+    name: str
+    shown: str
+    size: int
+    category: str
+    array: int
+
+
+def _types() -> list[CatalogueType]:
+    """Return the types that drivers look up, with those of their lists."""
+    types = []
+    for line in (files("hush.server.door") / "types.tsv").read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            oid, name, shown, size, category, array = line.split("\t")
+            types.append(CatalogueType(int(oid), name, shown, int(size), category, int(array)))
+    return types + [
+        CatalogueType(kind.array, f"_{kind.name}", f"{kind.shown}[]", -1, "A", 0) for kind in types if kind.array
+    ]
+
+
+CATALOGUE_TYPES = _types()
+"""PostgreSQL's own types, whether or not a column has them."""
 
 
 def _shapes() -> dict[str, list[tuple[str, str]]]:
@@ -35,7 +65,7 @@ def _shapes() -> dict[str, list[tuple[str, str]]]:
 SHAPES = _shapes()
 
 
-def contents(data_sets: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def contents(data_sets: Sequence[Mapping[str, Any]], user: str) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of the catalogue's tables."""
     schemas = {"pg_catalog": 11, "information_schema": 13_000}
     schemas |= {str(data["name"]): _FIRST + number for number, data in enumerate(data_sets)}
@@ -45,23 +75,30 @@ def contents(data_sets: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str,
         rows["information_schema.schemata"].append(
             {"catalog_name": "hush", "schema_name": name, "schema_owner": "hush"}
         )
-    for kind, (_, oid, short) in TYPES.items():
+    elements = {kind.array: kind.oid for kind in CATALOGUE_TYPES if kind.array}
+    for kind in CATALOGUE_TYPES:
         rows["pg_catalog.pg_type"].append(
             {
-                "oid": oid,
-                "typname": short,
+                "oid": kind.oid,
+                "typname": kind.name,
                 "typnamespace": 11,
                 "typowner": 10,
-                "typtype": "b",
-                "typcategory": "S" if kind == "text" else "N",
-                "typlen": -1,
+                "typtype": "p" if kind.category == "P" else "b",
+                "typcategory": kind.category,
+                "typlen": kind.size,
+                "typbyval": 0 < kind.size <= 8,
+                "typispreferred": kind.name in _PREFERRED,
                 "typisdefined": True,
+                "typdelim": ",",
                 "typrelid": 0,
-                "typelem": 0,
-                "typarray": 0,
+                "typelem": elements.get(kind.oid, 0),
+                "typarray": kind.array,
+                "typinput": 750 if kind.oid in elements else 0,
+                "typreceive": 2400 if kind.oid in elements else 0,
                 "typbasetype": 0,
                 "typtypmod": -1,
-                "typcollation": 0,
+                "typndims": 0,
+                "typcollation": 100 if kind.category == "S" else 0,
                 "typnotnull": False,
             }
         )
@@ -73,12 +110,13 @@ def contents(data_sets: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str,
     rows["pg_catalog.pg_database"].append(
         {"oid": 1, "datname": "hush", "datdba": 10, "encoding": 6, "datallowconn": True, "datistemplate": False}
     )
-    for place in ("pg_roles", "pg_user"):
-        rows[f"pg_catalog.{place}"].append(
-            {"usename": "hush"}
-            if place == "pg_user"
-            else {"oid": 10, "rolname": "hush", "rolsuper": False, "rolcanlogin": True}
+    for oid, role in enumerate(dict.fromkeys(["hush", user]), 10):
+        rights = ("rolsuper", "rolcreaterole", "rolcreatedb", "rolreplication", "rolbypassrls")
+        rows["pg_catalog.pg_roles"].append(
+            {"oid": oid, "rolname": role, "rolinherit": True, "rolcanlogin": role == user, "rolconnlimit": -1}
+            | dict.fromkeys(rights, False)
         )
+        rows["pg_catalog.pg_user"].append({"usename": role, "usesysid": oid, "usesuper": False, "usecreatedb": False})
     rows["pg_catalog.pg_am"].append({"oid": 2, "amname": "heap", "amtype": "t"})
     for name, value in PARAMETERS.items():
         rows["pg_catalog.pg_settings"].append({"name": name.lower(), "setting": value})
@@ -89,6 +127,7 @@ def _add_table(
     rows: dict[str, list[dict[str, Any]]], schema: str, namespace: int, number: int, table: Mapping[str, Any]
 ) -> None:
     columns = table["columns"]
+    sizes = {kind.oid: kind.size for kind in CATALOGUE_TYPES}
     rows["pg_catalog.pg_class"].append(
         {
             "oid": number,
@@ -114,6 +153,7 @@ def _add_table(
             "relreplident": "d",
             "reltuples": -1.0,
             "relpages": 0,
+            "relacl": ["=r/hush"],
         }
     )
     rows["pg_catalog.pg_tables"].append({"schemaname": schema, "tablename": table["name"], "tableowner": "hush"})
@@ -134,7 +174,7 @@ def _add_table(
                 "attrelid": number,
                 "attname": column["name"],
                 "atttypid": oid,
-                "attlen": -1,
+                "attlen": sizes[oid],
                 "attnum": place,
                 "atttypmod": -1,
                 "attnotnull": not nullable,
@@ -158,6 +198,8 @@ def _add_table(
                 "udt_schema": "pg_catalog",
                 "udt_name": short,
                 "is_updatable": "NO",
+                "is_identity": "NO",
+                "is_generated": "NEVER",
             }
         )
 
@@ -176,5 +218,18 @@ PARAMETERS = {
     "transaction_isolation": "read committed",
     "search_path": "public",
     "max_identifier_length": "63",
+    "max_index_keys": "32",
+    "application_name": "",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "client_min_messages": "notice",
+    "statement_timeout": "0",
+    "lc_collate": "C",
+    "lc_ctype": "C",
+    "lc_messages": "C",
+    "server_version_num": "140000",
+    "default_transaction_isolation": "read committed",
+    "transaction_read_only": "on",
+    "row_security": "on",
 }
 """What SHOW says, and what a client is told at the start."""

@@ -32,7 +32,18 @@ from hush.server.door import messages
 from hush.server.door.catalogue import SystemCatalogue
 from hush.server.door.catalogue_rows import PARAMETERS
 from hush.server.door.messages import MessageError, Reader, ResultColumn, data_row, message, row_description, texts
-from hush.server.door.settings import TOKEN, check_name, from_comments, read_setting, terms
+from hush.server.door.parameters import parameter_types
+from hush.server.door.settings import check_name, from_comments, read_setting, terms
+from hush.server.door.statements import (
+    cursor_name,
+    declared,
+    explained,
+    fetched,
+    first_word,
+    rest,
+    split,
+    without_database,
+)
 from hush.server.errors import ForbiddenError, ServiceError
 from hush.server.people import Person
 from hush.server.questions import check_rate
@@ -40,8 +51,6 @@ from hush.server.service import Service
 from hush.server.traffic import Rate
 
 _FAILED = "no answer could be computed"
-_WORD = re.compile(r"(?>\s+|/\*.*?\*/|--[^\n]*\n)*+([A-Za-z]+)", re.DOTALL)
-_EXPLAIN = re.compile(r"\A.*?\bEXPLAIN\b(\s*\([^)]*\)|\s+ANALYZE|\s+VERBOSE)*", re.IGNORECASE | re.DOTALL)
 _TAGS = {
     "BEGIN": "BEGIN", "START": "START TRANSACTION", "COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK",
     "ABORT": "ROLLBACK", "SAVEPOINT": "SAVEPOINT", "RELEASE": "RELEASE", "DISCARD": "DISCARD ALL",
@@ -49,8 +58,14 @@ _TAGS = {
     "DEALLOCATE": "DEALLOCATE", "RESET": "RESET", "UNLISTEN": "UNLISTEN",
 }  # fmt: skip
 _CODES = {"question": "42601", "unknown-table": "42P01", "unknown-column": "42703", "budget-exceeded": "53400"}
-_MOST_STATEMENTS = 256
-"""How many statements and portals one connection may keep."""
+_UNKNOWN = 705
+"""The type of a parameter of which a client says that it does not know it."""
+_MOST_STATEMENTS, _MOST_CURSORS = 256, 16
+"""How many statements and portals, and how many cursors, one connection may keep."""
+_LONGEST_REPLY = 2**24
+"""How many bytes the statements of one text give before no more of them is run."""
+_KINDS = b"PBDECHdcf"
+"""The messages of the extended way of asking, and those of COPY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +98,27 @@ class Portal:
 
 
 @dataclass(slots=True)
+class Cursor:
+    """What DECLARE asked for, and how much of it FETCH has taken."""
+
+    result: Result
+    held: bool
+    taken: int = 0
+
+
+@dataclass(slots=True)
 class Conversation:
     """What one connection has said so far."""
 
     service: Service
     who: Person
+    turn: asyncio.Lock
     settings: dict[str, str] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)
+    """What the client set as it connected, to which RESET goes back."""
     statements: dict[str, Prepared] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
+    cursors: dict[str, Cursor] = field(default_factory=dict)
     in_transaction: bool = False
     skipping: bool = False
     request: str = ""
@@ -98,6 +126,8 @@ class Conversation:
     questions: int = 0
     session: str = ""
     _catalogue: SystemCatalogue | None = None
+    _known: list[dict[str, Any]] | None = None
+    """The data sets as the connection first saw them."""
 
     def close(self) -> None:
         """Let go of what the connection held."""
@@ -112,17 +142,29 @@ class Conversation:
         """Return the reply to one message."""
         if kind == b"Q":
             self.skipping = False
-            return await self._simple(Reader(content).text()) + self.ready()
+            reply = await self._simple(Reader(content).text())
+            self._end_portals()
+            return reply + self.ready()
         if kind == b"S":
             self.skipping = False
+            self._end_portals()
             return self.ready()
-        if self.skipping or kind == b"H":
+        if kind == b"F":  # a function by its number
+            return _refused(QuestionError("Functions are not called by their numbers here.")) + self.ready()
+        if kind not in _KINDS:
+            raise MessageError
+        if self.skipping or kind in b"Hdcf":  # what belongs to COPY is left out, as the protocol says
             return b""
         try:
             return await self._extended(kind, Reader(content))
         except (HushError, MessageError) as error:
             self.skipping = True
             return _refused(error)
+
+    def _end_portals(self) -> None:
+        """Forget portals where the transaction ends of which they are part."""
+        if not self.in_transaction:
+            self.portals.clear()
 
     async def _simple(self, text: str) -> bytes:
         """Run the statements of a text, one after the other, up to the first that fails."""
@@ -132,6 +174,8 @@ class Conversation:
         reply = b""
         for statement in statements:
             try:
+                if len(reply) > _LONGEST_REPLY:
+                    raise QuestionError("So many statements give too much at once.", "Send them one by one.")
                 result = await self._run(statement, {})
             except HushError as error:
                 return reply + _refused(error)
@@ -145,7 +189,7 @@ class Conversation:
     async def _extended(self, kind: bytes, reader: Reader) -> bytes:
         match kind:
             case b"P":
-                return self._parse(reader)
+                return await self._parse(reader)
             case b"B":
                 return self._bind(reader)
             case b"D":
@@ -158,7 +202,7 @@ class Conversation:
                 return message(b"3")
         raise MessageError
 
-    def _parse(self, reader: Reader) -> bytes:
+    async def _parse(self, reader: Reader) -> bytes:
         name, text = reader.text(), reader.text()
         oids = tuple(reader.long() for _ in range(reader.short()))
         if len(split(text)) > 1:
@@ -166,7 +210,12 @@ class Conversation:
         if len(self.statements) >= _MOST_STATEMENTS and name not in self.statements:
             raise QuestionError(f"A connection may keep {_MOST_STATEMENTS} statements.", "Close some first.")
         places = max((int(number) for number in re.findall(r"\$(\d{1,4})", text)), default=0)
-        self.statements[name] = Prepared(text, oids + (0,) * (places - len(oids)))
+        oids += (0,) * (places - len(oids))
+        if 0 in oids or _UNKNOWN in oids:
+            check_rate(self.service.traffic, Rate.VISITS, self.who.name)
+            known = await asyncio.to_thread(parameter_types, text, await self._data_sets())
+            oids = tuple(known.get(at, 0) if oid in {0, _UNKNOWN} else oid for at, oid in enumerate(oids, 1))
+        self.statements[name] = Prepared(text, oids)
         return message(b"1")
 
     def _bind(self, reader: Reader) -> bytes:
@@ -196,6 +245,8 @@ class Conversation:
             described = message(b"t", struct.pack("!H", len(oids)) + b"".join(struct.pack("!i", oid) for oid in oids))
             stand_ins = {str(place): _stand_in(oid) for place, oid in enumerate(oids, 1)}
             return described + _described(await self._fields(prepared.text, stand_ins))
+        if name not in self.portals and name.lower() in self.cursors:
+            return _described(self.cursors[name.lower()].result.fields)
         portal = self._portal(name)
         return _described(await self._fields(portal.text, portal.parameters), portal.formats)
 
@@ -210,6 +261,8 @@ class Conversation:
         rows = result.rows[portal.sent : end]
         reply += b"".join(data_row(row, result.fields, portal.formats) for row in rows)
         portal.sent = end
+        if end == len(result.rows):
+            portal.result, portal.sent = Result(result.tag, result.fields), 0  # nothing is kept of what was sent
         if not result.tag:
             return reply + message(b"I")
         return reply + (message(b"s") if end < len(result.rows) else message(b"C", texts(result.tag)))
@@ -223,38 +276,74 @@ class Conversation:
 
     async def _fields(self, text: str, parameters: Mapping[str, Any]) -> tuple[ResultColumn, ...]:
         """Return the columns that a statement would give. Free."""
-        word = _word(text)
+        word = first_word(text)
         if not text.strip() or word in _TAGS or read_setting(text) is not None:
             return ()
         if word in {"SHOW", "EXPLAIN"}:
             return (ResultColumn("setting" if word == "SHOW" else "QUERY PLAN", messages.TEXT),)
+        if word in {"FETCH", "MOVE"}:
+            return self._fetch(word, text, look=True).fields
+        if word == "DECLARE":
+            return ()
         if (catalogue := await self._about_catalogue(text)) is not None:
-            return tuple((await asyncio.to_thread(catalogue.run, _filled(text, parameters)))[0])
-        explained = await self._explain(text, parameters)
-        return answer_fields(explained)
+            return tuple((await self._looked(catalogue, text, parameters))[0])
+        return answer_fields(await self._explain(text, parameters))
 
     async def _run(self, text: str, parameters: Mapping[str, Any]) -> Result:
         """Run one statement."""
         if not text.strip():
             return Result("")
-        word = _word(text)
+        word = first_word(text)
         if (said := read_setting(text)) is not None:
             return self._set(said.name, said.value)
         if word in _TAGS:
             return self._forget(word, text)
         if word == "SHOW":
             return self._show(text)
+        if word == "DECLARE":
+            return await self._declare(text, parameters)
+        if word in {"FETCH", "MOVE"}:
+            return self._fetch(word, text)
         if word == "EXPLAIN":
-            inner = _EXPLAIN.sub("", text, count=1)
-            lines = str(await self._explain(inner, parameters)).splitlines()
+            lines = str(await self._explain(explained(text), parameters)).splitlines()
             return Result("EXPLAIN", (ResultColumn("QUERY PLAN", messages.TEXT),), [(line,) for line in lines])
         if (catalogue := await self._about_catalogue(text)) is not None:
-            fields, rows = await asyncio.to_thread(catalogue.run, _filled(text, parameters))
+            fields, rows = await self._looked(catalogue, text, parameters)
             return Result(f"SELECT {len(rows)}", tuple(fields), rows)
         return await self._ask(text, parameters)
 
+    async def _declare(self, text: str, parameters: Mapping[str, Any]) -> Result:
+        """Ask now, and keep the rows for FETCH."""
+        said = declared(text)
+        if said is None:
+            raise QuestionError("A cursor is declared so: DECLARE name CURSOR FOR SELECT …")
+        if len(self.cursors) >= _MOST_CURSORS:
+            raise QuestionError(f"A connection may keep {_MOST_CURSORS} cursors.", "Close some first.")
+        result = await self._run(said.question, parameters)
+        if not result.fields:
+            raise QuestionError("A cursor is for a SELECT.")
+        self.cursors[said.name] = Cursor(result, said.held)
+        return Result("DECLARE CURSOR", notices=result.notices)
+
+    def _fetch(self, word: str, text: str, *, look: bool = False) -> Result:
+        """Return the next rows of a cursor, or only which columns they have."""
+        wanted = fetched(text)
+        if wanted is None:
+            raise QuestionError("Rows of a cursor go forward alone: FETCH FORWARD 100 FROM name.")
+        if wanted.name not in self.cursors:
+            raise QuestionError(f"There is no cursor {wanted.name!r}.")
+        cursor = self.cursors[wanted.name]
+        if look:
+            return Result("", cursor.result.fields if word == "FETCH" else ())
+        rows = cursor.result.rows[cursor.taken :][: wanted.count]
+        cursor.taken += len(rows)
+        if word == "MOVE":
+            return Result(f"MOVE {len(rows)}")
+        return Result(f"FETCH {len(rows)}", cursor.result.fields, rows)
+
     async def _ask(self, text: str, parameters: Mapping[str, Any]) -> Result:
         said = self._terms(text, parameters)
+        text = await self._plain(text)
         self.questions += 1
         self.request = f"{self.session}-{self.questions}"
         try:
@@ -268,8 +357,9 @@ class Conversation:
     async def _explain(self, text: str, parameters: Mapping[str, Any]) -> Explanation:
         said = self._terms(text, parameters)
         said.pop("fresh", None)
-        (explained,) = await self.service.explain(self.who, text, dict(parameters) or (), **said)
-        return explained
+        text = await self._plain(text)
+        (explanation,) = await self.service.explain(self.who, text, dict(parameters) or (), **said)
+        return explanation
 
     def _terms(self, text: str, _parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the price and what else was set for a question."""
@@ -288,6 +378,7 @@ class Conversation:
     def _set(self, name: str, value: str | None) -> Result:
         if name.startswith("hush."):
             short = check_name(name)
+            value = self.first.get(short) if value is None else value
             if value is None:
                 self.settings.pop(short, None)
             else:
@@ -298,7 +389,7 @@ class Conversation:
         return Result("SET")
 
     def _show(self, text: str) -> Result:
-        name = _rest(text)
+        name = rest(text)
         known = {key.lower(): value for key, value in PARAMETERS.items()}
         if name.lower().startswith("hush."):
             value = self.settings.get(check_name(name.lower()), "")
@@ -316,32 +407,53 @@ class Conversation:
         elif word in {"COMMIT", "END", "ROLLBACK", "ABORT"} and " TO " not in f" {text.upper()} ":
             self.in_transaction = False
         elif word == "DISCARD":
-            self.settings.clear()
+            self.settings = dict(self.first)
             self.statements.clear()
             self.portals.clear()
+            self.cursors.clear()
         elif word == "RESET":
-            name = _rest(text).lower()
+            name = rest(text).lower()
             if name == "all":
-                self.settings.clear()
+                self.settings = dict(self.first)
             elif name.startswith("hush."):
-                self.settings.pop(check_name(name), None)
+                self._set(name, self.first.get(check_name(name)))
+        elif word == "CLOSE":
+            self.cursors.pop(cursor_name(rest(text)), None)
+        if not self.in_transaction:
+            self.cursors = {name: cursor for name, cursor in self.cursors.items() if cursor.held}
         return Result(_TAGS[word])
 
     async def _about_catalogue(self, text: str) -> SystemCatalogue | None:
         """Return the catalogue if a statement is about it; who comes too often waits."""
         check_rate(self.service.traffic, Rate.VISITS, self.who.name)
         if self._catalogue is None:
-            data_sets = await self.service.data_sets(self.who)
-            self._catalogue = await asyncio.to_thread(SystemCatalogue, data_sets)
+            self._catalogue = await asyncio.to_thread(SystemCatalogue, await self._data_sets(), self.who.name)
         return self._catalogue if await asyncio.to_thread(self._catalogue.answers, text) else None
 
+    async def _looked(
+        self, catalogue: SystemCatalogue, text: str, parameters: Mapping[str, Any]
+    ) -> tuple[list[ResultColumn], list[tuple[Any, ...]]]:
+        async with self.turn:
+            return await asyncio.to_thread(catalogue.run, text, parameters)
 
-def answer_fields(explained: Explanation) -> tuple[ResultColumn, ...]:
+    async def _plain(self, text: str) -> str:
+        """Return a question as the service takes it; only where a tool names our database are its tables looked up."""
+        if "hush" not in text:
+            return text
+        return without_database(text, [str(data["name"]) for data in await self._data_sets()])
+
+    async def _data_sets(self) -> list[dict[str, Any]]:
+        if self._known is None:
+            self._known = await self.service.data_sets(self.who)
+        return self._known
+
+
+def answer_fields(explanation: Explanation) -> tuple[ResultColumn, ...]:
     """Return the columns of the answer that an explanation is about: each noisy one with its error beside it."""
     fields = []
-    for name, output in explained.plan.question.outputs:
+    for name, output in explanation.plan.question.outputs:
         fields.append(ResultColumn.of(name, output.type.kind))
-        if errs(explained.plan, output):
+        if errs(explanation.plan, output):
             fields.append(ResultColumn.of(f"{name}_error", Kind.DECIMAL))
     return tuple(fields)
 
@@ -373,55 +485,8 @@ def _refused(error: HushError | MessageError) -> bytes:
     return messages.error(str(error), code=code)
 
 
-def _word(text: str) -> str:
-    found = _WORD.match(text)
-    return found[1].upper() if found else ""
-
-
-def _rest(text: str) -> str:
-    """Return what follows the first word of a statement."""
-    found = _WORD.match(text)
-    return text[found.end() if found else 0 :].strip().removesuffix(";").rstrip()
-
-
-def split(text: str) -> list[str]:
-    r"""Return the statements of a text, without those that say nothing.
-
-    >>> split("SELECT ';' -- ; \n; ; SELECT 2;")
-    ["SELECT ';' -- ; \n", ' SELECT 2']
-    """
-    parts, start = [], 0
-    for found in TOKEN.finditer(text):
-        if found["end"]:
-            parts.append(text[start : found.start()])
-            start = found.end()
-    parts.append(text[start:])
-    return [part for part in parts if TOKEN.sub(_without_comment, part).strip()]
-
-
-def _without_comment(found: re.Match[str]) -> str:
-    return "" if found["block"] is not None or found["line"] is not None else found[0]
-
-
 def _stand_in(oid: int) -> Any:
     """Return a value of a parameter's type, to find out the columns of a question before its values are known."""
-    zero = {messages.BOOLEAN: b"t", messages.DATE: b"2000-01-01", messages.TIMESTAMP: b"2000-01-01 00:00:00"}
+    zero = {messages.BOOLEAN: b"t", messages.DATE: b"2000-01-01"} | dict.fromkeys(messages.ARRAYS, b"{}")
+    zero |= dict.fromkeys([messages.TIMESTAMP, messages.INSTANT], b"2000-01-01 00:00:00")
     return messages.parameter(zero.get(oid, b"0"), oid, 0)
-
-
-def _filled(text: str, parameters: Mapping[str, Any]) -> str:
-    """Return a statement about the catalogue with its parameters as constants."""
-
-    def constant(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return found[0]
-        value = parameters.get(found[1])
-        if value is None:
-            return "NULL"
-        if isinstance(value, bool):
-            return str(value)
-        if isinstance(value, int):
-            return f"({value})"
-        return "'" + messages.written(value).replace("'", "''") + "'"
-
-    return re.sub(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""", constant, text)

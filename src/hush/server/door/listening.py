@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import socket
 import ssl
 import struct
+from collections.abc import Mapping
 
 from hush.core import HushError
 from hush.core.values import dataclass
@@ -24,15 +26,17 @@ from hush.server.door import messages
 from hush.server.door.catalogue_rows import PARAMETERS
 from hush.server.door.conversation import Conversation
 from hush.server.door.messages import MessageError, Reader, message, texts
+from hush.server.door.settings import from_start
 from hush.server.questions import check_rate
 from hush.server.service import Service
 from hush.server.settings import is_loopback
 from hush.server.traffic import Rate
 
+_log = logging.getLogger("hush.server.door")
 _VERSION, _SSL, _GSS, _CANCEL = 196_608, 80_877_103, 80_877_104, 80_877_102
-_SIGN_IN, _IDLE = 15.0, 3600.0
-_MOST = 200
-"""How many connections a worker keeps."""
+_SIGN_IN, _IDLE, _STALLED, _PARTING = 15.0, 3600.0, 300.0, 2.0
+_MOST, _EACH = 200, 40
+"""How many connections a worker keeps, and how many of one person."""
 _WRONG = "Sign in with your name and a token of yours as the password."
 
 
@@ -45,6 +49,8 @@ class Door:
         self._server: asyncio.Server | None = None
         self._talking: set[asyncio.Task[None]] = set()
         self._keys: dict[tuple[int, int], Conversation] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        """One for each person: of all of their connections one statement about the catalogue runs at a time."""
 
     async def open(self, listener: socket.socket) -> None:
         """Begin to listen."""
@@ -68,24 +74,43 @@ class Door:
             else:
                 await self._talk(reader, writer)
             await writer.drain()
-        except (MessageError, asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError, HushError):
+        except MessageError:
+            writer.write(
+                _fatal(f"This is no message of the protocol, or one beyond {messages.LONGEST} bytes.", "08P01")
+            )
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError, HushError):
             pass
         except asyncio.CancelledError:
             writer.write(_fatal("The service is ending.", "57P01"))
+        except Exception as error:  # the connection ends, and nothing is told of what it said  # noqa: BLE001
+            _log.error("a connection of the SQL door failed: %s", type(error).__name__)
+            writer.write(_fatal("The connection failed; connect again.", "XX000"))
         finally:
             self._talking.discard(task)
             with contextlib.suppress(Exception):
                 writer.close()
-                await writer.wait_closed()
+                async with asyncio.timeout(_PARTING):
+                    await writer.wait_closed()
+            writer.transport.abort()  # a client that does not take its leave, or broke off TLS, is not waited for
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_SIGN_IN):
-            token = await self._sign_in(reader, writer)
+            token, options = await self._sign_in(reader, writer)
         who = None if token is None else await asyncio.to_thread(self._service.people.token, token)
         if token is None or who is None:
             return
+        if sum(other.who.name == who.name for other in self._keys.values()) >= _EACH:
+            writer.write(_fatal(f"You have {_EACH} connections; close some.", "53300"))
+            return
         key = secrets.randbelow(2**31), secrets.randbelow(2**31)
-        conversation = Conversation(self._service, who, session=f"door-{secrets.token_hex(12)}")
+        turn = self._turns.setdefault(who.name, asyncio.Lock())
+        conversation = Conversation(self._service, who, turn, session=f"door-{secrets.token_hex(12)}")
+        try:
+            conversation.first = from_start(options)
+            conversation.settings = dict(conversation.first)
+        except HushError as error:
+            writer.write(_fatal(str(error), "22023"))
+            return
         self._keys[key] = conversation
         try:
             for name, value in PARAMETERS.items():
@@ -105,17 +130,22 @@ class Door:
                     return
                 conversation.who = still
                 writer.write(await conversation.hear(kind, content))
-                await writer.drain()
+                async with asyncio.timeout(_STALLED):  # a client that takes nothing does not keep its rows here
+                    await writer.drain()
         finally:
             del self._keys[key]
             conversation.close()
 
-    async def _sign_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str | None:
-        """Return the token of who comes, after TLS; None if they are refused or only came to cancel."""
+    async def _sign_in(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> tuple[str | None, dict[str, str]]:
+        """Return the token of who comes and what they set, after TLS; None if they are refused or came to cancel."""
         secured = False
         while True:
             content = await _start(reader)
             code = content.long()
+            if code in {_SSL, _GSS} and await _waiting(reader):
+                raise MessageError  # what came in the clear must not be taken for what comes after TLS
             if code == _SSL:
                 writer.write(b"S" if self._tls is not None and not secured else b"N")
                 await writer.drain()
@@ -129,22 +159,25 @@ class Door:
                 continue
             if code == _CANCEL:
                 self._cancel(content.long(), content.long())
-                return None
+                return None, {}
             break
-        if code != _VERSION:
+        if code >> 16 != _VERSION >> 16:
             writer.write(_fatal("Only version 3.0 of the protocol is spoken here.", "08P01"))
-            return None
+            return None, {}
         if not secured and not self._clear:
             writer.write(_fatal("Connect with TLS: sslmode=require.", "28000"))
-            return None
-        return await self._identify(content, reader, writer)
-
-    async def _identify(
-        self, content: Reader, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> str | None:
+            return None, {}
         options: dict[str, str] = {}
         while content.more and (name := content.text()):
             options[name] = content.text()
+        newer = [name for name in options if name.startswith("_pq_.")]
+        if code != _VERSION or newer:  # the client goes on with what is spoken here
+            writer.write(message(b"v", struct.pack("!ii", _VERSION, len(newer)) + texts(*newer)))
+        return await self._identify(options, reader, writer), options
+
+    async def _identify(
+        self, options: Mapping[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> str | None:
         peer = writer.get_extra_info("peername")
         address = peer[0] if isinstance(peer, tuple) else "local"
         try:
@@ -204,6 +237,14 @@ async def _start(reader: asyncio.StreamReader) -> Reader:
     if not 8 <= length <= 8192:
         raise MessageError
     return Reader(await reader.readexactly(length - 4))
+
+
+async def _waiting(reader: asyncio.StreamReader) -> bool:
+    """Return whether more has come already; a client that asks for TLS waits for the reply."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0):
+            return bool(await reader.read(1))
+    return False
 
 
 async def _read(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:

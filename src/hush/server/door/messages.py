@@ -10,18 +10,25 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 import struct
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from hush.core import exact
 from hush.core.values import dataclass
 from hush.query.types import Kind
 
 LONGEST = 64 * 1024
 """The longest message that is read, in bytes, as for every request of the service."""
-BOOLEAN, WHOLE, TEXT, FLOAT, DATE, TIMESTAMP, NUMERIC = 16, 20, 25, 701, 1082, 1114, 1700
-"""The numbers of the types of results, as PostgreSQL numbers them."""
+BOOLEAN, WHOLE, TEXT, FLOAT, DATE, TIMESTAMP, INSTANT, NUMERIC = 16, 20, 25, 701, 1082, 1114, 1184, 1700
+"""The numbers of the types of results and parameters, as PostgreSQL numbers them."""
+ARRAYS = {
+    1000: BOOLEAN, 1003: 19, 1005: 21, 1007: 23, 1009: TEXT, 1015: 1043, 1016: WHOLE, 1021: 700, 1022: FLOAT, 1028: 26,
+    1115: TIMESTAMP, 1182: DATE, 1185: INSTANT, 1231: NUMERIC,
+}  # fmt: skip
+"""The types of lists, and the type of what each holds."""
 _BY_KIND = {
     Kind.BOOLEAN: BOOLEAN,
     Kind.INTEGER: WHOLE,
@@ -33,6 +40,15 @@ _BY_KIND = {
 _SIZES = {BOOLEAN: 1, WHOLE: 8, FLOAT: 8, DATE: 4, TIMESTAMP: 8}
 _INTEGERS = {20: "!q", 21: "!h", 23: "!i", 26: "!I"}
 _FLOATS = {700: "!f", 701: "!d"}
+_ELEMENT = re.compile(
+    r"""\s*+(?:(?P<null>NULL)(?=\s*+[,}])|"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<plain>[^",{}\\]++))\s*+(?P<end>[,}])""",
+    re.IGNORECASE | re.DOTALL,
+)
+_DAY = re.compile(
+    r"\s*+(\d{4}-\d\d-\d\d)(?:[ T]+[\d:.]+)?+\s*+(?:Z|UTC|[+-]\d\d(?::?\d\d){0,2})?\s*+", re.IGNORECASE | re.ASCII
+)
+_LARGEST = 400
+"""How many digits a number in binary form may have on either side of its point."""
 _START = dt.datetime(2000, 1, 1)  # noqa: DTZ001 - the protocol's times have no zone
 
 
@@ -192,18 +208,52 @@ def parameter(content: bytes | None, oid: int, form: int) -> Any:
 
 
 def _text_parameter(text: str, oid: int) -> Any:
-    if oid in _INTEGERS:
-        return int(text)
-    if oid in _FLOATS or oid == NUMERIC:
-        number = float(text)
-        return Fraction(text) if math.isfinite(number) else number
+    if oid in ARRAYS:
+        return [None if part is None else _text_parameter(part, ARRAYS[oid]) for part in elements(text)]
+    if oid in _INTEGERS or oid in _FLOATS or oid == NUMERIC:
+        if not math.isfinite(number := float(text)):
+            return number
+        fraction = exact(text, "parameter")  # which refuses 1e-999999999 instead of writing it out
+        return int(fraction) if fraction.denominator == 1 and oid in _INTEGERS else fraction
     if oid == BOOLEAN:
         return text.strip().lower() in {"t", "true", "y", "yes", "on", "1"}
     if oid == DATE:
-        return dt.date.fromisoformat(text)
-    if oid == TIMESTAMP:
-        return dt.datetime.fromisoformat(text)
+        day = _DAY.fullmatch(text)
+        return dt.date.fromisoformat(text if day is None else day[1])
+    if oid in {TIMESTAMP, INSTANT}:
+        return _clock(dt.datetime.fromisoformat(text.strip()), oid)
     return text
+
+
+def _clock(moment: dt.datetime, oid: int) -> dt.datetime:
+    """Return a time without its zone: of a timestamp the zone is left out, as PostgreSQL does; others are in UTC."""
+    if oid == INSTANT and moment.tzinfo is not None:
+        moment = moment.astimezone(dt.UTC)
+    return moment.replace(tzinfo=None)
+
+
+def elements(text: str) -> list[str | None]:
+    r"""Return what a list holds that is written as PostgreSQL writes lists.
+
+    >>> elements('{a, "b \\"c\\"",NULL,""}'), elements("{}")
+    (['a', 'b "c"', None, ''], [])
+    """
+    listed: list[str | None] = []
+    place = 1
+    while not re.fullmatch(r"\{\s*+\}", text):
+        found = _ELEMENT.match(text, place)
+        if found is None or not text.startswith("{"):
+            raise ValueError(text)
+        if found["quoted"] is not None:
+            listed.append(re.sub(r"\\(.)", r"\1", found["quoted"], flags=re.DOTALL))
+        else:
+            listed.append(None if found["null"] else found["plain"].strip())
+        place = found.end()
+        if found["end"] == "}":
+            if place < len(text):
+                raise ValueError(text)
+            break
+    return listed
 
 
 def _binary_parameter(content: bytes, oid: int) -> Any:
@@ -215,8 +265,40 @@ def _binary_parameter(content: bytes, oid: int) -> Any:
         return bool(struct.unpack("!?", content)[0])
     if oid == DATE:
         return _START.date() + dt.timedelta(days=struct.unpack("!i", content)[0])
-    if oid == TIMESTAMP:
+    if oid in {TIMESTAMP, INSTANT}:
         return _START + dt.timedelta(microseconds=struct.unpack("!q", content)[0])
+    if oid == NUMERIC:
+        return _numeric(content)
+    if oid in ARRAYS:
+        return _array(content)
     if oid in {0, TEXT, 1043, 1042, 19, 705}:
         return content.decode()
     raise ValueError(oid)
+
+
+def _numeric(content: bytes) -> Fraction:
+    """Return a number that is written in digits of base 10,000: how many, the first one's weight, sign, scale."""
+    count, weight, sign, _ = struct.unpack("!HhHH", content[:8])
+    if sign not in {0, 0x4000} or count > _LARGEST // 4 or abs(weight) > _LARGEST // 4:
+        raise ValueError(sign)
+    digits = struct.unpack(f"!{count}H", content[8:])
+    number = sum(
+        (Fraction(digit) * Fraction(10_000) ** (weight - place) for place, digit in enumerate(digits)), Fraction()
+    )
+    return -number if sign else number
+
+
+def _array(content: bytes) -> list[Any]:
+    """Return a list of one dimension."""
+    reader = Reader(content)
+    dimensions, _, oid = reader.long(), reader.long(), reader.long()
+    if dimensions == 0:
+        return []
+    count, _ = reader.long(), reader.long()
+    if dimensions != 1 or oid in ARRAYS or not 0 <= count <= len(content):
+        raise ValueError(dimensions)
+    values = []
+    for _ in range(count):
+        length = reader.long()
+        values.append(None if length < 0 else _binary_parameter(reader.bytes(length), oid))
+    return values

@@ -12,20 +12,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from hush.core.values import dataclass
 from hush.query.errors import QuestionError, did_you_mean
+from hush.server.door.statements import TOKEN
 
 OURS = ("epsilon", "accuracy", "delta", "confidence", "max_rows", "max_groups", "data", "fresh", "dialect")
 """What SET hush.… may say."""
 _SET = re.compile(
-    r"\s*SET\s+(?:(?:SESSION|LOCAL)\s+)?(?P<name>[\w.]+)\s*(?:=|\bTO\b)(?P<value>.+)", re.IGNORECASE | re.DOTALL
+    r"(?>\s+|/\*.*?\*/|--[^\n]*\n)*+SET\s+(?:(?:SESSION|LOCAL)\s+)?"
+    r"(?:(?P<words>TIME\s+ZONE|NAMES|SCHEMA|TRANSACTION|CHARACTERISTICS)\b|(?P<name>[\w.]+)\s*(?:=|\bTO\b))(?P<value>.+)",
+    re.IGNORECASE | re.DOTALL,
 )
-TOKEN = re.compile(
-    r"""'[^']*+(?:'|\Z)|"[^"]*+(?:"|\Z)|/\*(?P<block>.*?)(?:\*/|\Z)|--(?P<line>[^\n]*+)|(?P<end>;)""", re.DOTALL
-)
-"""What hides a semicolon or a comment, and both. What is not closed goes to the end: so reading takes linear time."""
+_OPTION = re.compile(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\s\\])*)", re.DOTALL)
 _PAIR = re.compile(r"\bhush\.(\w+)\s*[:=]\s*'?([^\s,;']+)'?")
 _WHOLE = {"max_rows", "max_groups"}
 
@@ -48,7 +49,8 @@ def read_setting(statement: str) -> Setting | None:
         return None
     if value.startswith("'") and value.endswith("'") and len(value) > 1:
         value = value[1:-1].replace("''", "'")
-    return Setting(found["name"].lower(), None if value.upper() == "DEFAULT" else value)
+    name = found["name"] or " ".join(found["words"].split())
+    return Setting(name.lower(), None if value.upper() == "DEFAULT" else value)
 
 
 def check_name(name: str) -> str:
@@ -58,6 +60,21 @@ def check_name(name: str) -> str:
         listed = ", ".join(f"hush.{known}" for known in OURS)
         raise QuestionError(f"There is no setting {name!r}.", did_you_mean(short, list(OURS)) or f"There are {listed}.")
     return short
+
+
+def from_start(options: Mapping[str, str]) -> dict[str, str]:
+    r"""Return what a client sets as it connects: by name, or by ``options`` as PostgreSQL's own server takes them.
+
+    >>> from_start({"user": "alice", "options": r"-c hush.epsilon=0.1 --hush.data=a\ clinic -c jit=off"})
+    {'epsilon': '0.1', 'data': 'a clinic'}
+    """
+    said = {name: value for name, value in options.items() if name.startswith("hush.")}
+    for name, value in _OPTION.findall(options.get("options", "")):
+        if name.startswith("hush."):
+            said[name] = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
+    found = {check_name(name): value for name, value in said.items()}
+    terms(found)
+    return found
 
 
 def from_comments(statement: str) -> dict[str, str]:

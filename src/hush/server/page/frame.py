@@ -9,7 +9,7 @@ from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hush.core import HushError
+from hush.core import BudgetExceededError, HushError
 from hush.core.format import figure, visible
 from hush.core.values import dataclass
 from hush.ledger import AccountView, ApprovalNeededError, Role
@@ -21,9 +21,11 @@ from hush.server.questions import ServedCurator
 from hush.server.routes import Handler
 from hush.server.service import Service
 
+_STANDING = ("Standing", "/standing")
 _ANALYST = (
     ("Ask", "/ask"),
     ("Releases", "/releases"),
+    _STANDING,
     ("Budget", "/budget"),
     ("History", "/history"),
     ("Tables", "/tables"),
@@ -69,7 +71,8 @@ async def show(
         with suppress(ForbiddenError, NoPolicyError):  # an analyst whom no policy names yet
             await service.with_curator(who, look)
     waiting = await _waiting(service, who) if who.owner else 0
-    places = [*(_ANALYST if Role.ANALYST in who.roles else ()), *(_OWNER if who.owner else _REQUESTS)]
+    analyst = Role.ANALYST in who.roles
+    places = [*(_ANALYST if analyst else ()), *(_OWNER if who.owner else _REQUESTS), *(() if analyst else [_STANDING])]
     chosen = data or (data_sets[0] if data_sets else "")
     badges = {"/requests": waiting} if waiting else {}
     head = {"places": places, "badges": badges, "bars": bars, "data_sets": data_sets, "data": chosen}
@@ -99,8 +102,8 @@ def told(handler: Handler) -> Handler:
 
 def problem_of(error: HushError) -> dict[str, Any]:
     """Return a refusal as pages show it, with the words of the command line."""
-    waits = isinstance(error, ApprovalNeededError)
-    return {"text": visible(str(error), lines=True), "pointer": error.pointer(), "waits": waits}
+    waits, short = isinstance(error, ApprovalNeededError), type(error) is BudgetExceededError  # not of an allowance
+    return {"text": visible(str(error), lines=True), "pointer": error.pointer(), "waits": waits, "short": short}
 
 
 def text_of(values: QueryParams | FormData, name: str, most: int) -> str:

@@ -335,7 +335,7 @@ async def audit_page(request: Request, service: Service, who: Person) -> Respons
                     {
                         "number": made.number,
                         "when": made.when[:16].replace("T", " "),
-                        "analyst": visible(made.analyst),
+                        "analyst": visible(made.who),
                         "question": visible(made.question, lines=True),
                         "share": f"{100 * made.share:.2g} %",
                         "outcome": made.outcome,

@@ -38,6 +38,7 @@ async def budget_page(request: Request, service: Service, who: Person) -> Respon
                 "key_delta": figure(view.remaining.delta) if view.delta else "",
                 "share": f"{100 * float(view.remaining.share):.3g} %",
                 "counts": [(width, view.counts(error=width, confidence=sure)) for width, sure in _COUNTS],
+                "set_aside": f"{100 * float(view.set_aside):.3g} %" if view.set_aside else "",
                 "pending": view.pending,
             }
             for view in curator.budget()
