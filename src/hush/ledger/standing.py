@@ -22,7 +22,8 @@ a little more at the price that nothing could be freed: there, to stop early ref
 **Each period once.** The book keeps the number of the next release of each plan. It only grows. Which release is due is
 decided under the ledger's lock, from that number and the clock, and the charge raises the number. So of two workers one
 makes it; a clock that is set back finds nothing due, and one that is set forward releases early, but nothing twice.
-A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed.
+A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed. Only who
+restores an older copy of the ledger forgets releases; what these have cost, the owner says (`hush.ledger.restoring`).
 
 **Late releases.** A period that nobody released in time is made late, once, and in order; or, where the declaration
 says so, it is skipped as soon as the next one is due, and what was set aside for it is free again.

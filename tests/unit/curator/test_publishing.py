@@ -107,7 +107,7 @@ def test_a_price_for_all_releases_buys_the_noise_that_errs_least(publisher: Publ
 
 
 def test_releases_are_made_once_and_read_by_who_may(clinic: Path, publisher: Publisher) -> None:
-    publisher.declare(asked(readers=("alice",), epsilon="0.5"), actor=Actor.owner("olga"))
+    publisher.declare(asked(readers=("alice", "ben"), epsilon="0.5"), actor=Actor.owner("olga"))
     made = run_due(publisher, clock=SECOND)
     assert [(name, release.period, release.state) for name, release in made] == [
         ("weekly", "2026-01-05", "made"),
@@ -116,14 +116,17 @@ def test_releases_are_made_once_and_read_by_who_may(clinic: Path, publisher: Pub
     assert run_due(publisher, clock=SECOND) == []
     with open_policy(clinic, analyst="alice") as alice:
         (view,) = alice.standing()
+        assert view.readers == ("alice",)
         assert (view.left, view.latest.period) == (2, "2026-01-12")
         answer = alice.standing_answer("weekly", "2026-01-05")
         assert answer.receipt == str(view.releases[0].receipt)
-        assert [round(value, -2) for value in answer.columns[1].values] == [
-            200,
-            200,
-        ]  # off by 50 with probability 2e-11
+        assert [round(count, -2) for count in answer["n"]] == [200, 200]  # off by 50 with probability 2e-11
         assert alice.standing_answer("weekly").receipt == str(view.releases[1].receipt)
+        series = alice.standing_answer("weekly", "all")
+        assert [column.name for column in series.columns] == ["release", "city", "n"]
+        assert [date.day for date in series["release"]] == [5, 5, 12, 12]
+        assert series["n"][:2] == answer["n"]
+        assert (series.price.epsilon, len(series.columns[2].errors)) == (1, 4)
         assert alice.history() == []
         assert alice.budget()[1].spent.share == 0
         with pytest.raises(UnknownStandingError):

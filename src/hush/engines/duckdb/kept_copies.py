@@ -178,6 +178,12 @@ def _hash(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=20)).hexdigest()
 
 
+def content_stamp(path: Path) -> tuple[int, int]:
+    """Return the size and the last change of a file's content, which a further name of the file leaves as they are."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
 def settled_stamp(source: Source) -> Stamp | None:
     """Return the stamps of a source's files; None if one changed just now, and may once more at the same instant."""
     stamps, now = _stamps(source), time.time_ns()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hush.core.storage import reading
 from hush.engines.duckdb.delimited import Tally
-from hush.engines.duckdb.kept_copies import KeptCopy, settled_stamp
+from hush.engines.duckdb.kept_copies import KeptCopy, content_stamp, settled_stamp
 from hush.engines.duckdb.loading import (
     Wanted,
     collated,
@@ -166,14 +167,14 @@ class OpenSources:
                 return tally
             if copy.take(self.connection, place, source) is None:
                 return tally
-        self._copied[place] = _shape(self._copy_file(place))
+        self._copied[place] = content_stamp(self._copy_file(place))
         return tally
 
     def holds(self, table: str) -> bool:
         """Return whether the copy that a table is read from, if there is one, is what it was when it was opened."""
         place = self.places[table]
         try:
-            return place not in self._copied or self._copied[place] == _shape(self._copy_file(place))
+            return place not in self._copied or self._copied[place] == content_stamp(self._copy_file(place))
         except OSError:
             return False
 
@@ -191,7 +192,7 @@ class OpenSources:
             yield
         except SourceError as error:
             raise SourceError(str(error), table=table) from None
-        except duckdb.Error as error:
+        except (duckdb.Error, sqlite3.Error) as error:
             log.debug("the source of table %r cannot be read: %s", table, error)
             form = self.sources[table].format
             raise SourceError(
@@ -492,9 +493,3 @@ def _pyarrow(what: str) -> Any:
 def _all_text(cells: Mapping[str, list[str | None]]) -> Any:
     pa = _pyarrow("files of this kind")
     return pa.table({label: pa.array(cell, pa.string()) for label, cell in cells.items()})
-
-
-def _shape(path: Path) -> tuple[int, int]:
-    """Return the size and the last change of a file's content: another name of it changes neither."""
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
