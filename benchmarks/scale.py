@@ -1,7 +1,7 @@
 """What a question on Spark takes as rows grow: its plan, the bytes it shuffles, CPU, time, and memory; and 10¹² rows.
 
 Run ``python benchmarks/scale.py [rows …]``. The rows are those of `engines`, ten for each unit, and lie in a parquet
-file below TMPDIR. The question is asked twice, and what is printed is of the second time; beyond ten million rows it is
+file below TMPDIR. The question is asked twice, and what is printed is of the second time; beyond a million rows it is
 asked once, in a JVM that smaller tables have warmed:
 
 * the plan: characters of the statement, and nodes of the physical plan;
@@ -31,7 +31,7 @@ from hush.engines.server import ParameterisedText
 
 ASKED = 16
 """GB that a hundred million rows may take."""
-A_TASK, TWICE = 4 * 10**6, 10**7
+A_TASK, TWICE = 4 * 10**6, 10**6
 
 
 class ScaleBench(SparkBench):
