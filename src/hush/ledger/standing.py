@@ -22,7 +22,8 @@ a little more at the price that nothing could be freed: there, to stop early ref
 **Each period once.** The book keeps the number of the next release of each plan. It only grows. Which release is due is
 decided under the ledger's lock, from that number and the clock, and the charge raises the number. So of two workers one
 makes it; a clock that is set back finds nothing due, and one that is set forward releases early, but nothing twice.
-A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed.
+A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed. Only who
+restores an older copy of the ledger forgets releases; what these have cost, the owner says (`hush.ledger.restoring`).
 
 **Late releases.** A period that nobody released in time is made late, once, and in order; or, where the declaration
 says so, it is skipped as soon as the next one is due, and what was set aside for it is free again.
@@ -169,6 +170,8 @@ class StandingPlan:
     """What one release does."""
     terms: Filter
     """The data set's account as it was opened then, by which noise is chosen: the same for every release."""
+    gaussian: bool
+    """Whether its noise is Gaussian, because that errs less for the price of all releases."""
     aside: SetAside
     share: Fraction
     """The part of the data set's budget that the whole plan takes, under the terms it was declared on."""
@@ -229,11 +232,19 @@ class StandingPlans:
     # what owners do
 
     def declare(
-        self, question: StandingQuestion, *, epsilon: Fraction, events: list[Event], terms: Filter, actor: Actor
+        self,
+        question: StandingQuestion,
+        *,
+        epsilon: Fraction,
+        events: list[Event],
+        terms: Filter,
+        gaussian: bool = False,
+        actor: Actor,
     ) -> StandingPlan:
         """Set aside the price of all releases, or refuse and say how many would fit. Durable when it returns.
 
-        ``epsilon`` and ``events`` are what one release costs and does, ``terms`` the account that noise is chosen by.
+        ``epsilon`` and ``events`` are what one release costs and does, ``terms`` the account that noise is chosen by,
+        and ``gaussian`` whether that is to be Gaussian.
 
         Declared again in the same words, it is there already, and nothing more is set aside.
         """
@@ -243,6 +254,7 @@ class StandingPlans:
         written = [event.to_json() for event in steps]
         declared = {"declared": question.to_json(), "epsilon": str(epsilon), "releases": question.schedule.slots}
         body = {"by": actor.name, "when": now(), **declared, "events": written, "terms": terms.to_json()}
+        body["gaussian"] = gaussian
 
         def make(book: Book) -> Draft:
             known(book, *key)
@@ -291,12 +303,15 @@ class StandingPlans:
         if all(room.fits(priced.times(plan.releases)) for room, priced in rooms):
             return
         left = min(room.remaining().share for room, _ in rooms)
-        several = f"{plan.releases} releases at ε={figure(epsilon)} each do"
+        does = f"1 release at ε={figure(epsilon)} does"
+        if plan.releases > 1:
+            does = f"{plan.releases} releases at ε={figure(epsilon)} each do"
         fit = f"{min(fitting, plan.releases - 1)} would" if fitting else "not even one does"
+        keys = any(plan.releases * priced.price.delta > room.reserve - room.spent_delta for room, priced in rooms)
         raise BudgetExceededError(
-            f"{several if plan.releases > 1 else several.replace('releases', 'release').replace(' do', ' does')} not "
-            f"fit into what is left of the budget of {question.data} ({percent(left)}); {fit}. Lower epsilon, declare "
-            "fewer releases, or raise the budget. Nothing was set aside."
+            f"{does} not fit into what is left of the budget of {question.data} ({percent(left)}); {fit}. Lower "
+            f"{'delta, which private keys use' if keys else 'epsilon'}, declare fewer releases, or raise the budget. "
+            "Nothing was set aside."
         )
 
     def end(self, name: str, *, actor: Actor, reason: str = "") -> None:
@@ -354,10 +369,7 @@ class StandingPlans:
         except BaseException:
             self._ungranted.update(draft.hash for draft in drafts)
             raise
-        made = Reservation(
-            number=entry.number, request=entry.request, analyst="", data=asked.data, question_hash=hashed
-        )
-        return made, asked.schedule.period(entry.read()["standing"]["number"])
+        return _reservation(entry), asked.schedule.period(entry.read()["standing"]["number"])
 
     def close_dead(self) -> int:
         """Record as failed what a process charged and did not live to answer; return how many."""
@@ -366,14 +378,7 @@ class StandingPlans:
             entries = [entry for number in pending if (entry := self._chain.store.entry(number)) is not None]
         dead = [entry for entry in entries if entry.hash in self._ungranted or _given_up(entry.read())]
         for entry in dead:
-            lost = Reservation(
-                number=entry.number,
-                request=entry.request,
-                analyst="",
-                data=entry.data,
-                question_hash=entry.read()["question_hash"],
-            )
-            record_outcome(self._chain, "failed", lost, {"when": now(), "reason": FAILED}, None)
+            record_outcome(self._chain, "failed", _reservation(entry), {"when": now(), "reason": FAILED}, None)
         return len(dead)
 
     # what can be read
@@ -448,6 +453,12 @@ def _too_much(plan: StandingPlan, due: int) -> BudgetExceededError:
     )
 
 
+def _reservation(entry: Entry) -> Reservation:
+    """Return the charge of a release."""
+    hashed = entry.read()["question_hash"]
+    return Reservation(number=entry.number, request=entry.request, analyst="", data=entry.data, question_hash=hashed)
+
+
 def _given_up(charge: Mapping[str, Any]) -> bool:
     """Return whether nobody will answer a charge: its process is dead, or on another host and silent for long."""
     running = alive(charge["process"])
@@ -472,6 +483,7 @@ def _read(entry: Entry, book: Book) -> StandingPlan:
         when=content["when"],
         events=tuple(event_from_json(event) for event in content["events"]),
         terms=terms,
+        gaussian=content["gaussian"],
         aside=aside,
         share=share(terms, priced) if terms.currency == priced.currency else Fraction(0),
     )

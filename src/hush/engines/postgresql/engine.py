@@ -13,34 +13,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Self
+from typing import ClassVar
 
 from hush.core.values import dataclass
 from hush.engines.errors import EngineError, SourceError
 from hush.engines.postgresql.connection import Server
 from hush.engines.postgresql.dialect import POSTGRESQL
-from hush.engines.server import ParameterisedText, ServerEngine, Transaction, identifying
+from hush.engines.server import ParameterisedText, ServerEngine, ServerTables, Transaction
 from hush.engines.sql.dialect import Dialect
-from hush.engines.sql.relations import Catalogue
-from hush.query.schema import Schema
 
 
 class PostgreSQL(ServerEngine):
     """An engine over open tables of a database. Use it from any thread."""
 
     words: Dialect = POSTGRESQL
-
-    def __init__(self, schema: Schema, tables: OpenTables) -> None:
-        super().__init__(schema, tables.register(schema))
-        self._tables = tables
+    _tables: OpenTables
 
     def _begin(self) -> AbstractContextManager[Transaction]:
         return self._tables.server.transaction()
-
-    def close(self) -> None:
-        """Close the connections."""
-        super().close()
-        self._tables.close()
 
 
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
@@ -73,7 +63,7 @@ def qualified_name(source: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredColumn:
+class PostgreSQLColumn:
     """A column as the server stores it."""
 
     name: str
@@ -110,23 +100,22 @@ def _float_of(name: str) -> str:
     )
 
 
-class OpenTables:
-    """Tables of a server, and the columns each has: what an engine is made over.
+class OpenTables(ServerTables):
+    """Tables of a database; ``tables`` says what each is called there."""
 
-    ``tables`` says what each is called there. An engine closes them.
-    """
+    words: ClassVar[Dialect] = POSTGRESQL
 
     def __init__(self, address: str, tables: Mapping[str, str], *, timeout: float | None = None) -> None:
         self.server = Server(address, timeout=timeout)
         self.names = {table: qualified_name(source) for table, source in tables.items()}
-        self._stored: dict[str, dict[str, StoredColumn]] = {}
+        self._stored: dict[str, dict[str, PostgreSQLColumn]] = {}
         try:
             with self.server.transaction() as transaction:
                 version = transaction.fetch(ParameterisedText.of("SHOW server_version_num"), {})[0][0]
                 self.version = int(version) // 10_000
                 for table, name in self.names.items():
                     found = transaction.fetch(ParameterisedText.of(_COLUMNS), {1: name[0], 2: name[1]})  # type: ignore[dict-item]
-                    self._stored[table] = {row[0]: StoredColumn(*row) for row in found}
+                    self._stored[table] = {row[0]: PostgreSQLColumn(*row) for row in found}
         except EngineError:
             self.close()
             raise SourceError("the database cannot be reached; hush engine check says what is missing") from None
@@ -138,36 +127,9 @@ class OpenTables:
                     table=table,
                 )
 
-    @property
-    def types(self) -> dict[str, dict[str, str]]:
-        """The columns of each table with neutral types; those without one by the server's own name."""
-        return {table: self._types(table) for table in self.names}
-
-    def _types(self, table: str, identifying: frozenset[str] = frozenset()) -> dict[str, str]:
-        read = {label: item.read(identifies=label in identifying) for label, item in self._stored[table].items()}
-        return {label: self._stored[table][label].type if how is None else how[1] for label, how in read.items()}
-
-    def register(self, schema: Schema) -> Catalogue:
-        """Return what a writer of statements needs to know."""
-        keys = identifying(schema)
-        places: dict[str, str] = {}
-        for table, (space, name) in self.names.items():
-            read = {
-                label: item.read(identifies=label in keys.get(table, frozenset()))
-                for label, item in self._stored[table].items()
-            }
-            shown = [f"{how[0]} AS {POSTGRESQL.quoted(label)}" for label, how in read.items() if how is not None]
-            whole = f"{POSTGRESQL.quoted(space)}.{POSTGRESQL.quoted(name)}"
-            places[table] = f"\0(SELECT {', '.join(shown) or '1'} FROM {whole})"  # noqa: S608 - quoted names
-        types = {table: self._types(table, keys.get(table, frozenset())) for table in self.names}
-        return Catalogue(schema, places, types)
+    def _rows(self, table: str) -> str:
+        return ".".join(map(POSTGRESQL.quoted, self.names[table]))
 
     def close(self) -> None:
         """Close the connections."""
         self.server.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
