@@ -138,9 +138,6 @@ class Transaction(Protocol):
     ) -> Iterator[list[Row]]:
         """Run a statement and give its rows so many at a time."""
 
-    def resolve(self, statement: ParameterisedText) -> None:
-        """Let the server resolve a statement without running it."""
-
 
 class ServerEngine(ABC):
     """An engine over the tables of a server. Use it from any thread."""
@@ -216,13 +213,15 @@ class ServerEngine(ABC):
         if max(map(len, texts), default=0) > self.words.longest:
             raise UnplannableError("the question is too large for this engine; split it or simplify its expressions")
         try:
-            with self._begin() as transaction:
-                for text in dict.fromkeys(texts):
-                    transaction.resolve(ParameterisedText.of(text))
+            self._let_resolve([ParameterisedText.of(text) for text in dict.fromkeys(texts)])
         except EngineError:
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
+
+    @abstractmethod
+    def _let_resolve(self, statements: Sequence[ParameterisedText]) -> None:
+        """Let the server resolve statements without running them."""
 
     def execute(self, compiled: ServerStatements, choose: Choose | None = None) -> Exact:
         """Run a compiled plan, in one transaction."""
