@@ -44,7 +44,7 @@ oldest: $(OLDEST)/.test
 
 # The suite of engines on Sail, a Spark Connect server without a JVM, whose clients are older than PySpark's newest.
 sail: $(SAIL)/.test
-	$(SAIL)/bin/pytest tests/conformance/engines/test_same_integers.py tests/conformance/engines/test_sail.py -k sail
+	$(SAIL)/bin/pytest $(addprefix tests/conformance/engines/test_,same_integers.py functions.py sail.py spark_escapes.py) -k sail
 
 docs: $(VENV)/.test
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
@@ -55,6 +55,8 @@ nightly: $(VENV)/.test
 	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py tests/conformance/test_over_answers.py tests/conformance/test_whole_way.py tests/conformance/same_as_duckdb/test_wide_numbers.py tests/attacks/test_borders.py
 	HUSH_CASES=2000 HUSH_SPARK_CASES=200 $(BIN)/pytest tests/conformance/engines
 	HUSH_SAIL_CASES=200 $(MAKE) sail
+	HUSH_SPARK_SERVER=connect $(BIN)/pytest $(addprefix tests/conformance/engines/test_,same_integers.py functions.py spark.py spark_faults.py spark_escapes.py) -k spark
+	HUSH_SPARK_SERVER=cluster $(BIN)/pytest $(addprefix tests/conformance/engines/test_,same_integers.py spark_faults.py spark_escapes.py) -k spark
 	HUSH_STATEMENTS=10000 $(BIN)/pytest -n $(JOBS) tests/conformance/same_as_duckdb/test_random_statements.py
 	HUSH_EXAMPLES=200 HUSH_QUESTIONS=2000 HUSH_RELEASES=300 $(BIN)/pytest tests/conformance/test_api_document.py tests/statistical/test_service_secrecy.py tests/statistical/test_release_secrecy.py
 
@@ -98,5 +100,5 @@ $(VENV)/.spark: $(VENV)/.core
 $(SAIL)/.test: pyproject.toml
 	$(PYTHON) -m venv $(SAIL)
 	$(SAIL)/bin/python -m pip install --quiet --upgrade pip
-	$(SAIL)/bin/python -m pip install --quiet -e '.[arrow,postgresql]' pysail 'pyspark-client>=4.0,<4.1' deltalake hypothesis pandas pytest sybil
+	$(SAIL)/bin/python -m pip install --quiet -e '.[arrow,postgresql]' pysail 'pyspark-client>=4.0,<4.1' deltalake 'pyiceberg[pyarrow,sql-sqlite]' hypothesis pandas pytest sybil
 	touch $@

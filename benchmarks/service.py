@@ -2,7 +2,8 @@
 
     python benchmarks/service.py [--analysts 200] [--each 20] [--workers 2]
 
-It prints each figure beside the figure asked for, and how busy the machine was: on a busy one times are upper bounds.
+It prints each figure as it is measured, and at the end all of them in one table beside the figures asked for, with how
+busy the machine was: on a busy one times are upper bounds.
 
 *   Explanations at 30 % of capacity: the 99th percentile against ten times what a single user waits.
 *   Explanations without pauses: no error.
@@ -31,6 +32,7 @@ import threading
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -100,8 +102,33 @@ def percentile(values: list[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(part * len(values)))]
 
 
-def line(what: str, asked: str, measured: str) -> None:
-    print(f"{what:<58} asked {asked:<24} measured {measured}", flush=True)
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table."""
+
+    what: str
+    asked: str
+    measured: str
+    held: bool | None
+    """Whether the figure is as good as was asked; None where nothing was asked."""
+
+
+FIGURES: list[Figure] = []
+
+
+def line(what: str, asked: str, measured: str, held: bool | None = None) -> None:
+    """Keep a figure for the table, and show it at once."""
+    FIGURES.append(Figure(what, asked, measured, held))
+    print(f"... {what}: {measured}", flush=True)
+
+
+def table() -> str:
+    """Return all figures, each beside what was asked."""
+    rows = [("figure", "asked", "measured", "held")]
+    rows += [(one.what, one.asked, one.measured, {True: "yes", False: "NO", None: ""}[one.held]) for one in FIGURES]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    drawn = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([drawn[0], "  ".join("-" * width for width in widths), *drawn[1:]])
 
 
 def children(process: subprocess.Popen[str]) -> list[int]:
@@ -120,18 +147,21 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
     chosen = parser.parse_args()
-    print(f"load of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="hush-load-") as place:
         folder = Path(place)
         tokens = prepared(folder, chosen.analysts)
         process, address, seconds = started(folder, chosen.workers)
         try:
-            line("start of the service", "<= 3 s", f"{seconds:.1f} s")
+            shown = f"{seconds:.1f} s; CPU {cpu_seconds(process):.1f} s of all workers"
+            line("start of the service", "<= 3 s", shown, seconds <= 3)
             measure(chosen, folder, process, [connect(address, token=token) for token in tokens])
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(90)
-    print(f"load of the machine after: {os.getloadavg()[0]:.1f}")
+    print(f"\n{chosen.analysts} analysts x {chosen.each}, {chosen.workers} workers, {os.cpu_count()} cores")
+    print(f"load of the machine: {before:.1f} before, {os.getloadavg()[0]:.1f} after (of this program too)\n")
+    print(table())
 
 
 def measure(
@@ -144,7 +174,8 @@ def measure(
     questions(chosen, folder, process, curators)
     heavy(curators)
     overhead(folder, process, curators[0])
-    line("memory of a worker", "<= 250 MB", f"{max(map(memory, children(process))):.0f} MB")
+    most = max(map(memory, children(process)))
+    line("memory of a worker", "<= 250 MB", f"{most:.0f} MB", most <= 250)
 
 
 def explanations(chosen: argparse.Namespace, curators: list[RemoteCurator], alone: float) -> None:
@@ -165,12 +196,13 @@ def explanations(chosen: argparse.Namespace, curators: list[RemoteCurator], alon
     with ThreadPoolExecutor(len(curators)) as threads:
         list(threads.map(lambda curator: all_of(curator, 0), curators))
     rate = len(curators) * chosen.each / (time.monotonic() - begun)
-    line("explanations without pauses, errors", "0", f"{len(errors)} at {rate:.0f} a second")
+    line("explanations without pauses: errors", "0", f"{len(errors)} ({rate:.0f} a second)", not errors)
     pause = len(curators) / (0.3 * rate)
     with ThreadPoolExecutor(len(curators)) as threads:
         waited = [seconds for found in threads.map(lambda one: all_of(one, pause), curators) for seconds in found]
     p99 = percentile(waited, 0.99)
-    line("explanations at 30 % of capacity, p99 / single median", "<= 10", f"{p99 / alone:.1f} ({1000 * p99:.0f} ms)")
+    shown = f"{p99 / alone:.1f} ({1000 * p99:.0f} ms)"
+    line("explanations at 30 % of capacity: p99 / single median", "<= 10", shown, p99 <= 10 * alone)
 
 
 def questions(
@@ -199,14 +231,30 @@ def questions(
     rate = len(answers) / (time.monotonic() - begun)
     with Ledger.open(folder / "hush.ledger", anchor="none") as ledger:
         made = ledger.history(Actor.owner("benchmark"))
-        view = next(view for view in ledger.budget(Actor.owner("benchmark")) if view.analyst is None)
-    outcomes = {kind: sum(release.outcome == kind for release in made) for kind in ("answered", "abandoned", "pending")}
+        views = ledger.budget(Actor.owner("benchmark"))
+        kept = sum(
+            ledger.stored_answer(release.number, Actor.analyst(release.analyst)) != b""
+            for release in made
+            if release.outcome == "answered"
+        )
+    view = next(view for view in views if view.analyst is None)
+    overspent = [view.whose for view in views if view.spent.epsilon > view.epsilon]
+    outcomes = {
+        kind: sum(release.outcome == kind for release in made)
+        for kind in ("answered", "failed", "abandoned", "pending")
+    }
     exact = view.spent.epsilon == Fraction(1, 7) * len(made)
-    line("questions: spent equals charges, exactly", "yes", f"{exact}: {len(made)} charges, {outcomes}")
+    line("questions: spent equals charges, to the last fraction", "yes", f"{exact} ({len(made)} charges)", exact)
+    line("questions: budgets that are overspent", "0", str(len(overspent)), not overspent)
     same = sum(curator.answer(answer.receipt).to_bytes() == answer.to_bytes() for curator, answer in answers)
-    line("answers that replay byte for byte", "all", f"{same} of {len(answers)}, {rate:.0f} a second")
-    line("refused while a worker was killed", "what it had at work", f"{len(refused)} {sorted(set(refused))}")
-    line("the other worker answers after the kill", "<= 1 s", f"{recovered[0]:.2f} s")
+    shown = f"{same} of {len(answers)} ({rate:.0f} a second)"
+    line("questions: answers with a receipt that replay byte for byte", "all", shown, same == len(answers))
+    shown = f"{kept} of {outcomes['answered']} answered are kept; {outcomes['abandoned']} were at work"
+    line("kill -9 of a worker: what was paid for is kept", "all", shown, kept == outcomes["answered"])
+    shown = f"{len(refused)} {sorted(set(refused))}; {outcomes['answered'] - len(answers)} answered to nobody"
+    told = outcomes["answered"] == len(answers) and len(refused) == outcomes["abandoned"]
+    line("kill -9: questions without an answer", "what was at work", shown, told)
+    line("kill -9: the other worker answers", "<= 1 s", f"{recovered[0]:.2f} s", recovered[0] <= 1)
 
 
 def heavy(curators: list[RemoteCurator]) -> None:
@@ -223,7 +271,7 @@ def heavy(curators: list[RemoteCurator]) -> None:
     while not done.is_set():
         meanwhile += [timed_explanation(curator) for curator in curators[1:21]]
     ratio = percentile(meanwhile, 0.95) / percentile(before, 0.95)
-    line("one's 50 heavy questions: others' explain p95", "<= 3 x before", f"{ratio:.1f} x")
+    line("one's 50 heavy questions: others' explain p95", "<= 3 x before", f"{ratio:.1f} x", ratio <= 3)
 
 
 def overhead(folder: Path, process: subprocess.Popen[str], curator: RemoteCurator) -> None:
@@ -250,7 +298,7 @@ def overhead(folder: Path, process: subprocess.Popen[str], curator: RemoteCurato
     shown = (
         f"{1000 * (there - here):.1f} ms; CPU {5 * (worked - alone):.1f} ms there and {5 * own:.1f} ms for the client"
     )
-    line("overhead of an ask (stored answer, so without slots)", "<= 5 ms", shown)
+    line("overhead of an ask (stored answer, so without slots)", "<= 5 ms", shown, there - here <= 0.005)
 
 
 if __name__ == "__main__":

@@ -44,10 +44,11 @@ COMMANDS = {
 }
 TRACE = """
 import sys, threading
-ran = set()
+ran, inlined = set(), {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
 def follow(frame, event, _):
     name = frame.f_globals.get("__name__", "")
-    if event == "call" and frame.f_code.co_flags & 1 and name.startswith("hush"):  # functions, not bodies of classes
+    code = frame.f_code  # functions, not bodies of classes, nor comprehensions, which belong to whoever runs them
+    if event == "call" and code.co_flags & 1 and name.startswith("hush") and code.co_name not in inlined:
         ran.add(name)
 threading.setprofile(follow)
 sys.setprofile(follow)

@@ -1,7 +1,7 @@
 """Attacks on a service that succeed on Lomas 0.4, and fail here; and canaries: values of rows leak nowhere.
 
-A lock that a killed worker leaves is tried in tests/unit/server/test_traffic.py, and a killed worker in
-tests/e2e/test_cli_serve.py.
+A lock that a killed worker leaves is tried in tests/conformance/service/test_traffic.py, and a killed worker in
+tests/e2e/test_cli_serve.py. `test_security_list` names the tests of every line of the service's security.
 """
 
 from __future__ import annotations
@@ -173,6 +173,33 @@ def test_values_of_rows_leak_nowhere(
         told += file.read_bytes().decode("latin-1")
     assert CANARY not in told
     assert any(one.status_code == 422 for one in said)
+
+
+def test_exports_show_no_value_of_a_row(browser: TestClient, tokens) -> None:
+    """Answers and releases about rows that have the canary, in all their forms, with receipts and the history."""
+    headers, said = tokens["analyst0"], []
+
+    def post(path: str, **body: object) -> str:
+        told = browser.post(f"/api/v1{path}", json=body, headers=headers)
+        assert told.status_code == 200, told.text
+        said.append(told)
+        return str(told.json()["receipt"])
+
+    conditions = ("street LIKE 'can%'", "LENGTH(street) > 8", "street IS NOT NULL")
+    numbers = [
+        post("/ask", question=f"SELECT COUNT(*) AS n FROM data WHERE {condition}", epsilon="0.05")
+        for condition in conditions
+    ]
+    numbers.append(post("/ask", question="SELECT COUNT(DISTINCT street) AS n FROM data", epsilon="0.05"))
+    for number in numbers:
+        said += [browser.get(f"/api/v1/answers/{number}?format={form}", headers=headers) for form in ("csv", "arrow")]
+        said += [browser.get(f"/answers/{number}{ending}", headers=headers) for ending in ("", ".csv", ".py", ".ipynb")]
+        said += [browser.get(f"/receipts/{number}", headers=headers)]
+    made = post("/releases/ranges", question="SELECT age FROM data WHERE street LIKE '%a%'", epsilon="0.1")
+    said += [browser.get(f"/api/v1/releases/{made}?format={form}", headers=headers) for form in ("csv", "parquet")]
+    said += [browser.get(path, headers=headers) for path in ("/history.csv", "/history.json", "/budget")]
+    assert [str(one.url) for one in said if one.status_code != 200] == []
+    assert not [one.url for one in said if CANARY.encode() in one.content or CANARY in str(one.headers)]
 
 
 def test_keys_that_are_code_arrive_as_text(browser: TestClient, tokens) -> None:

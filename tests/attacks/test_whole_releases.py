@@ -28,7 +28,6 @@ from hush.synth import (
     measurements,
     model,
     plan_synthesis,
-    structure,
     synthesis,
     synthesise,
 )
@@ -327,4 +326,4 @@ def test_a_planted_fault_is_found(
 
 
 def test_scores_have_the_sensitivity_of_signed_changes() -> None:
-    assert structure.score_sensitivities(10, 2, 2) == (Fraction(160), Fraction(40))
+    assert fitting.score_sensitivities(10, 2, 2) == (Fraction(160), Fraction(40))

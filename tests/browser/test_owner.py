@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 from demo_service import Demo, Started
-from looking import NARROWEST, faults, sideways, watched
+from looking import NARROWEST, OWNERS, STANDING, faults, sideways, watched
 from playwright.sync_api import Browser, Page, expect
-
-OWNERS = {"data": "/data", "people": "/people", "requests": "/requests", "audit": "/audit", "account": "/account"}
 
 
 def seen_in_all_sizes(page: Page, title: str, build: Path) -> list[tuple[object, ...]]:
@@ -96,23 +94,24 @@ def test_a_standing_question_is_declared_released_and_read_by_everybody(
     demo: Demo, browser: Browser, build: Path
 ) -> None:
     """The owner sees the price of the whole plan first; a release has an address that needs no signing in."""
-    owner, yesterday = demo.page(browser, "olga"), dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
+    owner, today = demo.page(browser, "olga"), dt.datetime.now(dt.UTC).date()
+    first = (today - dt.timedelta(days=3)).isoformat()
     said = watched(owner)
     owner.goto("/standing")
     form = owner.locator("#declaring")
     form.locator("[name=question]").fill("SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease")
-    for name, value in (("name", "by-disease"), ("amount", "0.2"), ("first", yesterday.isoformat()), ("releases", "8")):
+    for name, value in (("name", "by-disease"), ("amount", "0.2"), ("first", first), ("releases", "8")):
         form.locator(f"[name={name}]").fill(value)
+    form.locator("[name=every]").fill("day")
     form.locator("[name=price]").select_option("total_epsilon")
     form.locator("[name=readers]").fill("public")
     form.get_by_role("button", name="Explain").click()
-    expect(owner.locator(".before")).to_contain_text("8 releases at ε=0.025 each")
+    expect(owner.locator(".before")).to_contain_text("8 releases at ε=")
     findings = seen_in_all_sizes(owner, "standing-explained", build)
     owner.get_by_role("button", name="Declare, and set aside").click()
     expect(owner.get_by_role("button", name="End it, and free what is set aside")).to_be_visible()
-    findings += seen_in_all_sizes(owner, "standing", build)
     guest = demo.page(browser, None)
-    address, table = f"/standing/by-disease/{yesterday}", guest.locator("#answer table.answer")
+    address, table = f"/standing/by-disease/{today}", guest.locator("#answer table.answer")
     for _ in range(100):
         if guest.goto(address).status == 200:
             break
@@ -120,11 +119,16 @@ def test_a_standing_question_is_declared_released_and_read_by_everybody(
     expect(table).to_contain_text("±")
     expect(guest.locator("svg.wide")).to_be_visible()
     findings += seen_in_all_sizes(guest, "standing-release", build)
+    guest.goto(STANDING["standing-one"])
+    findings += seen_in_all_sizes(guest, "standing-one", build)
+    guest.goto(address)
     shown = table.inner_text()
     guest.goto("/standing/by-disease/latest")
     assert table.inner_text() == shown
     assert guest.request.get(f"{address}.csv").text().startswith("disease,n,n_error")
     owner.reload()
+    expect(owner.locator("main figure svg.wide")).to_be_visible()
+    findings += seen_in_all_sizes(owner, "standing", build)
     owner.get_by_role("button", name="End it").click()
     expect(owner.locator("main")).to_contain_text("ended")
     for page in (owner, guest):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import urllib.parse
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from demo_service import QUESTION, ROWS, Demo
-from looking import NARROWEST, faults, sideways, watched
+from looking import NARROWEST, NO_PAGES, OWNERS, STANDING, faults, sideways, watched
 from playwright.sync_api import Browser, expect
 
 import hush
 from hush.ledger import Role
+from hush.server import table
 
 ASK = "/ask?q=" + urllib.parse.quote(QUESTION)
 STATIC = Path(hush.__file__).parent / "server" / "static"
@@ -91,6 +93,16 @@ def test_all_pages(
         findings += [(name, text) for text in said]
         page.context.close()
     assert findings == []
+
+
+def test_every_page_is_looked_at() -> None:
+    """No page can be added that is not watched as the others are."""
+    looked_at = [*PAGES.values(), *BENS.values(), *NOBODYS.values(), *OWNERS.values(), *STANDING.values()]
+    paths = {urllib.parse.urlsplit(address).path for address in looked_at}
+    for place in table():
+        if place.page and place.method == "GET" and place.path not in NO_PAGES and "{ending}" not in place.path:
+            pattern = re.sub(r"\{\w+\}", "[^/]+", place.path)
+            assert any(re.fullmatch(pattern, path) for path in paths), place.path
 
 
 def test_nothing_scrolls_sideways_at_320_pixels(

@@ -55,6 +55,7 @@ class Writer(Expressions):
             "table": (1, lambda: self.source(rows=rows, depth=0)),
             "subquery": (2, lambda: self.wrapped(self.selected(simpler(), rows=rows))),
             "join with public rows": (1, lambda: self.public(simpler())),
+            "join of which nothing is read": (1, lambda: self.unread(simpler())),
         }
         of_units: SourceTemplates = {
             "per unit": (2, lambda: self.wrapped(self.within_unit(simpler()))),
@@ -299,6 +300,72 @@ class Writer(Expressions):
         columns = private.columns if kind in {"SEMI JOIN", "ANTI JOIN"} else columns
         return Source(f"{private.text} {kind} {towns.text} ON {on}", columns, private.units)
 
+    def beside_unread(self) -> Source:
+        """Return a source joined once or twice with something unread; often it has one row for each unit.
+
+        Then nothing bounds the rows of a unit after the join, and the plan relies on how many rows the join makes.
+        """
+        rows = self.chance(0.3)
+        source = self.source(rows=rows, depth=0 if rows else 1)
+        if not rows and self.chance(0.6):
+            unit = source.units[0]
+            text = f"SELECT {unit} AS id, {self.one('COUNT(*)', f'MAX({self.number(source, 0)})')} AS g "
+            source = self.wrapped((f"{text} FROM {source.text} GROUP BY {unit}", [("g", "number")], "id"))
+        for _ in range(self.rng.choice([1, 1, 2])):
+            source = self.unread(source)
+        return source
+
+    def unread(self, private: Source) -> Source:
+        """Return a source joined with something of which nothing is read, but perhaps in the condition of the join."""
+        if private.units and self.chance(0.3):
+            return self._unread_of_unit(private)
+        alias, mine = self.name("u"), self.column("number", private, "1")
+        one_row = "SELECT MAX(factor) AS m FROM regions"
+        best = "SELECT town, MAX(factor) AS m, COUNT(*) AS c FROM regions GROUP BY town"
+        other = self.one(
+            f"({one_row})",
+            "(SELECT MAX(factor) AS m, COUNT(*) AS c FROM regions)",
+            "(SELECT COUNT(*) AS m FROM regions WHERE factor > 0)",
+            "(SELECT MAX(factor) AS m FROM regions HAVING COUNT(*) > 1)",
+            f"(SELECT MAX(m) AS m, SUM(c) AS c FROM ({best}) AS i)",
+            "(SELECT m FROM (SELECT MAX(factor) AS m, MIN(factor) AS n FROM regions) AS i)",
+            f"({best})",
+            "(SELECT DISTINCT factor AS m FROM regions)",
+            "(SELECT factor AS m, region FROM regions WHERE town <> 'b')",
+            "(SELECT factor AS m FROM regions UNION ALL SELECT factor AS m FROM regions)",
+            f"(SELECT a.m FROM ({best}) AS a LEFT JOIN regions AS b ON a.town = b.town)",
+            f"(SELECT a.m FROM ({one_row}) AS a JOIN (SELECT MIN(factor) AS n FROM regions) AS b ON TRUE)",
+            "(VALUES (1), (2), (2))",
+            "(VALUES (1))",
+            "GENERATE_SERIES(1, 3)",
+        )
+        named = f"{other} AS {alias}{'' if 'SELECT' in other else '(m)'}"
+        join = self.one(
+            f" JOIN {named} ON TRUE", f" JOIN {named} ON TRUE", f" JOIN {named} ON TRUE", f" CROSS JOIN {named}",
+            f", {named}", f" LEFT JOIN {named} ON TRUE",
+            f" JOIN {named} ON {mine} = {alias}.m", f" LEFT JOIN {named} ON {mine} = {alias}.m",
+            f" LEFT JOIN {named} ON {mine} < {alias}.m", f" SEMI JOIN {named} ON {mine} = {alias}.m",
+            f" ANTI JOIN {named} ON {mine} = {alias}.m", f" SEMI JOIN {named} ON {mine} <= {alias}.m",
+        )  # fmt: skip
+        return Source(f"{private.text}{join}", private.columns, private.units)
+
+    def _unread_of_unit(self, private: Source) -> Source:
+        """Return a source joined, on the unit, with rows or groups of the unit of which nothing else is read."""
+        alias, table = self.name("u"), self.one("visits", "orders")
+        number, word = ("age", "city") if table == "visits" else ("price", "item")
+        groups = f"SELECT id, {word}, MAX({number}) AS m, COUNT(*) AS c FROM {table} GROUP BY id, {word}"
+        other = self.one(
+            f"(SELECT id, MAX({number}) AS m FROM {table} GROUP BY id)",
+            f"({groups})",
+            f"(SELECT id, SUM(m) AS m FROM ({groups}) AS i GROUP BY id)",
+            f"(SELECT DISTINCT id, {word} FROM {table})",
+            f"(SELECT id, {number}, ROW_NUMBER() OVER (PARTITION BY id ORDER BY {number}) AS m FROM {table})",
+            table,
+        )
+        join = self.one("JOIN", "LEFT JOIN", "SEMI JOIN", "ANTI JOIN")
+        text = f"{private.text} {join} {other} AS {alias} ON {private.units[0]} = {alias}.id"
+        return Source(text, private.columns, private.units)
+
     # questions
 
     def bounded(self, source: Source) -> str:
@@ -356,10 +423,11 @@ class Writer(Expressions):
                 text = f"{kind}({x})"
         return text + (f" FILTER (WHERE {self.truth(source)})" if self.chance(0.25) else "")
 
-    def question(self) -> str:
-        source = self.source(rows=self.chance(0.2))
+    def question(self, *, unread: bool = False) -> str:
+        source = self.beside_unread() if unread else self.source(rows=self.chance(0.2))
         keys = []
-        for kind in self.rng.choice([[], [], ["text"], ["text"], ["number"], ["truth"], ["date"], ["text", "number"]]):
+        kinds: list[list[str]] = [[], [], ["text"], ["text"], ["number"], ["truth"], ["date"], ["text", "number"]]
+        for kind in self.rng.choice([*kinds, *[[]] * (6 if unread else 0)]):
             if not source.of(kind):
                 continue
             text = self.expression(kind, source, self.rng.choice([0, 1, 2]))
@@ -368,7 +436,8 @@ class Writer(Expressions):
         items = [f"{text} AS {name}" for name, text in keys]
         wanted = [self.name("n") for _ in range(self.rng.choice([1, 1, 2, 3]))]
         items += [f"{self.aggregate(source)} AS {name}" for name in wanted]
-        text = f"SELECT {', '.join(items)} FROM {source.text}{self.where(source)}"
+        items += [f"COUNT(*) AS {self.name('n')}"] if unread else []
+        text = f"SELECT {', '.join(items)} FROM {source.text}{self.where(source, 0.2 if unread else 0.5)}"
         if keys:
             by = [self.one(str(place), name) for place, (name, _) in enumerate(keys, start=1)]
             how = self.one("{}", "{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})")
@@ -391,9 +460,9 @@ class Writer(Expressions):
         )
 
 
-def sentence(rng: Random) -> tuple[str, dict[str, Any]]:
-    """Return a random question and its parameters."""
-    text, values = Writer(rng).question(), {}
+def sentence(rng: Random, *, unread: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return a random question and its parameters; ``unread`` for one with joins of which nothing is read."""
+    text, values = Writer(rng).question(unread=unread), {}
     while "?" in text:
         name = f"p{len(values)}"
         if "??" in text:

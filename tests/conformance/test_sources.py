@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from contextlib import closing
 from fractions import Fraction
 from random import Random
 
@@ -248,6 +249,23 @@ def test_a_file_that_goes_between_charge_and_answer(tmp_path, monkeypatch) -> No
             curator.ask("SELECT SUM(x) AS s FROM data", epsilon=1)
         assert str(caught.value) == str(EngineError())
         assert curator.budget()[0].remaining.epsilon == 99
+
+
+def test_a_sqlite_file_that_is_damaged_in_its_middle_is_refused_before_the_charge(tmp_path) -> None:
+    path = tmp_path / "data.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE data (x)")
+        connection.executemany("INSERT INTO data VALUES (?)", [(row % 7,) for row in range(20_000)])
+    with protect(path, bounds={"x": (0, 7)}, budget=1) as curator:
+        data = bytearray(path.read_bytes())
+        middle = len(data) // 3
+        data[middle : middle + 5000] = bytes([255]) * 5000
+        path.write_bytes(data)
+        with pytest.raises(SourceError, match="nothing was charged"):
+            curator.ask("SELECT SUM(x) AS s FROM data", epsilon=1)
+        assert not curator.history()
+    with pytest.raises(SourceError, match="cannot be read"):
+        protect(path, bounds={"x": (0, 7)}, budget=1)
 
 
 def test_a_sqlite_table_without_rows(tmp_path) -> None:

@@ -141,3 +141,14 @@ def test_two_runs_at_once_and_one_that_is_killed(clinic: Path) -> None:
         states = [release.state for release in ledger.standing.releases(plan)]
         assert states == ["failed", "made", "planned", "planned", "planned"]
         assert ledger.verify().charges == 2
+
+
+def test_long_names_leave_the_other_columns_of_the_history_whole(
+    clinic: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hush(capsys, clinic, "run")
+    monkeypatch.setenv("COLUMNS", "70")
+    assert run(["history", "--policy", str(clinic)]) == 0
+    told = capsys.readouterr().out
+    assert "…" not in told
+    assert told.count("answered") == told.count("standing daily") == 2

@@ -93,7 +93,7 @@ def neighbours(
 
 @contextmanager
 def _served(folder: Path, frame: pa.Table, tick: float, limit: float, policy: dict[str, Any]) -> Iterator[Asked]:
-    folder.mkdir()
+    folder.mkdir(parents=True)
     written = clinic_with(folder, frame, **policy)
     people = People(folder / "hush.people")
     token = people.make_token("me")[1]
@@ -105,6 +105,8 @@ def _served(folder: Path, frame: pa.Table, tick: float, limit: float, policy: di
 
 def told_apart(here: Sequence[float], there: Sequence[float]) -> bool:
     """Return whether two samples differ by more than chance, at 1e-6."""
+    if min(len(here), len(there)) < 12:  # so few never differ at this level
+        return False
     # Exact sums fail for some samples. The limit law errs on the side of no alarm.
     return bool(ks_2samp(here, there, method="asymp").pvalue < 1e-6)
 

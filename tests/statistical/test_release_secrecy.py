@@ -22,9 +22,9 @@ from neighbouring_services import Asked, check_alike, neighbours, told_apart
 from hush.engines.base import CodedRows
 from hush.engines.duckdb.engine import DuckDB
 
-_EACH = int(os.environ.get("HUSH_RELEASES", "6")) // 2
+_EACH = int(os.environ.get("HUSH_RELEASES", "4")) // 2
 _LONGER = 0.1
-_TICK = 0.5
+_TICK = 0.5 if _EACH >= 100 else 0.25
 _ROWS = pa.table(
     {
         "day": [number % 400 for number in range(1000)],

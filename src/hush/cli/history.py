@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import RenderableType
@@ -34,6 +34,8 @@ Examples:
 """
 
 _TITLES = ("no.", "when", "analyst", "data", "ε", "took", "outcome")
+_NAME = _TITLES.index("analyst")
+_SHORTEST = 8
 _NUMBERS = {"no.", "ε", "took"}
 _LEAST = 40
 """With less room than this for questions they stand below the lines."""
@@ -76,12 +78,15 @@ def _drawn(releases: list[Release], width: int, *, own: bool) -> list[Renderable
     rows = [_TITLES, *(_cells(release, own=own) for release in releases)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     room = width - sum(widths) - 2 * len(widths)
+    if room < 0:  # a long name goes on in the next line, and numbers stay in one
+        widths[_NAME] = max(_SHORTEST, widths[_NAME] + room)
     questions = ["question", *(visible(" ".join(release.question.split())) for release in releases)]
     drawn: list[RenderableType] = []
     for at, (cells, question) in enumerate(zip(rows, questions, strict=True)):
         line = Table.grid(padding=(0, 2, 0, 0))
         for title, wide in zip(_TITLES, widths, strict=True):
-            line.add_column(width=wide, no_wrap=True, justify="right" if title in _NUMBERS else "left")
+            side: Literal["left", "right"] = "right" if title in _NUMBERS else "left"
+            line.add_column(width=wide, no_wrap=title != _TITLES[_NAME], justify=side)
         below = room < _LEAST
         line.add_row(*map(escape, cells), *([] if below else [escape(question)]), style="bold" if at == 0 else None)
         drawn.append(line)

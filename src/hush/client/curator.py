@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from hush.accounting.filters import filter_from_json
@@ -20,6 +20,12 @@ from hush.ledger import AccountView, ParkedQuestion, Release
 from hush.ledger.actors import label
 from hush.query.builder import Builder
 from hush.query.builder import table as start
+from hush.query.errors import UnknownTableError, did_you_mean
+from hush.query.schema import Schema, Table, UnitPath
+from hush.query.types import Kind, Type
+
+if TYPE_CHECKING:
+    from hush.curator.bounding import Bounding
 
 _STORED = "application/vnd.hush.answer+json"
 
@@ -126,12 +132,37 @@ class RemoteCurator(RemoteReleases):
         """Return what answers the same questions about made-up rows: free, and marked as such."""
         return RemoteDummy(self)
 
+    def bounding(
+        self,
+        table: str,
+        *,
+        by: str | None = None,
+        epsilon: Number,
+        quantile: Number | None = None,
+        data: str | None = None,
+    ) -> Bounding:
+        """Estimate how much the bounds of a table cut, for the price of two questions; see `Curator.bounding`.
+
+        Notes of later answers do not speak of it: the owner may write it into the policy.
+        """
+        from hush.curator.bounding import estimate
+
+        schemas = [_schema(told) for told in self._get("/data")["data"] if data in {None, told["name"]}]
+        schema = next((schema for schema in schemas if table in schema.tables), None)
+        if schema is None:
+            known = [name for schema in schemas for name, held in schema.tables.items() if not held.public]
+            raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), known))
+        return estimate(self, schema, table, by=by, epsilon=epsilon, quantile=quantile)
+
     # reading
 
     def answer(self, receipt: str | int) -> Answer:
         """Return the answer that was given under a receipt. Free."""
         response = self._service.send("GET", f"/answers/{quote(str(receipt), safe='')}", accept=_STORED)
         return replace(Answer.from_bytes(response.body), receipt=str(receipt))
+
+    show = answer
+    """The name that it has at a local curator."""
 
     def budget(self) -> list[AccountView]:
         """Return what is left: the analyst's budgets, and those of the data sets above them."""
@@ -253,3 +284,20 @@ class RemoteDummy:
 
     def __exit__(self, *_: object) -> None:
         """Do nothing."""
+
+
+def _schema(told: Mapping[str, Any]) -> Schema:
+    """Return what a service says of a data set as far as bounds are about it."""
+    unit = None if told["unit"] is None else UnitPath(column=told["unit"])
+    tables = {
+        table["name"]: Table(
+            name=table["name"],
+            columns={column["name"]: Type(Kind(column["type"])) for column in table["columns"]},
+            public=table["public"],
+            unit=None if table["public"] else unit,
+            max_rows=table.get("max_rows", 1),
+            max_groups=table.get("max_groups", 1),
+        )
+        for table in told["tables"]
+    }
+    return Schema(data=told["name"], tables=tables, unit=told["unit"])

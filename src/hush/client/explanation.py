@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from html import escape
 from typing import Any
 
 from hush.accounting.events import Event, event_from_json
-from hush.core.format import visible
+from hush.core.format import ToldInLines
 from hush.core.values import dataclass
 from hush.curator.answer import Money
 
@@ -35,7 +34,7 @@ class _Told:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RemoteExplanation(_Told):
+class RemoteExplanation(ToldInLines, _Told):
     """What a question would cost and how far off its answers would be, as a service says it."""
 
     @property
@@ -75,14 +74,6 @@ class RemoteExplanation(_Told):
     def lines(self) -> list[str]:
         """Return the explanation line by line."""
         return list(self.content["lines"])
-
-    def __str__(self) -> str:
-        return "\n".join(map(visible, self.lines()))
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

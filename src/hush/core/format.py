@@ -121,3 +121,23 @@ def script_json(value: Any) -> str:
 def _escape(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+class ToldInLines:
+    """Something that is told line by line, as text and in a notebook."""
+
+    __slots__ = ()
+
+    def lines(self) -> list[str]:
+        """Return the lines."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join(map(visible, self.lines()))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"

@@ -321,6 +321,7 @@ def _planned(
         "delta": max(accounts.delta, nonnegative(key_delta, "delta")),
         "key_delta": key_delta,
         "gaussian": accounts.take_gaussian,
+        "prefer_gaussian": accounts.prefer_gaussian,
         "most_rho": accounts.most_rho,
     }
     if isinstance(question, Composed):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 from hush.accounting.events import Event
 from hush.core import Number, positive
-from hush.core.format import figure, visible
+from hush.core.format import ToldInLines, figure
 from hush.core.values import dataclass
 from hush.curator.answer import Money, itemised
 from hush.ledger.shares import Outlook
@@ -27,7 +26,7 @@ _SUPPOSED = 2000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Explanation:
+class Explanation(ToldInLines):
     """A plan, put into words.
 
     >>> import hush
@@ -226,14 +225,6 @@ class Explanation:
             words[name] = f"about {_rounded(rows)} rows off, known in its own unit with the answer; "
             words[name] += f"of fewer than about {needed} rows it may be anything"
         return words
-
-    def __str__(self) -> str:
-        return "\n".join(map(visible, self.lines()))
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -8,6 +8,9 @@ How long it computes does, so its outcome, an answer or a failure, is recorded a
 2·`TICK`, 4·`TICK`, … seconds after the charge (a service has its own slots, `hush.server.questions`). Of a failure
 readers see that it failed, and nothing else; it stays charged.
 
+**Noise for the plan.** Where the price is said for all releases together, noise is chosen for all of them: the ρ of k
+releases with Gaussian noise adds up, so each errs √k times as much as one alone, where Laplace noise would err k times.
+
 **The same noise every time.** Mechanisms are chosen by the account as it was when the question was declared, so raising
 a budget changes no release. If the policy has changed so much that a release would do something else than was declared,
 it is refused and nothing is charged: the price was for what was declared.
@@ -15,8 +18,10 @@ it is refused and nothing is charged: the price was for what was declared.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -45,6 +50,8 @@ from hush.query.errors import QuestionError
 TICK = 1.0
 """The first moment after its charge, in seconds, at which a release appears; each further one is twice as late."""
 _DIGITS = 6
+_GAIN = 0.1
+"""By so much, as a logarithm, the errors of Gaussian noise must be smaller for a plan to take it."""
 POLICY = Actor.owner("policy")
 """Who declares what a policy names."""
 
@@ -104,6 +111,7 @@ class Publisher(Curator):
     def __init__(self, data_sets: Mapping[str, OpenDataSet], ledger: Ledger) -> None:
         super().__init__(data_sets, ledger, "")
         self._terms: Filter | None = None
+        self._gaussian = False
 
     def __repr__(self) -> str:
         """Return what is published from."""
@@ -117,7 +125,16 @@ class Publisher(Curator):
     def accounts(self, data: str) -> Accounts:
         """Return the account above a data set, on the terms of what is released: nobody's own budget is charged."""
         terms = self._terms or self._fresh(data)
-        return Accounts((terms,), (f"the budget of {data}",))
+        return Accounts((terms,), (f"the budget of {data}",), self._gaussian)
+
+    @contextmanager
+    def _on(self, terms: Filter, *, gaussian: bool) -> Iterator[None]:
+        """Plan on the terms of a declaration."""
+        self._terms, self._gaussian = terms, gaussian
+        try:
+            yield
+        finally:
+            self._terms, self._gaussian = None, False
 
     def _fresh(self, data: str) -> Filter:
         """Return the data set's account as it would be opened now."""
@@ -133,13 +150,15 @@ class Publisher(Curator):
         """Say what a standing question would cost and how accurate it would be. Reads no data, sets nothing aside."""
         with self.in_use():
             terms = self._fresh(question.data)
-            epsilon = self._price(question, terms)
-            events = self._planned(question, epsilon).plan.events
+            epsilon, gaussian = self._price(question, terms)
+            with self._on(terms, gaussian=gaussian):
+                events = self._planned(question, epsilon).plan.events
+                release = self.explain(question.question, **_terms(question, epsilon))
             releases = question.schedule.slots
             return StandingExplanation(
                 question=question,
                 epsilon=epsilon,
-                release=self.explain(question.question, **_terms(question, epsilon)),
+                release=release,
                 events=tuple(events),
                 share=share(terms, _times(price(terms, events), releases)),
                 fitting=self.plans.fitting(question.data, list(events)),
@@ -151,11 +170,13 @@ class Publisher(Curator):
         """Set aside the price of all releases, as one plan; refuse what does not fit, and say how much would."""
         with self.in_use():
             terms = self._fresh(question.data)
-            epsilon = self._price(question, terms)
-            planned = self._planned(question, epsilon)
+            epsilon, gaussian = self._price(question, terms)
+            with self._on(terms, gaussian=gaussian):
+                planned = self._planned(question, epsilon)
             computing(planned.plan, planned.data_set.engine)  # what cannot be written is refused now
+            events = list(planned.plan.events)
             return self.plans.declare(
-                question, epsilon=epsilon, events=list(planned.plan.events), terms=terms, actor=actor
+                question, epsilon=epsilon, events=events, terms=terms, gaussian=gaussian, actor=actor
             )
 
     def _planned(self, question: StandingQuestion, epsilon: Fraction) -> PlannedQuestion:
@@ -164,28 +185,51 @@ class Publisher(Curator):
             raise QuestionError("The question costs nothing, so there is nothing to set aside.", "Just ask it.")
         return planned
 
-    def _price(self, question: StandingQuestion, terms: Filter) -> Fraction:
-        """Return the ε of one release: as it was said, or the largest that the other ways to say it allow."""
+    def _price(self, question: StandingQuestion, terms: Filter) -> tuple[Fraction, bool]:
+        """Return the ε of one release and whether its noise is to be Gaussian.
+
+        The ε is as it was said; or the largest that the price of all releases, or a ρ, allows. Then noise is chosen for
+        the plan and not for one release: of Laplace and Gaussian noise, each at its largest ε, what errs less. Gaussian
+        noise must err a tenth less: it ends the counting by the sum of ε in the account (`hush.query.plan.plan`).
+        """
         if question.epsilon is not None:
-            return Fraction(question.epsilon)
+            return Fraction(question.epsilon), False
+        epsilon, widths = self._at_largest(question, terms, gaussian=False)
+        if not terms.takes_gaussian or not terms.delta:
+            return epsilon, False
+        try:
+            other, narrower = self._at_largest(question, terms, gaussian=True)
+        except HushError:  # no price at which Gaussian noise keeps to the terms
+            return epsilon, False
+        gains = [math.log(widths[name] / narrower[name]) for name in widths.keys() & narrower.keys()]
+        better = bool(gains) and math.fsum(gains) / len(gains) > _GAIN
+        return (other, True) if better else (epsilon, False)
+
+    def _at_largest(
+        self, question: StandingQuestion, terms: Filter, *, gaussian: bool
+    ) -> tuple[Fraction, dict[str, float]]:
+        """Return the largest ε of one release, and the half-widths at that price that are known beforehand."""
+        with self._on(terms, gaussian=gaussian):
+            epsilon = self._largest(question, terms, gaussian=gaussian)
+            errors = self.explain(question.question, **_terms(question, epsilon)).errors()
+        return epsilon, {name: error for name, error in errors.items() if error}
+
+    def _largest(self, question: StandingQuestion, terms: Filter, *, gaussian: bool) -> Fraction:
+        """Return the largest ε of one release that keeps to the price of all of them, or to a ρ of one."""
         releases = question.schedule.slots
-        if question.rho is not None:
-            most = Fraction(question.rho)
+        most = Fraction(question.total_epsilon or question.rho or 0)
+        room = under(terms, most, terms.delta)
 
-            def cheap(epsilon: Fraction) -> bool:
-                events = self._planned(question, epsilon).plan.events
+        def holds(epsilon: Fraction) -> bool:
+            events = self._planned(question, epsilon).plan.events
+            if question.rho is not None:
                 return sum((zcdp_price(event)[0] for event in events), Fraction(0)) <= most
+            if not gaussian:
+                return epsilon <= most and room.fits(_times(price(room, events), releases))
+            together = _together(events, releases, terms.delta)
+            return together is not None and together <= most and terms.fits(_times(price(terms, events), releases))
 
-            return largest_decimal(cheap, digits=_DIGITS)
-        total = Fraction(question.total_epsilon or 0)
-        room = under(terms, total, terms.delta)
-
-        def fits(epsilon: Fraction) -> bool:
-            if epsilon > total:
-                return False
-            return room.fits(_times(price(room, self._planned(question, epsilon).plan.events), releases))
-
-        return largest_decimal(fits, digits=_DIGITS, near=total / releases)
+        return largest_decimal(holds, digits=_DIGITS, near=most / releases)
 
     # releasing
 
@@ -198,11 +242,8 @@ class Publisher(Curator):
                     self.plans.end(name, actor=POLICY, reason="its last period has passed")
                 return None
             asked = declared.question
-            self._terms = declared.terms
-            try:
+            with self._on(declared.terms, gaussian=declared.gaussian):
                 planned = self._planned(asked, declared.epsilon)
-            finally:
-                self._terms = None
             if tuple(planned.plan.events) != declared.events:
                 raise LedgerError(
                     f"Under the present policy a release of {asked.name!r} would do something else than was declared "

@@ -1,22 +1,27 @@
 """Standing questions as readers see them: the question, its schedule, and every period with what became of it.
 
-A release is read by its name and period, and is for ever the same; ``latest`` is the newest that was made. Who may read
-was declared with the question. What somebody may not read is not there for them: both read alike.
+A release is read by its name and period, and is for ever the same; ``latest`` is the newest that was made, and
+``all`` one table of all of them. Who may read was declared with the question. What somebody may not read is not there
+for them: both read alike.
 
 What is shown depends on the ledger alone. `hush.curator.publishing` is the owner's side.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from hush.core.format import decimal
 from hush.core.values import dataclass
-from hush.curator.answer import Answer
+from hush.curator.answer import Answer, Money
 from hush.ledger import Actor, Ledger
 from hush.ledger.standing import StandingPlan, StandingRelease, UnknownStandingError
+from hush.query.types import Kind
+from hush.report.columns import AnswerColumn, uniform
 
 _READING = Actor.owner("policy")
 
@@ -97,19 +102,53 @@ def views(ledger: Ledger, reader: str | None, data_of: Mapping[str, Any] | None)
     """
     plans = ledger.standing
     listed = plans.listed()
-    readable = listed if data_of is None else [plan for plan in listed if plan.question.readable(reader, data_of)]
-    return [StandingView.of(plan, plans.releases(plan)) for plan in readable]
+    if data_of is None:
+        return [StandingView.of(plan, plans.releases(plan)) for plan in listed]
+    own = [StandingView.of(plan, plans.releases(plan)) for plan in listed if plan.question.readable(reader, data_of)]
+    # who else may read is nobody's business
+    return [view if isinstance(view.readers, str) else replace(view, readers=(str(reader),)) for view in own]
 
 
 def published(
     ledger: Ledger, name: str, period: str, reader: str | None, data_of: Mapping[str, Any] | None
 ) -> tuple[StandingPlan, str, Answer]:
-    """Return a release that somebody may read, its period, and its answer; all else reads alike."""
+    """Return a release that somebody may read, its period, and its answer; what they may not read is not there.
+
+    ``latest`` is the newest release. ``all`` is one table of all of them, with a column that says which is which.
+    """
     plans = ledger.standing
     plan = plans.find(name)
     if data_of is not None and not plan.question.readable(reader, data_of):
-        raise UnknownStandingError(f"{name}/{period}" if period else name)
+        raise UnknownStandingError(f"{name}/{period}")
+    if period == "all":
+        return plan, period, _stacked(ledger, plan)
     receipt = plans.receipt(plan, period)
     made, _ = ledger.receipt(receipt, _READING)
-    answer = Answer.shown(ledger, receipt, _READING)
-    return plan, made.request.rpartition(" ")[2], replace(answer, repeated="")
+    return plan, made.request.rpartition(" ")[2], replace(Answer.shown(ledger, receipt, _READING), repeated="")
+
+
+def _stacked(ledger: Ledger, plan: StandingPlan) -> Answer:
+    """Return all releases of a standing question as one table, oldest first."""
+    made = [release for release in ledger.standing.releases(plan) if release.state == "made"]
+    if not made:
+        raise UnknownStandingError(f"{plan.question.name}/all")
+    answers = [Answer.shown(ledger, release.receipt or 0, _READING) for release in made]
+    dates = [dt.date.fromisoformat(release.period) for release in made]
+    first = answers[0]
+    name = next(name for name in ("release", "release_date", "_release") if name not in map(_name, first.columns))
+    periods = tuple(date for date, answer in zip(dates, answers, strict=True) for _ in range(len(answer)))
+    columns = [AnswerColumn(name=name, kind=Kind.DATE, values=periods)]
+    for number, column in enumerate(first.columns):
+        parts = [answer.columns[number] for answer in answers]
+        values = uniform([value for part in parts for value in part.values], column.kind)
+        errors = tuple(error for part in parts for error in part.errors or ()) if column.noisy else None
+        columns.append(replace(column, values=values, errors=errors))
+    price = Money(
+        epsilon=sum((answer.price.epsilon for answer in answers), Fraction(0)),
+        delta=sum((answer.price.delta for answer in answers), Fraction(0)),
+    )
+    return replace(first, columns=tuple(columns), price=price, receipt=answers[-1].receipt, repeated="")
+
+
+def _name(column: AnswerColumn) -> str:
+    return column.name

@@ -22,10 +22,10 @@ from __future__ import annotations
 import re
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -139,15 +139,86 @@ class Transaction(Protocol):
         """Run a statement and give its rows so many at a time."""
 
 
+class StoredColumn(Protocol):
+    """A column as a server stores it."""
+
+    @property
+    def type(self) -> str:
+        """The server's own name of its type."""
+
+    def read(self, *, identifies: bool = False) -> tuple[str, str] | None:
+        """Return how it is read and as which neutral type; None where hush does not read it.
+
+        A unit, or a key to one, ``identifies``.
+        """
+
+
+class ServerTables(ABC):
+    """Open tables of a server, and the columns each has: what an engine is made over, which closes them."""
+
+    words: ClassVar[Dialect]
+    """How the server spells SQL."""
+    _stored: Mapping[str, Mapping[str, StoredColumn]]
+    """The columns of each table, by their names."""
+
+    @abstractmethod
+    def _rows(self, table: str) -> str:
+        """Return what a table is selected from."""
+
+    def _labels(self, schema: Schema, table: str, keys: frozenset[str]) -> Collection[str]:  # noqa: ARG002 - for some
+        """Return the columns of a table that statements may read; ``keys`` are those that identify units."""
+        return self._stored[table]
+
+    @property
+    def types(self) -> dict[str, dict[str, str]]:
+        """The columns of each table with neutral types; those without one by the server's own name."""
+        return {table: self._types(table) for table in self._stored}
+
+    def _read(self, table: str, keys: frozenset[str]) -> dict[str, tuple[str, str] | None]:
+        return {label: item.read(identifies=label in keys) for label, item in self._stored[table].items()}
+
+    def _types(self, table: str, keys: frozenset[str] = frozenset()) -> dict[str, str]:
+        read = self._read(table, keys)
+        return {label: self._stored[table][label].type if how is None else how[1] for label, how in read.items()}
+
+    def register(self, schema: Schema) -> Catalogue:
+        """Return what a writer of statements needs to know."""
+        keys = identifying(schema)
+        places: dict[str, str] = {}
+        for table in self._stored:
+            read = self._read(table, keys.get(table, frozenset()))
+            labels = self._labels(schema, table, keys.get(table, frozenset()))
+            shown = [
+                f"{how[0]} AS {self.words.quoted(label)}"
+                for label, how in read.items()
+                if how is not None and label in labels
+            ]
+            places[table] = f"\0(SELECT {', '.join(shown) or '1'} FROM {self._rows(table)})"  # noqa: S608 - quoted names
+        types = {table: self._types(table, keys.get(table, frozenset())) for table in self._stored}
+        return Catalogue(schema, places, types)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close what leads to the server."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 class ServerEngine(ABC):
     """An engine over the tables of a server. Use it from any thread."""
 
     words: Dialect
     """How the server spells SQL."""
+    _tables: ServerTables
 
-    def __init__(self, schema: Schema, catalogue: Catalogue) -> None:
+    def __init__(self, schema: Schema, tables: ServerTables) -> None:
         self._schema = schema
-        self._catalogue = catalogue
+        self._tables = tables
+        self._catalogue = tables.register(schema)
         self._salt = _SALT + secrets.randbelow(3 * _SALT)
         self._calculator = Calculator()
 
@@ -298,8 +369,9 @@ class ServerEngine(ABC):
         return CodedRows(codes=codes, units=table[:, 0] if first else None)
 
     def close(self) -> None:
-        """Give back what the engine holds."""
+        """Give back what the engine holds, and close its tables."""
         self._calculator.close()
+        self._tables.close()
 
 
 def identifying(schema: Schema) -> dict[str, frozenset[str]]:

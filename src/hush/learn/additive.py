@@ -26,13 +26,14 @@ from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.chart import Chart
 from hush.core.values import dataclass
 from hush.learn.budget import Looks, Shares, gaussian_budget, read_budget, require_delta
-from hush.learn.convex_fits import Perturbation
+from hush.learn.convex_fits import MOMENTS, STEPS, NewtonDesign, Perturbation, Preconditioner
 from hush.learn.features import Design, Knots, choose_knots, column_map, how_many
 from hush.learn.model import Model
 from hush.learn.schema import Codes, Column, Floats
@@ -200,6 +201,17 @@ class AdditiveModel(Model):
         columns = self._columns()
         weights = [Fraction(1) if column.numeric else _CATEGORY for column in columns]
         return Looks.take(codes, [column.levels for column in columns], mu_squared=mu_squared, weights=weights)
+
+    def _newton_design(
+        self, codes: Sequence[Codes], counted: npt.NDArray[np.bool_], look: Fraction
+    ) -> tuple[Features, NewtonDesign, Preconditioner]:
+        """Return what noisy Newton steps start from; ``look`` is what may be spent on looks at the columns."""
+        total, unit_rows = self._total(), self._unit_rows()
+        looks = self._look(codes, look)
+        mu = math.sqrt(float(total * STEPS)) / unit_rows
+        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
+        rows = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
+        return features, rows, Preconditioner.of(*rows.moments(counted, total * MOMENTS))
 
     def _keep(self, features: Features, fits: Sequence[tuple[Floats, Floats]], scale: float = 1.0) -> None:
         """Turn each fit's coefficients and covariance into curves centred at their mean, and remember those."""

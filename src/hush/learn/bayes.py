@@ -30,7 +30,7 @@ from hush.core import Number
 from hush.learn.budget import deviation, gaussian_budget, read_budget
 from hush.learn.features import choose_knots, how_many
 from hush.learn.model import Classifier, require_equal_rows
-from hush.learn.schema import Codes, Column, Floats, target_column
+from hush.learn.schema import Codes, Column, Floats
 from hush.noise import discrete_laplace, rounded_gaussian
 
 
@@ -67,7 +67,7 @@ class NaiveBayes(Classifier):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Release the counts, at the price of ``event``."""
-        return self.fit_codes(self._schema(X).codes(X), self._classes().codes(target_column(self._target_values(X, y))))
+        return self.fit_codes(self._schema(X).codes(X), self._target(X, y))
 
     def fit_codes(self, codes: Sequence[Codes], labels: Codes) -> Self:
         """Release the counts of rows that are codes already."""

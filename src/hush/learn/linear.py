@@ -53,7 +53,7 @@ from hush.core import InvalidValueError, Number, fraction_between
 from hush.core.values import dataclass
 from hush.learn.budget import deviation, gaussian_budget, read_budget
 from hush.learn.model import Model, Regressor
-from hush.learn.schema import Codes, Column, Floats, Schema, numbers, target_column
+from hush.learn.schema import Codes, Column, Floats, Schema, numbers
 from hush.noise import discrete_laplace, rounded_gaussian
 
 _NORMAL = NormalDist()
@@ -230,7 +230,7 @@ class LinearModel(Regressor):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Release the moments of columns and target, at the price of ``event``."""
-        parts, target = self._schema(X).split(X), numbers(target_column(self._target_values(X, y)))
+        parts, target = self._schema(X).split(X), self._target(X, y)
         if len(parts[0]) != len(target):
             raise InvalidValueError("y", got="another number of rows", allowed="one target per row of X")
         moments = self._moments().fit_parts([*parts, target])

@@ -22,17 +22,14 @@ from hush.learn.budget import Shares, deviation, noisy, share_budget
 from hush.learn.convex_fits import (
     LOGISTIC,
     LOOKS,
-    MOMENTS,
     STEPS,
-    NewtonDesign,
     Perturbation,
-    Preconditioner,
     newton_error,
     noisy_newton,
 )
 from hush.learn.features import Design
 from hush.learn.model import Classifier, require_equal_rows
-from hush.learn.schema import Codes, Column, Floats, target_column
+from hush.learn.schema import Codes, Column, Floats
 
 _LOOKS, _WEIGHT = Fraction(1, 10), Fraction(1, 50)
 """The share of the budget for looks, and of those for the total curvature, which the bands need."""
@@ -103,7 +100,7 @@ class LogisticRegression(Classifier, AdditiveModel):
         """Fit the curves to rows and their labels, at the price of ``event``."""
         self._classes()
         codes = self._schema(X).codes(X)
-        labels = self._classes().codes(target_column(self._target_values(X, y)))
+        labels = self._target(X, y)
         if self._unit_rows() > 1:
             return self._fit_units(codes, labels)
         shares = self._shares()
@@ -141,11 +138,7 @@ class LogisticRegression(Classifier, AdditiveModel):
         require_equal_rows(codes, labels)
         classes, total, unit_rows = self._classes().levels, self._total(), self._unit_rows()
         counted = labels < classes
-        looks = self._look(codes, total * LOOKS / unit_rows**2)
-        mu = math.sqrt(float(total * STEPS)) / unit_rows
-        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
-        rows = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
-        preconditioner = Preconditioner.of(*rows.moments(counted, total * MOMENTS))
+        features, rows, preconditioner = self._newton_design(codes, counted, total * LOOKS / unit_rows**2)
         numbers = [1] if classes == 2 else list(range(classes))
         fits = []
         for number in numbers:

@@ -38,17 +38,14 @@ from hush.learn.budget import Shares, deviation, noisy, share_budget
 from hush.learn.convex_fits import (
     HUBER,
     LOOKS,
-    MOMENTS,
     STEPS,
-    NewtonDesign,
     Perturbation,
-    Preconditioner,
     newton_error,
     noisy_newton,
 )
 from hush.learn.features import Design
 from hush.learn.model import Regressor, require_equal_rows
-from hush.learn.schema import Codes, Column, Floats, numbers, target_column
+from hush.learn.schema import Codes, Column, Floats
 
 _LOOKS = Fraction(13, 100)
 _FIRST, _SECOND = Fraction(35, 100), Fraction(52, 100)
@@ -128,7 +125,7 @@ class Regression(Regressor, AdditiveModel):
         """Fit the curves to rows and their targets, at the price of ``event``."""
         self._bounds()
         codes = self._schema(X).codes(X)
-        target = numbers(target_column(self._target_values(X, y)))
+        target = self._target(X, y)
         if self._unit_rows() > 1:
             return self._fit_units(codes, target)
         shares = self._shares()
@@ -180,12 +177,8 @@ class Regression(Regressor, AdditiveModel):
         counted = ~np.isnan(target)
         y = np.clip(np.where(counted, target, bounds.lower), bounds.lower, bounds.upper)
         look = total * LOOKS / unit_rows**2
-        looks = self._look(codes, look * _COLUMNS)
-        mu = math.sqrt(float(total * STEPS)) / unit_rows
-        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
-        centre, width = self._scale(y[counted], bounds, look * _TARGET, looks.rows)
-        rows = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
-        preconditioner = Preconditioner.of(*rows.moments(counted, total * MOMENTS))
+        features, rows, preconditioner = self._newton_design(codes, counted, look * _COLUMNS)
+        centre, width = self._scale(y[counted], bounds, look * _TARGET, features.looks.rows)
         theta, covariance = np.zeros(rows.width), np.zeros((rows.width, rows.width))
         for number, steps in enumerate(_NEWTON_STEPS):
             if number:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from hush.accounting.filters import Charge, Filter, filter_from_json
@@ -64,7 +65,7 @@ def events_hash(events: Any) -> str:
 class Book:
     """The head, the ledger's id, and the accounts: a cache of the chain, never a second truth."""
 
-    __slots__ = ("_replaced", "_stood", "accounts", "anchor", "head", "id", "pending", "standing")
+    __slots__ = ("_replaced", "_stood", "_summed", "accounts", "anchor", "head", "id", "pending", "standing")
 
     def __init__(self) -> None:
         self.head = Head()
@@ -79,6 +80,8 @@ class Book:
         """What standing questions have set aside, by their names."""
         self._replaced: dict[Key, Filter | None] | None = None
         self._stood = self.standing
+        self._summed: tuple[dict[str, SetAside], dict[str, Charge | None]] | None = None
+        """What is set aside of each data set's budget, and of which plans that is the sum."""
 
     def committed(self, key: Key) -> Filter | None:
         """Return an account as it will stand when every standing question has made its releases.
@@ -86,10 +89,26 @@ class Book:
         What is not set aside for them is what others may spend.
         """
         account = self.accounts[key]
-        for plan in self.standing.values():
-            if account is not None and plan.left and (plan.data, "") == key:
-                account = account.spend(plan.times(plan.left))
-        return account
+        if account is None or not self.standing:
+            return account
+        if self._summed is None or self._summed[0] is not self.standing:
+            names = {plan.data for plan in self.standing.values()}
+            self._summed = (self.standing, {name: self._aside(name) for name in names})
+        charge = self._summed[1].get(key[0]) if not key[1] else None
+        return account if charge is None else account.spend(charge)
+
+    def _aside(self, data: str) -> Charge | None:
+        """Return all that is set aside of a data set's budget; None if that is nothing."""
+        charges = [plan.times(plan.left) for plan in self.standing.values() if plan.left and plan.data == data]
+        epsilons = [charge.epsilon for charge in charges if charge.epsilon is not None]
+        if not charges:
+            return None
+        return replace(
+            charges[0],
+            loss=sum((charge.loss for charge in charges), Fraction(0)),
+            delta=sum((charge.delta for charge in charges), Fraction(0)),
+            epsilon=sum(epsilons, Fraction(0)) if len(epsilons) == len(charges) else None,
+        )
 
     def follow(self, row: Row) -> Entry:
         """Check one entry against the head, and take it over."""

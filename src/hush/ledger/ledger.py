@@ -338,7 +338,8 @@ class Ledger:
                 approved = approval(*asked, hashed=hashed, epsilon=epsilon, reason=reason, fits=fits)
             entry = repeats.waiting(lambda: self._chain.append(make))
         except ReplayError:
-            bind(self._chain, analyst, request, hashed)
+            if replay[0].request != request:
+                bind(self._chain, analyst, request, hashed)
             return replay[0]
         except TooMuchError as refusal:  # the message takes longer than the charge: it is made when the lock is free
             raise self._refusal(refusal, Actor.analyst(analyst)) from None

@@ -22,7 +22,8 @@ a little more at the price that nothing could be freed: there, to stop early ref
 **Each period once.** The book keeps the number of the next release of each plan. It only grows. Which release is due is
 decided under the ledger's lock, from that number and the clock, and the charge raises the number. So of two workers one
 makes it; a clock that is set back finds nothing due, and one that is set forward releases early, but nothing twice.
-A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed.
+A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed. Only who
+restores an older copy of the ledger forgets releases; what these have cost, the owner says (`hush.ledger.restoring`).
 
 **Late releases.** A period that nobody released in time is made late, once, and in order; or, where the declaration
 says so, it is skipped as soon as the next one is due, and what was set aside for it is free again.
@@ -167,6 +168,8 @@ class StandingPlan:
     """What one release does."""
     terms: Filter
     """The data set's account as it was opened then, by which noise is chosen: the same for every release."""
+    gaussian: bool
+    """Whether its noise is Gaussian, because that errs less for the price of all releases."""
     aside: SetAside
     share: Fraction
     """The part of the data set's budget that the whole plan takes, under the terms it was declared on."""
@@ -227,11 +230,19 @@ class StandingPlans:
     # what owners do
 
     def declare(
-        self, question: StandingQuestion, *, epsilon: Fraction, events: list[Event], terms: Filter, actor: Actor
+        self,
+        question: StandingQuestion,
+        *,
+        epsilon: Fraction,
+        events: list[Event],
+        terms: Filter,
+        gaussian: bool = False,
+        actor: Actor,
     ) -> StandingPlan:
         """Set aside the price of all releases, or refuse and say how many would fit. Durable when it returns.
 
-        ``epsilon`` and ``events`` are what one release costs and does, ``terms`` the account that noise is chosen by.
+        ``epsilon`` and ``events`` are what one release costs and does, ``terms`` the account that noise is chosen by,
+        and ``gaussian`` whether that is to be Gaussian.
 
         Declared again in the same words, it is there already, and nothing more is set aside.
         """
@@ -241,6 +252,7 @@ class StandingPlans:
         written = [event.to_json() for event in steps]
         declared = {"declared": question.to_json(), "epsilon": str(epsilon), "releases": question.schedule.slots}
         body = {"by": actor.name, "when": now(), **declared, "events": written, "terms": terms.to_json()}
+        body["gaussian"] = gaussian
 
         def make(book: Book) -> Draft:
             known(book, *key)
@@ -470,6 +482,7 @@ def _read(entry: Entry, book: Book) -> StandingPlan:
         when=content["when"],
         events=tuple(event_from_json(event) for event in content["events"]),
         terms=terms,
+        gaussian=content["gaussian"],
         aside=aside,
         share=share(terms, priced) if terms.currency == priced.currency else Fraction(0),
     )

@@ -18,9 +18,10 @@ from collections.abc import Sequence
 
 from hush.core.format import visible
 from hush.core.values import dataclass
+from hush.query.types import Kind
 from hush.report.columns import AnswerColumn
 from hush.report.plots import COLOURS, MANY, TIMES, Plot, PlotKind, Point, label, places, plot
-from hush.report.svg import Scale, Sheet, cut, number_ticks, seconds, text_width, tick_text, time_ticks, wrapped
+from hush.report.svg import DAY, Scale, Sheet, cut, number_ticks, seconds, text_width, tick_text, time_ticks, wrapped
 
 _WIDTH, _HEIGHT = 640.0, 240.0
 _MARGIN = 14.0
@@ -300,7 +301,8 @@ def _line(sheet: Sheet, shown: Plot, top: float, _dummy: str) -> float:
     x = Scale(low=min(times), high=max(times), start=left + 8, end=sheet.width - _MARGIN - 8)
     for place, text in _along(shown, min(times), max(times), about=max(3, int(sheet.width / 105))):
         sheet.add("line", "axis", x1=x(place), x2=x(place), y1=bottom, y2=bottom + 5)
-        sheet.text(x(place), bottom + 18, text, anchor="middle")
+        beyond = x(place) + text_width(text) / 2 > sheet.width
+        sheet.text(sheet.width if beyond else x(place), bottom + 18, text, anchor="end" if beyond else "middle")
     sheet.add("line", "axis", x1=left, x2=sheet.width - _MARGIN, y1=bottom, y2=bottom)
     groups = shown.labels(1) if len(shown.keys) > 1 else [""]
     for index, group in enumerate(groups):
@@ -314,7 +316,7 @@ def _along(shown: Plot, first: float, last: float, *, about: int) -> list[tuple[
     if shown.keys[0].kind in TIMES:
         if first == last:
             return [(first, label(shown.points[0].keys[0]))]
-        return time_ticks(first, last, about=about)
+        return time_ticks(first, last, about=about, least=DAY if shown.keys[0].kind is Kind.DATE else 0)
     return [(tick, tick_text(tick)) for tick in number_ticks(first, last, about=about) if first <= tick <= last]
 
 

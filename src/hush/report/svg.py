@@ -164,10 +164,10 @@ class Sheet:
         )
 
 
-_DAY = 86_400.0
+DAY = 86_400.0
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - times of an answer have no zone
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
-_SECONDS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, _DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY)
+_SECONDS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, DAY, 2 * DAY, 7 * DAY, 14 * DAY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,28 +214,26 @@ def seconds(value: Any) -> float:
     if isinstance(value, dt.datetime):
         return (value - _EPOCH).total_seconds()
     if isinstance(value, dt.date):
-        return (value - _EPOCH.date()).days * _DAY
+        return (value - _EPOCH.date()).days * DAY
     return float(value)
 
 
-def time_ticks(low: float, high: float, *, about: int = 6) -> list[tuple[float, str]]:
-    """Return round times between two, with their texts.
+def time_ticks(low: float, high: float, *, about: int = 6, least: float = 0) -> list[tuple[float, str]]:
+    """Return round times between two, with their texts; at least so many seconds apart, as dates are by a day.
 
     >>> [text for _, text in time_ticks(seconds(dt.date(2024, 1, 1)), seconds(dt.date(2024, 6, 1)))]
     ['2024', 'Feb', 'Mar', 'Apr', 'May', 'Jun']
     """
     span = high - low
     for step in _SECONDS:
-        if span / step <= about and step * about < 60 * _DAY:
+        if step >= least and span / step <= about and step * about < 60 * DAY:
             first = (
-                math.ceil((low + 3 * _DAY) / step) * step - 3 * _DAY
-                if step >= 7 * _DAY
-                else math.ceil(low / step) * step
+                math.ceil((low + 3 * DAY) / step) * step - 3 * DAY if step >= 7 * DAY else math.ceil(low / step) * step
             )
             count = max(0, math.floor((high - first) / step + 1e-9)) + 1
             times = [first + index * step for index in range(count) if first + index * step <= high]
             return _with_texts(times, step)
-    months = next((step for step in _MONTHS if span / (step * 30.44 * _DAY) <= about), _MONTHS[-1])
+    months = next((step for step in _MONTHS if span / (step * 30.44 * DAY) <= about), _MONTHS[-1])
     begin = _EPOCH + dt.timedelta(seconds=low)
     index = (begin.year * 12 + begin.month - 1) // months * months
     ticks: list[tuple[float, str]] = []
@@ -257,7 +255,7 @@ def _with_texts(times: list[float], step: float) -> list[tuple[float, str]]:
         moment = _EPOCH + dt.timedelta(seconds=time)
         date = f"{moment.day} {moment:%b}"
         clock = f"{moment:%H:%M:%S}" if step < 60 else f"{moment:%H:%M}"
-        if step >= _DAY:
+        if step >= DAY:
             text = f"{date} {moment.year}" if before is None or before.year != moment.year else date
         else:
             text = f"{date} {clock}" if before is None or before.date() != moment.date() else clock

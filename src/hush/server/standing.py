@@ -86,8 +86,9 @@ class Scheduler:
                 await self.release_due()
             except HushError as error:
                 self._tell("", error)
-            except Exception:  # whatever it is, the next look may do better
-                log.exception("looking for standing questions failed")
+            except Exception as error:  # whatever it is, the next look may do better
+                log.error("looking for standing questions failed: %s", type(error).__name__)  # noqa: TRY400 - no values
+                log.debug("its trace", exc_info=error)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), LOOK)
 

@@ -55,8 +55,11 @@ FUNCTIONS: dict[str, frozenset[str]] = {
         }
     ),
 }
+FUNCTIONS["sail"] = FUNCTIONS["spark"]
 """Expressions of `test_functions` that engines refuse, for a reason in `REFUSALS`."""
 TEXTS = {"spark": frozenset({"1_000", "0x1F", "\u0130", "\u00df", "\u0149", "\u0391\u03a3", "\ufb01"})}
+TEXTS["sail"] = TEXTS["spark"]
 """Texts that engines read, or whose case they change, otherwise by declaration; they are left out of comparisons."""
 LAST_BIT = {"spark": frozenset({"EXP", "LN", "LOG", "POWER"})}
+LAST_BIT["sail"] = LAST_BIT["spark"]
 """Functions whose values are compared to twelve digits: engines have mathematics of their own."""

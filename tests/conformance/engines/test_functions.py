@@ -76,11 +76,11 @@ CASES: dict[Op, tuple[str, ...]] = {
     Op.GREATEST: ("GREATEST(free, cost)",),
     Op.CLIP: ("CLIP(free, -2.5, 7)", "CLIP(wide, 0, 5)"),
     Op.BIN: ("BIN(free, 0, 8, 4)", "BIN(wide, -3, 3, 7)"),
-    Op.WIDTH_BUCKET: ("WIDTH_BUCKET(free, 0, 8, 4)", "WIDTH_BUCKET(age, 0, 1e6, 3)"),
+    Op.WIDTH_BUCKET: ("WIDTH_BUCKET(big, 0, 18446744073709551616, 4)", "WIDTH_BUCKET(free, 0, 8, 4)"),
     Op.TO_FIXED: ("CAST(free AS DECIMAL(9, 2))", "CAST(name AS DECIMAL(9, 2))", "CAST(wide AS DECIMAL(18, 3))"),
-    Op.EQUAL: ("free = cost", "name = 'a'"),
+    Op.EQUAL: ("free = cost", "name = 'a'", "wide + 1 = 9007199254740994", "big * 2 = 18446744073709551616"),
     Op.NOT_EQUAL: ("free <> 1", "name <> 'a'"),
-    Op.LESS: ("free < cost", "name < 'b'", "day < DATE '2000-01-01'"),
+    Op.LESS: ("free < cost", "big - 1 < 9223372036854775807", "name < 'b'", "day < DATE '2000-01-01'"),
     Op.LESS_EQUAL: ("free <= 0.5", "name <= 'B'"),
     Op.GREATER: ("free > cost", "name > 'a'"),
     Op.GREATER_EQUAL: ("free >= 2.5", "at >= TIMESTAMP '2000-01-01'"),
@@ -88,7 +88,7 @@ CASES: dict[Op, tuple[str, ...]] = {
     Op.OR: ("free > 0 OR flag",),
     Op.NOT: ("NOT flag",),
     Op.IS_NULL: ("free IS NULL", "name IS NULL"),
-    Op.IN: ("free IN (1, 2.5, 0.1)", "name IN ('a', 'on', '')"),
+    Op.IN: ("free IN (1, 2.5, 0.1)", "big IN (3, 9223372036854775808)", "name IN ('a', 'on', '')"),
     Op.LIKE: (
         "name LIKE 'a%'", "name LIKE 'a\\%'", "name LIKE 'ab\\'", "name LIKE '%!%' ESCAPE '!'", "name LIKE '_'",
         "name ILIKE 'A_B'", "name LIKE '%a_b%'",
@@ -187,6 +187,8 @@ def planned(expression: str) -> tuple[Plan, Any]:
 @pytest.fixture(scope="module")
 def benches(reference: Any, engine: Any) -> tuple[Any, Any]:  # noqa: F811
     """Give DuckDB and another engine, over the same rows."""
+    if engine.place == "connect":
+        pytest.skip("the same Spark computes them")
     if engine.name not in GAPS:
         pytest.skip(f"nobody has said yet which functions {engine.name} refuses")
     for bench in (reference, engine):

@@ -192,6 +192,22 @@ def test_explanations_are_those_of_a_local_curator(curator: RemoteCurator) -> No
         assert getattr(there, what)() == getattr(here, what)()
 
 
+def test_what_bounds_cut_is_estimated_elsewhere_too(tmp_path: Path) -> None:
+    """Half of 400 units have one row, the others three: of 800 rows 200 lie beyond two. Fails by chance below 1e-6."""
+    frame = pa.table({"id": [*range(200), *(200 + number // 3 for number in range(600))], "city": ["a"] * 800})
+    options = {"unit": "id", "values": {"city": ["a"]}, "budget": "1000", "max_rows": 2}
+    with protected_elsewhere(tmp_path, frame, **options) as curator:
+        found = curator.bounding("data", epsilon=100)
+        assert (found.limit, found.proposal, found.price.epsilon) == (2, 3, 100)
+        assert found.share == pytest.approx(0.25, abs=0.02)
+        assert [str(made.number) for made in curator.history()] == [*reversed(found.receipts)]
+        assert curator.bounding("data", by="city", epsilon=100).limit == 1
+        with pytest.raises(QuestionError, match="There is no table 'dat'"):
+            curator.bounding("dat", epsilon=1)
+        with pytest.raises(QuestionError, match="has no column"):
+            curator.bounding("data", by="town", epsilon=1)
+
+
 def test_tables_and_names(curator: RemoteCurator) -> None:
     assert curator.tables() == {"data": {"age": "integer"}}
     assert curator.analyst == "me"

@@ -104,6 +104,12 @@ def test_times_have_a_few_ticks_within_their_range(days: float) -> None:
     assert sum(text_width(text) + 8 for _, text in ticks) < 620
 
 
+def test_dates_have_no_ticks_between_days() -> None:
+    first = seconds(dt.date(2026, 11, 13))
+    texts = [text for _, text in time_ticks(first, first + 3 * 86_400, about=9, least=86_400)]
+    assert texts == ["13 Nov 2026", "14 Nov", "15 Nov", "16 Nov"]
+
+
 def test_limits_come_with_the_answer_and_are_kept() -> None:
     from hush.curator.answer import Answer
 

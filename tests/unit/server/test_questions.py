@@ -18,7 +18,7 @@ from hush.client import connect
 from hush.curator import curator as curator_module
 from hush.server import app
 from hush.server.errors import BusyError
-from hush.server.questions import Questions
+from hush.server.questions import Questions, this_turn
 from hush.server.settings import ServiceSettings
 from hush.server.traffic import Traffic
 
@@ -214,6 +214,46 @@ def test_a_full_queue_refuses_and_a_cancelled_wait_charges_nothing() -> None:
         assert questions.idle
 
     asyncio.run(scene())
+
+
+def test_a_turn_may_read_twice_each_time_to_a_slot() -> None:
+    """A stream that somebody else advanced meanwhile is read again. What left once cannot be cancelled any more."""
+    traffic, moments, late = Traffic.in_memory(), [], []
+
+    def work() -> str:
+        turn = this_turn()
+        for _ in range(2):
+            turn.reads()
+            begun = time.monotonic()
+            assert turn.wait_for_slot()
+            moments.append(time.monotonic() - begun)
+            late.append(traffic.cancel("alice", "a"))
+        return "read twice"
+
+    async def scene() -> str:
+        return await Questions(traffic, tick=0.05, limit=5).run("alice", "a", work)
+
+    assert asyncio.run(scene()) == "read twice"
+    assert min(moments) >= 0.049
+    assert late == [False, False]
+
+
+def test_whoever_asked_may_go_and_the_answer_is_kept() -> None:
+    kept: list[str] = []
+
+    def work() -> None:
+        turn = this_turn()
+        turn.reads()
+        kept.append("kept" if turn.wait_for_slot() else "lost")
+
+    async def scene() -> None:
+        asked = asyncio.create_task(Questions(Traffic.in_memory(), tick=0.2, limit=5).run("alice", "a", work))
+        await asyncio.sleep(0.05)
+        asked.cancel()
+        await asyncio.sleep(0.4)
+
+    asyncio.run(scene())
+    assert kept == ["kept"]
 
 
 def test_a_worker_that_is_told_to_end_answers_first(settings: ServiceSettings, alice, computing) -> None:

@@ -78,6 +78,9 @@ def test_an_owner_declares_and_analysts_read_what_is_released(browser, alice, ol
         assert browser.get(f"/api/v1/standing/weekly/{period}", headers=alice).status_code == 404
     csv = browser.get(f"/api/v1/standing/weekly/{PERIODS[0]}?format=csv", headers=alice)
     assert csv.text.startswith("city,n,n_error")
+    series = browser.get("/api/v1/standing/weekly/all", headers=alice).json()
+    assert series["columns"] == ["release", "city", "n"]
+    assert sorted({row[0] for row in series["rows"]}) == PERIODS[:2]
     accounts = browser.get("/api/v1/budget", headers=alice).json()["accounts"]
     assert [account["set_aside"] > 0 for account in accounts] == [True, False]
     assert [account["spent"]["share"] > 0 for account in accounts] == [True, False]  # nobody's own budget is charged
@@ -176,7 +179,9 @@ def test_what_the_policy_names_is_declared_and_workers_release_each_period_once(
         assert ledger.verify().charges == 4
 
 
-def test_a_failure_is_told_as_failed_and_stays_charged(browser, alice, olga, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_told_as_failed_at_a_slot_and_stays_charged(
+    browser, alice, olga, clinic: Path, settings: ServiceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise ValueError("a row's value")
 
@@ -185,8 +190,13 @@ def test_a_failure_is_told_as_failed_and_stays_charged(browser, alice, olga, mon
     wait_for(browser, alice, ["failed", "failed"])
     page = browser.get("/api/v1/standing/weekly", headers=alice)
     assert "row's value" not in page.text
-    assert browser.get("/api/v1/standing/weekly/latest", headers=alice).status_code == 404
+    for period in ("latest", "all"):
+        assert browser.get(f"/api/v1/standing/weekly/{period}", headers=alice).status_code == 404
     assert browser.get("/api/v1/budget", headers=alice).json()["accounts"][0]["spent"]["share"] > 0
+    with Ledger.open(clinic.parent / "hush.ledger") as ledger:
+        for made in ledger.history(OWNER):  # it failed at once, and says so no earlier than at its slot
+            waited = dt.datetime.fromisoformat(made.finished or "") - dt.datetime.fromisoformat(made.when)
+            assert waited.total_seconds() >= settings.tick - 0.005  # the charge itself takes a while to be on the disk
 
 
 def test_the_client_reads_and_owners_declare(settings: ServiceSettings, people: People) -> None:

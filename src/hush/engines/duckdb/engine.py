@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from hush.core import HushError
 from hush.core.storage import DEFAULT_CACHE, parse_size
 from hush.core.values import dataclass
 from hush.engines.base import Choose, CodedRows, Exact
@@ -230,16 +229,14 @@ class DuckDB:
 
     def _look_again(self, tables: Iterable[str] | None = None) -> None:
         """Read text files that were not read yet, and look at all that have changed: their columns must be the same."""
-        import duckdb
-
         with self._lock:
             for table in self._sources if tables is None else tables:
                 stamp = self._sources[table].stamp()
-                if self._read[table] == stamp:
+                if self._read[table] == stamp and self._opened.holds(table):
                     continue
                 try:
                     self._opened.renew(table, self._schema)
-                except (duckdb.Error, HushError) as error:
+                except Exception as error:  # noqa: BLE001 - each format's library has errors of its own
                     log.debug("the file of table %r cannot be read any more: %s", table, error)
                     raise SourceError(_CHANGED.format(table)) from None
                 self._read[table] = stamp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hush.core.storage import reading
 from hush.engines.duckdb.delimited import Tally
-from hush.engines.duckdb.kept_copies import KeptCopy, settled_stamp
+from hush.engines.duckdb.kept_copies import KeptCopy, content_stamp, settled_stamp
 from hush.engines.duckdb.loading import (
     Wanted,
     collated,
@@ -72,8 +73,8 @@ class OpenSources:
         self._bases: dict[Path, tuple[str, object]] = {}
         self._parquets: dict[str, tuple[object, Sql]] = {}
         self._frames: set[str] = set()
-        self._copied: set[str] = set()
-        """Places that show a kept copy."""
+        self._copied: dict[str, tuple[int, int]] = {}
+        """Places that show a kept copy, whose size and last change these are."""
         spill, self._clear = spill_of(self)
         self._scratch = Path(spill)
         config: dict[str, Any] = {
@@ -155,7 +156,7 @@ class OpenSources:
         copy = None if source.keep is None else KeptCopy.of(source, wanted, self._copy_file(place), source.keep)
         if place in self._copied:
             self.connection.execute(f"DROP VIEW {name(place)}")
-            self._copied.discard(place)
+            del self._copied[place]
         if copy is None:
             return load(self.connection, place, source, wanted, self._scratch_file(place))
         tally = copy.take(self.connection, place, source)
@@ -166,8 +167,16 @@ class OpenSources:
                 return tally
             if copy.take(self.connection, place, source) is None:
                 return tally
-        self._copied.add(place)
+        self._copied[place] = content_stamp(self._copy_file(place))
         return tally
+
+    def holds(self, table: str) -> bool:
+        """Return whether the copy that a table is read from, if there is one, is what it was when it was opened."""
+        place = self.places[table]
+        try:
+            return place not in self._copied or self._copied[place] == content_stamp(self._copy_file(place))
+        except OSError:
+            return False
 
     def _scratch_file(self, place: str) -> Path:
         return self._scratch / f"{place}.lines"
@@ -183,7 +192,7 @@ class OpenSources:
             yield
         except SourceError as error:
             raise SourceError(str(error), table=table) from None
-        except duckdb.Error as error:
+        except (duckdb.Error, sqlite3.Error) as error:
             log.debug("the source of table %r cannot be read: %s", table, error)
             form = self.sources[table].format
             raise SourceError(

@@ -118,7 +118,12 @@ def _from_whole(value: str, to: str, of: str) -> str | None:
     if to in _BITS:
         narrower = of == "HUGEINT" or _BITS[of] > _BITS[to]
         return _between(value, to, _plain(value, to)) if narrower else _plain(value, to)
-    if to == "HUGEINT" or to in _FLOATS:
+    return _plain(value, to) if to == "HUGEINT" else _from_exact(value, to)
+
+
+def _from_exact(value: str, to: str) -> str | None:
+    """Return a whole or fixed number as one that is not whole, as a boolean or as a text."""
+    if to in _FLOATS:
         return _plain(value, to)
     if to == "BOOLEAN":
         return f"({value} <> 0)"
@@ -162,15 +167,7 @@ def _from_boolean(value: str, to: str) -> str | None:
 def _from_fixed(value: str, to: str) -> str | None:
     if to in _BITS:
         return _between(f"ROUND({value})", to, _plain(value, to))
-    if to == "HUGEINT":
-        return f"ROUND({value})"
-    if to in _FLOATS:
-        return _plain(value, to)
-    if to == "BOOLEAN":
-        return f"({value} <> 0)"
-    if to == "VARCHAR":
-        return collated(_plain(value, to))
-    return _within_fixed(value, to, _plain(value, to)) if _FIXED.fullmatch(to) else None
+    return f"ROUND({value})" if to == "HUGEINT" else _from_exact(value, to)
 
 
 def _from_text(value: str, to: str) -> str | None:

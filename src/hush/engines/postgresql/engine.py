@@ -11,17 +11,16 @@ cannot read, or whose type hush does not know, are not there.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Self
+from typing import ClassVar
 
 from hush.core.values import dataclass
 from hush.engines.errors import EngineError, SourceError
 from hush.engines.postgresql.connection import Server
 from hush.engines.postgresql.dialect import POSTGRESQL
-from hush.engines.server import ParameterisedText, ServerEngine, Transaction, identifying
+from hush.engines.server import ParameterisedText, ServerEngine, ServerTables, Transaction
 from hush.engines.sql.dialect import Dialect
-from hush.engines.sql.relations import Catalogue
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
 
@@ -30,10 +29,7 @@ class PostgreSQL(ServerEngine):
     """An engine over open tables of a database. Use it from any thread."""
 
     words: Dialect = POSTGRESQL
-
-    def __init__(self, schema: Schema, tables: OpenTables) -> None:
-        super().__init__(schema, tables.register(schema))
-        self._tables = tables
+    _tables: OpenTables
 
     def _begin(self) -> AbstractContextManager[Transaction]:
         return self._tables.server.transaction()
@@ -59,11 +55,6 @@ class PostgreSQL(ServerEngine):
                 "renamed or altered, or the role may not read it any more. The owner can open it anew (nothing was "
                 "charged)"
             )
-
-    def close(self) -> None:
-        """Close the connections."""
-        super().close()
-        self._tables.close()
 
 
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
@@ -114,7 +105,7 @@ def qualified_name(source: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredColumn:
+class PostgreSQLColumn:
     """A column as the server stores it."""
 
     name: str
@@ -154,17 +145,16 @@ def _float_of(name: str) -> str:
     )
 
 
-class OpenTables:
-    """Tables of a server, and the columns each has: what an engine is made over.
+class OpenTables(ServerTables):
+    """Tables of a database; ``tables`` says what each is called there."""
 
-    ``tables`` says what each is called there. An engine closes them.
-    """
+    words: ClassVar[Dialect] = POSTGRESQL
 
     def __init__(self, address: str, tables: Mapping[str, str], *, timeout: float | None = None) -> None:
         self.server = Server(address, timeout=timeout)
         self.names = {table: qualified_name(source) for table, source in tables.items()}
-        self._stored: dict[str, dict[str, StoredColumn]] = {}
-        self._used: list[tuple[str, StoredColumn]] = []
+        self._stored: dict[str, dict[str, PostgreSQLColumn]] = {}
+        self._used: list[tuple[str, PostgreSQLColumn]] = []
         """The columns that statements may read, with the quoted names of their tables."""
         try:
             with self.server.transaction() as transaction:
@@ -172,7 +162,7 @@ class OpenTables:
                 self.version = int(version) // 10_000
                 for table, name in self.names.items():
                     found = transaction.fetch(ParameterisedText.of(_COLUMNS), {1: name[0], 2: name[1]})  # type: ignore[dict-item]
-                    self._stored[table] = {row[0]: StoredColumn(*row) for row in found}
+                    self._stored[table] = {row[0]: PostgreSQLColumn(*row) for row in found}
         except EngineError:
             self.close()
             why = self.server.reason or "it ended the connection"
@@ -186,42 +176,25 @@ class OpenTables:
                     table=table,
                 )
 
-    @property
-    def types(self) -> dict[str, dict[str, str]]:
-        """The columns of each table with neutral types; those without one by the server's own name."""
-        return {table: self._types(table) for table in self.names}
+    def _rows(self, table: str) -> str:
+        return ".".join(map(POSTGRESQL.quoted, self.names[table]))
 
-    def _types(self, table: str, identifying: frozenset[str] = frozenset()) -> dict[str, str]:
-        read = {label: item.read(identifies=label in identifying) for label, item in self._stored[table].items()}
-        return {label: self._stored[table][label].type if how is None else how[1] for label, how in read.items()}
-
-    def register(self, schema: Schema) -> Catalogue:
-        """Return what a writer of statements needs to know. Columns of types that hush does not read are refused."""
-        keys = identifying(schema)
-        places: dict[str, str] = {}
-        types: dict[str, dict[str, str]] = {}
-        self._used = []
-        for table, (space, name) in self.names.items():
-            identifies = keys.get(table, frozenset())
-            declared = schema.tables[table].columns if table in schema.tables else self._stored[table]
-            types[table] = self._types(table, identifies)
-            whole = f"{POSTGRESQL.quoted(space)}.{POSTGRESQL.quoted(name)}"
-            shown = []
-            for label, column in self._stored[table].items():
-                if label not in declared and label not in identifies:
-                    continue
-                how = column.read(identifies=label in identifies)
-                if how is None:
-                    raise SourceError(
-                        f"column {label!r} of table {table!r} has the type {column.type.lstrip('_')}"
-                        f"{'[]' * column.type.startswith('_')}, which hush does not read; leave it out of the policy, "
-                        "or read a view that casts it to a number, a text, a date or a timestamp",
-                        table=table,
-                    )
-                shown.append(f"{how[0]} AS {POSTGRESQL.quoted(label)}")
-                self._used.append((whole, column))
-            places[table] = f"\0(SELECT {', '.join(shown) or '1'} FROM {whole})"  # noqa: S608 - quoted names
-        return Catalogue(schema, places, types)
+    def _labels(self, schema: Schema, table: str, keys: frozenset[str]) -> Collection[str]:
+        """Return the columns that the policy names, and remember them; one of a type that is not read is refused."""
+        stored = self._stored[table]
+        declared = schema.tables[table].columns if table in schema.tables else stored
+        labels = [label for label in stored if label in declared or label in keys]
+        for label in labels:
+            if stored[label].read() is None:
+                kind = stored[label].type
+                shown = f"{kind[1:]}[]" if kind.startswith("_") else kind
+                raise SourceError(
+                    f"column {label!r} of table {table!r} has the type {shown}, which hush does not read; leave it "
+                    "out of the policy, or read a view that casts it to a number, a text, a date or a timestamp",
+                    table=table,
+                )
+        self._used += [(self._rows(table), stored[label]) for label in labels]
+        return labels
 
     def same_after(self, statements: Sequence[ParameterisedText]) -> bool:
         """Return whether the columns that are read are as they were, after the server has resolved statements."""
@@ -238,9 +211,3 @@ class OpenTables:
     def close(self) -> None:
         """Close the connections."""
         self.server.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

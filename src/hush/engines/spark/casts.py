@@ -192,7 +192,14 @@ def _from_text(value: str, to: str, *, sail: bool) -> str | None:
         return f"CASE WHEN LOWER({value}) IN {yes} THEN TRUE WHEN LOWER({value}) IN {no} THEN FALSE END"
     if to in _TIMES:
         return _time_in_text(value, to)
-    return f"CASE WHEN {written} THEN {_tried(value, to)} END" if _FIXED.fullmatch(to) else None
+    fixed = _FIXED.fullmatch(to)
+    if fixed is None:
+        return None
+    made = _tried(value, to)
+    if sail:
+        far = _digits_of_float(f"TRY_CAST({value} AS DOUBLE)", int(fixed[1]), int(fixed[2]))
+        made = f"CASE WHEN {value} RLIKE '[eE]' THEN {far} ELSE {made} END"
+    return f"CASE WHEN {written} THEN {made} END"
 
 
 def _float_in_text(value: str, to: str, written: str) -> str:

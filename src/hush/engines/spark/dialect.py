@@ -317,5 +317,34 @@ class SailDialect(SparkDialect):
 
     sail: ClassVar[bool] = True
 
+    def power(self, base: str, exponent: str, number: Fraction | None) -> str:
+        """Return a power; Sail raises for one of zero that is negative."""
+        made = super().power(base, exponent, number)
+        if number is not None and number >= 0:
+            return made
+        return f"CASE WHEN {base} = 0 AND {exponent} < 0 THEN CAST('inf' AS DOUBLE) ELSE {made} END"
+
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        """Return a call of a function that is known to mean the same."""
+        if function == "date_trunc":
+            return self.date_trunc(arguments[0].strip("'"), arguments[1], "TIMESTAMP")
+        return super().call(function, arguments)
+
+    def date_trunc(self, unit: str, value: str, form: str) -> str:
+        """Return the start of a unit; Sail's own function raises where 64 bits of nanoseconds end, in 1677 and 2262."""
+        day = f"CAST({value} AS DATE)"
+        starts = {
+            "year": f"MAKE_DATE(YEAR({day}), 1, 1)",
+            "quarter": f"MAKE_DATE(YEAR({day}), 3 * QUARTER({day}) - 2, 1)",
+            "month": f"MAKE_DATE(YEAR({day}), MONTH({day}), 1)",
+            "week": f"DATE_SUB({day}, (DAYOFWEEK({day}) + 5) % 7)",
+            "day": day,
+        }
+        if unit in starts:
+            return f"CAST({starts[unit]} AS TIMESTAMP_NTZ)"
+        moment = self.microseconds(f"CAST({value} AS TIMESTAMP_NTZ)" if form == "DATE" else value)
+        length = {"hour": 3_600, "minute": 60, "second": 1}[unit] * 10**6
+        return f"CAST(TIMESTAMP_MICROS({moment} - PMOD({moment}, {length})) AS TIMESTAMP_NTZ)"
+
 
 SPARK, SAIL = SparkDialect(), SailDialect()

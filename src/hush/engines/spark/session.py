@@ -8,8 +8,9 @@ engines have sessions of their own in it: their settings and views are theirs. I
 reading of constants. They are set for every session, whatever the owner's configuration says.
 
 **Views.** What stands in a statement as ``HUSH_ROWS(…)`` becomes a view of the parameters' values, handed over as
-Arrow, which starts no Python workers. ``HUSH_SOURCE(…)`` becomes a view of a table's files. Their names are the
-question's own, and they are dropped when it ends; all of its statements see one list of files.
+Arrow, which starts no Python workers. ``HUSH_SOURCE(…)`` becomes a view of a table's files, or of a table of the
+catalogue, whose own name stands in no statement: what WITH names cannot hide it. Names of views are the question's own,
+and they are dropped when it ends; all of its statements see one list of files.
 
 **What Spark says** may hold a row's values. It goes nowhere, not even into the owner's log: there stand the kind of an
 error and its condition, such as DIVIDE_BY_ZERO. Spark's own logs are off, in the JVM and in Python, where each error is
@@ -32,7 +33,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.server import ParameterisedText, Row
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     Read = Callable[[SparkSession, int], DataFrame]
-    """Reads the files of a source, by its number."""
+    """Reads a source, by its number."""
 
 _MASTER = re.compile(r"local(\[[\w*,]+\])?|spark://[^\s;]+")
 _PLACE = re.compile(r"'(?:[^'])*'|`(?:[^`]|``)*`|HUSH_ROWS\(([^`']*?)\) AS |HUSH_SOURCE\((\d+)\)")
@@ -82,8 +84,7 @@ _NOTHING = 100
 _RETRIES = 4
 """How often a Spark Connect server is tried again, within five seconds."""
 _MASTERS = threading.RLock()
-_USERS = 0
-"""How many sessions use the master that this module started."""
+_DRIVER: _Driver | None = None
 
 
 def check_address(address: str) -> str:
@@ -147,7 +148,9 @@ class SparkServer:
                 raise EngineError
             if self._session is not None and self._broken:
                 self._ended()
-            if self._session is None:
+            for last in (False, True):  # a server that has just come back may lose the first statement
+                if self._session is not None:
+                    break
                 try:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")  # of versions of pandas
@@ -156,30 +159,31 @@ class SparkServer:
                     raise
                 except Exception as error:  # it may name hosts  # noqa: BLE001
                     log.debug("Spark cannot be reached: %s", type(error).__name__)
-                    raise EngineError from None
+                    if last:
+                        raise EngineError from None
                 self._broken = False
+            assert self._session is not None  # noqa: S101 - for mypy
             return self._session
 
     def _started(self) -> SparkSession:
-        from pyspark.sql import SparkSession
+        session = _remote(self._address) if self.remote else _master(self._address)
+        try:
+            self._set(session)
+        except BaseException:
+            self._let_go(session)
+            raise
+        return session
 
-        if self.remote:
-            from pyspark.sql.connect.client.retries import DefaultPolicy
-
-            session: SparkSession = SparkSession.builder.remote(self._address).create()
-            # its own policy waits ten minutes for a server that is gone
-            session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
-            session.sql("SELECT 1").collect()
-        else:
-            session = _master(self._address)
+    def _set(self, session: SparkSession) -> None:
+        """Make every setting, and see that it was taken; Sail has fewer of them."""
+        self._sail = bool(session.sql("SELECT RINT(2.5D) = 3.0D").collect()[0][0])
         for key, value in _SETTINGS.items():
-            with suppress(Exception):  # servers that speak Spark Connect have fewer settings
+            with suppress(Exception):
                 session.conf.set(key, value)
         zone, text = session.sql(r"SELECT current_timezone(), '\u0024{spark.app.name}'").collect()[0]
-        if zone != "UTC" or text != "${spark.app.name}":
+        taken = self._sail or all(session.conf.get(key, None) == value for key, value in _SETTINGS.items())
+        if not taken or zone != "UTC" or text != "${spark.app.name}":
             raise SourceError("this Spark does not take the settings that hush needs; see hush.engines.spark.session")
-        self._sail = bool(session.sql("SELECT RINT(2.5D) = 3.0D").collect()[0][0])
-        return session
 
     @property
     def sail(self) -> bool:
@@ -192,11 +196,19 @@ class SparkServer:
         with self._lock:
             session = self._session
         try:
-            if session is not None:
+            if session is not None and self.remote:
                 session.sql("SELECT 1").collect()
+            elif session is not None:  # a statement would wait where no worker is left
+                assert not session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001, S101
         except Exception:  # noqa: BLE001
             with self._lock:
                 self._broken = True
+
+    @property
+    def broken(self) -> bool:
+        """Whether the session no longer answers."""
+        with self._lock:
+            return self._broken
 
     @property
     def timeout(self) -> float | None:
@@ -206,13 +218,17 @@ class SparkServer:
     def _ended(self) -> None:
         """End the session; what is left of one that broke goes with it."""
         session, self._session = self._session, None
-        if session is None or self._pid != os.getpid():
-            return
+        if session is not None and self._pid == os.getpid():
+            self._let_go(session)
+
+    def _let_go(self, session: SparkSession) -> None:
         if self.remote:
             with suppress(Exception):
                 session.stop()
+            with suppress(Exception):
+                session.client._channel.close()  # noqa: SLF001
         else:
-            _release(broken=self._broken)
+            _release(session, broken=self._broken)
 
     def close(self) -> None:
         """End the session."""
@@ -220,9 +236,46 @@ class SparkServer:
             self._ended()
 
 
+class _Driver:
+    """The driver that runs in this process, how many sessions use it, and the folders that stay if it is killed."""
+
+    def __init__(self, context: Any, *, ours: bool) -> None:
+        self.context, self.ours, self.users = context, ours, 0
+        self._folders = [Path(context._temp_dir).parent]  # noqa: SLF001
+        with suppress(Exception):  # by the field: methods of this class need another that is not installed
+            read = context._jvm.org.apache.commons.lang3.reflect.FieldUtils.readField  # noqa: SLF001
+            blocks = read(context._jsc.sc().env(), "blockManager", True)  # noqa: SLF001
+            self._folders += [Path(str(folder)) for folder in blocks.diskBlockManager().localDirs()]
+
+    def end(self, *, broken: bool) -> None:
+        """End it; of one that broke nothing stays, not in this process and not on the disk."""
+        with suppress(Exception):
+            self.context.stop()
+        if broken:  # the JVM may be gone
+            for name in ("_active_spark_context", "_gateway", "_jvm"):
+                setattr(type(self.context), name, None)
+            for folder in self._folders:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remote(address: str) -> SparkSession:
+    """Return a new session of a Spark Connect server."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+    # PySpark's own builder would forbid this process to run a master for another data set
+    session: Any = RemoteSession.builder.remote(address).create()
+    # its own policy waits ten minutes for a server that is gone
+    session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
+    # before 4.1 it ends a pool that all sessions share, at any moment when this one is collected: questions of others
+    # fail then, or wait for ever
+    session.client.close = lambda: None
+    return cast("SparkSession", session)
+
+
 def _master(address: str) -> SparkSession:
     """Return a new session at the master that runs in this process, which is started if there is none."""
-    global _USERS  # noqa: PLW0603 - as PySpark's own context is the process's
+    global _DRIVER  # noqa: PLW0603 - as PySpark's own context is the process's
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -238,24 +291,23 @@ def _master(address: str) -> SparkSession:
                 builder = builder.config(key, value)
         session: SparkSession = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")
-        _USERS += 1
+        if _DRIVER is None or _DRIVER.context is not session.sparkContext:
+            _DRIVER = _Driver(session.sparkContext, ours=running is None)
+        _DRIVER.users += 1
         return session.newSession()
 
 
-def _release(*, broken: bool) -> None:
-    """Let go of the master; the last one ends it, and a broken one is forgotten."""
-    global _USERS  # noqa: PLW0603
-    from pyspark import SparkContext
-
+def _release(session: SparkSession, *, broken: bool) -> None:
+    """Let go of the master; the last session ends it, and the first that finds it broken."""
+    global _DRIVER  # noqa: PLW0603
     with _MASTERS:
-        _USERS = max(0, _USERS - 1)
-        running = SparkContext._active_spark_context  # noqa: SLF001
-        if running is not None and (broken or not _USERS):
-            with suppress(Exception):
-                running.stop()
-            if broken:  # the JVM may be gone
-                SparkContext._active_spark_context = None  # noqa: SLF001
-                SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+        driver = _DRIVER
+        if driver is None or driver.context is not session.sparkContext:
+            return  # another session has replaced it
+        driver.users -= 1
+        if broken or (driver.ours and not driver.users):
+            _DRIVER = None
+            driver.end(broken=broken)
 
 
 class SparkTransaction:
@@ -292,12 +344,12 @@ class SparkTransaction:
             yield [tuple(_cells(row)) for row in part]
 
     def resolve(self, statement: ParameterisedText) -> None:
-        """Let Spark resolve a statement without running it."""
-        with self._running():
+        """Let Spark resolve a statement without running it; of a table that changed it may be said."""
+        with self._running(charged=False):
             _ = self._session.sql(self._written(statement, None)).schema
 
     @contextmanager
-    def _running(self) -> Iterator[None]:
+    def _running(self, *, charged: bool = True) -> Iterator[None]:
         """Run something with the time limit; whatever it says may tell of a row."""
         limit, ended = self._server.timeout, threading.Event()
         try:
@@ -307,7 +359,9 @@ class SparkTransaction:
             yield
         except EngineError:
             raise
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
+            if isinstance(error, SourceError) and not charged:
+                raise
             condition = getattr(error, "getCondition", lambda: None)
             name = None
             with suppress(Exception):
@@ -387,8 +441,8 @@ class SparkTransaction:
         self._views[key] = name
 
     def close(self) -> None:
-        """Drop the question's views."""
-        for name in self._views.values():
+        """Drop the question's views; those of a session that broke go with it."""
+        for name in [] if self._server.broken else self._views.values():
             with suppress(Exception):
                 self._session.catalog.dropTempView(name)
         self._views.clear()

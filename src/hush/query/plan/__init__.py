@@ -52,6 +52,7 @@ def plan(
     delta: Number = 0,
     key_delta: Number | None = None,
     gaussian: bool = True,
+    prefer_gaussian: bool = False,
     confidence: Number | None = None,
     max_rows: int | None = None,
     max_groups: int | None = None,
@@ -76,6 +77,9 @@ def plan(
         of Gaussian noise only says at which δ its ε is meant.
     gaussian
         Whether the accounts that pay can take Gaussian noise, which has no pure ε.
+    prefer_gaussian
+        Whether to take it where they can, also where Laplace noise errs less at this price: of many equal releases it
+        errs less at their price together.
     confidence
         How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
     max_rows, max_groups
@@ -99,7 +103,7 @@ def plan(
     if (epsilon is None) == (accuracy is None):
         got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
         raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
-    worth = Slip(slip, part, gaussian, most_rho)
+    worth = Slip(slip, part, gaussian, most_rho, prefer_gaussian)
     if epsilon is not None:
         price = positive(epsilon, "epsilon")
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up

@@ -195,6 +195,7 @@ class Slip:
     keys: Fraction
     gaussian: bool
     most_rho: Fraction | None = None
+    prefer_gaussian: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,8 @@ class Worth:
 
     delta: Fraction
     most: Fraction | None
+    preferred: bool = False
+    """Whether numbers get Gaussian noise wherever there is a ρ for it."""
 
     def rho(self, epsilon: Fraction) -> Fraction:
         """Return ρ; 0 where there is none."""
@@ -253,7 +256,7 @@ def at_price(
         bounds=bounds,
     )
     numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
-    noises, picks, used = _protected(needs, choosing, numeric, Worth(noise_delta, slip.most_rho))
+    noises, picks, used = _protected(needs, choosing, numeric, Worth(noise_delta, slip.most_rho, slip.prefer_gaussian))
     spent = selection.delta if selection else Fraction(0)
     meant_at = spent + (noise_delta if used else 0) + (noise_delta if selection and selection.gaussian else 0)
     return Plan(
@@ -368,11 +371,11 @@ def _protected(
     which is more than their parts are worth.
     """
     chosen = sum(choosing.shares, Fraction(0))
-    noises, gaussian = _noises(needs, choosing.bounds, numeric, worth.rho(numeric))
+    noises, gaussian = _noises(needs, choosing.bounds, numeric, worth.rho(numeric), preferred=worth.preferred)
     picks, divergent = _picks(choosing, worth.rho(chosen))
     if gaussian and divergent:
         joint = worth.rho(numeric + chosen) / (numeric + chosen)
-        noises, _ = _noises(needs, choosing.bounds, numeric, joint * numeric)
+        noises, _ = _noises(needs, choosing.bounds, numeric, joint * numeric, preferred=worth.preferred)
         picks = choosing.made(joint * chosen)
     return noises, picks, gaussian or divergent
 
@@ -387,8 +390,10 @@ def _picks(choosing: Picks, rho: Fraction) -> tuple[tuple[Pick, ...], bool]:
     return (divergent, True) if better else (pure, False)
 
 
-def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, rho: Fraction) -> tuple[tuple[Noise, ...], bool]:
-    """Return the noise of every statistic: all Laplace, or all Gaussian where that errs less."""
+def _noises(
+    needs: Needs, bounds: Limits, epsilon: Fraction, rho: Fraction, *, preferred: bool
+) -> tuple[tuple[Noise, ...], bool]:
+    """Return the noise of every statistic: all Laplace, or all Gaussian where that errs less or is ``preferred``."""
     if not needs.statistics:
         return (), False
     weights = list(needs.statistics.values())
@@ -401,7 +406,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, rho: Fraction) -> t
     laws: Sequence[GroupedNoise] = laplace
     parts = pure
     single = len(weights) == 1 and bounds.cells == 1
-    if rho and not single:
+    if rho and (preferred or not single):
         each = [share * rho for share in shares(weights, 1 / 2)]
         gaussian = [
             GroupedGaussian.for_rho(
@@ -416,7 +421,7 @@ def _noises(needs: Needs, bounds: Limits, epsilon: Fraction, rho: Fraction) -> t
                 for weight, law, step in zip(weights, candidates, steps, strict=True)
             )
 
-        if total(gaussian) < total(laplace):
+        if preferred or total(gaussian) < total(laplace):
             laws, parts = gaussian, [share * epsilon for share in shares(weights, 1 / 2)]
     noises = tuple(
         Noise(

@@ -21,10 +21,11 @@ from hush.ledger.standing import StandingQuestion
 from hush.query.types import Kind
 from hush.report import files
 from hush.report.columns import AnswerColumn, shown_error
+from hush.report.pictures import picture
 from hush.server import problems, standing
 from hush.server.api import written
 from hush.server.errors import NoPolicyError, UnknownPlaceError
-from hush.server.page.answers import shown
+from hush.server.page.answers import NARROW, both, shown
 from hush.server.page.frame import problem_of, show, text_of
 from hush.server.people import Person
 from hush.server.routes import Reached, Visitor
@@ -32,6 +33,9 @@ from hush.server.service import Service
 
 _FILES = {"csv": "csv", "json": "json", "arrow": "arrow"}
 _SHOWN = 60
+_WIDEST = 1040.0
+_SERIES = 3
+"""From so many releases on they are drawn over time."""
 _PRICES = (("epsilon", "each release"), ("total_epsilon", "all releases together"))
 _WORDS = {
     "planned": "to come",
@@ -131,13 +135,20 @@ async def question_page(request: Request, service: Service, who: Person) -> Resp
         return _csv(rows, ("period", "slot", "state", "receipt"), view.name)
     if ending:
         raise UnknownPlaceError
-    return await _drawn(request, service, who, view)
+    if sum(release.state == "made" for release in view.releases) < _SERIES:
+        return await _drawn(request, service, who, view)
+    answer = (await standing.read(request, service, who, name, "all")).answer
+    chart = both([picture(answer.columns, width=width, heading=False) for width in (_WIDEST, NARROW)])
+    series = {"chart": chart, "confidence": f"{100 * answer.confidence:.6g} %"}
+    return await _drawn(request, service, who, view, series=series)
 
 
 async def release_page(request: Request, service: Service, who: Person) -> Response:
     """Show one release, in any of its forms."""
     name, (period, _, ending) = request.path_params["name"], str(request.path_params["period"]).partition(".")
     found = await standing.read(request, service, who, name, period)
+    if found.period == "all" and not ending:
+        return RedirectResponse(f"/standing/{found.view.name}", 303)
     file = f"{found.view.name}-{found.period}"
     if ending in _FILES:
         response = written(found.answer, _FILES[ending])
@@ -170,7 +181,7 @@ async def _drawn(request: Request, service: Service, who: Person, view: Standing
         {"period": release.period, "state": release.state, "receipt": release.receipt, "words": _WORDS[release.state]}
         for release in listed[:_SHOWN]
     ]
-    given: dict[str, Any] = {"period": "", "answer": None, "receipt": None, "problem": None}
+    given: dict[str, Any] = {"period": "", "answer": None, "receipt": None, "series": None, "problem": None}
     return await show(
         request,
         service,

@@ -146,6 +146,55 @@ def test_a_copy_that_is_none_is_replaced(tmp_path: Path, reads: list[str]) -> No
     assert len(reads) == 2
 
 
+def damage(copy: Path) -> None:
+    """Change bytes in the middle of a file."""
+    data = bytearray(copy.read_bytes())
+    middle = len(data) // 3
+    data[middle : middle + 40] = bytes(255 - byte for byte in data[middle : middle + 40])
+    with copy.open("r+b") as file:
+        file.write(data)
+
+
+def test_a_copy_that_is_damaged_in_its_middle_is_replaced_before_the_charge(tmp_path: Path, reads: list[str]) -> None:
+    path, keep = tmp_path / "t.csv", tmp_path / "kept"
+    write(path)
+    asked(path, keep)
+    (copy,) = keep.iterdir()
+    damage(copy)
+    for _ in range(2):
+        assert asked(path, keep) == exact()
+    assert len(reads) == 2
+    assert len(list(keep.iterdir())) == 1
+
+
+def test_a_copy_that_is_damaged_while_a_process_reads_it_is_replaced(tmp_path: Path, reads: list[str]) -> None:
+    path, keep = tmp_path / "t.csv", tmp_path / "kept"
+    write(path)
+    asked(path, keep)
+    with protect(path, bounds=BOUNDS, budget=10**9, keep=keep) as curator:
+        for times in (1, 2):
+            answer = curator.ask(QUESTION, epsilon=SURE, fresh=True)
+            assert [float(answer[name][0]) for name in ("n", "k", "s", "q")] == exact()
+            assert len(reads) == times
+            (copy,) = keep.iterdir()
+            damage(copy)
+
+
+def test_what_cannot_be_written_is_not_kept_and_the_owner_is_told(
+    tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The engine's own error, as of a full disk: it writes where a folder is."""
+    path, keep = tmp_path / "t.csv", tmp_path / "kept"
+    write(path)
+    (tmp_path / "taken").mkdir()
+    monkeypatch.setattr(registering.OpenSources, "_copy_file", lambda *_: tmp_path / "taken")
+    for _ in range(2):
+        assert asked(path, keep) == exact()
+    assert len(reads) == 2
+    assert not list(keep.iterdir())
+    assert "cannot be kept" in caplog.text
+
+
 def test_a_policy_says_keep(tmp_path: Path, reads: list[str]) -> None:
     write(tmp_path / "t.csv")
     (tmp_path / "hush.toml").write_text(
