@@ -35,6 +35,7 @@ source = "visits.parquet"
 max_groups = 1
 columns.age  = { type = "integer", lower = 0, upper = 100 }
 columns.city = { type = "text", values = ["Oslo", "Bergen"] }
+columns.street = { type = "text" }
 [analysts.alice]
 data = ["clinic"]
 budget = { epsilon = "1", delta = "1e-7" }
@@ -50,7 +51,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clinic(tmp_path: Path) -> Path:
-    rows = pa.table({"id": range(400), "age": [at % 90 for at in range(400)], "city": ["Oslo", "Bergen"] * 200})
+    ages, streets = [number % 90 for number in range(400)], ["High Street", "Broadway"] * 200
+    rows = pa.table({"id": range(400), "age": ages, "city": ["Oslo", "Bergen"] * 200, "street": streets})
     pq.write_table(rows, tmp_path / "visits.parquet")
     policy = tmp_path / "hush.toml"
     policy.write_text(TEXT, encoding="utf-8")
@@ -139,8 +141,16 @@ def test_releases_are_made_once_and_read_by_who_may(clinic: Path, publisher: Pub
         published(ledger, "weekly", "latest", None, {})
 
 
+def test_private_keys_share_the_part_of_delta_that_is_for_keys(publisher: Publisher) -> None:
+    private = "SELECT street, COUNT(*) AS n FROM visits GROUP BY street"
+    told = publisher.explain_standing(asked(question=private, releases=365, epsilon="0.01"))
+    assert told.fitting >= 365
+    with pytest.raises(BudgetExceededError, match=r"25 would\. Lower delta, which private keys use"):
+        publisher.declare(asked(question=private, releases=60, epsilon="0.01", delta="1e-8"), actor=POLICY)
+
+
 def test_raising_a_budget_changes_no_noise(publisher: Publisher) -> None:
-    private = "SELECT age, COUNT(*) AS n FROM visits GROUP BY age"
+    private = "SELECT street, COUNT(*) AS n FROM visits GROUP BY street"
     publisher.declare(asked(question=private, epsilon="0.2"), actor=POLICY)
     publisher._ledger.raise_budget("clinic", epsilon=5, delta="1e-4", actor=POLICY)
     publisher._ledger.lower("clinic", epsilon=5, delta="1e-4")
