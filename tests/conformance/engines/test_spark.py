@@ -82,6 +82,15 @@ def test_keys_quantiles_functions_and_threads_leave_no_view_behind(clinic: Clini
     assert run(["engine", "check", "--policy", str(clinic.folder / "hush.toml")]) == 0
 
 
+def test_a_list_without_keys_is_a_list(server: SparkServer) -> None:
+    """As of groups with private keys of which none is chosen."""
+    place = SPARK.rows_of([("$1", "VARCHAR"), ("$2", "INTEGER")], "l", ["k", "c"])
+    statement = ParameterisedText.of(f"SELECT l.k, l.c FROM {place}")
+    with server.transaction() as transaction:
+        assert transaction.fetch(statement, {1: [], 2: []}) == []
+        assert transaction.fetch(statement, {1: ["a"], 2: [0]}) == [("a", 0)]
+
+
 def test_what_spark_says_goes_nowhere(
     server: SparkServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -168,3 +168,8 @@ class Spark(ServerEngine):
 
     def _begin(self) -> AbstractContextManager[Transaction]:
         return self._tables.server.transaction(self._tables.read)
+
+    def _let_resolve(self, statements: Sequence[ParameterisedText]) -> None:
+        with self._tables.server.transaction(self._tables.read) as transaction:
+            for statement in statements:
+                transaction.resolve(statement)
