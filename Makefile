@@ -100,5 +100,5 @@ $(VENV)/.spark: $(VENV)/.core
 $(SAIL)/.test: pyproject.toml
 	$(PYTHON) -m venv $(SAIL)
 	$(SAIL)/bin/python -m pip install --quiet --upgrade pip
-	$(SAIL)/bin/python -m pip install --quiet -e '.[arrow,postgresql]' pysail 'pyspark-client>=4.0,<4.1' deltalake hypothesis pandas pytest sybil
+	$(SAIL)/bin/python -m pip install --quiet -e '.[arrow,postgresql]' pysail 'pyspark-client>=4.0,<4.1' deltalake 'pyiceberg[pyarrow,sql-sqlite]' hypothesis pandas pytest sybil
 	touch $@

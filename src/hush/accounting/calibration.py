@@ -46,6 +46,7 @@ from hush.accounting.filters import ZCDPFilter
 from hush.accounting.guarantee import Guarantee, compose
 from hush.accounting.prices import pure_price, zcdp_price
 from hush.core import HushError, InvalidValueError, Number, integer, nonnegative, positive, probability
+from hush.core.errors import members
 from hush.core.rounding import short_up, smallest_decimal
 
 _NOISE_DIGITS = 12
@@ -188,7 +189,8 @@ def best_split(
     [5.0, 10.0]
     """
     target, slip = _target(epsilon, delta)
-    reaches = [positive(value, "sensitivities") for value in sensitivities]
+    listed = members(sensitivities, "sensitivities", allowed="a list of positive numbers")
+    reaches = [positive(value, "sensitivities") for value in listed]
     importance = [Fraction(1)] * len(reaches) if weights is None else [positive(value, "weights") for value in weights]
     if not reaches or len(importance) != len(reaches):
         raise InvalidValueError("weights", got=len(importance), allowed="one for each of at least one sensitivity")

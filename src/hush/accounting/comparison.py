@@ -26,6 +26,7 @@ from hush.accounting.theorems.conversions import best_order, float_cost
 from hush.accounting.theorems.gaussian import mu_allowed
 from hush.core import HushError, InvalidValueError, Number, fraction_between
 from hush.core.chart import Chart
+from hush.core.errors import members
 from hush.core.rounding import float_up, largest_decimal, smallest_decimal
 from hush.core.values import dataclass
 
@@ -60,7 +61,7 @@ def compare(events: Iterable[Event], *, delta: Number) -> list[Row]:
     ('basic', 10.0)
     """
     slip = fraction_between(delta, "delta")
-    listed = list(events)
+    listed = members(events, "events", allowed="a list of events", of=Event)
     steps = list(_leaves(listed))
     if not steps:
         raise InvalidValueError("events", got=listed, allowed="at least one event")

@@ -27,9 +27,11 @@ from hush.accounting.trade_off import PROFILE_POINTS, read_names, trade_off_char
 from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, probability
 from hush.core.balls import Ball, ball, down, precision, up
 from hush.core.chart import Chart
+from hush.core.errors import members
 from hush.core.rounding import Bound, float_down, float_up
 
 _BITS = 128
+_LARGEST = 10**300
 TOLERANCE = 1e-6
 """How far apart, relatively, the ends of an answer may be."""
 _FLOOR = 1e-7
@@ -69,6 +71,7 @@ def compose(events: Iterable[object]) -> Guarantee:
     """
     if isinstance(events, (Event, Guarantee)):
         events = [events]
+    events = members(events, "events", allowed="a list of events, mechanisms or guarantees")
     counted: dict[int, tuple[object, int]] = {}
     for event in events:
         # A list such as [event] * 1000 holds one object many times: describe it once.
@@ -254,6 +257,8 @@ class Guarantee:
         :meth:`epsilon`.
         """
         exact = nonnegative(epsilon, "epsilon")
+        if exact > _LARGEST:
+            raise InvalidValueError("epsilon", got=epsilon, allowed="at most 1e300")
         # The curve falls: below for the upper end of δ, above for its lower end, if ε is no float.
         with precision(_BITS):
             lost = self._infinite()

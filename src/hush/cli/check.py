@@ -189,6 +189,7 @@ def check_role(policy: PolicyOption = POLICY, as_json: JsonOption = False) -> in
                     "missing": list(item.missing),
                     "surplus": list(item.surplus),
                     "grants": list(item.grants),
+                    "notes": list(item.notes),
                 }
                 for name, item in found.items()
             }
@@ -201,7 +202,7 @@ def check_role(policy: PolicyOption = POLICY, as_json: JsonOption = False) -> in
             if item.exact and not item.complete:
                 good = "can read what it must. What else it may do, this engine does not tell."
             console().print(f"{name}: the role {item.role} {good}", markup=False, soft_wrap=True)
-            for line in (*item.missing, *item.surplus):
+            for line in (*item.missing, *item.surplus, *item.notes):
                 console().print(f"  {line}", markup=False, soft_wrap=True)
             if item.grants:
                 console().print("A role with just what hush needs:", markup=False)

@@ -19,7 +19,8 @@ hush.core.errors.InvalidValueError: The 'scale' parameter must be a positive fin
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 _SHOWN = 80
 
@@ -87,6 +88,21 @@ class InvalidValueError(HushError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.parameter, self.got, self.allowed, self.hint))
+
+
+def members(values: object, parameter: str, *, allowed: str, of: type | None = None) -> list[Any]:
+    """Return the members of a list; refuse a text, what is no list, and members of another kind than ``of``.
+
+    >>> members((1, 2), "sensitivities", allowed="a list of numbers")
+    [1, 2]
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidValueError(parameter, got=values, allowed=allowed)
+    listed = list(values)
+    other = next((member for member in listed if of is not None and not isinstance(member, of)), None)
+    if of is not None and not all(isinstance(member, of) for member in listed):
+        raise InvalidValueError(parameter, got=other, allowed=allowed)
+    return listed
 
 
 class OffGridError(InvalidValueError):

@@ -72,6 +72,17 @@ def parse_size(text: str, parameter: str = "cache") -> int:
     return int(float(match[1]) * _BYTES[match[2].upper()])
 
 
+def path_of(value: object, parameter: str = "path") -> Path:
+    """Return a path that was given as a text or a path.
+
+    >>> path_of("kept").name
+    'kept'
+    """
+    if not isinstance(value, str | Path):
+        raise InvalidValueError(parameter, got=value, allowed="the path of a file, as text or pathlib.Path")
+    return Path(value)
+
+
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
     """Turn what the system says while a file is written into a message about its path."""

@@ -199,7 +199,7 @@ class Access:
     def find_data(self, read: Callable[[Schema], Asked], data: str | None) -> tuple[OpenDataSet, Asked]:
         """Return the data set that has the tables of a question, and the question as ``read`` there."""
         self._check_open()
-        if data is not None and data not in self.data_sets:
+        if data is not None and (not isinstance(data, str) or data not in self.data_sets):
             listed = ", ".join(self.data_sets)
             raise QuestionError(f"There is no data set {data!r}.", f"{self.analyst} may ask about {listed}.")
         data_sets = [self.data_sets[data]] if data is not None else list(self.data_sets.values())

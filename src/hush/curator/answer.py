@@ -19,7 +19,7 @@ import numpy as np
 from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure, visible
 from hush.core.on_demand import optional
-from hush.core.storage import writing
+from hush.core.storage import path_of, writing
 from hush.core.values import dataclass
 from hush.ledger import Actor, Ledger, LedgerError
 from hush.ledger.reading import receipt_number
@@ -218,7 +218,7 @@ class Answer:
 
     def save(self, path: str | Path) -> None:
         """Write a file; its suffix says which: .csv, .json, .parquet, or .svg, .png, .html for the chart."""
-        target = Path(path)
+        target = path_of(path)
         match target.suffix.lower():
             case ".csv":
                 self.to_csv(target)
@@ -273,12 +273,12 @@ class Answer:
         if self.shared:
             lines.append(
                 "another analyst has paid for the same question: this is that answer, charged to your own budget "
-                "alone; fresh=True (--fresh) asks anew"
+                "alone; fresh=True (hush ask --fresh) asks anew"
             )
         elif self.repeated:
             lines.append(
                 f"the same question was paid for on {self.repeated[:10]}: this is the answer of then, and nothing was "
-                "charged; fresh=True (--fresh) asks anew"
+                "charged; fresh=True (hush ask --fresh) asks anew"
             )
         return (*lines, *tables.marks(self.columns), *self.caveats)
 
@@ -415,8 +415,9 @@ def _amount(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
 
 def _written(text: str, path: str | Path | None) -> str:
     if path is not None:
-        with writing(path):
-            Path(path).write_text(text, encoding="utf-8")
+        target = path_of(path)
+        with writing(target):
+            target.write_text(text, encoding="utf-8")
     return text
 
 

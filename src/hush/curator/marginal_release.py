@@ -32,12 +32,14 @@ MAX_TABLES = 20_000
 
 def rows_of(table: str, by: Sequence[str] | None) -> str:
     """Return SQL for the rows of a table's columns, or the SQL that was given."""
+    if not isinstance(table, str):
+        raise InvalidValueError("table", got=table, allowed="the name of a table, or SQL for its rows")
     words = table.split(None, 1)
     if words and words[0].upper().lstrip("(") in {"SELECT", "WITH"}:
         if by is not None:
             raise InvalidValueError("by", got=list(by), allowed="left out where the rows are given as SQL")
         return table
-    if not by or isinstance(by, str):
+    if not by or isinstance(by, str) or not isinstance(by, Iterable):
         raise InvalidValueError("by", got=by, allowed="the columns of the tables, such as ['age', 'sex']")
     listed = ", ".join(_quoted(name) for name in by)
     return f"SELECT {listed} FROM {_quoted(table)}"  # noqa: S608 - parsed, never run

@@ -108,7 +108,7 @@ def planned_model(
     options: dict[str, Any],
 ) -> tuple[PlannedRows, FitExplanation]:
     """Plan a model without reading anything."""
-    if model not in MODELS:
+    if not isinstance(model, str) or model not in MODELS:
         hint = did_you_mean(str(model), list(MODELS)) or f"There are {', '.join(MODELS)}."
         raise QuestionError(f"There is no model {model!r}.", hint)
     if epsilon is None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hush.core import InvalidValueError, Neighbours, Number, integer
+from hush.core.storage import path_of
 from hush.curator.curator import Curator
 from hush.curator.data_sets import (
     OpenDataSet,
@@ -189,7 +190,7 @@ def protect(
 
     reading = {"separator": separator, "encoding": encoding, "decimal": decimal, "quotes": quotes, "timezone": timezone}
     private = {
-        name: Source.of(frame, **reading, keep=None if keep is None else Path(keep).expanduser())  # type: ignore[arg-type]
+        name: Source.of(frame, **reading, keep=None if keep is None else path_of(keep, "keep").expanduser())  # type: ignore[arg-type]
         for name, frame in protected_frames(source, table, unit).items()
     }
     if not isinstance(public or {}, Mapping) or private.keys() & (public or {}).keys():

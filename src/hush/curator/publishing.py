@@ -36,7 +36,7 @@ from hush.core.rounding import largest_decimal
 from hush.core.values import dataclass
 from hush.curator.access import Accounts
 from hush.curator.answer import Answer
-from hush.curator.curator import Curator, PlannedQuestion, computing
+from hush.curator.curator import KEY_PART, Curator, PlannedQuestion, computing
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.explanation import Explanation
 from hush.engines.errors import EngineError
@@ -153,7 +153,7 @@ class Publisher(Curator):
             epsilon, gaussian = self._price(question, terms)
             with self._on(terms, gaussian=gaussian):
                 events = self._planned(question, epsilon).plan.events
-                release = self.explain(question.question, **_terms(question, epsilon))
+                release = replace(self._explained(question, epsilon), outlook=None)  # the plan's own is told beside it
             releases = question.schedule.slots
             return StandingExplanation(
                 question=question,
@@ -180,10 +180,24 @@ class Publisher(Curator):
             )
 
     def _planned(self, question: StandingQuestion, epsilon: Fraction) -> PlannedQuestion:
-        planned = self.plan(question.question, **_terms(question, epsilon))
+        planned = self.plan(question.question, **self._asked(question, epsilon))
         if not planned.plan.events:
             raise QuestionError("The question costs nothing, so there is nothing to set aside.", "Just ask it.")
         return planned
+
+    def _explained(self, question: StandingQuestion, epsilon: Fraction) -> Explanation:
+        return self.explain(question.question, **self._asked(question, epsilon))
+
+    def _asked(self, question: StandingQuestion, epsilon: Fraction) -> dict[str, Any]:
+        """Return on which terms one release is asked for.
+
+        The δ of private keys is the usual one, but for all releases together no more than half of what the account has
+        for keys, unless the declaration says what it is.
+        """
+        terms, delta = self._terms, question.delta
+        if delta is None and terms is not None and terms.reserve:
+            delta = min(terms.delta * KEY_PART, terms.reserve / (2 * question.schedule.slots))
+        return {"data": question.data, "epsilon": epsilon, "delta": delta, "confidence": question.confidence}
 
     def _price(self, question: StandingQuestion, terms: Filter) -> tuple[Fraction, bool]:
         """Return the ε of one release and whether its noise is to be Gaussian.
@@ -211,7 +225,7 @@ class Publisher(Curator):
         """Return the largest ε of one release, and the half-widths at that price that are known beforehand."""
         with self._on(terms, gaussian=gaussian):
             epsilon = self._largest(question, terms, gaussian=gaussian)
-            errors = self.explain(question.question, **_terms(question, epsilon)).errors()
+            errors = self._explained(question, epsilon).errors()
         return epsilon, {name: error for name, error in errors.items() if error}
 
     def _largest(self, question: StandingQuestion, terms: Filter, *, gaussian: bool) -> Fraction:
@@ -239,7 +253,7 @@ class Publisher(Curator):
             declared = self.plans.find(name)
             if declared.due(clock or now()) is None:
                 if declared.over(clock or now()):
-                    self.plans.end(name, actor=POLICY, reason="its last period has passed")
+                    self._end(name)
                 return None
             asked = declared.question
             with self._on(declared.terms, gaussian=declared.gaussian):
@@ -262,6 +276,14 @@ class Publisher(Curator):
             except EngineError:
                 return replace(release, state="failed")
             return release
+
+    def _end(self, name: str) -> None:
+        """End what will never be due again, unless another worker was quicker."""
+        try:
+            self.plans.end(name, actor=POLICY, reason="its last period has passed")
+        except LedgerError:
+            if not self.plans.find(name).aside.ended:
+                raise
 
     def reserved(self, reservation: Reservation) -> None:
         """Note that a release was charged: a service counts its slots from here."""
@@ -313,15 +335,6 @@ def run_due(
         except HushError as error:
             made.append((name, error))
     return made
-
-
-def _terms(question: StandingQuestion, epsilon: Fraction) -> dict[str, Any]:
-    return {
-        "data": question.data,
-        "epsilon": epsilon,
-        "delta": question.delta,
-        "confidence": question.confidence,
-    }
 
 
 def _times(charge: Charge, count: int) -> Charge:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol, Self
@@ -138,9 +138,6 @@ class Transaction(Protocol):
     ) -> Iterator[list[Row]]:
         """Run a statement and give its rows so many at a time."""
 
-    def resolve(self, statement: ParameterisedText) -> None:
-        """Let the server resolve a statement without running it."""
-
 
 class StoredColumn(Protocol):
     """A column as a server stores it."""
@@ -168,6 +165,10 @@ class ServerTables(ABC):
     def _rows(self, table: str) -> str:
         """Return what a table is selected from."""
 
+    def _labels(self, schema: Schema, table: str, keys: frozenset[str]) -> Collection[str]:  # noqa: ARG002 - for some
+        """Return the columns of a table that statements may read; ``keys`` are those that identify units."""
+        return self._stored[table]
+
     @property
     def types(self) -> dict[str, dict[str, str]]:
         """The columns of each table with neutral types; those without one by the server's own name."""
@@ -186,7 +187,12 @@ class ServerTables(ABC):
         places: dict[str, str] = {}
         for table in self._stored:
             read = self._read(table, keys.get(table, frozenset()))
-            shown = [f"{how[0]} AS {self.words.quoted(label)}" for label, how in read.items() if how is not None]
+            labels = self._labels(schema, table, keys.get(table, frozenset()))
+            shown = [
+                f"{how[0]} AS {self.words.quoted(label)}"
+                for label, how in read.items()
+                if how is not None and label in labels
+            ]
             places[table] = f"\0(SELECT {', '.join(shown) or '1'} FROM {self._rows(table)})"  # noqa: S608 - quoted names
         types = {table: self._types(table, keys.get(table, frozenset())) for table in self._stored}
         return Catalogue(schema, places, types)
@@ -278,13 +284,15 @@ class ServerEngine(ABC):
         if max(map(len, texts), default=0) > self.words.longest:
             raise UnplannableError("the question is too large for this engine; split it or simplify its expressions")
         try:
-            with self._begin() as transaction:
-                for text in dict.fromkeys(texts):
-                    transaction.resolve(ParameterisedText.of(text))
+            self._let_resolve([ParameterisedText.of(text) for text in dict.fromkeys(texts)])
         except EngineError:
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
+
+    @abstractmethod
+    def _let_resolve(self, statements: Sequence[ParameterisedText]) -> None:
+        """Let the server resolve statements without running them."""
 
     def execute(self, compiled: ServerStatements, choose: Choose | None = None) -> Exact:
         """Run a compiled plan, in one transaction."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from hush.accounting import Event, compose
 from hush.core import HushError, InvalidValueError
-from hush.core.storage import writing
+from hush.core.storage import path_of, writing
 from hush.learn.budget import read_budget
 from hush.learn.schema import Codes, Column, Floats, Schema, column_from_json, names_of, numbers, target_column
 
@@ -205,7 +205,7 @@ class Model:
 
     def save(self, path: str | Path) -> Path:
         """Write the model as JSON."""
-        target = Path(path)
+        target = path_of(path)
         with writing(target):
             target.write_text(json.dumps(self.to_json(), indent=1, ensure_ascii=False), encoding="utf-8")
         return target
@@ -290,7 +290,15 @@ def load(path: str | Path) -> Model:
     >>> type(load(model.save(place))).__name__
     'Moments'
     """
-    return model_from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+    try:
+        data = json.loads(path_of(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        why = (error.strerror or "it cannot be read") if isinstance(error, OSError) else "it holds no JSON"
+        hint = f"Of this one: {why}. Fit a model and save it first: model.save(path)."
+        raise InvalidValueError(
+            "path", got=str(path), allowed="the path of a file that a model's save wrote", hint=hint
+        ) from None
+    return model_from_json(data)
 
 
 def _written(value: Any, name: str = "") -> Any:

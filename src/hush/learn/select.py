@@ -26,6 +26,7 @@ from typing import Any
 
 from hush.accounting import ApproximateDPEvent, Event, RenyiEvent
 from hush.core import InvalidValueError, Number, exact
+from hush.core.errors import members
 from hush.core.values import dataclass
 from hush.learn.model import Model
 from hush.noise import bernoulli, uniform_integer
@@ -57,6 +58,7 @@ class Selection:
 def selection_event(candidates: Sequence[Model], *, expected_trials: Number = 10) -> Event:
     """Return what choosing among the candidates costs: the theorem's bound over the costliest of them."""
     mean = _mean(expected_trials)
+    candidates = members(candidates, "candidates", allowed="a list of models", of=Model)
     if not candidates:
         raise InvalidValueError("candidates", got=[], allowed="at least one model")
     events = [candidate.event for candidate in candidates]
@@ -115,6 +117,6 @@ def select(
 
 def _mean(expected_trials: Number) -> float:
     mean = exact(expected_trials, "expected_trials")
-    if mean < 1:
-        raise InvalidValueError("expected_trials", got=expected_trials, allowed="a number of at least 1")
+    if not 1 <= mean <= 10**300:
+        raise InvalidValueError("expected_trials", got=expected_trials, allowed="a number from 1 to 1e300")
     return float(mean)

@@ -120,6 +120,8 @@ class StandingQuestion:
         object.__setattr__(self, "confidence", fraction_between(self.confidence, "confidence"))
         if self.delta is not None:
             object.__setattr__(self, "delta", nonnegative(self.delta, "delta"))
+        if not isinstance(self.late, bool):
+            raise InvalidValueError("late", got=self.late, allowed="True to make a missed release late, or False")
         if isinstance(self.readers, str):
             if self.readers not in {"analysts", "public"}:
                 raise InvalidValueError("readers", got=self.readers, allowed="a list of names, analysts or public")
@@ -301,12 +303,15 @@ class StandingPlans:
         if all(room.fits(priced.times(plan.releases)) for room, priced in rooms):
             return
         left = min(room.remaining().share for room, _ in rooms)
-        several = f"{plan.releases} releases at ε={figure(epsilon)} each do"
+        does = f"1 release at ε={figure(epsilon)} does"
+        if plan.releases > 1:
+            does = f"{plan.releases} releases at ε={figure(epsilon)} each do"
         fit = f"{min(fitting, plan.releases - 1)} would" if fitting else "not even one does"
+        keys = any(plan.releases * priced.price.delta > room.reserve - room.spent_delta for room, priced in rooms)
         raise BudgetExceededError(
-            f"{several if plan.releases > 1 else several.replace('releases', 'release').replace(' do', ' does')} not "
-            f"fit into what is left of the budget of {question.data} ({percent(left)}); {fit}. Lower epsilon, declare "
-            "fewer releases, or raise the budget. Nothing was set aside."
+            f"{does} not fit into what is left of the budget of {question.data} ({percent(left)}); {fit}. Lower "
+            f"{'delta, which private keys use' if keys else 'epsilon'}, declare fewer releases, or raise the budget. "
+            "Nothing was set aside."
         )
 
     def end(self, name: str, *, actor: Actor, reason: str = "") -> None:
@@ -364,10 +369,7 @@ class StandingPlans:
         except BaseException:
             self._ungranted.update(draft.hash for draft in drafts)
             raise
-        made = Reservation(
-            number=entry.number, request=entry.request, analyst="", data=asked.data, question_hash=hashed
-        )
-        return made, asked.schedule.period(entry.read()["standing"]["number"])
+        return _reservation(entry), asked.schedule.period(entry.read()["standing"]["number"])
 
     def close_dead(self) -> int:
         """Record as failed what a process charged and did not live to answer; return how many."""
@@ -376,14 +378,7 @@ class StandingPlans:
             entries = [entry for number in pending if (entry := self._chain.store.entry(number)) is not None]
         dead = [entry for entry in entries if entry.hash in self._ungranted or _given_up(entry.read())]
         for entry in dead:
-            lost = Reservation(
-                number=entry.number,
-                request=entry.request,
-                analyst="",
-                data=entry.data,
-                question_hash=entry.read()["question_hash"],
-            )
-            record_outcome(self._chain, "failed", lost, {"when": now(), "reason": FAILED}, None)
+            record_outcome(self._chain, "failed", _reservation(entry), {"when": now(), "reason": FAILED}, None)
         return len(dead)
 
     # what can be read
@@ -456,6 +451,12 @@ def _too_much(plan: StandingPlan, due: int) -> BudgetExceededError:
         f"The release {plan.question.name}/{period} was set aside, but the budget of {plan.question.data} is smaller "
         "now than what was spent and this. Raise it, or end the standing question. Nothing was charged."
     )
+
+
+def _reservation(entry: Entry) -> Reservation:
+    """Return the charge of a release."""
+    hashed = entry.read()["question_hash"]
+    return Reservation(number=entry.number, request=entry.request, analyst="", data=entry.data, question_hash=hashed)
 
 
 def _given_up(charge: Mapping[str, Any]) -> bool:

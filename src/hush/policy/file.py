@@ -36,7 +36,16 @@ from typing import Any
 
 from hush.core import MAX_DIGITS, HushError, InvalidValueError, Neighbours
 from hush.core.errors import shown
-from hush.core.storage import DECIMALS, DEFAULT_CACHE, ENCODINGS, READING, SEPARATORS, parse_size, text_encoding
+from hush.core.storage import (
+    DECIMALS,
+    DEFAULT_CACHE,
+    ENCODINGS,
+    READING,
+    SEPARATORS,
+    parse_size,
+    path_of,
+    text_encoding,
+)
 from hush.core.values import dataclass
 from hush.ledger.allowances import Allowance
 from hush.ledger.budgets import LARGEST_EPSILON
@@ -140,7 +149,7 @@ class Policy:
         A list of ``mistakes`` collects all of them, if it is TOML at all; what is returned then lacks what has one.
         ``header`` reads the names of a source's columns, to tell which of two words is misspelt.
         """
-        path = Path(path)
+        path = path_of(path)
         try:
             if path.stat().st_size > MAX_SIZE:
                 raise PolicyError(str(path), None, f"the file is larger than {MAX_SIZE} bytes.")

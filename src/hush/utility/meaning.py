@@ -79,6 +79,8 @@ def plain(epsilon: Number, *, delta: Number = 0, size: int | None = None, prior:
     and at least 26 in 100, whatever is published.
     """
     at, slip, p = nonnegative(epsilon, "epsilon"), probability(delta, "delta"), fraction_between(prior, "prior")
+    if at > 10**300:
+        raise InvalidValueError("epsilon", got=epsilon, allowed="at most 1e300")
     most, least = posterior(at, prior=p), 1 - posterior(at, prior=1 - p)
     text = (
         f"With ε = {float(at):g}, a suspicion of {_share(float(p))} about one person becomes at most "

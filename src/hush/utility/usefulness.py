@@ -58,6 +58,7 @@ from typing import Any
 from hush.accounting import theorems
 from hush.core import InvalidValueError, Number, exact, fraction_between, integer, nonnegative, positive
 from hush.core.balls import Ball, flint, precision
+from hush.core.errors import members
 from hush.core.values import assign, dataclass
 from hush.mechanisms.base import Additive
 from hush.mechanisms.laplace import Laplace
@@ -217,6 +218,7 @@ def split(questions: Sequence[Question], *, epsilon: Number, objective: str = "t
     budget = positive(epsilon, "epsilon")
     if objective not in {"total", "maximum"}:
         raise InvalidValueError("objective", got=objective, allowed="'total' or 'maximum'")
+    questions = members(questions, "questions", allowed="a list of hush.utility.Question", of=Question)
     if not questions:
         raise InvalidValueError("questions", got=questions, allowed="a non-empty list of questions")
     largest = max(question.sensitivity / question.size for question in questions)

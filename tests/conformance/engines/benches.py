@@ -200,7 +200,7 @@ class SparkBench:
         self.fill(empty)
         self.engine = Spark(
             schema(Random(0)),
-            SparkTables(address, {table: f"parquet:{folder}/{table}" for table in STORED}, timeout=300),
+            SparkTables(address, {table: f"parquet in microseconds:{folder}/{table}" for table in STORED}, timeout=300),
         )
         set_hash_key(self.engine, SALT)
         self.name = "sail" if self.engine.words.sail else "spark"

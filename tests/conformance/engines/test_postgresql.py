@@ -315,6 +315,7 @@ def test_values_that_trap(postgresql: str, piece: str, result: object) -> None:
 def test_columns_of_all_types_are_read(clinic: Clinic) -> None:
     from hush.engines.postgresql import OpenTables
     from hush.query.schema import Schema, Table
+    from hush.query.types import Kind, Type
 
     clinic.owner.execute(
         f"CREATE TABLE {clinic.schema}.odd (a int2, b real, c numeric, d char(3), e uuid, f timestamptz, "
@@ -329,7 +330,8 @@ def test_columns_of_all_types_are_read(clinic: Clinic) -> None:
             "a": "SMALLINT", "b": "FLOAT", "c": "DOUBLE", "d": "VARCHAR", "e": "VARCHAR", "f": "TIMESTAMP",
             "g": "jsonb", "h": "BOOLEAN", "i": "DECIMAL(5,2)",
         }  # fmt: skip
-        place = opened.register(Schema(data="odd", tables={"odd": Table(name="odd", columns={})})).tables["odd"]
+        declared = {"c": Type(kind=Kind.DECIMAL), "f": Type(kind=Kind.TIMESTAMP)}
+        place = opened.register(Schema(data="odd", tables={"odd": Table(name="odd", columns=declared)})).tables["odd"]
         with writing(POSTGRESQL), opened.server.transaction() as transaction:
             query = select([column("c"), column("f")], Sql(f'{POSTGRESQL.table(place)} AS "s"'))
             cells = transaction.fetch(ParameterisedText.of(f"SELECT c::text, f::text FROM ({query.text}) AS t"), {})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from spark_clinic import ROWS, Clinic, assert_charged_once, views_of
@@ -28,13 +30,33 @@ def test_a_question_goes_over_the_wire_on_sail(sail: str, tmp_path: Path) -> Non
         assert not [name for name in views_of(curator) if name.startswith("hush")]
 
 
-def test_delta_tables_are_read_through_sail(sail: str, tmp_path: Path) -> None:
+def delta(folder: Path) -> str:
     deltalake = pytest.importorskip("deltalake", reason="Delta tables are written by deltalake")
-    deltalake.write_deltalake(str(tmp_path / "visits"), pa.table(ROWS))
-    pq.write_table(pa.table(ROWS), tmp_path / "visits.parquet")
-    sources = {"delta": f"delta:{tmp_path}/visits", "plain": f"{tmp_path}/visits.parquet"}
+    deltalake.write_deltalake(str(folder), pa.table(ROWS))
+    deltalake.write_deltalake(str(folder), pa.table(ROWS).slice(0, 9), mode="append")
+    deltalake.DeltaTable(str(folder)).delete("id = 7")
+    return f"delta:{folder}"
+
+
+def iceberg(folder: Path) -> str:
+    memory = pytest.importorskip("pyiceberg.catalog.memory", reason="Iceberg tables are written by pyiceberg")
+    catalogue = memory.InMemoryCatalog("catalogue", warehouse=f"file://{folder}")
+    catalogue.create_namespace("clinic")
+    visits = catalogue.create_table("clinic.visits", schema=pa.table(ROWS).schema)
+    visits.append(pa.table(ROWS))
+    visits.append(pa.table(ROWS).slice(0, 9))
+    visits.delete("id = 7")
+    return f"iceberg:{visits.location()}"
+
+
+@pytest.mark.parametrize("write", [delta, iceberg])
+def test_delta_and_iceberg_tables_are_read_through_sail(sail: str, tmp_path: Path, write: Any) -> None:
+    """Rows that were appended are there, and rows that were deleted are not."""
+    rows = pa.concat_tables([pa.table(ROWS), pa.table(ROWS).slice(0, 9)])
+    pq.write_table(rows.filter(pc.field("id") != 7), tmp_path / "visits.parquet")
+    sources = {"versions": write(tmp_path / "visits"), "plain": f"{tmp_path}/visits.parquet"}
     with SparkTables(sail, sources) as opened:
-        assert opened.types["delta"] == opened.types["plain"]
+        assert opened.types["versions"] == opened.types["plain"]
         tables = {name: Table(name=name, columns={}) for name in sources}
         places = opened.register(Schema(data="d", tables=tables)).tables
         with opened.server.transaction(opened.read) as transaction:

@@ -18,9 +18,9 @@ from hush.core import HushError, Neighbours
 from hush.query.errors import UnplannableError
 
 CASES = {
-    "postgresql": int(os.environ.get("HUSH_CASES", "200")) // len(ASK),
-    "spark": int(os.environ.get("HUSH_SPARK_CASES", "20")) // len(ASK),
-    "sail": int(os.environ.get("HUSH_SAIL_CASES", "20")) // len(ASK),
+    "postgresql": -(-int(os.environ.get("HUSH_CASES", "198")) // len(ASK)),
+    "spark": -(-int(os.environ.get("HUSH_SPARK_CASES", "18")) // len(ASK)),
+    "sail": -(-int(os.environ.get("HUSH_SAIL_CASES", "18")) // len(ASK)),
 }
 CASES["connect"] = max(CASES["spark"] // 3, 1)
 NEIGHBOURS = {

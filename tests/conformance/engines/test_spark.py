@@ -8,6 +8,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,7 +29,8 @@ from hush.engines.spark.session import SparkServer, check_address, check_java
 from hush.engines.sql.build import Sql, try_cast
 from hush.engines.sql.dialect import writing
 from hush.query.plan.limits import Units
-from hush.query.schema import Schema, Table
+from hush.query.schema import Schema, Table, UnitPath
+from hush.query.types import Kind, Type
 
 ZONES = """
 [data.clinic.tables.zones]
@@ -78,6 +80,15 @@ def test_keys_quantiles_functions_and_threads_leave_no_view_behind(clinic: Clini
             curator.ask("SELECT COUNT(*) AS n FROM visits WHERE secret = 'hidden word'", epsilon="1")
         assert not views_of(curator)
     assert run(["engine", "check", "--policy", str(clinic.folder / "hush.toml")]) == 0
+
+
+def test_a_list_without_keys_is_a_list(server: SparkServer) -> None:
+    """As of groups with private keys of which none is chosen."""
+    place = SPARK.rows_of([("$1", "VARCHAR"), ("$2", "INTEGER")], "l", ["k", "c"])
+    statement = ParameterisedText.of(f"SELECT l.k, l.c FROM {place}")
+    with server.transaction() as transaction:
+        assert transaction.fetch(statement, {1: [], 2: []}) == []
+        assert transaction.fetch(statement, {1: ["a"], 2: [0]}) == [("a", 0)]
 
 
 def test_what_spark_says_goes_nowhere(
@@ -133,7 +144,7 @@ def test_csv_json_orc_and_tables_of_the_catalogue_hold_the_same(spark: str, tmp_
     keeper = SparkServer(spark)
     with keeper.transaction() as transaction:
         transaction.session.sql(f"CREATE TABLE IF NOT EXISTS `kept_visits` USING orc LOCATION '{tmp_path}/v.orc'")
-    sources = {"csv": "v.csv", "json": "v.json", "orc": "v.orc", "kept": "`kept_visits`"}
+    sources = {"csv": "well-formed csv:v.csv", "json": "v.json", "orc": "v.orc", "kept": "`kept_visits`"}
     with SparkTables(spark, sources, {"json": ["id", "note"]}, directory=tmp_path) as opened:
         tables = {name: Table(name=name, columns={}) for name in sources}
         places = opened.register(Schema(data="d", tables=tables)).tables
@@ -158,14 +169,79 @@ def ids_of(address: str, source: str, folder: Path) -> list[str]:
             )
 
 
+TIMED = Table(name="v", columns={"at": Type(Kind.TIMESTAMP)})
+
+
+def registered(address: str, source: str, folder: Path, table: Table) -> None:
+    with SparkTables(address, {"v": source}, directory=folder) as opened:
+        opened.register(Schema(data="d", tables={"v": table}))
+
+
+@pytest.mark.parametrize("place", ["spark", "connect"])
+def test_times_at_which_a_row_could_fail_are_refused_before_any_question(
+    request: pytest.FixtureRequest, place: str, tmp_path: Path
+) -> None:
+    """Of parquet in milliseconds, and of ORC: one beyond the year 294,000 fails every statement that reads it."""
+    address = request.getfixturevalue(place)
+    far = [1000, 9_300_000_000_000_000]
+    pq.write_table(pa.table({"at": pa.array(far, pa.timestamp("ms"))}), tmp_path / "a coarse.parquet")
+    pq.write_table(pa.table({"at": pa.array(far, pa.timestamp("us"))}), tmp_path / "fine.parquet")
+    orc.write_table(pa.table({"at": pa.array([1, 10**13], pa.timestamp("s"))}), tmp_path / "times.orc")
+    coarse, fine, other = (str(tmp_path / name) for name in ("a coarse.parquet", "fine.parquet", "times.orc"))
+    message = "in milliseconds .at., at which Spark may fail" if place == "spark" else "may be beyond Spark's range"
+    with pytest.raises(SourceError, match=message):
+        registered(address, coarse, tmp_path, TIMED)
+    with pytest.raises(SourceError, match="may be beyond Spark's range"):
+        registered(address, other, tmp_path, TIMED)
+    registered(address, f"parquet in microseconds:{fine}", tmp_path, TIMED)
+    for source in (coarse, other):  # where nobody asks for them, or where no row is private
+        registered(address, source, tmp_path, Table(name="v", columns={}))
+        registered(address, source, tmp_path, replace(TIMED, public=True))
+    if place == "spark":
+        registered(address, fine, tmp_path, TIMED)
+
+
+def test_a_file_in_milliseconds_that_comes_later_is_refused_before_the_charge(spark: str, tmp_path: Path) -> None:
+    (tmp_path / "v").mkdir()
+    pq.write_table(pa.table({"at": pa.array([1], pa.timestamp("us"))}), tmp_path / "v" / "a.parquet")
+    with SparkTables(spark, {"v": "parquet:v"}, directory=tmp_path) as opened:
+        place = opened.register(Schema(data="d", tables={"v": TIMED})).tables["v"]
+        statement = ParameterisedText.of(f"SELECT COUNT(at) FROM {SPARK.table(place)}")
+        pq.write_table(pa.table({"at": pa.array([2], pa.timestamp("ms"))}), tmp_path / "v" / "b.parquet")
+        with pytest.raises(SourceError, match="in milliseconds"), opened.server.transaction(opened.read) as transaction:
+            transaction.resolve(statement)
+        with pytest.raises(EngineError), opened.server.transaction(opened.read) as transaction:
+            transaction.fetch(statement, {})
+
+
+def test_csv_that_nobody_vouches_for_is_refused_unless_it_is_public(spark: str, tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("id,city\n1,x\n")
+    with pytest.raises(SourceError, match="say so by 'well-formed csv:' before its path"):
+        registered(spark, "v.csv", tmp_path, Table(name="v", columns={}))
+    registered(spark, "v.csv", tmp_path, Table(name="v", columns={}, public=True))
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_bytes_that_are_no_text_make_no_two_units_one(spark: str, tmp_path: Path, kind: str) -> None:
+    rows = {"csv": b"id,city\na\xff,x\na\xfe,x\nb,x\n", "json": b'{"id": "a\xff"}\n{"id": "a\xfe"}\n{"id": "b"}\n'}
+    (tmp_path / f"v.{kind}").write_bytes(rows[kind])
+    source = "well-formed csv:v.csv" if kind == "csv" else "v.json"
+    table = Table(name="v", columns={"id": Type(Kind.TEXT)}, unit=UnitPath(column="id"))
+    with SparkTables(spark, {"v": source}, {"v": ["id"]}, directory=tmp_path) as opened:
+        place = opened.register(Schema(data="d", tables={"v": table})).tables["v"]
+        with opened.server.transaction(opened.read) as transaction:
+            found = transaction.fetch(ParameterisedText.of(f"SELECT id FROM {SPARK.table(place)}"), {})
+    assert sorted(found, key=str) == [("b",), (None,), (None,)]
+
+
 def test_a_file_of_another_header_gives_no_row_another_unit(spark: str, tmp_path: Path) -> None:
     (tmp_path / "visits").mkdir()
     (tmp_path / "visits" / "a.csv").write_text("id,city\n1,x\n")
     (tmp_path / "visits" / "b.csv").write_text("id,city\n2,y\n")
-    assert ids_of(spark, "csv:visits", tmp_path) == ["1", "2"]
+    assert ids_of(spark, "well-formed csv:visits", tmp_path) == ["1", "2"]
     (tmp_path / "visits" / "b.csv").write_text("city,id\ny,2\n")
     with pytest.raises(EngineError):
-        ids_of(spark, "csv:visits", tmp_path)
+        ids_of(spark, "well-formed csv:visits", tmp_path)
 
 
 def test_folders_that_name_a_unit_are_texts(spark: str, tmp_path: Path) -> None:

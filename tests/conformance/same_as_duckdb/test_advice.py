@@ -18,6 +18,7 @@ from hush.query.errors import QuestionError
 
 PEOPLE, ORDERS = 60, 300
 RUNNING = "SUM(amount) OVER (PARTITION BY id ORDER BY number{}"
+HAS_WORD = "CONTAINS(';' || tags || ';', ';' || word || ';')"
 FOLLOWED = {
     "SELECT SUM(amount > 30) AS n FROM orders": (
         "COUNT_IF(amount > 30)",
@@ -48,6 +49,14 @@ FOLLOWED = {
         "Write WHERE id NOT IN (SELECT …), and DISTINCT",
         "SELECT COUNT(*) AS n FROM (SELECT DISTINCT id FROM people WHERE id NOT IN (SELECT id FROM orders WHERE amount > 20))",
     ),
+    "SELECT tag, COUNT(*) AS n FROM orders, UNNEST(STRING_SPLIT(tags, ';')) AS u(tag) WHERE tag IN ('a', 'b') GROUP BY tag ORDER BY tag": (
+        f"JOIN (VALUES ('first'), ('second')) AS words(word) ON {HAS_WORD}",
+        f"SELECT word, COUNT(*) AS n FROM orders JOIN (VALUES ('a'), ('b')) AS words(word) ON {HAS_WORD} GROUP BY word ORDER BY word",
+    ),
+    "SELECT COUNT(*) AS n FROM (SELECT UNNEST(STRING_SPLIT(tags, ';')) AS tag FROM orders) AS q WHERE tag = 'a'": (
+        f"JOIN (VALUES ('first'), ('second')) AS words(word) ON {HAS_WORD}",
+        f"SELECT COUNT(*) AS n FROM orders JOIN (VALUES ('a')) AS words(word) ON {HAS_WORD}",
+    ),
     "SELECT COUNT(*) AS n FROM (SELECT DISTINCT country FROM orders)": (
         "COUNT(DISTINCT x)",
         "SELECT COUNT(DISTINCT country) AS n FROM orders",
@@ -77,6 +86,7 @@ def tables() -> dict[str, pa.Table]:
                 "amount": [Decimal(at * 13 % 500) / 10 for at in range(ORDERS)],
                 "day": [first + dt.timedelta(days=at * 11 % 365) for at in range(ORDERS)],
                 "country": [("DE", "FR", "IT")[at % 3] for at in range(ORDERS)],
+                "tags": [("a;b", "b", "c;ab;a", "", None)[at % 5] for at in range(ORDERS)],
             }
         ),
         "countries": pa.table({"code": ["DE", "FR", "IT"], "name": ["Germany", "France", "Italy"]}),

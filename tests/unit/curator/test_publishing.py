@@ -22,7 +22,7 @@ from hush.curator.standing import published, views
 from hush.engines.duckdb import DuckDB
 from hush.ledger import Actor, LedgerError
 from hush.ledger.schedules import Schedule
-from hush.ledger.standing import StandingQuestion, UnknownStandingError
+from hush.ledger.standing import StandingPlans, StandingQuestion, UnknownStandingError
 from hush.policy.ledger import make_ledger
 from hush.query.errors import QuestionError
 
@@ -35,6 +35,7 @@ source = "visits.parquet"
 max_groups = 1
 columns.age  = { type = "integer", lower = 0, upper = 100 }
 columns.city = { type = "text", values = ["Oslo", "Bergen"] }
+columns.street = { type = "text" }
 [analysts.alice]
 data = ["clinic"]
 budget = { epsilon = "1", delta = "1e-7" }
@@ -50,7 +51,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clinic(tmp_path: Path) -> Path:
-    rows = pa.table({"id": range(400), "age": [at % 90 for at in range(400)], "city": ["Oslo", "Bergen"] * 200})
+    ages, streets = [number % 90 for number in range(400)], ["High Street", "Broadway"] * 200
+    rows = pa.table({"id": range(400), "age": ages, "city": ["Oslo", "Bergen"] * 200, "street": streets})
     pq.write_table(rows, tmp_path / "visits.parquet")
     policy = tmp_path / "hush.toml"
     policy.write_text(TEXT, encoding="utf-8")
@@ -133,14 +135,39 @@ def test_releases_are_made_once_and_read_by_who_may(clinic: Path, publisher: Pub
             alice.standing_answer("weekly", "2026-01-19")
     ledger = publisher._ledger
     assert views(ledger, "bob", {"bob": ["clinic"]}) == []
-    with pytest.raises(UnknownStandingError):
-        published(ledger, "weekly", "latest", "bob", {"bob": ["clinic"]})
+    told = []
+    for name in ("weekly", "secret"):  # the first is there, and not for bob
+        with pytest.raises(UnknownStandingError) as refusal:
+            published(ledger, name, "latest", "bob", {"bob": ["clinic"]})
+        told.append(str(refusal.value).replace(name, "…"))
+    assert told[0] == told[1]
     with pytest.raises(UnknownStandingError):
         published(ledger, "weekly", "latest", None, {})
 
 
+def test_two_workers_end_what_is_over_at_once(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher.declare(asked(late=False), actor=POLICY)
+    end = StandingPlans.end
+
+    def outrun(plans: StandingPlans, name: str, **how: Any) -> None:
+        end(plans, name, **how)  # another worker's
+        end(plans, name, **how)
+
+    monkeypatch.setattr(StandingPlans, "end", outrun)
+    assert run_due(publisher, clock="2027-01-01T00:00:00.000000Z") == []
+    assert publisher.plans.find("weekly").aside.ended
+
+
+def test_private_keys_share_the_part_of_delta_that_is_for_keys(publisher: Publisher) -> None:
+    private = "SELECT street, COUNT(*) AS n FROM visits GROUP BY street"
+    told = publisher.explain_standing(asked(question=private, releases=365, epsilon="0.01"))
+    assert told.fitting >= 365
+    with pytest.raises(BudgetExceededError, match=r"25 would\. Lower delta, which private keys use"):
+        publisher.declare(asked(question=private, releases=60, epsilon="0.01", delta="1e-8"), actor=POLICY)
+
+
 def test_raising_a_budget_changes_no_noise(publisher: Publisher) -> None:
-    private = "SELECT age, COUNT(*) AS n FROM visits GROUP BY age"
+    private = "SELECT street, COUNT(*) AS n FROM visits GROUP BY street"
     publisher.declare(asked(question=private, epsilon="0.2"), actor=POLICY)
     publisher._ledger.raise_budget("clinic", epsilon=5, delta="1e-4", actor=POLICY)
     publisher._ledger.lower("clinic", epsilon=5, delta="1e-4")

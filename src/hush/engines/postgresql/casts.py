@@ -203,7 +203,7 @@ def _in_other_base(value: str) -> str:
 
 def _float_in_text(value: str, to: str, written: str, exact: str) -> str:
     """Return the float nearest to a number; one that is too large is infinite, and one that is too small 0."""
-    most, least = (17 * 10**307, "1e-307") if to == "DOUBLE" else (34 * 10**37, "1e-37")
+    most, least = ("17e307", "1e-307") if to == "DOUBLE" else ("34e37", "1e-37")
     near = f"WHEN ABS({exact}) < {least} THEN {_small_float(exact, to)} "
     inside = f"WHEN ABS({exact}) < {most} THEN {_plain(exact, to)} ELSE SIGN({exact}) * {_largest(exact, to)}"
     word = f"LOWER(BTRIM({value}, E' \\t\\n\\r\\f\\v'))"

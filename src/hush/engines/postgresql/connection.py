@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _IDLE = 4
 """How many connections wait for the next question."""
+_BUSY = {"55P03", "57014", "53300", "57P03"}
+"""Its words for a lock or a statement that took too long, for too many connections, and for a server that starts."""
 _SETTINGS = (
     "search_path = pg_catalog, pg_temp",
     "TimeZone = 'UTC'",
@@ -72,6 +74,8 @@ class Server:
         self._idle: list[psycopg.Connection[Row]] = []
         self._lock = threading.Lock()
         self._pid = os.getpid()
+        self.reason = ""
+        """Why the last connection was not made, for the owner; nothing if it was."""
 
     def __repr__(self) -> str:
         return "Server()"  # not even where it is
@@ -83,26 +87,68 @@ class Server:
                 self._address, autocommit=True, connect_timeout=10, client_encoding="utf8", application_name="hush"
             )
         except Exception as error:  # it may name hosts and users  # noqa: BLE001
-            log.debug("the server cannot be reached: %s", type(error).__name__)
+            self.reason = _reason(error)
+            log.debug("the server cannot be reached: %s (%s)", type(error).__name__, self.reason)
             raise EngineError from None
+        self.reason = ""
         connection.cursor_factory = self._psycopg.RawCursor
         connection.server_cursor_factory = self._psycopg.RawServerCursor
         connection.adapters.register_loader("numeric", _whole_loader())
         return connection
 
+    @property
+    def _opening(self) -> str:
+        settings = [*_SETTINGS, f"statement_timeout = {self._milliseconds}", f"lock_timeout = {self._milliseconds}"]
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        return "; ".join([begin, *(f"SET LOCAL {setting}" for setting in settings)])
+
     @contextmanager
     def transaction(self) -> Iterator[PostgreSQLTransaction]:
         """Give a transaction that is read-only, and forgotten whatever happens."""
         connection = self._taken()
-        settings = [*_SETTINGS, f"statement_timeout = {self._milliseconds}", f"lock_timeout = {self._milliseconds}"]
-        opening = ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", *(f"SET LOCAL {item}" for item in settings)]
         try:
-            connection = self._opened(connection, "; ".join(opening))
+            connection = self._opened(connection, self._opening)
             yield PostgreSQLTransaction(connection)
         finally:
             with suppress(Exception):
                 connection.execute("ROLLBACK")
             self._returned(connection)
+
+    def resolve(self, statements: Sequence[ParameterisedText], check: str) -> Row:
+        """Let the server resolve statements without running them, and return the row of a check.
+
+        All of it is one message, so that a question is compiled by one round trip.
+        """
+        prepared = [f"PREPARE hush_resolved AS {item.text}; DEALLOCATE hush_resolved" for item in statements]
+        text = "; ".join([self._opening, check, *prepared, "ROLLBACK"])
+        connection = self._taken()
+        self.reason = ""
+        try:
+            connection, cursor = self._sent(connection, text)
+            while cursor.description is None and cursor.nextset():
+                pass
+            return cursor.fetchall()[0]
+        except Exception as error:  # whatever it says is the owner's  # noqa: BLE001
+            log.debug("engine failure: %s\n%s", error, text)
+            if getattr(error, "sqlstate", None) in _BUSY:
+                self.reason = "it is busy"
+            with suppress(Exception):
+                connection.execute("ROLLBACK")
+            raise EngineError from None
+        finally:
+            self._returned(connection)
+
+    def _sent(
+        self, connection: psycopg.Connection[Row], text: str
+    ) -> tuple[psycopg.Connection[Row], psycopg.Cursor[Row]]:
+        """Send a text to a connection; one that broke while it waited is replaced."""
+        try:
+            return connection, connection.execute(text.encode())
+        except self._psycopg.Error:
+            if not connection.closed and not connection.broken:
+                raise
+        connection = self.connect()
+        return connection, connection.execute(text.encode())
 
     def _opened(self, connection: psycopg.Connection[Row], opening: str) -> psycopg.Connection[Row]:
         """Return a connection on which a transaction began; one that broke while it waited is replaced."""
@@ -175,11 +221,6 @@ class PostgreSQLTransaction:
             with suppress(Exception):  # the transaction ends it, too
                 cursor.close()
 
-    def resolve(self, statement: ParameterisedText) -> None:
-        """Let the server resolve a statement without running it."""
-        with _failing(statement.text):
-            self._connection.execute(f"PREPARE hush_resolved AS {statement.text}; DEALLOCATE hush_resolved".encode())
-
 
 @contextmanager
 def _failing(text: str) -> Iterator[None]:
@@ -200,3 +241,30 @@ def _whole_loader() -> Any:
             return int(bytes(data))
 
     return Whole
+
+
+_REASONS = (
+    ("pg_hba", "its pg_hba.conf lets nobody in from here in this way"),
+    ("does not exist", "it has no such database or role"),
+    ("is not permitted to log in", "the role may not log in; ALTER ROLE … LOGIN lets it"),
+    ("too many", "it has too many connections already"),
+    ("ssl", "TLS did not come about; see sslmode and sslrootcert"),
+    ("certificate", "TLS did not come about; see sslmode and sslrootcert"),
+    ("translate host name", "no host has this name"),
+    ("refused", "no server listens there"),
+    ("no such file", "no server listens there"),
+    ("timeout", "no server answers there"),
+    ("unreachable", "no server answers there"),
+)
+"""What a driver's words come to, without the names in them."""
+
+
+def _reason(error: Exception) -> str:
+    """Return why a connection was not made, in words that name no host, user or database."""
+    session = getattr(error, "pgconn", None)
+    if getattr(session, "needs_password", False):
+        return "it asks for a password, and the driver found none in PGPASSWORD, ~/.pgpass or a service file"
+    words = str(error).lower()
+    if getattr(session, "used_password", False) and "password" in words:
+        return "it refused the password of PGPASSWORD, ~/.pgpass or a service file"
+    return next((reason for sign, reason in _REASONS if sign in words), "see its log")

@@ -37,6 +37,12 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog',
   AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
 ORDER BY 1, 2, a.attnum
 """
+_KINDS = """
+SELECT n.nspname::text, c.relname::text, c.relkind::text, pg_catalog.row_security_active(c.oid)
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE (c.relkind IN ('v', 'm') OR c.relrowsecurity) AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+"""
 _SHOWN = 5
 
 
@@ -50,6 +56,8 @@ class Rights:
     grants: tuple[str, ...]
     complete: bool = True
     """Whether the server tells what is too much."""
+    notes: tuple[str, ...] = ()
+    """What the owner should know of tables that are no plain ones."""
 
     @property
     def exact(self) -> bool:
@@ -67,6 +75,10 @@ def rights_of(opened: OpenTables, needed: Mapping[str, Sequence[str]]) -> Rights
         role, superuser, exempt, administers, creates = rows(_ROLE)[0]
         readable = {(space, name, column) for space, name, column in rows(_READS)}
         writable = [(space, name) for space, name in rows(_WRITES)]
+        kinds = {(space, name): (kind, secured) for space, name, kind, secured in rows(_KINDS)}
+    notes = [
+        note for place in dict.fromkeys(opened.names.values()) for note in _notes(place, *kinds.get(place, ("", False)))
+    ]
     wanted = {(*opened.names[table], column) for table, columns in needed.items() for column in columns}
     others = sorted({f"{space}.{name}.{column}" for space, name, column in readable - wanted})
     surplus = [
@@ -84,7 +96,25 @@ def rights_of(opened: OpenTables, needed: Mapping[str, Sequence[str]]) -> Rights
     if others:
         surplus.append(f"{role} may read what the policy does not name: {_some(others)}")
     missing = [f"{role} may not read {'.'.join(column)}" for column in sorted(wanted - readable)]
-    return Rights(role=role, missing=tuple(missing), surplus=tuple(surplus), grants=tuple(_grants(opened, needed)))
+    return Rights(
+        role=role,
+        missing=tuple(missing),
+        surplus=tuple(surplus),
+        grants=tuple(_grants(opened, needed)),
+        notes=tuple(notes),
+    )
+
+
+def _notes(place: tuple[str, str], kind: str, secured: bool) -> list[str]:
+    name = ".".join(place)
+    told = []
+    if kind in {"v", "m"}:
+        told.append(f"note: {name} is a view; each of its rows must come from rows of one unit alone")
+    if secured:
+        told.append(
+            f"note: row security decides which rows of {name} are counted, and must not look at other units' rows"
+        )
+    return told
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,121 +1,40 @@
-r"""Spark as an engine, and the tables of a policy that it reads: those of its catalogue, and files.
-
-A source is the name of a table, ``catalogue.schema.table``, or a path: to files whose kind their ending tells, or with
-the kind before it, ``parquet:/data/visits``. Parquet and ORC have types. CSV has a header, and JSON, one object on a
-line, the columns that the policy names; both are read as texts, which become numbers by one grammar, whatever the rows
-are: to infer types would let one row decide those of a column.
+r"""Spark as an engine, over tables of its catalogue and files (`hush.engines.spark.sources`).
 
 A table is read through a query that brings its columns into neutral types: texts are compared by their bytes and are
 valid UTF-8, instants are clocks in UTC. Texts by which rows find their unit stay different, valid or not: two that are
 made one would be one unit.
 
->>> SparkSource.of("clinic.`my.visits`"), SparkSource.of("parquet:/data/visits")
-(SparkSource(format=None, place='`clinic`.`my.visits`'), SparkSource(format='parquet', place='/data/visits'))
+What a table is made of is looked up at each question: its files are listed, and a table of the catalogue has the
+columns that it had when it was opened, or is refused.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hush.core.values import dataclass
 from hush.engines.errors import EngineError, SourceError
-from hush.engines.server import ParameterisedText, ServerEngine, ServerTables, Transaction
+from hush.engines.server import ParameterisedText, ServerEngine, ServerTables, Transaction, identifying
 from hush.engines.spark.dialect import SAIL, SPARK
 from hush.engines.spark.session import SparkServer
+from hush.engines.spark.sources import (
+    OPTIONS,
+    UNTYPED,
+    SparkColumn,
+    SparkSource,
+    check_hazards,
+    columns_of,
+    format_of,
+    times_in_milliseconds,
+)
 from hush.engines.sql.dialect import Dialect
+from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`\s]+)")
-_NAME = re.compile(r"(?:`(?:[^`]|``)+`|[^.`\s]+)(?:\.(?:`(?:[^`]|``)+`|[^.`\s]+)){0,3}")
-_ENDINGS = {
-    "parquet": "parquet", "orc": "orc", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json",
-}  # fmt: skip
-_FORMATS = frozenset({*_ENDINGS.values(), "delta", "iceberg"})
-_UNTYPED = frozenset({"csv", "json"})
-_OPTIONS = {
-    # a line break inside of quotes is not the end of a row: a row cut in two could be another unit's
-    "csv": {"header": "true", "inferSchema": "false", "multiLine": "true", "quote": '"', "escape": '"',
-            "mode": "PERMISSIVE", "maxColumns": "100000", "maxCharsPerColumn": "-1",
-            # columns go by their place: a file whose header is another would give its rows other units
-            "enforceSchema": "false"},
-    "json": {"primitivesAsString": "true", "mode": "PERMISSIVE"},
-}  # fmt: skip
-_PLAIN = {
-    "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT", "float": "FLOAT",
-    "double": "DOUBLE", "boolean": "BOOLEAN", "date": "DATE", "timestamp_ntz": "TIMESTAMP",
-}  # fmt: skip
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-
-
-@dataclass(frozen=True, slots=True)
-class SparkSource:
-    """Where a table's rows are: files of a format, or a table of the catalogue by its quoted name."""
-
-    format: str | None
-    place: str
-
-    @classmethod
-    def of(cls, source: str, directory: Path | None = None) -> SparkSource:
-        """Return a source as a policy writes it; paths are relative to a directory."""
-        kind, _, path = source.partition(":")
-        if kind in _FORMATS and path and not path.startswith("//"):
-            return cls(kind, _absolute(path, directory))
-        ending = source.rstrip("/*").rpartition(".")[2].lower()
-        if ending in _ENDINGS and _looks_like_files(source):
-            return cls(_ENDINGS[ending], _absolute(source, directory))
-        if not _NAME.fullmatch(source.strip()) or "\0" in source:
-            raise SourceError(
-                f"a table of Spark is written schema.table, visits.parquet or parquet:/data/visits; got {source!r}"
-            )
-        parts = [(quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(source.strip())]
-        return cls(None, ".".join(map(SPARK.quoted, parts)))
-
-
-def _looks_like_files(source: str) -> bool:
-    """Return whether a name that ends as files do is a path: clinic.csv is a file, and `clinic`.csv a table."""
-    return "`" not in source
-
-
-def _absolute(path: str, directory: Path | None) -> str:
-    if "://" in path or path.startswith("/") or directory is None:
-        return path
-    return str(directory / path)
-
-
-@dataclass(frozen=True, slots=True)
-class SparkColumn:
-    """A column as Spark has it."""
-
-    name: str
-    type: str
-
-    def read(self, *, identifies: bool = False) -> tuple[str, str] | None:
-        """Return how it is read and as which neutral type; a unit, or a key to one, ``identifies``."""
-        name = SPARK.quoted(self.name)
-        if self.type in _PLAIN:
-            return name, _PLAIN[self.type]
-        if self.type == "timestamp":
-            return f"CAST({name} AS TIMESTAMP_NTZ)", "TIMESTAMP"
-        if self.type.startswith(("string", "char", "varchar")):
-            plain = f"COLLATE({name}, 'UTF8_BINARY')" if "collate" in self.type else name
-            valid = f"MAKE_VALID_UTF8({plain})"
-            if identifies:
-                valid = f"CASE WHEN IS_VALID_UTF8({plain}) THEN {plain} ELSE CONCAT({valid}, ' ', HEX({plain})) END"
-            return valid, "VARCHAR"
-        fixed = _DECIMAL.fullmatch(self.type)
-        return None if fixed is None else (name, f"DECIMAL({fixed[1]},{fixed[2]})")
-
-
-def _columns_of(frame: DataFrame) -> dict[str, SparkColumn]:
-    """Return a frame's columns by their names."""
-    return {field.name: SparkColumn(field.name, field.dataType.simpleString()) for field in frame.schema.fields}
 
 
 class SparkTables(ServerTables):
@@ -144,6 +63,8 @@ class SparkTables(ServerTables):
             except SourceError as error:
                 raise SourceError(str(error), table=table) from None
         self._places = list(self.names.values())
+        self._times: dict[int, frozenset[str]] = {}
+        self._files: set[str] = set()
         try:
             with self.server.transaction(self.read) as transaction:
                 for number, table in enumerate(self.names):
@@ -157,37 +78,65 @@ class SparkTables(ServerTables):
 
     def _columns(self, table: str, number: int, session: SparkSession) -> dict[str, SparkColumn]:
         source = self._places[number]
-        if source.format in _UNTYPED and self.server.sail:
+        if source.format in UNTYPED and self.server.sail:
             # where one malformed record fails every statement, and columns of CSV go by their place
             what = f"table {table!r} is {source.format.upper()}, which Sail does not read safely"
             raise SourceError(f"{what}; store it as parquet", table=table)
         try:
             frame = self.read(session, number)
-            columns = _columns_of(frame)
+            columns = columns_of(frame, decoded=source.format in UNTYPED)
         except Exception:  # whatever it says may name hosts  # noqa: BLE001
             what = "in Spark's catalogue" if source.format is None else "a file that Spark can read"
             raise SourceError(f"table {table!r} is not {what}, or may not be read", table=table) from None
-        if source.format is not None and source.format not in _UNTYPED:
+        if source.format is not None and source.format not in UNTYPED:
             self._schemas[number] = frame.schema
         return columns
 
     def read(self, session: SparkSession, number: int) -> DataFrame:
-        """Return a source as it is now: its list of files, or a table of the catalogue that has the columns it had."""
+        """Return a source as it is now, in which no row can fail; a table of the catalogue has the columns it had."""
+        frame = self._frame(session, number)
+        if number in self._times:
+            files = [file for file in frame.inputFiles() if file not in self._files]
+            names = ", ".join(sorted(times_in_milliseconds(session, files) & self._times[number]))
+            if names:
+                table = list(self.names)[number]
+                what = f"table {table!r} has times in milliseconds ({names}), at which Spark may fail"
+                raise SourceError(f"{what}; store them in microseconds", table=table)
+            self._files.update(files)
+        return frame
+
+    def _frame(self, session: SparkSession, number: int) -> DataFrame:
         source, table = self._places[number], list(self.names)[number]
         if source.format is None:
             with suppress(Exception):  # a session keeps the files that it has seen, whatever others do to the table
                 session.catalog.refreshTable(source.place)
             frame = session.table(source.place)
-            if self._stored.get(table) not in (None, _columns_of(frame)):
+            if self._stored.get(table) not in (None, columns_of(frame)):
                 # a text where numbers were would be cast, and a row could make that fail
                 raise SourceError(f"table {table!r} has other columns than before; open the policy anew", table=table)
             return frame
-        reader = session.read.format(source.format).options(**_OPTIONS.get(source.format, {}))
+        reader = session.read.format(source.format).options(**OPTIONS.get(source.format, {}))
         if number in self._schemas:
             reader = reader.schema(self._schemas[number])
         elif source.format == "json":
             reader = reader.schema(", ".join(f"{SPARK.quoted(name)} STRING" for name in self._declared.get(table, ())))
         return reader.load(source.place)
+
+    def register(self, schema: Schema) -> Catalogue:
+        """Return what a writer of statements needs to know; refuse tables at one of whose rows Spark may fail."""
+        keys = identifying(schema)
+        with self.server.transaction(self.read) as transaction:
+            for number, (name, source) in enumerate(self.names.items()):
+                table = schema.tables.get(name)
+                if table is None or table.public:
+                    continue
+                asked = {*table.columns, *table.keys, *keys.get(name, ())}
+                times = frozenset(label for label, item in self._stored[name].items() if item.is_time) & asked
+                kind = format_of(transaction.session, source)
+                if check_hazards(name, source, kind, times, remote=self.server.remote):
+                    self._times[number] = times
+                    self.read(transaction.session, number)
+        return super().register(schema)
 
     def _rows(self, table: str) -> str:
         return f"HUSH_SOURCE({list(self.names).index(table)})"
@@ -219,3 +168,8 @@ class Spark(ServerEngine):
 
     def _begin(self) -> AbstractContextManager[Transaction]:
         return self._tables.server.transaction(self._tables.read)
+
+    def _let_resolve(self, statements: Sequence[ParameterisedText]) -> None:
+        with self._tables.server.transaction(self._tables.read) as transaction:
+            for statement in statements:
+                transaction.resolve(statement)

@@ -412,7 +412,7 @@ class SparkTransaction:
             if place[1] is None:
                 return place[0]
             cells = [(statement.numbers[int(at) - 1], kind, name) for at, kind, name in _CELL.findall(place[1])]
-            if parameters is None:
+            if parameters is None or not parameters[cells[0][0]]:  # PySpark before 4.1 takes no table without rows
                 empty = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for _, kind, name in cells)
                 return f"(SELECT {empty} WHERE FALSE) AS "
             return f"`{self._listed(cells, parameters)}` AS "

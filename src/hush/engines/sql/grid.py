@@ -75,7 +75,7 @@ def exact(aggregate: ExactAggregate, columns: Mapping[str, Value], over: Callabl
 
 def _whole_ends(expression: Expression, value: Value) -> tuple[int, int] | None:
     """Return between which integers a sum of one unit's whole numbers lies; None if they are not summed as such."""
-    lower, upper, step = line(expression.type)
+    lower, upper, step = line(expression.type, expression)
     if value.form not in WHOLE or step.denominator != 1:
         return None
     ends = (min(math.ceil(lower), 0) * _ROWS[1], max(math.floor(upper), 0) * _ROWS[1])
@@ -89,7 +89,7 @@ def _exact_index(expression: Expression, value: Value) -> tuple[Sql, Fraction]:
     declared step in a power of two that leaves 80 bits below the largest: 2⁴⁷ of those fit into 128 bits.
     """
     type_ = expression.type
-    lower, upper, step = line(type_)
+    lower, upper, step = line(type_, expression)
     most = max(abs(lower), abs(upper))
     if _whole_ends(expression, value) is not None:
         first, last = math.ceil(lower), math.floor(upper)

@@ -47,6 +47,7 @@ from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Expression, Hashed, Op, hashed_once
 from hush.query.functions import all_of, constant
 from hush.query.functions.logic import conjuncts
+from hush.query.functions.rules import describe
 from hush.query.types import Kind, Type
 
 _INDEX = 2**51
@@ -109,7 +110,7 @@ class Factor(Hashed):
     @classmethod
     def raw(cls, expression: Expression, *, weighted: bool = False) -> Factor:
         """Return the expression's index on its grid; on a finer one where units are ``weighted`` down."""
-        lower, upper, step = line(expression.type)
+        lower, upper, step = line(expression.type, expression)
         while max(abs(lower), abs(upper)) / step > _INDEX:
             step *= 2
         first, last = -((-lower) // step), upper // step
@@ -340,13 +341,14 @@ def per_group(item: Noised, rows: int) -> int:
     return 1 if isinstance(item, UnitCount) else rows * item.bound
 
 
-def line(type_: Type) -> tuple[Fraction, Fraction, Fraction]:
-    """Return lower, upper and step of a bounded type; refuse an unbounded one."""
+def line(type_: Type, expression: Expression | None = None) -> tuple[Fraction, Fraction, Fraction]:
+    """Return lower, upper and step of a bounded type; refuse an unbounded one, which an expression may have."""
     if type_.kind is Kind.BOOLEAN:
         return Fraction(0), Fraction(1), Fraction(1)
     if type_.lower is None or type_.upper is None:
         raise UnplannableError(
-            "the values summed have no bounds; declare them in the policy, or use CLIP(x, lower, upper)"
+            f"the values summed have no bounds: {'one of them' if expression is None else describe(expression)}; "
+            "declare them in the policy, or use CLIP(x, lower, upper)"
         )
     if type_.step is not None:
         return type_.lower, type_.upper, type_.step

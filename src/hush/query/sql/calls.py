@@ -22,7 +22,7 @@ from hush.query.expressions import Expression, Op
 from hush.query.functions import FUNCTIONS, REWRITES
 from hush.query.functions.record import Reading, Rewrite
 from hush.query.functions.rules import wanted_arguments
-from hush.query.sql.nodes import ARGUMENT, SHOWN, called, is_set, only, shown
+from hush.query.sql.nodes import ARGUMENT, SHOWN, called, is_set, only, shown, split_refusal
 from hush.query.sql.reading import read_expression
 from hush.query.sql.scope import Resolver
 
@@ -122,6 +122,9 @@ _NEAREST = {
 
 def refuse_function(node: exp.Expr) -> QuestionError:
     """Return the refusal of a function, with the reason or the nearest supported one."""
+    split = split_refusal(node)
+    if split is not None:
+        return split
     name = called(node)
     names = {name.upper(), node.sql_name()} if isinstance(node, exp.Func) else {name.upper()}
     for pattern, reason in _FORBIDDEN:

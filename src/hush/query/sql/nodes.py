@@ -109,11 +109,31 @@ def called(node: exp.Expr) -> str:
 def refuse(node: object) -> QuestionError:
     """Return the refusal of a node that is not supported where it stands."""
     name = type(node).__name__
+    if isinstance(node, exp.Expr) and (split := split_refusal(node)) is not None:
+        return split
     if name in REASONS:
         what, hint = REASONS[name]
         return QuestionError(f"{what} Got {shown(node)}.", hint)
     return QuestionError(
         f"{name} is not supported here: {shown(node)}.", "See docs/sql.md for everything that can be asked."
+    )
+
+
+def split_refusal(node: exp.Expr) -> QuestionError | None:
+    """Return the refusal of a text that is split into a list, if there is one, with the question to ask instead.
+
+    One stored row would become as many as its text has separators, so each row's work and memory would be its own.
+    """
+    split = node.find(exp.Split, exp.StringToArray)
+    if split is None or isinstance(node, exp.SplitPart):
+        return None
+    mark = split.expression
+    between = shown(mark) if isinstance(mark, exp.Literal) and mark.is_string else "','"
+    text = f"{between} || {shown(split.this)} || {between}"
+    return QuestionError(
+        f"A text is not split into a list: one row would become many. Got {shown(node)}.",
+        f"Name the words: JOIN (VALUES ('first'), ('second')) AS words(word) ON CONTAINS({text}, {between} || word || "
+        f"{between}), and GROUP BY word. Or let the owner keep a table with a row for each word.",
     )
 
 
