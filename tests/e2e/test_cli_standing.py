@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -121,18 +120,26 @@ def test_other_words_in_the_policy_are_refused_and_the_rest_goes_on(
     assert len(told["released"]) == 2  # as it was declared
 
 
+SLOW = """
+import sys
+from hush.cli import run
+from hush.curator import publishing
+publishing.TICK = 600.0
+run(sys.argv[1:])
+"""
+
+
 def test_two_runs_at_once_and_one_that_is_killed(clinic: Path) -> None:
     """A run that is killed after its charge leaves a failed release; those of others are made once."""
-    command = [sys.executable, "-m", "hush.cli", "standing", "run", "--policy", str(clinic), "--json"]
-    killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ})
+    words = ["standing", "run", "--policy", str(clinic), "--json"]
+    killed = subprocess.Popen([sys.executable, "-c", SLOW, *words], stdout=subprocess.DEVNULL)
     with Ledger.open(clinic.parent / "hush.ledger") as ledger:
-        for _ in range(3000):  # it waits a second from its charge until its outcome is recorded
-            if any(plan.aside.next for plan in ledger.standing.listed()):
-                break
-            time.sleep(0.01)
+        while not any(plan.aside.next for plan in ledger.standing.listed()):
+            assert killed.poll() is None
+            time.sleep(0.02)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    runs = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    runs = [subprocess.Popen([sys.executable, "-m", "hush.cli", *words], stdout=subprocess.PIPE) for _ in range(2)]
     released = [json.loads(each.communicate()[0])["released"] for each in runs]
     made = [release["period"] for told in released for release in told]
     assert made == [TODAY.isoformat()]

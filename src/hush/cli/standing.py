@@ -161,13 +161,15 @@ def declare(
         print_json({"standing": [{"name": plan.question.name, "share": float(plan.share)} for plan in plans]})
         return
     for plan in plans:
-        schedule = plan.question.schedule
-        console().print(
-            f"{plan.question.name}: {percent(plan.share)} of the budget of {plan.question.data} is set aside for "
-            f"{plan.aside.left} releases, every {schedule.every} from {schedule.period(0)}",
-            markup=False,
-            soft_wrap=True,
+        schedule, left = plan.question.schedule, plan.aside.left
+        said = (
+            f"{percent(plan.share)} of the budget of {plan.question.data} is set aside for {left} releases, every "
+            f"{schedule.every} from {schedule.period(0)}"
         )
+        if left < schedule.slots:
+            state = "and has ended" if plan.aside.ended else f"with {left} of {schedule.slots} releases to come"
+            said = f"it was declared on {plan.when[:10]}, {state}; nothing more is set aside"
+        console().print(f"{plan.question.name}: {said}", markup=False, soft_wrap=True)
 
 
 def run(name: SomeName = None, policy: PolicyOption = POLICY, as_json: JsonOption = False) -> int:

@@ -253,7 +253,7 @@ class Publisher(Curator):
             declared = self.plans.find(name)
             if declared.due(clock or now()) is None:
                 if declared.over(clock or now()):
-                    self.plans.end(name, actor=POLICY, reason="its last period has passed")
+                    self._end(name)
                 return None
             asked = declared.question
             with self._on(declared.terms, gaussian=declared.gaussian):
@@ -276,6 +276,14 @@ class Publisher(Curator):
             except EngineError:
                 return replace(release, state="failed")
             return release
+
+    def _end(self, name: str) -> None:
+        """End what will never be due again, unless another worker was quicker."""
+        try:
+            self.plans.end(name, actor=POLICY, reason="its last period has passed")
+        except LedgerError:
+            if not self.plans.find(name).aside.ended:
+                raise
 
     def reserved(self, reservation: Reservation) -> None:
         """Note that a release was charged: a service counts its slots from here."""

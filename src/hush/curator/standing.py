@@ -96,7 +96,7 @@ class StandingView:
 
 
 def views(ledger: Ledger, reader: str | None, data_of: Mapping[str, Any] | None) -> list[StandingView]:
-    """Return the standing questions that somebody may read; None is anybody.
+    """Return the standing questions that somebody may read; None is anybody. Of named readers they see themselves.
 
     ``data_of`` are the data sets of each analyst; None for the owner, who reads all.
     """
@@ -117,7 +117,10 @@ def published(
     ``latest`` is the newest release. ``all`` is one table of all of them, with a column that says which is which.
     """
     plans = ledger.standing
-    plan = plans.find(name)
+    try:
+        plan = plans.find(name)
+    except UnknownStandingError:  # told in the words that were asked for, as of what they may not read
+        raise UnknownStandingError(f"{name}/{period}") from None
     if data_of is not None and not plan.question.readable(reader, data_of):
         raise UnknownStandingError(f"{name}/{period}")
     if period == "all":

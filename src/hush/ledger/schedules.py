@@ -24,7 +24,8 @@ from hush.core.values import dataclass
 MOST_SLOTS = 10_000
 _STEP = re.compile(r"(?:(\d{1,3}) +)?(day|week|month|year)s?")
 _EVERY = "day, week, month or year, or several of them such as 14 days or 3 months"
-_LAST_YEAR = 9000
+_FIRST_YEAR, _LAST_YEAR = 1000, 9000
+"""Between them a moment is written with four digits of its year, so that moments compare as their texts do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,11 @@ class Schedule:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "first", _moment(self.first))
-        if not isinstance(self.every, str) or (step := _STEP.fullmatch(self.every.strip())) is None or step[1] == "0":
+        if (
+            not isinstance(self.every, str)
+            or (step := _STEP.fullmatch(self.every.strip())) is None
+            or int(step[1] or 1) == 0
+        ):
             raise InvalidValueError("every", got=self.every, allowed=_EVERY)
         count = int(step[1] or 1)
         object.__setattr__(self, "every", step[2] if count == 1 else f"{count} {step[2]}s")
@@ -97,7 +102,7 @@ def _moment(value: object) -> str:
         moment = dt.datetime.fromisoformat(text) if isinstance(text, str) and text.isascii() else None
         if moment is not None and len(str(text)) == len("2026-11-16"):
             moment = moment.replace(tzinfo=dt.UTC)
-        if moment is not None and moment.tzinfo is not None:
+        if moment is not None and moment.tzinfo is not None and moment.year > _FIRST_YEAR:
             return _written(moment.astimezone(dt.UTC))
     except (ValueError, OverflowError):
         pass

@@ -120,6 +120,8 @@ class StandingQuestion:
         object.__setattr__(self, "confidence", fraction_between(self.confidence, "confidence"))
         if self.delta is not None:
             object.__setattr__(self, "delta", nonnegative(self.delta, "delta"))
+        if not isinstance(self.late, bool):
+            raise InvalidValueError("late", got=self.late, allowed="True to make a missed release late, or False")
         if isinstance(self.readers, str):
             if self.readers not in {"analysts", "public"}:
                 raise InvalidValueError("readers", got=self.readers, allowed="a list of names, analysts or public")

@@ -17,6 +17,9 @@ microsecond. Slots do not average out, as random delays would.
 *Time limit.* A question that is not ready at its limit is ended there: it stays charged, and the error is the one of
 every failure. What it may still compute is thrown away.
 
+*Leaving.* Should the asker go while a question is at work, because a connection breaks or the service ends, it keeps
+its turn up to its slot all the same, and its outcome is recorded there.
+
 *Cancelling* never shows how far a question got. What becomes of it follows from when the cancel came, and from slots:
 
 *   before the charge: it ends at once, and nothing is charged;
@@ -243,15 +246,26 @@ class Questions:
         turn = Turn(ticket, tick=self._tick, limit=self._limit, cancelled=lambda: self._cancelled(ticket), begun=wake)
         started: asyncio.Future[None] = loop.create_future()
         self._waiting.append((turn, started))
-        try:
-            self._look()
-            await started
-            return await self._at_work(turn, begun, work)
-        finally:
+        at_work: asyncio.Task[Result] | None = None
+
+        def leave(_: object = None) -> None:
             self._waiting = deque(pair for pair in self._waiting if pair[0] is not turn)
             self._running.discard(ticket)
             self._traffic.leave(ticket)
             self._look()
+            if at_work is not None and not at_work.cancelled():
+                at_work.exception()  # nobody may be there to hear of it
+
+        try:
+            self._look()
+            await started
+            at_work = loop.create_task(self._at_work(turn, begun, work))
+            return await asyncio.shield(at_work)  # should the asker go, it ends in its time all the same
+        finally:
+            if at_work is None or at_work.done():
+                leave()
+            else:
+                at_work.add_done_callback(leave)
 
     async def _at_work(self, turn: Turn, begun: asyncio.Event, work: Callable[[], Result]) -> Result:
         loop = asyncio.get_running_loop()

@@ -103,7 +103,10 @@ class Scheduler:
         count = 0
         for name in names:
             try:
-                while await self._service.questions.run(_NOBODY, f"standing {name}", self._release(name)) is not None:
+                while not self._ending.is_set():  # what is due and was not begun can wait for the next worker
+                    made = await self._service.questions.run(_NOBODY, f"standing {name}", self._release(name))
+                    if made is None:
+                        break
                     count += 1
             except HushError as error:
                 self._tell(name, error)

@@ -22,7 +22,7 @@ from hush.curator.standing import published, views
 from hush.engines.duckdb import DuckDB
 from hush.ledger import Actor, LedgerError
 from hush.ledger.schedules import Schedule
-from hush.ledger.standing import StandingQuestion, UnknownStandingError
+from hush.ledger.standing import StandingPlans, StandingQuestion, UnknownStandingError
 from hush.policy.ledger import make_ledger
 from hush.query.errors import QuestionError
 
@@ -135,10 +135,27 @@ def test_releases_are_made_once_and_read_by_who_may(clinic: Path, publisher: Pub
             alice.standing_answer("weekly", "2026-01-19")
     ledger = publisher._ledger
     assert views(ledger, "bob", {"bob": ["clinic"]}) == []
-    with pytest.raises(UnknownStandingError):
-        published(ledger, "weekly", "latest", "bob", {"bob": ["clinic"]})
+    told = []
+    for name in ("weekly", "secret"):  # the first is there, and not for bob
+        with pytest.raises(UnknownStandingError) as refusal:
+            published(ledger, name, "latest", "bob", {"bob": ["clinic"]})
+        told.append(str(refusal.value).replace(name, "…"))
+    assert told[0] == told[1]
     with pytest.raises(UnknownStandingError):
         published(ledger, "weekly", "latest", None, {})
+
+
+def test_two_workers_end_what_is_over_at_once(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher.declare(asked(late=False), actor=POLICY)
+    end = StandingPlans.end
+
+    def outrun(plans: StandingPlans, name: str, **how: Any) -> None:
+        end(plans, name, **how)  # another worker's
+        end(plans, name, **how)
+
+    monkeypatch.setattr(StandingPlans, "end", outrun)
+    assert run_due(publisher, clock="2027-01-01T00:00:00.000000Z") == []
+    assert publisher.plans.find("weekly").aside.ended
 
 
 def test_private_keys_share_the_part_of_delta_that_is_for_keys(publisher: Publisher) -> None:

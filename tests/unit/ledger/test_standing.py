@@ -189,12 +189,42 @@ def test_a_lowered_budget_holds_releases_back() -> None:
     "words",
     [
         {"name": "a/b"}, {"name": ""}, {"epsilon": None}, {"epsilon": 0}, {"epsilon": "0.1", "rho": "1"},
-        {"readers": "nobody"}, {"confidence": 1}, {"question": " "}, {"delta": -1},
+        {"readers": "nobody"}, {"confidence": 1}, {"question": " "}, {"delta": -1}, {"late": "skip"}, {"late": 0},
     ],
 )  # fmt: skip
 def test_mistakes_are_refused(words: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError):
         question(**words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"every": "0 days"}, {"every": "00 days"}, {"every": "000 weeks"}, {"every": "1.5 days"}, {"slots": 0},
+        {"first": "0999-12-31"}, {"first": "0001-01-01T00:00:00+14:00"}, {"first": "2026-11-16T06:00:00"},
+    ],
+)  # fmt: skip
+def test_a_schedule_that_could_not_be_read_back_is_refused(words: dict[str, Any]) -> None:
+    """An entry of the ledger stays for ever: one that cannot be read would stop every standing question."""
+    with pytest.raises(InvalidValueError):
+        Schedule(**{"first": "2026-11-16", "every": "day", "slots": 3} | words)
+
+
+@pytest.mark.parametrize(
+    ("first", "every", "third"),
+    [
+        ("2026-01-31", "month", "2026-03-31"), ("2027-12-31", "2 months", "2028-04-30"),
+        ("2028-02-29", "year", "2030-02-28"), ("2028-02-29", "4 years", "2036-02-29"),
+        ("2026-03-28T23:30:00+00:00", "day", "2026-03-30"),
+        ("2026-11-16T00:30:00+02:00", "week", "2026-11-29"),
+    ],
+)  # fmt: skip
+def test_ends_of_months_leap_days_and_offsets(first: str, every: str, third: str) -> None:
+    schedule = Schedule(first=first, every=every, slots=3)
+    assert schedule.period(2) == third
+    assert Schedule.from_json(schedule.to_json()) == schedule
+    assert [schedule.number(schedule.period(number)) for number in range(3)] == [0, 1, 2]
+    assert [schedule.passed(schedule.slot(number)) for number in range(3)] == [1, 2, 3]
 
 
 def test_who_may_read() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pandas as pd
 import psycopg
 import pytest
 from doors import RunningDoor, certificate, connect, psql, result_of, spent
 
+from hush.curator import curator as curator_module
 from hush.ledger import Role
 from hush.server.door.settings import from_comments, read_setting
 from hush.server.door.statements import declared, fetched, first_word, rest, split, without_database
@@ -36,6 +39,39 @@ def test_a_question_needs_its_price(running, token):
     assert "price ε=2" in done.stderr
     done = psql(running, token, "SET hush.epsilom = 1")
     assert "epsilon" in done.stderr
+
+
+def test_a_price_of_one_question_goes_before_that_of_the_connection(running, token):
+    with connect(running, token, options="-c hush.accuracy=20") as connection:
+        notices = []
+        connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+        connection.execute("/* hush.epsilon = 2 */ SELECT COUNT(*) AS n FROM visits")
+        assert notices[0].startswith("price ε=2;")
+        connection.execute("SELECT COUNT(*) AS n FROM visits WHERE age < 9")  # for that question alone
+        assert not notices[1].startswith("price ε=2;")
+    with pytest.raises(psycopg.OperationalError, match=r"hush\.epsilon and hush\.accuracy"):
+        connect(running, token, options="-c hush.accuracy=20 -c hush.epsilon=1")
+
+
+def test_a_door_that_closes_answers_what_is_at_work_first(settings, token, monkeypatch):
+    begun, original = threading.Event(), curator_module._answer
+
+    def slow(*arguments):
+        begun.set()
+        time.sleep(0.3)
+        return original(*arguments)
+
+    monkeypatch.setattr(curator_module, "_answer", slow)
+    door = RunningDoor(settings)
+    with connect(door, token, options="-c hush.epsilon=2") as asking, connect(door, token) as idle:
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(lambda: asking.execute("SELECT COUNT(*) AS n FROM visits").fetchall())
+            assert begun.wait(20)
+            door.close()
+            assert len(asked.result(20)) == 1
+        for connection in (asking, idle):
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("SELECT 1")
 
 
 def test_refusals_have_the_texts_of_the_service(running, token):

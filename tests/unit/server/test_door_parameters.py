@@ -131,6 +131,8 @@ def test_binary_values_are_read_as_a_driver_writes_them(value):
         (b"{a}b", 1009, 0),
         (b"a", 1009, 0),
         (b"2025-13-01", DATE, 0),
+        (b"maybe", BOOLEAN, 0),
+        (b"", BOOLEAN, 0),
         (b"\xff\xfe", TEXT, 0),
         (struct.pack("!q", 2**63 - 1), TIMESTAMP, 1),
         (b"\0", WHOLE, 1),

@@ -322,10 +322,10 @@ def test_an_unforeseen_failure_ends_the_connection_alone(running, token, monkeyp
 HEAVY = {
     "brackets": "SELECT a" + "[1]" * 15_000,
     "parentheses": "SELECT " + "(" * 20_000 + "1" + ")" * 20_000,
-    "sums": "SELECT 1" + "+1" * 8000,
-    "points": "SELECT a" + ".a" * 8000,
+    "sums": "SELECT 1" + "+1" * 4000,
+    "points": "SELECT a" + ".a" * 4000,
     "cases": "SELECT " + "CASE WHEN true THEN " * 500 + "1" + " END" * 500,
-    "unions": " UNION ALL ".join(["SELECT 1"] * 2000),
+    "unions": " UNION ALL ".join(["SELECT 1"] * 1000),
     "joins": "SELECT count(*) FROM " + ", ".join(f"pg_type t{number}" for number in range(9)),
     "long rows": f"SELECT {'||'.join('a' * 190)} FROM (SELECT '{'x' * 1000}' AS a) x, generate_series(1, 999)",
     "numbers": "SELECT count(*) FROM generate_series(1, 1000000000000)",

@@ -16,9 +16,10 @@ from starlette.testclient import TestClient
 
 from hush.client import connect
 from hush.curator import curator as curator_module
+from hush.ledger import Reservation
 from hush.server import app
 from hush.server.errors import BusyError
-from hush.server.questions import Questions, this_turn
+from hush.server.questions import Questions, ServedCurator, this_turn
 from hush.server.settings import ServiceSettings
 from hush.server.traffic import Traffic
 
@@ -212,6 +213,49 @@ def test_a_full_queue_refuses_and_a_cancelled_wait_charges_nothing() -> None:
         hold.set()
         assert await first
         assert questions.idle
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.6], ids=["ready", "late"])
+def test_should_the_asker_go_the_turn_is_kept_and_its_outcome_recorded(seconds: float) -> None:
+    class Kept(ServedCurator):
+        outcomes: tuple[str, ...] = ()
+
+        def __init__(self) -> None:
+            self._ledger = self  # type: ignore[assignment]
+
+        def answered(self, *_: object) -> None:
+            self.outcomes += ("answered",)
+
+        def failed(self, *_: object) -> None:
+            self.outcomes += ("failed",)
+
+    async def scene() -> None:
+        traffic, curator, begun = Traffic.in_memory(), Kept(), threading.Event()
+        questions = Questions(traffic, tick=0.1, limit=0.3)
+        charged = Reservation(number=1, request="a", analyst="alice", data="d", question_hash="")
+
+        def work() -> bytes:
+            turn = this_turn()
+            assert turn is not None
+            turn.charged(curator, charged)
+            begun.set()
+            return curator.keep(charged, lambda: time.sleep(seconds) or b"", bytes)
+
+        asker = asyncio.create_task(questions.run("alice", "a", work))
+        assert await asyncio.to_thread(begun.wait, 20)
+        asker.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asker
+        assert not questions.idle
+        assert traffic.places("alice")
+        for _ in range(1000):
+            if questions.idle:
+                break
+            await asyncio.sleep(0.01)
+        assert curator.outcomes == ("answered" if seconds < 0.3 else "failed",)
+        assert not traffic.places("alice")
 
     asyncio.run(scene())
 

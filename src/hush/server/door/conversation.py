@@ -365,9 +365,11 @@ class Conversation:
         """Return the price and what else was set for a question."""
         if "ask" not in self.who.scopes:
             raise ForbiddenError("This token may not ask questions.")
-        said = {**self.settings, **from_comments(text)}
-        if "accuracy" in from_comments(text):
-            said.pop("epsilon", None)
+        stated = from_comments(text)
+        said = {**self.settings, **stated}
+        for name, other in (("accuracy", "epsilon"), ("epsilon", "accuracy")):
+            if name in stated and other not in stated:  # what a question says itself goes before what was set for all
+                said.pop(other, None)
         if "epsilon" not in said and "accuracy" not in said:
             raise QuestionError(
                 "A question needs its price.",

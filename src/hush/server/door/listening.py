@@ -37,6 +37,7 @@ _VERSION, _SSL, _GSS, _CANCEL = 196_608, 80_877_103, 80_877_104, 80_877_102
 _SIGN_IN, _IDLE, _STALLED, _PARTING = 15.0, 3600.0, 300.0, 2.0
 _MOST, _EACH = 200, 40
 """How many connections a worker keeps, and how many of one person."""
+_GONE = "The service is ending."
 _WRONG = "Sign in with your name and a token of yours as the password."
 
 
@@ -47,7 +48,9 @@ class Door:
         """``clear`` allows connections without TLS: only where the socket is this machine's alone."""
         self._service, self._tls, self._clear = service, tls, clear
         self._server: asyncio.Server | None = None
-        self._talking: set[asyncio.Task[None]] = set()
+        self._talking: dict[asyncio.Task[None], Conversation | None] = {}
+        """Who has come, and what they say once they are known."""
+        self._ending = False
         self._keys: dict[tuple[int, int], Conversation] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         """One for each person: of all of their connections one statement about the catalogue runs at a time."""
@@ -57,17 +60,23 @@ class Door:
         self._server = await asyncio.start_server(self._come, sock=listener, limit=messages.LONGEST + 5)
 
     async def close(self) -> None:
-        """Stop listening, and end all conversations."""
+        """Stop listening, and end all conversations: those with a question at work once it is answered."""
+        self._ending = True
         if self._server is not None:
             self._server.close()
-        for task in list(self._talking):
+        asked = [task for task, conversation in self._talking.items() if conversation and conversation.request]
+        for task in self._talking.keys() - asked:
+            task.cancel()
+        if asked:
+            await asyncio.wait(asked, timeout=self._service.settings.limit + _PARTING)
+        for task in self._talking:
             task.cancel()
         await asyncio.gather(*self._talking, return_exceptions=True)
 
     async def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - we are in one
-        self._talking.add(task)
+        self._talking[task] = None
         try:
             if len(self._talking) > _MOST:
                 writer.write(_fatal("Too many connections; try again soon.", "53300"))
@@ -81,12 +90,12 @@ class Door:
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError, HushError):
             pass
         except asyncio.CancelledError:
-            writer.write(_fatal("The service is ending.", "57P01"))
+            writer.write(_fatal(_GONE, "57P01"))
         except Exception as error:  # the connection ends, and nothing is told of what it said  # noqa: BLE001
             _log.error("a connection of the SQL door failed: %s", type(error).__name__)
             writer.write(_fatal("The connection failed; connect again.", "XX000"))
         finally:
-            self._talking.discard(task)
+            del self._talking[task]
             with contextlib.suppress(Exception):
                 writer.close()
                 async with asyncio.timeout(_PARTING):
@@ -112,6 +121,9 @@ class Door:
             writer.write(_fatal(str(error), "22023"))
             return
         self._keys[key] = conversation
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - we are in one
+        self._talking[task] = conversation
         try:
             for name, value in PARAMETERS.items():
                 if name in {"search_path", "max_identifier_length", "transaction_isolation"}:
@@ -132,6 +144,9 @@ class Door:
                 writer.write(await conversation.hear(kind, content))
                 async with asyncio.timeout(_STALLED):  # a client that takes nothing does not keep its rows here
                     await writer.drain()
+                if self._ending:
+                    writer.write(_fatal(_GONE, "57P01"))
+                    return
         finally:
             del self._keys[key]
             conversation.close()

@@ -47,6 +47,9 @@ _ELEMENT = re.compile(
 _DAY = re.compile(
     r"\s*+(\d{4}-\d\d-\d\d)(?:[ T]+[\d:.]+)?+\s*+(?:Z|UTC|[+-]\d\d(?::?\d\d){0,2})?\s*+", re.IGNORECASE | re.ASCII
 )
+_TRUTHS = dict.fromkeys(("t", "true", "y", "yes", "on", "1"), True) | dict.fromkeys(
+    ("f", "false", "n", "no", "off", "0"), False
+)
 _LARGEST = 400
 """How many digits a number in binary form may have on either side of its point."""
 _START = dt.datetime(2000, 1, 1)  # noqa: DTZ001 - the protocol's times have no zone
@@ -203,7 +206,7 @@ def parameter(content: bytes | None, oid: int, form: int) -> Any:
         if form == 1:
             return _binary_parameter(content, oid)
         return _text_parameter(content.decode(), oid)
-    except (ValueError, struct.error, ZeroDivisionError, OverflowError):
+    except (ValueError, KeyError, struct.error, ZeroDivisionError, OverflowError):
         raise MessageError from None
 
 
@@ -216,7 +219,7 @@ def _text_parameter(text: str, oid: int) -> Any:
         fraction = exact(text, "parameter")  # which refuses 1e-999999999 instead of writing it out
         return int(fraction) if fraction.denominator == 1 and oid in _INTEGERS else fraction
     if oid == BOOLEAN:
-        return text.strip().lower() in {"t", "true", "y", "yes", "on", "1"}
+        return _TRUTHS[text.strip().lower()]
     if oid == DATE:
         day = _DAY.fullmatch(text)
         return dt.date.fromisoformat(text if day is None else day[1])

@@ -73,6 +73,8 @@ def from_start(options: Mapping[str, str]) -> dict[str, str]:
         if name.startswith("hush."):
             said[name] = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
     found = {check_name(name): value for name, value in said.items()}
+    if "epsilon" in found and "accuracy" in found:
+        raise QuestionError("The connection sets hush.epsilon and hush.accuracy.", "Leave one of them out.")
     terms(found)
     return found
 
