@@ -324,7 +324,10 @@ def declare_all(publisher: Publisher, questions: Iterable[StandingQuestion]) -> 
 def run_due(
     publisher: Publisher, *, clock: str | None = None, only: str | None = None
 ) -> list[tuple[str, StandingRelease | HushError]]:
-    """Make everything that is due, each period once, oldest first; return what was made, and what was refused."""
+    """Make everything that is due, each period once, oldest first; return what was made, and what was refused.
+
+    After a failure the further periods of that question wait for the next call.
+    """
     publisher.plans.close_dead()
     made: list[tuple[str, StandingRelease | HushError]] = []
     for plan in publisher.plans.listed() if only is None else [publisher.plans.find(only)]:
@@ -332,6 +335,8 @@ def run_due(
         try:
             while (release := publisher.release_due(name, clock=clock)) is not None:
                 made.append((name, release))
+                if release.state == "failed":  # what is due besides would fail alike, and be charged
+                    break
         except HushError as error:
             made.append((name, error))
     return made

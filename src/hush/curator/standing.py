@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -24,6 +25,8 @@ from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, uniform
 
 _READING = Actor.owner("policy")
+_MOST_TABLES = 8
+_TABLES: dict[tuple[str, bytes, int], Answer] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +134,25 @@ def published(
 
 
 def _stacked(ledger: Ledger, plan: StandingPlan) -> Answer:
-    """Return all releases of a standing question as one table, oldest first."""
+    """Return all releases of a standing question as one table, oldest first.
+
+    Tables that were read of late are kept by the hash of their last charge, which covers all before it: anybody may ask
+    for them, and reading a thousand answers takes seconds.
+    """
     made = [release for release in ledger.standing.releases(plan) if release.state == "made"]
     if not made:
         raise UnknownStandingError(f"{plan.question.name}/all")
+    _, last = ledger.receipt(made[-1].receipt or 0, _READING)
+    key = (plan.question.name, last.hash, len(made))
+    table = _TABLES.pop(key, None) or _one_table(ledger, made)
+    _TABLES[key] = table
+    with suppress(KeyError, StopIteration, RuntimeError):  # another thread may be at it
+        while len(_TABLES) > _MOST_TABLES:
+            del _TABLES[next(iter(_TABLES))]
+    return table
+
+
+def _one_table(ledger: Ledger, made: Sequence[StandingRelease]) -> Answer:
     answers = [Answer.shown(ledger, release.receipt or 0, _READING) for release in made]
     dates = [dt.date.fromisoformat(release.period) for release in made]
     first = answers[0]

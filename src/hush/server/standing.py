@@ -25,6 +25,7 @@ from hush.core.values import dataclass
 from hush.curator.answer import Answer
 from hush.curator.publishing import Publisher, StandingExplanation, declare_all
 from hush.curator.standing import StandingView, published, views
+from hush.engines.errors import EngineError
 from hush.ledger import Actor, Release, Reservation
 from hush.ledger.schedules import Schedule
 from hush.ledger.standing import StandingQuestion, UnknownStandingError
@@ -44,7 +45,7 @@ log = logging.getLogger("hush.server")
 LOOK = 2.0
 """So often a worker looks whether a release is due, in seconds."""
 AGAIN = 60.0
-"""After so many seconds a declaration that was refused is tried again."""
+"""After so many seconds a declaration that was refused is tried again, and the next release after one that failed."""
 _NOBODY = "standing\n"
 """Under which name releases wait for their turn: nobody can be called so."""
 
@@ -67,6 +68,8 @@ class Scheduler:
         self._told: dict[str, str] = {}
         self._refused: dict[str, float] = {}
         """When declarations of the policy were refused: they are tried again, but not at every look."""
+        self._failed: dict[str, float] = {}
+        """When releases failed: what else is due waits, because it would fail alike and be charged."""
         self._ending = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -108,6 +111,12 @@ class Scheduler:
                     if made is None:
                         break
                     count += 1
+                    if made.state == "failed":
+                        self._failed[name] = time.monotonic()
+                        break
+            except EngineError as error:  # it took longer than a question may
+                self._failed[name] = time.monotonic()
+                self._tell(name, error)
             except HushError as error:
                 self._tell(name, error)
         return count
@@ -124,7 +133,8 @@ class Scheduler:
         publisher.plans.close_dead()
         clock = now()
         plans = publisher.plans.listed()
-        return [plan.question.name for plan in plans if plan.due(clock) is not None or plan.over(clock)], refused
+        names = [plan.question.name for plan in plans if plan.due(clock) is not None or plan.over(clock)]
+        return [name for name in names if self._failed.get(name, soon) <= soon], refused
 
     def _release(self, name: str) -> Callable[[], Any]:
         def release() -> Any:

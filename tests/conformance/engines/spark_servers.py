@@ -81,8 +81,8 @@ class Child:
 
 
 def children(pid: int) -> list[int]:
-    """Return the ids of a process's children."""
-    return [int(name) for name in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Return the ids of a process's children, whichever thread started them."""
+    return [int(name) for file in Path(f"/proc/{pid}/task").glob("*/children") for name in file.read_text().split()]
 
 
 def descendants(pid: int, word: str) -> list[int]:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import hush
+from hush.engines.sql.build import column
+from hush.engines.sql.forcing import force
 from hush.query.errors import UnplannableError
+from hush.query.types import Kind, Type
 
 EDGES = [2**53, 2**63, 2**64, 10**30]
 VALUES = sorted({sign * (edge + away) for edge in EDGES for sign in (1, -1) for away in (-1, 0, 1, 2)} | {0, 1, 5, 99})
@@ -178,3 +182,31 @@ def test_what_would_be_compared_as_floats_is_refused(sql: str, said: str, tmp_pa
             curator.ask(sql, epsilon="0.5", delta="1e-7")
         assert said in str(refused.value)
         assert not curator.history()
+
+
+LAST = (2**127 - 1) // 3
+"""Three times this is still a HUGEINT, and a little more is none."""
+
+
+@pytest.mark.parametrize("number", [0, LAST, LAST + 10, 10**38 - 1])
+def test_no_number_makes_its_bin_overflow(number: int, tmp_path: Path) -> None:
+    path = tmp_path / "wide.duckdb"
+    with duckdb.connect(str(path)) as base:
+        base.execute(f"CREATE TABLE data AS SELECT CAST({number} AS HUGEINT) AS x")
+    tests = [
+        f"BIN(x, {LAST}, {LAST + 10}, 3) > 5",
+        f"BIN(x, {10**37}, {10**37 + 10}, 1000) > 5",
+        f"BIN(x, {10**38 - 1}, {19 * 10**37}, 1) > 5",
+        f"WIDTH_BUCKET(x, {10**38 - 1}, {19 * 10**37}, 1) >= 0",
+    ]
+    with hush.protect(path, bounds={"x": (0, 10**38 - 1)}, budget="1e15") as curator:
+        (row,) = curator.ask(counted(tests), epsilon="1e9").rows()
+        assert [row[f"c{at}"] for at in range(len(tests))] == [1] * len(tests)
+
+
+def test_a_step_keeps_a_bound_of_zero() -> None:
+    """The step is a power of two: others are rounded as floats where the bounds are far."""
+    type_ = Type(Kind.INTEGER, True, Fraction(0), Fraction(2**60), Fraction(16))
+    below = Type(Kind.INTEGER, True, Fraction(-(2**60)), Fraction(0), Fraction(16))
+    assert force(column("x"), "BIGINT", type_).within == (0, 2**60)
+    assert force(column("x"), "BIGINT", below).within == (-(2**60), 0)

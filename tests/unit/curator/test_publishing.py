@@ -15,6 +15,7 @@ import pytest
 
 from hush.core import BudgetExceededError
 from hush.curator import publishing
+from hush.curator.answer import Answer
 from hush.curator.data_sets import read_policy
 from hush.curator.opening import open_policy, open_publisher
 from hush.curator.publishing import POLICY, Publisher, declare_all, run_due
@@ -232,3 +233,25 @@ def test_dates_are_those_of_utc(publisher: Publisher) -> None:
     schedule = Schedule(first=tomorrow.isoformat(), every="day", slots=2)
     publisher.declare(asked(schedule=schedule), actor=POLICY)
     assert run_due(publisher) == []
+
+
+def test_a_failure_keeps_the_other_periods_from_being_charged_at_once(
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher.declare(asked(), actor=POLICY)
+    with monkeypatch.context() as broken:
+        broken.setattr(DuckDB, "execute", lambda *_: 1 // 0)
+        assert [release.state for _, release in run_due(publisher, clock=SECOND)] == ["failed"]
+    assert [(release.period, release.state) for _, release in run_due(publisher, clock=SECOND)] == [
+        ("2026-01-12", "made")
+    ]
+
+
+def test_the_table_of_all_releases_is_read_once(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher.declare(asked(), actor=POLICY)
+    run_due(publisher, clock=SECOND)
+    ledger = publisher._ledger
+    _, _, first = published(ledger, "weekly", "all", None, None)
+    monkeypatch.setattr(Answer, "shown", lambda *_: pytest.fail("read again"))
+    _, _, again = published(ledger, "weekly", "all", None, None)
+    assert first.to_bytes() == again.to_bytes()

@@ -31,6 +31,7 @@ from hush.engines.spark.sources import (
 )
 from hush.engines.sql.dialect import Dialect
 from hush.engines.sql.relations import Catalogue
+from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
@@ -168,6 +169,15 @@ class Spark(ServerEngine):
 
     def _begin(self) -> AbstractContextManager[Transaction]:
         return self._tables.server.transaction(self._tables.read)
+
+    def _resolve(self, texts: Sequence[str]) -> None:
+        """Resolve statements; in a new session if the old one was lost, since nothing is charged yet."""
+        try:
+            super()._resolve(texts)
+        except UnplannableError:
+            if not self._tables.server.broken:
+                raise
+            super()._resolve(texts)
 
     def _let_resolve(self, statements: Sequence[ParameterisedText]) -> None:
         with self._tables.server.transaction(self._tables.read) as transaction:

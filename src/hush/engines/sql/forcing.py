@@ -180,7 +180,8 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
     elif physical == "UHUGEINT":
         source, physical, whole = _signed(source), "HUGEINT", True
     if whole and step.denominator == 1 and step > 1 and _far(low, high):
-        rounded = rounded_whole(_clamped_wide(source, low or LONG[0], high or LONG[1]), int(step))
+        least, most = LONG[0] if low is None else low, LONG[1] if high is None else high  # either may be 0
+        rounded = rounded_whole(_clamped_wide(source, least, most), int(step))
         if rounded is not None and rounded.form is Form.INTEGER:
             return rounded
     if whole and step == 1 and low is not None and high is not None and -(2**63) <= low <= high < 2**63:
@@ -195,8 +196,8 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
     number = _as_integer(_force_line(source, physical, low, high), step, low, high)
     ends_fit = all(end is None or -(2**63) <= end < 2**63 for end in (low, high))
     if physical == "VARCHAR" and step == 1 and ends_fit:  # what CAST reads is read as CAST does
-        least, most = (None if end is None else integer(int(end)) for end in (low, high))
-        number = call("coalesce", clamped(try_cast(source, "BIGINT", physical), least, most), number)
+        first, last = (None if end is None else integer(int(end)) for end in (low, high))
+        number = call("coalesce", clamped(try_cast(source, "BIGINT", physical), first, last), number)
     return Value(number, Form.INTEGER)
 
 

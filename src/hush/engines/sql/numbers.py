@@ -350,7 +350,9 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
     width = (high - low) / max(many, Fraction(1))
     if width <= 0:
         raise UnplannableError("BIN(x, lower, upper, n) needs lower < upper and n of at least 1")
-    if _far(arguments[0], low, high, many):
+    # an edge that is no whole number is counted in parts of 1, of which there must not be too many either
+    edges_fit = width.denominator == 1 or width.denominator * max(abs(low), abs(high)) <= WIDEST
+    if edges_fit and _far(arguments[0], low, high, many):
         index = _bin_number(arguments[0], low, high, int(many))
         if width.denominator == 1:
             sized = binary("*", index, cast(integer(int(width)), "HUGEINT"))
@@ -384,7 +386,7 @@ def _far(value: Value, low: Fraction, high: Fraction, count: Fraction) -> bool:
     """Return whether bins are counted in whole numbers, because floats do not tell all values from their edges."""
     if value.form not in WHOLE or low.denominator != 1 or high.denominator != 1:
         return False
-    return max(abs(low), abs(high)) > _ROUNDED and max(abs(low), (high - low) * count) <= WIDEST
+    return max(abs(low), abs(high)) > _ROUNDED and max(abs(low), abs(high), (high - low) * count) <= WIDEST
 
 
 def _bin_number(value: Value, low: Fraction, high: Fraction, count: int) -> Sql:

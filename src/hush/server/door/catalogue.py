@@ -21,22 +21,27 @@ False
 
 from __future__ import annotations
 
-import logging
-import math
-import re
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from importlib.resources import files
 from typing import Any
 
 import duckdb
-import sqlglot
 from sqlglot import exp
 
 from hush.query.errors import QuestionError
 from hush.server.door import messages
 from hush.server.door.catalogue_rows import CATALOGUE_TYPES, SHAPES, VERSION, contents
+from hush.server.door.catalogue_statements import (
+    MACROS,
+    SCHEMAS,
+    common_table,
+    constant,
+    labelled,
+    parsed,
+    place_of,
+    rewritten,
+    stored_name,
+)
 from hush.server.door.messages import ResultColumn
 
 _SECONDS = 1.0
@@ -49,60 +54,6 @@ _STORED = {
     "oidvector": "BIGINT[]", "_oid": "BIGINT[]", "_int2": "BIGINT[]", "_text": "VARCHAR[]", "_char": "VARCHAR[]",
     "_aclitem": "VARCHAR[]", "anyarray": "VARCHAR[]",
 }  # fmt: skip
-_CASTS = {"oid": "BIGINT", "xid": "BIGINT", "name": "VARCHAR", "regtype": "VARCHAR", "regproc": "VARCHAR"}
-_MACROS = [
-    line
-    for line in (files("hush.server.door") / "functions.sql").read_text("utf-8").splitlines()
-    if not line.startswith("--")
-]
-_RENAMED = {
-    "version": "hush_version", "current_version": "hush_version",
-    "current_database": "hush_database", "current_catalog": "hush_database",
-    "current_user": "hush_user", "session_user": "hush_user", "user": "hush_user", "current_schema": "hush_schema",
-    "current_setting": "hush_setting",
-}  # fmt: skip
-_NAMED = {line.partition("(")[0] for line in _MACROS}
-_OPERATOR = re.compile(r"OPERATOR\s*\(\s*pg_catalog\.\s*([~!*<>=]+)\s*\)", re.IGNORECASE)
-_KEYWORD = re.compile(r"(\bas\s+|\b\w+\.)(table|select|insert|update|delete|role)\b", re.IGNORECASE)
-"""Words that PostgreSQL takes for names after AS and after a point, and the parser does not."""
-_COLLATE = re.compile(r"COLLATE\s+pg_catalog\.(?:\"?default\"?|\"C\")", re.IGNORECASE)
-_NOTHING = {"json_build_object", "jsonb_build_object"}
-"""What tools write of sequences, collations and the like, of which there are none."""
-_HARMLESS = {
-    "unnest", "generate_subscripts", "string_agg", "array_agg",
-    "array_length", "array_to_string", "array_position", "current_schemas", "len",
-    "concat", "split_part", "strpos", "left", "right", "length", "lower", "upper", "nullif",
-}  # fmt: skip
-_PARSED = (
-    exp.Abs, exp.And, exp.Array, exp.ArrayAgg, exp.ArrayPosition, exp.ArraySize, exp.ArrayToString, exp.Avg, exp.Case,
-    exp.Cast, exp.Ceil, exp.Coalesce, exp.Concat, exp.Count, exp.CurrentCatalog, exp.CurrentDatabase, exp.CurrentDate,
-    exp.CurrentSchema, exp.CurrentSchemas, exp.CurrentTimestamp, exp.CurrentUser, exp.CurrentVersion, exp.DenseRank,
-    exp.Exists, exp.Explode, exp.ExplodingGenerateSeries, exp.Extract, exp.Floor, exp.GenerateSeries, exp.GroupConcat,
-    exp.Format, exp.If, exp.Left, exp.Length, exp.LogicalAnd, exp.LogicalOr, exp.Lower, exp.Max, exp.Min, exp.Nullif,
-    exp.Or, exp.Rank, exp.RegexpILike, exp.RegexpLike, exp.Replace, exp.Right, exp.Round, exp.RowNumber,
-    exp.SessionUser, exp.SplitPart, exp.StrPosition, exp.Substring, exp.Sum, exp.Trim, exp.TryCast, exp.Unnest,
-    exp.Upper,
-)  # fmt: skip
-"""The functions that the parser itself knows, and that take and give no more than a text of the catalogue."""
-_HIDDEN = {"tableoid", "ctid", "xmin", "xmax", "cmin", "cmax"}
-_JOINED = {"concat", "quote_ident", "replace"}
-_GATHERED = {"string_agg", "array_to_string", "array_agg"}
-_LONGEST = 1000
-"""The longest text in a statement, and the longest text or array that is gathered from rows."""
-_LONGEST_STATEMENT, _MOST_BRACKETS = 2**14, 200
-"""The longest statement that is looked at; the parser takes quadratic time for brackets after one another."""
-_MOST_LISTED = 8000
-"""The longest text that is a list to compare with, as of the words that a driver knows."""
-_MOST_JOINED = 200
-"""How many times longer a text may become."""
-
-
-_SCHEMAS = {"pg_catalog", "information_schema"}
-
-
-def _stored_name(place: str) -> str:
-    schema, _, name = place.partition(".")
-    return name if schema == "pg_catalog" else f"is_{name}"
 
 
 def _created() -> str:
@@ -111,7 +62,7 @@ def _created() -> str:
     A macro takes names from where it is called, so what it reads has names that nobody else has.
     """
     tables = [
-        f'CREATE TABLE "{_stored_name(place)}" ('
+        f'CREATE TABLE "{stored_name(place)}" ('
         + ", ".join(f'"{name}" {_STORED.get(kind, "VARCHAR")}' for name, kind in columns)
         + ")"
         for place, columns in SHAPES.items()
@@ -126,7 +77,7 @@ def _created() -> str:
 
 
 _TABLES = _created()
-_FUNCTIONS = "; ".join(f"CREATE MACRO {line}" for line in _MACROS)
+_FUNCTIONS = "; ".join(f"CREATE MACRO {line}" for line in MACROS)
 
 
 class SystemCatalogue:
@@ -152,7 +103,7 @@ class SystemCatalogue:
             alike = [row for row in rows if tuple(row) == names]
             marks = ", ".join(f"({', '.join('?' for _ in names)})" for _ in alike)
             listed = ", ".join(f'"{name}"' for name in names)
-            statement = f'INSERT INTO "{_stored_name(place)}" ({listed}) VALUES {marks}'  # noqa: S608 - of the catalogue
+            statement = f'INSERT INTO "{stored_name(place)}" ({listed}) VALUES {marks}'  # noqa: S608 - of the catalogue
             self._connection.execute(statement, [value for row in alike for value in row.values()])
 
     def close(self) -> None:
@@ -164,9 +115,9 @@ class SystemCatalogue:
         tree = parsed(statement)
         if not isinstance(tree, exp.Select | exp.Union | exp.Subquery):
             return False
-        tables = [table for table in tree.find_all(exp.Table) if _common_table(table) is None]
+        tables = [table for table in tree.find_all(exp.Table) if common_table(table) is None]
         return all(
-            _place(table) is not None or table.db.lower() in _SCHEMAS or isinstance(table.this, exp.Func)
+            place_of(table) is not None or table.db.lower() in SCHEMAS or isinstance(table.this, exp.Func)
             for table in tables
         )
 
@@ -178,9 +129,9 @@ class SystemCatalogue:
         if not isinstance(tree, exp.Select | exp.Union | exp.Subquery):
             raise QuestionError("This statement about the catalogue could not be read.")
         for parameter in list(tree.find_all(exp.Parameter)):
-            parameter.replace(_constant((parameters or {}).get(parameter.this.name)))
+            parameter.replace(constant((parameters or {}).get(parameter.this.name)))
         try:
-            written = self._rewritten(self._labelled(tree)).sql(dialect="duckdb")
+            written = rewritten(labelled(tree)).sql(dialect="duckdb")
         except RecursionError:
             raise QuestionError("This statement about the catalogue is nested too deeply.") from None
         with self._lock:
@@ -197,74 +148,6 @@ class SystemCatalogue:
         fields = [ResultColumn(str(name), _oid(str(kind))) for name, kind, *_ in described]
         return fields, [tuple(_plain(value) for value in row) for row in rows]
 
-    def _rewritten(self, tree: exp.Expression) -> exp.Expression:
-        """Return a statement whose tables and functions are ours; refuse all others."""
-        known = _NAMED | _HARMLESS | set(_RENAMED)
-        names = {id(part): f"hush_common_{number}" for number, part in enumerate(tree.find_all(exp.CTE))}
-        tables = [(table, _common_table(table)) for table in tree.find_all(exp.Table)]
-        for table, common in tables:
-            if isinstance(table.this, exp.Func):
-                _check_function(table.this, known)
-                table.set("db", None)
-                continue
-            if common is not None:  # under a name that nothing else has, whatever the engine's rules of scope are
-                if not table.alias:
-                    table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
-                table.set("this", exp.to_identifier(names[id(common)]))
-                continue
-            place = _place(table)
-            if place is None:
-                raise QuestionError(f"The catalogue has no table {table.name!r}.")
-            table.set("db", None)
-            table.set("catalog", None)
-            table.set("this", exp.to_identifier(_stored_name(place), quoted=True))
-            if not table.alias:
-                table.set("alias", exp.TableAlias(this=exp.to_identifier(place.partition(".")[2])))
-        for part in tree.find_all(exp.CTE):
-            part.args["alias"].set("this", exp.to_identifier(names[id(part)]))
-        for named in list(tree.find_all(exp.Anonymous)):
-            if named.name.lower() == "format" and named.expressions:  # as it is read with its schema
-                named.replace(exp.Format(this=named.expressions[0], expressions=named.expressions[1:]))
-        for call in list(tree.find_all(exp.Format)):
-            call.replace(_formatted(call))
-        for column in list(tree.find_all(exp.Column)):
-            if column.name.lower() in _HIDDEN:
-                column.replace(_hidden(column))
-        for whole in list(tree.find_all(exp.NEQ)):
-            if all_of(whole.expression):  # x <> ALL (list)
-                listed = exp.Any(this=exp.paren(whole.expression.expressions[0]))
-                whole.replace(exp.Not(this=exp.EQ(this=whole.this, expression=listed)))
-        for made in list(tree.find_all(exp.Anonymous)):
-            if made.name.lower() in _NOTHING:
-                made.replace(exp.cast(exp.Null(), "VARCHAR"))
-        _check_lengths(tree)
-        for dot in list(tree.find_all(exp.Dot)):
-            if isinstance(dot.expression, exp.Func) and dot.this.name in _SCHEMAS:
-                dot.replace(dot.expression)
-        for function in list(tree.find_all(exp.Func)):
-            _check_function(function, known)
-            name = _function_name(function)
-            if name in _RENAMED:
-                arguments = function.expressions if isinstance(function, exp.Anonymous) else []
-                function.replace(exp.Anonymous(this=_RENAMED[name], expressions=arguments))
-        for column in list(tree.find_all(exp.Column)):
-            column.set("db", None)  # the tables have no schemas here
-            column.set("catalog", None)
-            if column.name.lower() in {"current_user", "session_user", "current_catalog"} and not column.table:
-                column.replace(exp.Anonymous(this=_RENAMED[column.name.lower()], expressions=[]))
-        for gathered in [function for function in tree.find_all(exp.Func) if _gathers(function)]:
-            _cut(gathered)
-        for cast in list(tree.find_all(exp.Cast)):
-            _rewrite_cast(cast)
-        return tree
-
-    @staticmethod
-    def _labelled(tree: exp.Expression) -> exp.Expression:
-        """Give every column of the result a name, before names are changed."""
-        for select in tree.find_all(exp.Select):
-            select.set("expressions", [_named_part(part) for part in select.expressions])
-        return tree
-
 
 def _fetched(result: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
     """Return the rows of a result, of which there are not too many, nor too large ones."""
@@ -276,228 +159,6 @@ def _fetched(result: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
         if size > _LARGEST:
             raise QuestionError("This statement about the catalogue gives too much at once.", "Ask for fewer columns.")
     return rows
-
-
-def _function_name(function: exp.Func) -> str:
-    return function.name.lower() if isinstance(function, exp.Anonymous) else function.sql_name().lower()
-
-
-def _check_function(function: exp.Func, known: set[str]) -> None:
-    """Refuse functions that are not on one of the lists."""
-    named = isinstance(function, exp.Anonymous | exp.AnonymousAggFunc)
-    refused = function.name.lower() not in known if named else not isinstance(function, _PARSED)
-    # FROM generate_series(…) gives rows; elsewhere it is an array, and may be long.
-    series = isinstance(function, exp.GenerateSeries) and not isinstance(function.parent, exp.Table)
-    if refused or (series and not _places_of_list(function)):
-        raise QuestionError(f"The catalogue has no function {_function_name(function)}.")
-
-
-def _places_of_list(series: exp.Func) -> bool:
-    """Return whether a series counts the places of a list, and so is no longer than a list of the catalogue."""
-    ends = [series.args.get("start"), series.args.get("end")]
-    names = [
-        end.name.lower()
-        for end in ends
-        if isinstance(end, exp.Anonymous) and isinstance(end.expressions[0], exp.Column)
-    ]
-    return names == ["array_lower", "array_upper"]
-
-
-def _check_lengths(tree: exp.Expression) -> None:
-    """Refuse statements that could make long texts: each SELECT multiplies lengths by the parts that it joins."""
-    literals = [literal for literal in tree.find_all(exp.Literal) if literal.is_string]
-    if any(len(literal.this) > (_MOST_LISTED if _compared(literal) else _LONGEST) for literal in literals):
-        raise QuestionError(f"A text in a statement about the catalogue has at most {_LONGEST} characters.")
-    for call in tree.find_all(exp.Replace):
-        _check_replaced(call)
-    parts: dict[int, int] = {}
-    for node in tree.find_all(exp.DPipe, exp.Func):
-        if not isinstance(node, exp.Func) or _function_name(node) in _JOINED:
-            select = id(node.find_ancestor(exp.Select))
-            parts[select] = parts.get(select, 1) + max(1, len(node.expressions))
-    again = any(clause.args.get("recursive") for clause in tree.find_all(exp.With))
-    if math.prod(parts.values()) > _MOST_JOINED or (again and parts):
-        raise QuestionError("This statement about the catalogue joins too many texts.")
-
-
-def _hidden(column: exp.Column) -> Any:
-    """Return what stands for a column that PostgreSQL has in every table without listing it."""
-    nothing = exp.cast(exp.Null(), "BIGINT")
-    return exp.alias_(nothing, column.name, quoted=True) if isinstance(column.parent, exp.Select) else nothing
-
-
-def all_of(node: Any) -> bool:
-    """Return whether a part of a statement is ALL of a list, which the parser takes for a function."""
-    return isinstance(node, exp.Anonymous) and node.name.lower() == "all" and len(node.expressions) == 1
-
-
-def _compared(literal: exp.Literal) -> bool:
-    """Return whether a text is a list that something is compared with, and so part of no other text."""
-    listed: Any = literal.parent
-    if not isinstance(listed, exp.Cast) or not listed.is_type(exp.DType.ARRAY):
-        return False
-    within = listed.parent.parent if isinstance(listed.parent, exp.Paren) else listed.parent
-    return isinstance(within, exp.Any) or all_of(within)
-
-
-def _constant(value: Any) -> exp.Expression:
-    """Return a parameter as a constant of the statement."""
-    if isinstance(value, list):
-        return exp.Array(expressions=[_constant(element) for element in value])
-    if value is None:
-        return exp.Null()
-    if isinstance(value, bool):
-        return exp.Boolean(this=value)
-    if isinstance(value, int):
-        number = exp.Literal.number(abs(value))
-        return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
-    return exp.Literal.string(messages.written(value))
-
-
-def _formatted(call: exp.Format) -> exp.Expression:
-    """Return what PostgreSQL's FORMAT does with ``%s`` and ``%I``, as texts that are joined."""
-    pattern = call.this
-    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
-        raise QuestionError("The catalogue's format needs a text in quotes.")
-    texts, values = re.split(r"%[sI]", pattern.this), list(call.expressions)
-    kinds = re.findall(r"%[sI]", pattern.this)
-    if len(kinds) != len(values) or any("%" in text for text in texts):
-        raise QuestionError("The catalogue's format knows %s and %I, one for each value.")
-    parts: list[exp.Expression] = [exp.Literal.string(texts[0])]
-    for kind, value, text in zip(kinds, values, texts[1:], strict=True):
-        shown = exp.cast(value.copy(), "VARCHAR")
-        parts.append(exp.Anonymous(this="quote_ident", expressions=[shown]) if kind == "%I" else shown)
-        parts.append(exp.Literal.string(text))
-    return exp.Anonymous(this="concat", expressions=parts)
-
-
-def _check_replaced(call: exp.Replace) -> None:
-    """Refuse to replace by what is more than twice as long."""
-    old, new = call.expression, call.args.get("replacement")
-    texts = [part.this for part in (old, new) if isinstance(part, exp.Literal) and part.is_string]
-    if len(texts) != 2 or not texts[0] or len(texts[1]) > 2 * len(texts[0]):
-        raise QuestionError("The catalogue replaces texts in quotes, by at most twice as much.")
-
-
-def _gathers(function: exp.Func) -> bool:
-    gathering = isinstance(function, exp.GroupConcat | exp.ArrayToString | exp.ArrayAgg | exp.Array)
-    return gathering or _function_name(function) in _GATHERED
-
-
-def _cut(gathered: Any) -> None:
-    """Let a text or an array that is gathered from rows, with what belongs to its call, be no longer than others."""
-    while isinstance(gathered.parent, exp.Filter | exp.Window | exp.WithinGroup | exp.Dot):
-        gathered = gathered.parent
-    ends = [exp.Literal.number(1), exp.Literal.number(_LONGEST)]  # of texts and of arrays
-    gathered.replace(exp.Anonymous(this="array_slice", expressions=[gathered.copy(), *ends]))
-
-
-def _rewrite_cast(cast: exp.Cast) -> None:
-    """Give a cast a type that exists here: PostgreSQL's numbers of objects are whole numbers, its names texts."""
-    kind = cast.to.sql(dialect="postgres").lower().removeprefix("pg_catalog.").strip('"')
-    if kind == "regclass":
-        value = cast.this
-        named = (isinstance(value, exp.Literal) and value.is_string) or isinstance(value, exp.Func | exp.DPipe)
-        cast.replace(exp.Anonymous(this="to_regclass", expressions=[value]) if named else value)
-    elif kind == "regproc" and isinstance(cast.this, exp.Literal):
-        cast.replace(exp.Anonymous(this="hush_regproc", expressions=[cast.this]))
-    elif kind.endswith("[]"):
-        _rewrite_list(cast, kind.removesuffix("[]"))
-    elif kind in _CASTS or kind.startswith(("reg", "char")):
-        cast.set("to", exp.DataType.build(_CASTS.get(kind, "VARCHAR")))
-    elif "." in cast.to.sql(dialect="postgres"):
-        cast.set("to", exp.DataType.build(kind, dialect="postgres", udt=False))
-
-
-def _rewrite_list(cast: exp.Cast, kind: str) -> None:
-    """Give a cast to a list its type here; a list that is written as a text becomes one."""
-    text = cast.this
-    if isinstance(text, exp.Literal) and text.is_string:
-        try:
-            listed = messages.elements(text.this)
-        except ValueError:
-            raise QuestionError("A list in a statement about the catalogue is written '{a,b}'.") from None
-        cast.set("this", exp.Array(expressions=[_constant(element) for element in listed]))
-    whole = kind in {"oid", "int", "integer", "int2", "int4", "int8", "smallint", "bigint"}
-    cast.set("to", exp.DataType.build("BIGINT[]" if whole else "VARCHAR[]"))
-
-
-def _named_part(part: Any) -> Any:
-    if part.is_star or isinstance(part, exp.Alias | exp.Column):
-        return part
-    return exp.alias_(part, _label(part), quoted=True)
-
-
-def _label(projection: exp.Expression) -> str:
-    """Return the name of a column of a result, as PostgreSQL gives it."""
-    if isinstance(projection, exp.Cast):
-        return _label(projection.this)
-    if isinstance(projection, exp.Dot):
-        return _label(projection.expression)
-    if isinstance(projection, exp.Func):
-        return _function_name(projection).replace("current_version", "version")
-    return projection.alias_or_name or ("case" if isinstance(projection, exp.Case) else "?column?")
-
-
-def parsed(statement: str) -> Any:
-    """Return the one statement in a text; None where there is none or more."""
-    if len(statement) > _LONGEST_STATEMENT or statement.count("[") > _MOST_BRACKETS:
-        return None
-    text = _COLLATE.sub("", _OPERATOR.sub(r"\1", statement))
-    logger = logging.getLogger("sqlglot")  # it would log the statement
-    before, logger.disabled = logger.disabled, True
-    try:
-        for attempt in (text, _KEYWORD.sub(r'\1"\2"', text)):
-            with suppress(sqlglot.errors.SqlglotError, RecursionError):
-                trees = [tree for tree in sqlglot.parse(attempt, read="postgres") if tree is not None]
-                return trees[0] if len(trees) == 1 else None
-    finally:
-        logger.disabled = before
-    return None
-
-
-def _common_table(table: exp.Table) -> exp.CTE | None:
-    """Return the common table expression that a name stands for at its place in the statement; None for others.
-
-    A name is known to the query under its WITH and to the expressions after it. A recursive one knows itself in the
-    second half of its union alone.
-    """
-    if table.db or table.catalog or isinstance(table.this, exp.Func):
-        return None
-    child: Any = table
-    within = {id(table)}
-    while (node := child.parent) is not None:
-        known: list[Any] = []
-        if isinstance(node, exp.With):
-            for part in node.expressions:
-                if part is child:
-                    body = part.this
-                    if (
-                        node.args.get("recursive")
-                        and isinstance(body, exp.SetOperation)
-                        and id(body.expression) in within
-                    ):
-                        known.append(part)
-                    break
-                known.append(part)
-        elif (clause := node.args.get("with_")) is not None and clause is not child:
-            known = clause.expressions
-        for part in known:
-            if isinstance(part, exp.CTE) and part.alias.lower() == table.name.lower():
-                return part
-        child = node
-        within.add(id(node))
-    return None
-
-
-def _place(table: exp.Table) -> str | None:
-    """Return which table of the catalogue is named; None for others."""
-    schema, name = table.db.lower(), table.name.lower()
-    if table.catalog and table.catalog.lower() != "hush":
-        return None
-    if schema in _SCHEMAS:
-        return f"{schema}.{name}" if f"{schema}.{name}" in SHAPES else None
-    return f"pg_catalog.{name}" if not schema and f"pg_catalog.{name}" in SHAPES else None
 
 
 def _oid(kind: str) -> int:

@@ -20,8 +20,8 @@ from typing import Any
 from sqlglot import exp
 
 from hush.server.door import messages
-from hush.server.door.catalogue import all_of, parsed
 from hush.server.door.catalogue_rows import SHAPES, TYPES
+from hush.server.door.catalogue_statements import all_of, parsed
 
 _CATALOGUE_TYPES = {
     "bool": messages.BOOLEAN, "int2": messages.WHOLE, "int4": messages.WHOLE, "int8": messages.WHOLE,
