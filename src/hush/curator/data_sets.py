@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from hush.core import HushError
 from hush.core.values import dataclass
-from hush.engines.base import TIMEOUT, AnyEngine
+from hush.engines.base import AnyEngine
 from hush.engines.errors import SourceError
 from hush.engines.opening import (
     Source,
@@ -70,9 +70,13 @@ def open_data_set(
     *,
     memory: str = "",
     threads: int | None = None,
-    timeout: float | None = TIMEOUT,
+    timeout: float | None = None,
 ) -> OpenDataSet:
-    """Return a data set, ready to be asked about; memory, threads and seconds of a statement limit the engine."""
+    """Return a data set, ready to be asked about; memory, threads and seconds of a statement limit the engine.
+
+    Without ``timeout`` the policy's ``time_limit`` holds.
+    """
+    timeout = data.time_limit if timeout is None else timeout
     if is_server(data.engine):
         return _open_server(policy, data, timeout)
     if data.engine != "duckdb":
@@ -105,7 +109,7 @@ def open_data_set(
     return OpenDataSet(schema=schema, engine=engine, identity=_identity(data), share=data.share, public=public)
 
 
-def _open_server(policy: Policy, data: DataSet, timeout: float | None) -> OpenDataSet:
+def _open_server(policy: Policy, data: DataSet, timeout: float) -> OpenDataSet:
     """Return a data set whose tables lie in a server."""
     opened = open_server_tables(policy, data, timeout)
     schema = policy.schema(data.name)
@@ -125,7 +129,7 @@ def _identity(data: DataSet) -> str:
     return fingerprint(data.name, data.version, places)
 
 
-def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = TIMEOUT) -> OpenTables | SparkTables:
+def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = None) -> OpenTables | SparkTables:
     """Open the tables of a data set that lies in a server."""
     for name, table in data.tables.items():
         if table.reading or table.keep:
@@ -136,7 +140,8 @@ def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = TI
     try:
         schema, tables = policy.schema(data.name), {name: table.source for name, table in data.tables.items()}
         declared = {name: declared_columns(schema, name) for name in tables}
-        return open_tables(data.engine, tables, declared, directory=policy.directory, timeout=timeout)
+        seconds = data.time_limit if timeout is None else timeout
+        return open_tables(data.engine, tables, declared, directory=policy.directory, timeout=seconds)
     except SourceError as error:
         if error.table is None:
             raise SourceError(f"{policy.document.place(('data', data.name, 'engine'))}: {error}") from None

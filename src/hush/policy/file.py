@@ -60,7 +60,7 @@ from hush.query.schema import Beyond, Schema, Table
 from hush.query.types import Type
 
 MAX_SIZE = 10_000_000
-_DATA = ("engine", "cache", "unit", "neighbours", "budget", "version", "share", "tables")
+_DATA = ("engine", "cache", "time_limit", "unit", "neighbours", "budget", "version", "share", "tables")
 _TABLE = ("source", *READING, "keep", "public", "unit", "max_groups", "max_rows", "beyond", "columns")
 MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
 MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
@@ -107,6 +107,8 @@ class DataSet:
     tables: Mapping[str, SourceTable]
     version: str = ""
     """Which state of the rows this is, as the owner calls it. Under a new one, no question counts as asked before."""
+    time_limit: int = 600
+    """How many seconds a statement of the engine may take."""
     share: bool = False
     """Whether analysts get each other's answers, where they ask the same: the data set then pays once."""
 
@@ -283,6 +285,7 @@ def _data_set(name: str, section: Section, header: Callable[[Section], Sequence[
         budget=budget,
         tables=MappingProxyType(tables),
         version=tolerant(lambda: section.text("version", hint=_VERSION), None) or "",
+        time_limit=tolerant(lambda: section.whole("time_limit", 600, most=604_800, hint="It counts seconds."), 600),
         share=tolerant(lambda: section.flag("share", default=False), default=False),
     )
 

@@ -284,3 +284,11 @@ def test_kinds_of_sql_types():
     assert kind_of("character varying(10)") is Kind.TEXT
     assert kind_of("double precision") is Kind.DECIMAL
     assert kind_of("INTERVAL") is None
+
+
+def test_the_owner_says_how_long_a_statement_may_take():
+    assert Policy.parse(DESIGN).data_set("clinic").time_limit == 600
+    limited = DESIGN.replace('engine = "duckdb" ', 'time_limit = 7200\nengine = "duckdb" ')
+    assert Policy.parse(limited).data_set("clinic").time_limit == 7200
+    with pytest.raises(PolicyError, match=r"time_limit must be a whole number from 1 to 604800; got 0\. It counts"):
+        Policy.parse(limited.replace("7200", "0"))
