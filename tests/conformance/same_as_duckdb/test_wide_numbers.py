@@ -210,3 +210,16 @@ def test_a_step_keeps_a_bound_of_zero() -> None:
     below = Type(Kind.INTEGER, True, Fraction(-(2**60)), Fraction(0), Fraction(16))
     assert force(column("x"), "BIGINT", type_).within == (0, 2**60)
     assert force(column("x"), "BIGINT", below).within == (-(2**60), 0)
+
+
+def test_texts_of_numbers_beyond_128_bits_are_moved_to_the_bounds(tmp_path: Path) -> None:
+    most = 10**38 - 1
+    path = tmp_path / "wide.duckdb"
+    with duckdb.connect(str(path)) as base:
+        base.execute("CREATE TABLE data AS SELECT unnest(['1e300', '-inf', 'nan', '1e20', ?, ?]) AS x", [
+            str(2**130), str(-(10**45)),
+        ])  # fmt: skip
+    tests = [f"x = {most}", f"x = {-most}", f"x = {10**20}", "x IS NULL"]
+    with hush.protect(path, bounds={"x": (-most, most)}, types={"x": "integer"}, budget="1e15") as curator:
+        (row,) = curator.ask(counted(tests), epsilon="1e9").rows()
+        assert [row[f"c{at}"] for at in range(len(tests))] == [2, 2, 1, 1]

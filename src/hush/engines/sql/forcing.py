@@ -241,9 +241,10 @@ def _force_wide(source: Sql, physical: str, type_: Type) -> Value | None:
     if physical == "UHUGEINT":
         source = _signed(source)
     elif physical == "VARCHAR" and type_.step == 1:
-        other = try_cast(
-            _force_line(source, physical, Fraction(low), Fraction(high)), "HUGEINT", "DOUBLE"
-        )  # such as 1e20
+        line = _force_line(source, physical, Fraction(low), Fraction(high))  # such as 1e20
+        first, last = (cast(integer(end), "HUGEINT") for end in (low, high))
+        outer = [(binary("<=", line, double(low)), first), (binary(">=", line, double(high)), last)]  # see _as_integer
+        other = case(*outer, otherwise=try_cast(line, "HUGEINT", "DOUBLE"))
         source = call("coalesce", try_cast(source, "HUGEINT", physical), other)
     elif physical not in _WHOLE:
         fixed = _DECIMAL.fullmatch(physical)
