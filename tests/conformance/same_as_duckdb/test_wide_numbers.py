@@ -212,6 +212,24 @@ def test_a_step_keeps_a_bound_of_zero() -> None:
     assert force(column("x"), "BIGINT", below).within == (-(2**60), 0)
 
 
+def test_beyond_64_bits_there_is_nothing_without_a_bound_whatever_the_step() -> None:
+    type_ = Type(Kind.INTEGER, True, Fraction(0), None, Fraction(3))
+    sql = force(column("x"), "HUGEINT", type_).sql
+    with duckdb.connect(":memory:") as connection:
+        found = connection.execute(f"SELECT {sql} FROM (VALUES (CAST({2**64} AS HUGEINT)), (-5), (7)) AS t(x)")
+        assert found.fetchall() == [(None,), (0,), (6,)]
+
+
+def test_no_steps_of_a_coarse_grid_are_zero(tmp_path: Path) -> None:
+    """Its step needs more than 64 bits, and the number of steps, which no row can change, is 0."""
+    path = tmp_path / "wide.duckdb"
+    with duckdb.connect(str(path)) as base:
+        base.execute("CREATE TABLE data AS SELECT CAST(0 AS HUGEINT) AS x")
+    with hush.protect(path, bounds={"x": (-(10**38) + 1, 10**38 - 1)}, budget="1e15") as curator:
+        (row,) = curator.ask(f"SELECT SUM(BIN(x, 0, {2**64}, 1)) AS s FROM data", epsilon=1).rows()
+        assert row["s"] == 0
+
+
 def test_texts_of_numbers_beyond_128_bits_are_moved_to_the_bounds(tmp_path: Path) -> None:
     most = 10**38 - 1
     path = tmp_path / "wide.duckdb"
