@@ -185,7 +185,8 @@ def _nearest(above: npt.NDArray[Any], below: int) -> npt.NDArray[Any]:
 def _times(values: Integers, step: Fraction) -> list[int | float]:
     """Return multiples of a step: whole numbers exactly, others as the nearest float, as a division of integers is."""
     above, below = step.numerator, step.denominator
-    if max(largest_magnitude(values) * above, below) < 2**53:  # floats hold both, so that a division errs once
+    most = max(largest_magnitude(values), 1) * above  # even of zeros: no array is multiplied by more than it can hold
+    if max(most, below) < 2**53:  # floats hold both, so that a division errs once
         quick: list[int | float] = (values * above if below == 1 else values * above / below).tolist()
         return quick
     numbers = [value * above for value in values.tolist()]

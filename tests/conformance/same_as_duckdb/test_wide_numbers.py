@@ -210,3 +210,34 @@ def test_a_step_keeps_a_bound_of_zero() -> None:
     below = Type(Kind.INTEGER, True, Fraction(-(2**60)), Fraction(0), Fraction(16))
     assert force(column("x"), "BIGINT", type_).within == (0, 2**60)
     assert force(column("x"), "BIGINT", below).within == (-(2**60), 0)
+
+
+def test_beyond_64_bits_there_is_nothing_without_a_bound_whatever_the_step() -> None:
+    type_ = Type(Kind.INTEGER, True, Fraction(0), None, Fraction(3))
+    sql = force(column("x"), "HUGEINT", type_).sql
+    with duckdb.connect(":memory:") as connection:
+        found = connection.execute(f"SELECT {sql} FROM (VALUES (CAST({2**64} AS HUGEINT)), (-5), (7)) AS t(x)")
+        assert found.fetchall() == [(None,), (0,), (6,)]
+
+
+def test_no_steps_of_a_coarse_grid_are_zero(tmp_path: Path) -> None:
+    """Its step needs more than 64 bits, and the number of steps, which no row can change, is 0."""
+    path = tmp_path / "wide.duckdb"
+    with duckdb.connect(str(path)) as base:
+        base.execute("CREATE TABLE data AS SELECT CAST(0 AS HUGEINT) AS x")
+    with hush.protect(path, bounds={"x": (-(10**38) + 1, 10**38 - 1)}, budget="1e15") as curator:
+        (row,) = curator.ask(f"SELECT SUM(BIN(x, 0, {2**64}, 1)) AS s FROM data", epsilon=1).rows()
+        assert row["s"] == 0
+
+
+def test_texts_of_numbers_beyond_128_bits_are_moved_to_the_bounds(tmp_path: Path) -> None:
+    most = 10**38 - 1
+    path = tmp_path / "wide.duckdb"
+    with duckdb.connect(str(path)) as base:
+        base.execute("CREATE TABLE data AS SELECT unnest(['1e300', '-inf', 'nan', '1e20', ?, ?]) AS x", [
+            str(2**130), str(-(10**45)),
+        ])  # fmt: skip
+    tests = [f"x = {most}", f"x = {-most}", f"x = {10**20}", "x IS NULL"]
+    with hush.protect(path, bounds={"x": (-most, most)}, types={"x": "integer"}, budget="1e15") as curator:
+        (row,) = curator.ask(counted(tests), epsilon="1e9").rows()
+        assert [row[f"c{at}"] for at in range(len(tests))] == [2, 2, 1, 1]

@@ -179,7 +179,8 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
         source, physical, whole = try_cast(source, "HUGEINT", physical), "HUGEINT", True
     elif physical == "UHUGEINT":
         source, physical, whole = _signed(source), "HUGEINT", True
-    if whole and step.denominator == 1 and step > 1 and _far(low, high):
+    ended = (low is not None and high is not None) or physical not in {"UBIGINT", "HUGEINT"}  # else NULL beyond 64 bits
+    if whole and ended and step.denominator == 1 and step > 1 and _far(low, high):
         least, most = LONG[0] if low is None else low, LONG[1] if high is None else high  # either may be 0
         rounded = rounded_whole(_clamped_wide(source, least, most), int(step))
         if rounded is not None and rounded.form is Form.INTEGER:
@@ -241,9 +242,10 @@ def _force_wide(source: Sql, physical: str, type_: Type) -> Value | None:
     if physical == "UHUGEINT":
         source = _signed(source)
     elif physical == "VARCHAR" and type_.step == 1:
-        other = try_cast(
-            _force_line(source, physical, Fraction(low), Fraction(high)), "HUGEINT", "DOUBLE"
-        )  # such as 1e20
+        line = _force_line(source, physical, Fraction(low), Fraction(high))  # such as 1e20
+        first, last = (cast(integer(end), "HUGEINT") for end in (low, high))
+        outer = [(binary("<=", line, double(low)), first), (binary(">=", line, double(high)), last)]  # see _as_integer
+        other = case(*outer, otherwise=try_cast(line, "HUGEINT", "DOUBLE"))
         source = call("coalesce", try_cast(source, "HUGEINT", physical), other)
     elif physical not in _WHOLE:
         fixed = _DECIMAL.fullmatch(physical)
