@@ -52,6 +52,7 @@ docs: $(VENV)/.test
 # What takes too long for every change: a thousand processes killed at random moments, thousands of random statements.
 nightly: $(VENV)/.test
 	HUSH_KILLS=1000 $(BIN)/pytest tests/conformance/ledger -k kill
+	HUSH_EVERY_BYTE=1 $(BIN)/pytest tests/attacks/ledger/test_ledger_flips.py
 	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py tests/conformance/test_over_answers.py tests/conformance/test_whole_way.py tests/conformance/same_as_duckdb/test_wide_numbers.py tests/attacks/test_borders.py
 	HUSH_CASES=2000 HUSH_SPARK_CASES=200 $(BIN)/pytest tests/conformance/engines
 	HUSH_SAIL_CASES=200 $(MAKE) sail

@@ -212,7 +212,7 @@ def scores(item, mine: Sparse | None, theirs: Sparse | None) -> list[np.ndarray]
 
 
 cases = settings(
-    max_examples=int(os.environ.get("HUSH_CASES", "200")), suppress_health_check=list(HealthCheck), database=None
+    max_examples=int(os.environ.get("HUSH_CASES", "120")), suppress_health_check=list(HealthCheck), database=None
 )
 
 

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pyarrow as pa
 from scipy.stats import ks_2samp
 from served import clinic_with
@@ -42,7 +42,7 @@ class Seen:
     said: set[tuple[Any, ...]] = field(default_factory=set)
     """Responses and records, without the digits of their numbers."""
 
-    def response(self, told: httpx.Response, seconds: float) -> None:
+    def response(self, told: httpx2.Response, seconds: float) -> None:
         """Note a response."""
         self.seconds.append(seconds)
         self.sizes.append(float(len(told.content)))
@@ -62,7 +62,7 @@ class Asked:
     token: dict[str, str]
     seen: Seen = field(default_factory=Seen)
 
-    def post(self, path: str, body: dict[str, Any]) -> tuple[httpx.Response, float]:
+    def post(self, path: str, body: dict[str, Any]) -> tuple[httpx2.Response, float]:
         """Ask, and return the response and how long it took."""
         begun = time.perf_counter()
         told = self.client.post(f"/api/v1{path}", json=body, headers=self.token)

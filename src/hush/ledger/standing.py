@@ -59,7 +59,6 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 FAILED = "no answer could be computed"
 PRICES = ("epsilon", "total_epsilon", "rho")
 """The ways to say what a release costs."""
-
 State = Literal["planned", "due", "running", "made", "failed", "skipped", "ended"]
 _OUTCOMES: Mapping[str, State] = {"": "running", "answered": "made", "failed": "failed"}
 _LONGEST = timedelta(days=1)
