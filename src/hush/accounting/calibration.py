@@ -1,8 +1,8 @@
-"""Inverse problems: how much noise a promise needs, how many queries it allows, how to share it out.
+"""Inverse problems: the noise that a promise needs, the number of queries it allows, and its best split.
 
 Every answer is a decimal (or a count) at which the certified accountant itself was asked, and said yes: the upper end
-of ε(δ) is at most the ε wanted. It is the smallest (or largest) such decimal of twelve digits, so more ε never gives
-more noise.
+of ε(δ) is at most the target. It is the smallest (or largest) decimal of twelve digits with that property, so more ε
+never gives more noise.
 
 A *family* is an event class with one noise parameter, or any class with ``with_noise(noise, *, sensitivity)`` that
 returns something with an ``event``: the mechanisms do.
@@ -50,25 +50,34 @@ from hush.core.errors import members
 from hush.core.rounding import short_up, smallest_decimal
 
 _NOISE_DIGITS = 12
-_SAMPLED_DIGITS = 6
-"""Digits of the noise of sampled events, whose ε takes a hundred times as long to certify."""
-_MOST_EVENTS = 10**15
-_ROUNDS = 20
-_STRIDE = 16
-"""How much farther a search goes where it has not yet found both ends."""
+_SAMPLED_NOISE_DIGITS = 6
+"""Digits of the noise of sampled events: their ε takes a hundred times as long to certify."""
+_MAX_EVENTS = 10**15
+_MAX_SECANT_STEPS = 20
+_SEARCH_FACTOR = 16
+"""The factor by which a search moves its upper end until it has both ends."""
 _LOSS_POWERS = (1.0, 1.25, 1.5, 1.75, 2.0)
+"""The powers p of a joint loss Σ(Δᵢ/nᵢ)^p that a split is tried for: from pure steps (1) to Gaussian ones (2)."""
 
 _FAMILIES: dict[type[Event], Callable[[Fraction, Fraction], Event]] = {
-    GaussianEvent: lambda noise, reach: GaussianEvent(sigma=noise, sensitivity=reach),
-    LaplaceEvent: lambda noise, reach: LaplaceEvent(scale=noise, sensitivity=reach),
-    DiscreteGaussianEvent: lambda noise, reach: DiscreteGaussianEvent(sigma=noise, sensitivity=_whole(reach)),
-    DiscreteLaplaceEvent: lambda noise, reach: DiscreteLaplaceEvent(parameter=1 / noise, sensitivity=_whole(reach)),
-    RandomizedResponseEvent: lambda noise, reach: RandomizedResponseEvent(epsilon=reach / noise),
+    GaussianEvent: lambda noise, sensitivity: GaussianEvent(sigma=noise, sensitivity=sensitivity),
+    LaplaceEvent: lambda noise, sensitivity: LaplaceEvent(scale=noise, sensitivity=sensitivity),
+    DiscreteGaussianEvent: lambda noise, sensitivity: DiscreteGaussianEvent(
+        sigma=noise, sensitivity=_whole(sensitivity)
+    ),
+    DiscreteLaplaceEvent: lambda noise, sensitivity: DiscreteLaplaceEvent(
+        parameter=1 / noise, sensitivity=_whole(sensitivity)
+    ),
+    RandomizedResponseEvent: lambda noise, sensitivity: RandomizedResponseEvent(epsilon=sensitivity / noise),
 }
 """Event classes by their noise: the standard deviation or scale; of randomized response, 1/ε."""
 _SAMPLED: dict[type[Event], Callable[[Fraction, Fraction, Fraction], Event]] = {
-    PoissonGaussianEvent: lambda rate, noise, reach: PoissonGaussianEvent(rate=rate, sigma=noise, sensitivity=reach),
-    PoissonLaplaceEvent: lambda rate, noise, reach: PoissonLaplaceEvent(rate=rate, scale=noise, sensitivity=reach),
+    PoissonGaussianEvent: lambda rate, noise, sensitivity: PoissonGaussianEvent(
+        rate=rate, sigma=noise, sensitivity=sensitivity
+    ),
+    PoissonLaplaceEvent: lambda rate, noise, sensitivity: PoissonLaplaceEvent(
+        rate=rate, scale=noise, sensitivity=sensitivity
+    ),
 }
 """Event classes that also need the share of the units that takes part in a step."""
 
@@ -82,7 +91,7 @@ def calibrate(
     sensitivity: Number = 1,
     rate: Number | None = None,
 ) -> Any:
-    """Return the family's member with the least noise, ``count`` of which are together (ε, δ)-DP. Certified.
+    """Return the family's member with the least noise at which ``count`` copies are together (ε, δ)-DP. Certified.
 
     Events on Poisson samples (:class:`.PoissonGaussianEvent`, a step of DP-SGD) need the sampling ``rate``; their noise
     has six digits, that of the others twelve.
@@ -91,35 +100,43 @@ def calibrate(
     >>> round(float(hush.calibrate(hush.Gaussian, count=100, epsilon=1, delta="1e-6").sigma), 3)
     42.247
     """
-    target, slip = _target(epsilon, delta)
-    times, reach = integer(count, "count", minimum=1), positive(sensitivity, "sensitivity")
+    target, exact_delta = _target(epsilon, delta)
+    times, exact_sensitivity = integer(count, "count", minimum=1), positive(sensitivity, "sensitivity")
     make = _maker(family, rate)
-    digits = _NOISE_DIGITS if rate is None else _SAMPLED_DIGITS
-    return make(_least(lambda noise: [_event(make(noise, reach))], times, target, slip, digits=digits), reach)
+    digits = _NOISE_DIGITS if rate is None else _SAMPLED_NOISE_DIGITS
+    noise = _least(lambda noise: [_event(make(noise, exact_sensitivity))], times, target, exact_delta, digits=digits)
+    return make(noise, exact_sensitivity)
 
 
 def largest_count(event: Any, *, epsilon: Number, delta: Number = 0) -> int:
-    """Return how many such events (or mechanisms) are together (ε, δ)-DP; 0 if not even one is. Certified.
+    """Return the largest number of copies of an event (or mechanism) that are together (ε, δ)-DP, or 0. Certified.
 
     An estimate of ε says where to look; the accountant is asked there, and beyond.
 
     >>> largest_count(GaussianEvent(sigma=30), epsilon=1, delta="1e-6")
     50
     """
-    target, slip = _target(epsilon, delta)
+    target, exact_delta = _target(epsilon, delta)
     step = _event(event)
-    if slip == 0:
+    if exact_delta == 0:
         loss, mass = pure_price(step)
         if mass or loss > target:
             return 0
-        _check_count(target / loss if loss else _MOST_EVENTS, epsilon)
+        # Pure losses add up exactly, so the count is a quotient. A step without loss would fit without end.
+        _check_count(target / loss if loss else _MAX_EVENTS, epsilon)
         return int(target // loss)
     single = compose([step])
 
     def needs(count: int) -> float:
-        return (single * count).epsilon(slip, strict=False).upper
+        return (single * count).epsilon(exact_delta, strict=False).upper
 
-    near = _sampled_count(needs, target) if isinstance(step, tuple(_SAMPLED)) else _likely_count(single, target, slip)
+    near = (
+        _sampled_count(needs, target)
+        if isinstance(step, tuple(_SAMPLED))
+        else _likely_count(single, target, exact_delta)
+    )
+    # From the estimate: down in doubling strides until a count fits, or up until one does not; then bisection.
+    # Every end that moves was certified, so a poor estimate costs time and nothing else.
     low, high, stride = near, near + 1, 1
     while low and not _within(needs(low), target):
         low, high, stride = max(0, low - stride), low, 2 * stride
@@ -133,14 +150,14 @@ def largest_count(event: Any, *, epsilon: Number, delta: Number = 0) -> int:
 
 
 def _sampled_count(needs: Callable[[int], float], epsilon: Fraction) -> int:
-    """Return about how many sampled events fit: ln ε is nearly a straight line in ln count.
+    """Return an estimate of the count of sampled events that fit: ln ε is nearly a straight line in ln count.
 
     Estimates are poor for rare samples, so the accountant itself is asked, a few times and far apart.
     """
-    low, high = 1, _STRIDE
+    low, high = 1, _SEARCH_FACTOR
     below, above = needs(low), needs(high)
-    while above <= epsilon and high < _MOST_EVENTS:
-        low, below, high = high, above, high * _STRIDE
+    while above <= epsilon and high < _MAX_EVENTS:
+        low, below, high = high, above, high * _SEARCH_FACTOR
         above = needs(high)
     if below > epsilon or not 0 < below < above < math.inf:
         return low
@@ -149,9 +166,9 @@ def _sampled_count(needs: Callable[[int], float], epsilon: Fraction) -> int:
 
 
 def _likely_count(single: Guarantee, epsilon: Fraction, delta: Fraction) -> int:
-    """Return about how many fit; an estimate of ε is quick, and decides nothing."""
+    """Return an estimate of the count that fits, from estimates of ε: quick, and not relied upon."""
     low, high = 1, 2
-    while high <= _MOST_EVENTS and (single * high).likely_epsilon(delta) <= epsilon:
+    while high <= _MAX_EVENTS and (single * high).likely_epsilon(delta) <= epsilon:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
@@ -160,10 +177,8 @@ def _likely_count(single: Guarantee, epsilon: Fraction, delta: Fraction) -> int:
 
 
 def _check_count(count: int | Fraction, epsilon: Number) -> None:
-    if count >= _MOST_EVENTS:
-        raise InvalidValueError(
-            "epsilon", got=epsilon, allowed=f"one that fewer than {_MOST_EVENTS:.0e} events exhaust"
-        )
+    if count >= _MAX_EVENTS:
+        raise InvalidValueError("epsilon", got=epsilon, allowed=f"one that fewer than {_MAX_EVENTS:.0e} events exhaust")
 
 
 def best_split(
@@ -188,11 +203,15 @@ def best_split(
     >>> [float(event.scale) for event in hush.best_split(LaplaceEvent, sensitivities=[1, 8], epsilon=1)]
     [5.0, 10.0]
     """
-    target, slip = _target(epsilon, delta)
-    listed = members(sensitivities, "sensitivities", allowed="a list of positive numbers")
-    reaches = [positive(value, "sensitivities") for value in listed]
-    importance = [Fraction(1)] * len(reaches) if weights is None else [positive(value, "weights") for value in weights]
-    if not reaches or len(importance) != len(reaches):
+    target, exact_delta = _target(epsilon, delta)
+    values = members(sensitivities, "sensitivities", allowed="a list of positive numbers")
+    exact_sensitivities = [positive(value, "sensitivities") for value in values]
+    importance = (
+        [Fraction(1)] * len(exact_sensitivities)
+        if weights is None
+        else [positive(value, "weights") for value in weights]
+    )
+    if not exact_sensitivities or len(importance) != len(exact_sensitivities):
         raise InvalidValueError("weights", got=len(importance), allowed="one for each of at least one sensitivity")
     if objective not in {"variance", "maximum"}:
         raise InvalidValueError("objective", got=objective, allowed="'variance' or 'maximum'")
@@ -200,31 +219,39 @@ def best_split(
 
     def scaled(shape: list[Fraction]) -> list[Fraction]:
         def noises(factor: Fraction) -> list[Fraction]:
-            return [short_up(factor * part, digits=_NOISE_DIGITS) for part in shape]
+            # Rounded up first, and certified as rounded: the events that are returned have exactly these noises.
+            return [short_up(factor * share, digits=_NOISE_DIGITS) for share in shape]
 
         def events(factor: Fraction) -> list[Event]:
-            return [_event(make(noise, reach)) for noise, reach in zip(noises(factor), reaches, strict=True)]
+            return [
+                _event(make(noise, sensitivity))
+                for noise, sensitivity in zip(noises(factor), exact_sensitivities, strict=True)
+            ]
 
-        return noises(_least(events, 1, target, slip))
+        return noises(_least(events, 1, target, exact_delta))
 
     if objective == "maximum":
-        best = scaled([1 / weight for weight in importance])
+        best = scaled([1 / weight for weight in importance])  # all weightᵢ·noiseᵢ are equal at the optimum
     else:
-        powers = (1.0,) if slip == 0 else (2.0,) if family is GaussianEvent else _LOSS_POWERS
+        powers = (1.0,) if exact_delta == 0 else (2.0,) if family is GaussianEvent else _LOSS_POWERS
         shapes = [
-            [_shape(reach, weight, power) for reach, weight in zip(reaches, importance, strict=True)]
+            [
+                _shape(sensitivity, weight, power)
+                for sensitivity, weight in zip(exact_sensitivities, importance, strict=True)
+            ]
             for power in powers
         ]
+        # Each candidate is private by itself; the objective only chooses between them.
         best = min(
             (scaled(shape) for shape in shapes),
             key=lambda noises: sum(w * n**2 for w, n in zip(importance, noises, strict=True)),
         )
-    return [make(noise, reach) for noise, reach in zip(best, reaches, strict=True)]
+    return [make(noise, sensitivity) for noise, sensitivity in zip(best, exact_sensitivities, strict=True)]
 
 
-def _shape(reach: Fraction, weight: Fraction, power: float) -> Fraction:
+def _shape(sensitivity: Fraction, weight: Fraction, power: float) -> Fraction:
     """Return (Δ^p/w)^{1/(p+2)} to twelve digits; it steers the split, not its privacy."""
-    logarithm = power * _log(reach) - _log(weight)
+    logarithm = power * _log(sensitivity) - _log(weight)
     return Fraction(f"{math.exp(logarithm / (power + 2)):.{_NOISE_DIGITS - 1}e}")
 
 
@@ -233,10 +260,10 @@ def _log(value: Fraction) -> float:
 
 
 def _target(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
-    target, slip = nonnegative(epsilon, "epsilon"), probability(delta, "delta")
-    if slip == 1 or (target == 0 and slip == 0):
+    target, exact_delta = nonnegative(epsilon, "epsilon"), probability(delta, "delta")
+    if exact_delta == 1 or (target == 0 and exact_delta == 0):
         raise InvalidValueError("delta", got=delta, allowed="below 1, and positive where epsilon is zero")
-    return target, slip
+    return target, exact_delta
 
 
 def _fits(events: list[Event], count: int, epsilon: Fraction, delta: Fraction) -> bool:
@@ -248,7 +275,7 @@ def _fits(events: list[Event], count: int, epsilon: Fraction, delta: Fraction) -
 
 
 def _within(upper: float, epsilon: Fraction) -> bool:
-    return math.isfinite(upper) and Fraction(upper) <= epsilon
+    return math.isfinite(upper) and Fraction(upper) <= epsilon  # a float is an exact rational: nothing is rounded
 
 
 def _least(
@@ -259,29 +286,30 @@ def _least(
     *,
     digits: int = _NOISE_DIGITS,
 ) -> Fraction:
-    """Return the smallest decimal noise at which ``count`` times these events certainly are (ε, δ)-DP."""
+    """Return the smallest decimal noise at which ``count`` repetitions of the events are certainly (ε, δ)-DP."""
     if delta == 0:
         return smallest_decimal(lambda noise: _fits(events(noise), count, epsilon, delta), digits=digits)
-    seen: dict[Fraction, float] = {}
+    upper_ends: dict[Fraction, float] = {}
 
     def needs(noise: Fraction) -> float:
-        """Return the ε that this noise reaches at δ; no question is asked twice."""
-        if noise not in seen:
-            seen[noise] = (compose(events(noise)) * count).epsilon(delta, strict=False).upper
-        return seen[noise]
+        """Return the certified ε of this noise at δ, computed once for each noise."""
+        if noise not in upper_ends:
+            upper_ends[noise] = (compose(events(noise)) * count).epsilon(delta, strict=False).upper
+        return upper_ends[noise]
 
     def likely(noise: Fraction) -> float:
         return (compose(events(noise)) * count).likely_epsilon(delta)
 
     start = _enough(lambda noise: [zcdp_price(event)[0] * count for event in events(noise)], epsilon, delta)
-    if digits == _SAMPLED_DIGITS and start is not None:
+    # zCDP overstates sampled noise by far, so the start is first improved by estimates, which cost little.
+    if digits == _SAMPLED_NOISE_DIGITS and start is not None:
         start = _guess(likely, start, epsilon, near=0.01)
     near = None if start is None else _guess(needs, start, epsilon, near=10.0 ** (-1 - digits))
     return smallest_decimal(lambda noise: _within(needs(noise), epsilon), digits=digits, near=near)
 
 
 def _enough(prices: Callable[[Fraction], list[Fraction]], epsilon: Fraction, delta: Fraction) -> Fraction | None:
-    """Return a noise that is enough by zCDP, which costs next to nothing to ask; None where zCDP has no answer."""
+    """Return a noise that suffices by zCDP, a quick bound; None where zCDP has no answer."""
     if epsilon == 0:
         return None
     limit = ZCDPFilter.open(epsilon=epsilon, delta=delta, reserve=0).limit
@@ -294,7 +322,7 @@ def _enough(prices: Callable[[Fraction], list[Fraction]], epsilon: Fraction, del
 def _guess(
     needs: Callable[[Fraction], float], start: Fraction, epsilon: Fraction, *, near: float = 1e-13
 ) -> Fraction | None:
-    """Return a noise close to the least one: it saves questions to the accountant, and decides nothing.
+    """Return a noise close to the least one: a starting point that saves calls of the accountant.
 
     From ``start`` both ways until ε lies between, then false position on ln ε as a function of ln noise, nearly a
     straight line.
@@ -314,7 +342,7 @@ def _guess(
         below = excess(low)
     if above > 0 or below <= 0:
         return None
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_SECANT_STEPS):
         share = min(max(below / (below - above), 1e-4), 1 - 1e-4)
         middle = short_up(low * Fraction(math.exp(share * _log(high / low))), digits=_NOISE_DIGITS)
         value = excess(middle)
@@ -334,13 +362,13 @@ def _maker(family: type[Any], rate: Number | None = None) -> Callable[[Fraction,
                 "rate", got=None, allowed="the share of the units in a step's sample, such as '0.01'"
             )
         share, sampled = probability(rate, "rate"), _SAMPLED[family]
-        return lambda noise, reach: sampled(share, noise, reach)
+        return lambda noise, sensitivity: sampled(share, noise, sensitivity)
     if rate is not None:
         raise InvalidValueError(
             "rate", got=rate, allowed=f"only for {', '.join(kind.__name__ for kind in _SAMPLED)}; leave it out"
         )
     if hasattr(family, "with_noise"):
-        return lambda noise, reach: family.with_noise(noise, sensitivity=reach)
+        return lambda noise, sensitivity: family.with_noise(noise, sensitivity=sensitivity)
     if family in _FAMILIES:
         return _FAMILIES[family]
     names = ", ".join(kind.__name__ for kind in (*_FAMILIES, *_SAMPLED))
@@ -354,7 +382,7 @@ def _event(member: Any) -> Event:
     return event
 
 
-def _whole(reach: Fraction) -> int:
-    if reach.denominator != 1:
-        raise InvalidValueError("sensitivity", got=reach, allowed="a whole number for noise on the integers")
-    return reach.numerator
+def _whole(sensitivity: Fraction) -> int:
+    if sensitivity.denominator != 1:
+        raise InvalidValueError("sensitivity", got=sensitivity, allowed="a whole number for noise on the integers")
+    return sensitivity.numerator

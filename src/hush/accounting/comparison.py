@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import theorems
@@ -25,10 +26,10 @@ from hush.accounting.prices import gdp_price, pure_price, renyi_price, zcdp_pric
 from hush.accounting.theorems.conversions import best_order, float_cost
 from hush.accounting.theorems.gaussian import mu_allowed
 from hush.core import HushError, InvalidValueError, Number, fraction_between
-from hush.core.chart import Chart
+from hush.core.chart import Chart, bar_chart
 from hush.core.errors import members
 from hush.core.rounding import float_up, largest_decimal, smallest_decimal
-from hush.core.values import dataclass
+from hush.core.svg import ChartAxis, ChartBar
 
 CERTIFIED = "certified"
 """The name of the last row: the accountant's own answer, exact wherever mechanisms have dominating pairs."""
@@ -60,40 +61,41 @@ def compare(events: Iterable[Event], *, delta: Number) -> list[Row]:
     >>> row.theorem, round(row.epsilon, 4)
     ('basic', 10.0)
     """
-    slip = fraction_between(delta, "delta")
-    listed = members(events, "events", allowed="a list of events", of=Event)
-    steps = list(_leaves(listed))
+    exact_delta = fraction_between(delta, "delta")
+    sources = members(events, "events", allowed="a list of events", of=Event)
+    steps = list(_leaves(sources))
     if not steps:
-        raise InvalidValueError("events", got=listed, allowed="at least one event")
-    boxes = _Boxes(steps, slip)
-    exactly = compose(listed).epsilon(slip, strict=False)
+        raise InvalidValueError("events", got=sources, allowed="at least one event")
+    boxes = _Boxes(steps, exact_delta)
+    exactly = compose(sources).epsilon(exact_delta, strict=False)
     answers: list[tuple[str, str, Callable[[], float]]] = [
         ("basic", "sums of ε and δ", lambda: float_up(theorems.basic(boxes.plain()).epsilon)),
-        ("advanced", "Dwork, Rothblum, Vadhan 2010", lambda: theorems.advanced(boxes.slack(), delta=slip)),
+        ("advanced", "Dwork, Rothblum, Vadhan 2010", lambda: theorems.advanced(boxes.slack(), delta=exact_delta)),
         (
             "advanced, improved",
             "Kairouz, Oh, Viswanath 2015, Theorem 3.5",
-            lambda: theorems.advanced_improved(boxes.slack(), delta=slip),
+            lambda: theorems.advanced_improved(boxes.slack(), delta=exact_delta),
         ),
         (
             "optimal for black boxes",
             "Kairouz, Oh, Viswanath 2015; Murtagh, Vadhan 2016",
-            lambda: theorems.optimal_heterogeneous(boxes.slack(), delta=slip),
+            lambda: theorems.optimal_heterogeneous(boxes.slack(), delta=exact_delta),
         ),
-        ("zCDP, textbook", "Bun, Steinke 2016", lambda: _zcdp(steps, slip, theorems.zcdp_to_epsilon_textbook)),
-        ("zCDP", "Canonne, Kamath, Steinke 2020", lambda: _zcdp(steps, slip, theorems.zcdp_to_epsilon)),
+        ("zCDP, textbook", "Bun, Steinke 2016", lambda: _zcdp(steps, exact_delta, theorems.zcdp_to_epsilon_textbook)),
+        ("zCDP", "Canonne, Kamath, Steinke 2020", lambda: _zcdp(steps, exact_delta, theorems.zcdp_to_epsilon)),
         (
             "Rényi, textbook",
             "Mironov 2017",
-            lambda: _renyi(steps, slip, exactly, _textbook_cost, theorems.renyi_to_epsilon_textbook),
+            lambda: _renyi(steps, exact_delta, exactly, _textbook_cost, theorems.renyi_to_epsilon_textbook),
         ),
         (
             "Rényi",
             "Canonne, Kamath, Steinke 2020",
-            lambda: _renyi(steps, slip, exactly, float_cost, theorems.renyi_to_epsilon),
+            lambda: _renyi(steps, exact_delta, exactly, float_cost, theorems.renyi_to_epsilon),
         ),
-        ("Gaussian DP", "Dong, Roth, Su 2022", lambda: _gdp(steps, slip)),
+        ("Gaussian DP", "Dong, Roth, Su 2022", lambda: _gdp(steps, exact_delta)),
     ]
+    # A theorem that does not apply raises; its row then holds the reason.
     rows = [_row(name, note, answer) for name, note, answer in answers]
     return [*rows, Row(theorem=CERTIFIED, epsilon=exactly.upper, note=f"the accountant; at least {exactly.lower:.12g}")]
 
@@ -104,47 +106,22 @@ def comparison_chart(rows: Sequence[Row]) -> Chart:
     >>> comparison_chart([Row(theorem="basic", epsilon=10.0, note=""), Row(theorem="certified", epsilon=4.69, note="")])
     <Chart: ...>
     """
-    from hush.core.chart import Chart
-
-    values = [row.epsilon for row in rows if row.epsilon is not None]
+    bounds = [(row.theorem, row.epsilon) for row in rows if row.epsilon is not None]
+    values = [epsilon for _, epsilon in bounds if math.isfinite(epsilon)] or [1.0]
     # One hopeless bound must not squeeze the others into a corner: its bar ends at the edge, with an arrow.
-    edge = min(max(values), 8 * values[-1] or 1.0)
-    shown = [
-        {
-            "theorem": row.theorem,
-            "ε": row.epsilon,
-            "own": row.theorem == CERTIFIED,
-            "label": f"{row.epsilon:.4g}{' →' if row.epsilon > edge else ''}",
-        }
-        for row in rows
-        if row.epsilon is not None
+    edge = min(max(values), 8 * values[-1]) or 1.0
+    bars = [
+        ChartBar(
+            row=index,
+            end=epsilon,
+            classes="c1" if theorem == CERTIFIED else "c0",
+            text=f"{epsilon:.4g}{' →' if epsilon > edge else ''}",
+            tooltip=f"{theorem}: {epsilon:.6g}",
+        )
+        for index, (theorem, epsilon) in enumerate(bounds)
     ]
-    order = [theorem_row["theorem"] for theorem_row in shown]
-    bars = {
-        "mark": {"type": "bar"},
-        "encoding": {"color": {"field": "own", "type": "nominal", "legend": None}},
-    }
-    labels = {
-        "mark": {"type": "text", "align": "left", "dx": 4},
-        "encoding": {"text": {"field": "label", "type": "nominal"}},
-    }
-    return Chart(
-        {
-            "title": "The same mechanisms, by every theorem",
-            "width": 420,
-            "data": {"values": shown},
-            "encoding": {
-                "y": {"field": "theorem", "type": "nominal", "sort": order, "title": None},
-                "x": {
-                    "field": "ε",
-                    "type": "quantitative",
-                    "title": "ε (upper bound)",
-                    "scale": {"domain": [0, edge], "clamp": True},
-                },
-            },
-            "layer": [bars, labels],
-        }
-    )
+    axis = ChartAxis.between("ε (upper bound)", 0.0, edge)
+    return bar_chart([theorem for theorem, _ in bounds], bars, axis, title="The same mechanisms, by every theorem")
 
 
 def _row(theorem: str, note: str, answer: Callable[[], float]) -> Row:
@@ -158,14 +135,14 @@ def _leaves(events: Iterable[Event], times: int = 1) -> Iterable[Counted]:
     """Yield the events with their counts, compositions taken apart."""
     for event in events:
         if isinstance(event, ComposedEvent):
-            for part, count in event.parts:
-                yield from _leaves([part], times * count)
+            for step, count in event.parts:
+                yield from _leaves([step], times * count)
         elif times:
             yield event, times
 
 
 class _Boxes:
-    """The steps as (ε, δ, count), with two ways to share δ with steps that have an ε only at some δ."""
+    """The steps as (ε, δ, count); two methods share δ with steps that have an ε at each positive δ only."""
 
     def __init__(self, steps: list[Counted], delta: Fraction) -> None:
         self._delta = delta
@@ -176,19 +153,22 @@ class _Boxes:
                 self._known.append((*pure_price(event), count))
             except DescriptionError:
                 self._open.append((event, count))
-        self._left = delta - sum((Fraction(own) * count for _, own, count in self._known), Fraction(0))
+        self._free_delta = delta - sum(
+            (Fraction(step_delta) * count for _, step_delta, count in self._known), Fraction(0)
+        )
 
     def plain(self) -> list[tuple[Number, Number, int]]:
-        """Give all of δ to the steps, for theorems that need none themselves."""
-        return self._shared(self._left)
+        """Return the steps with all of δ shared among them, for theorems that need none themselves."""
+        return self._shared(self._free_delta)
 
     def slack(self) -> list[tuple[Number, Number, int]]:
-        """Give half of δ to the steps; all of it stays where no step needs any."""
-        return self._shared(self._left / 2)
+        """Return the steps with half of δ shared among them; where no step needs a share, all of δ stays."""
+        return self._shared(self._free_delta / 2)
 
     def _shared(self, share: Fraction) -> list[tuple[Number, Number, int]]:
         if share < 0 or (share == 0 and self._open):
             raise InvalidValueError("delta", got=self._delta, allowed="at least the sum of the steps' own δ")
+        # An equal share for each step; its ε there is a certified upper end, so the black box holds.
         steps = sum(count for _, count in self._open)
         return self._known + [
             (Fraction(compose([event]).epsilon(share / steps, strict=False).upper), share / steps, count)
@@ -199,7 +179,7 @@ class _Boxes:
 def _zcdp(steps: list[Counted], delta: Fraction, convert: Callable[..., float]) -> float:
     prices = [(zcdp_price(event), count) for event, count in steps]
     rho = sum((loss * count for (loss, _), count in prices), Fraction(0))
-    mass = sum((own * count for (_, own), count in prices), Fraction(0))
+    mass = sum((step_mass * count for (_, step_mass), count in prices), Fraction(0))
     return convert(rho, delta=_after(delta, mass))
 
 
@@ -214,39 +194,42 @@ def _renyi(
     cost: Callable[[float, Fraction], float],
     convert: Callable[..., float],
 ) -> float:
-    """Any order gives a true bound; a scan round ln(1/δ)/ε, with an ε that is ``near``, finds a good one."""
+    """Return ε by Rényi divergences at a good order.
+
+    Any order gives a true bound; a scan round ln(1/δ)/ε, with an ε that is ``near``, finds a good one.
+    """
     masses = [renyi_price(event, Fraction(2))[1] * count for event, count in steps]
-    left = _after(delta, sum(masses, Fraction(0)))
+    conversion_delta = _after(delta, sum(masses, Fraction(0)))
 
     def total(alpha: Fraction) -> Fraction:
         return sum((renyi_price(event, alpha)[0] * count for event, count in steps), Fraction(0))
 
     def estimate(alpha: float) -> float:
         try:
-            return float(total(Fraction(alpha))) + cost(alpha, left)
+            return float(total(Fraction(alpha))) + cost(alpha, conversion_delta)
         except DescriptionError:
             return float("inf")
 
-    scale = (math.log(left.denominator) - math.log(left.numerator)) / max(near, 1e-9)
+    scale = (math.log(conversion_delta.denominator) - math.log(conversion_delta.numerator)) / max(near, 1e-9)
     alpha = best_order(estimate, lowest=scale / 10, highest=100 * scale, digits=4, grid=24, rounds=16)
     if estimate(float(alpha)) == math.inf:  # known up to some order only: take the largest known one
         alpha = largest_decimal(lambda order: order <= 1 or estimate(float(order)) < math.inf, digits=12)
-    return convert(alpha, total(alpha), delta=left)
+    return convert(alpha, total(alpha), delta=conversion_delta)
 
 
 def _gdp(steps: list[Counted], delta: Fraction) -> float:
     prices = [(gdp_price(event), count) for event, count in steps]
     square = sum((loss * count for (loss, _), count in prices), Fraction(0))
-    left = _after(delta, sum((own * count for (_, own), count in prices), Fraction(0)))
+    conversion_delta = _after(delta, sum((step_mass * count for (_, step_mass), count in prices), Fraction(0)))
     if square == 0:
         return 0.0
-    if mu_allowed(square, Fraction(0), left):
+    if mu_allowed(square, Fraction(0), conversion_delta):  # the total variation is within δ already
         return 0.0
-    return float_up(smallest_decimal(lambda epsilon: mu_allowed(square, epsilon, left), digits=12))
+    return float_up(smallest_decimal(lambda epsilon: mu_allowed(square, epsilon, conversion_delta), digits=12))
 
 
 def _after(delta: Fraction, mass: Fraction) -> Fraction:
-    """Return the δ' with δ' + mass = δ: what the steps' own masses leave for the conversion."""
+    """Return the δ' with δ' + mass = δ: the part of δ that remains for the conversion after the steps' masses."""
     if mass >= delta:
         raise InvalidValueError("delta", got=delta, allowed="above the sum of the steps' own δ")
     return delta - mass

@@ -1,4 +1,4 @@
-"""What a composition amounts to: a bag of dominating pairs, and of weaker descriptions where there is no pair.
+"""The canonical form of a composition: dominating pairs with counts, and weaker descriptions where there is no pair.
 
 Events translate themselves into this one form, in which equal things are merged with a count, so that a thousand equal
 mechanisms cost no more to account for than one.
@@ -13,14 +13,13 @@ mechanisms cost no more to account for than one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
 from hush.accounting.errors import DescriptionError
 from hush.accounting.pairs import BoundedRangePair, Pair
 from hush.core.balls import Ball, ball, flint, fraction_up, precision
-from hush.core.values import dataclass
 
 T = TypeVar("T")
 
@@ -44,7 +43,7 @@ class Curve(Protocol):
         ...
 
     def gaussian(self) -> Fraction:
-        """Return a μ² whose Gaussian satisfies the curve: what no valid conversion can go below."""
+        """Return the μ² of a Gaussian that satisfies the curve: a floor for every valid conversion."""
         ...
 
     def __hash__(self) -> int: ...
@@ -66,10 +65,10 @@ class RenyiPoints:
         return min(2 * value / order for order, value in self.points)
 
 
-def _merge(*parts: Mapping[T, int]) -> dict[T, int]:
-    merged = dict(parts[0])
-    for part in parts[1:]:
-        for key, count in part.items():
+def _merge(*bags: Mapping[T, int]) -> dict[T, int]:
+    merged = dict(bags[0])
+    for bag in bags[1:]:
+        for key, count in bag.items():
             merged[key] = merged.get(key, 0) + count
     return merged
 
@@ -92,28 +91,28 @@ class Description:
 
     @classmethod
     def of(cls, pair: Pair) -> Description:
-        """Return one pair."""
+        """Return the description of one pair."""
         return cls(pairs={pair: 1})
 
     @classmethod
     def total(cls, parts: Iterable[tuple[Description, int]]) -> Description:
-        """Return the composition of many, each with its count, in one pass."""
+        """Return the composition of descriptions, each with its count, in one pass."""
         pairs: dict[Pair, int] = {}
         infinite: dict[Lost, int] = {}
         curves: dict[Curve, int] = {}
         ranges: dict[Fraction, int] = {}
         rho = Fraction(0)
-        for part, count in parts:
-            for pair, n in part.pairs.items():
+        for description, count in parts:
+            for pair, n in description.pairs.items():
                 pairs[pair] = pairs.get(pair, 0) + n * count
-            for mass, n in part.infinite.items():
+            for mass, n in description.infinite.items():
                 infinite[mass] = infinite.get(mass, 0) + n * count
-            for curve, n in part.curves.items():
+            for curve, n in description.curves.items():
                 curves[curve] = curves.get(curve, 0) + n * count
-            for width, n in part.ranges.items():
+            for width, n in description.ranges.items():
                 ranges[width] = ranges.get(width, 0) + n * count
-            if part.rho:
-                rho += part.rho * count
+            if description.rho:
+                rho += description.rho * count
         return cls(pairs=pairs, infinite=infinite, rho=rho, curves=curves, ranges=ranges)
 
     def __add__(self, other: Description) -> Description:
@@ -129,7 +128,7 @@ class Description:
         return Description.total([(self, count)]) if count else Description()
 
     def key(self) -> object:
-        """Return a hashable form: equal compositions have equal keys, whatever their order."""
+        """Return a hashable form: equal compositions have equal keys in any order."""
         bags = (self.pairs, self.infinite, self.curves, self.ranges)
         return (*(frozenset(bag.items()) for bag in bags), self.rho)
 
@@ -153,19 +152,20 @@ class Description:
 
     @property
     def loose(self) -> bool:
-        """Whether it has a pair that no mechanism attains: what that costs is an upper bound, and no lower one."""
+        """Whether it has a pair that no mechanism attains: then the pairs give upper bounds and no lower ones."""
         return bool(self.ranges) or any(pair.attained() != pair for pair in self.pairs)
 
     def ranges_by_divergence(self) -> Description:
         """Return the description in which bounded ranges count by their ρ = ε²/8 instead of by their pairs."""
         adaptive = self.adaptive()
         ranges = {pair: count for pair, count in adaptive.pairs.items() if isinstance(pair, BoundedRangePair)}
-        others = {pair: count for pair, count in adaptive.pairs.items() if pair not in ranges}
+        remaining = {pair: count for pair, count in adaptive.pairs.items() if pair not in ranges}
+        # A mechanism of range ε is ε²/8-zCDP (Cesar, Rogers 2021).
         rho = sum((pair.epsilon**2 * count / 8 for pair, count in ranges.items()), adaptive.rho)
-        return Description(pairs=others, infinite=adaptive.infinite, rho=rho, curves=adaptive.curves)
+        return Description(pairs=remaining, infinite=adaptive.infinite, rho=rho, curves=adaptive.curves)
 
     def finite(self) -> Description:
-        """Return what is left when no loss is infinite."""
+        """Return the description without its masses of infinite loss."""
         return replace(self, infinite={})
 
     def group(self, size: int) -> Description:
@@ -184,12 +184,13 @@ class Description:
         return Description(
             pairs=pairs,
             infinite=infinite,
-            rho=self.rho * size**2,
+            rho=self.rho * size**2,  # Bun, Steinke 2016, Proposition 27
             ranges={width * size: count for width, count in self.ranges.items()},
         )
 
     def delta_infinite(self) -> Ball:
         """Return the probability that some loss is infinite, 1 − Π(1−δᵢ)^{kᵢ}."""
+        # In logarithms: tiny masses would lose their digits in 1 − (1−δ₁)(1−δ₂)….
         log = flint().arb(0)
         for lost, count in self.infinite.items():
             if lost.mass >= 1:
@@ -198,8 +199,9 @@ class Description:
         return -log.expm1()
 
     def renyi(self, alpha: Fraction) -> Ball:
-        """Return the Rényi divergence of order α of what is left when no loss is infinite."""
+        """Return the Rényi divergence of order α, given that no loss is infinite."""
         adaptive = self.adaptive()
+        # Divergences of one order add up under composition (Mironov 2017); ρ-zCDP is αρ at every order.
         summed = ball(adaptive.rho * alpha)
         for pair, count in adaptive.pairs.items():
             summed += count * pair.renyi(alpha)
@@ -212,6 +214,7 @@ class Description:
         adaptive = self.adaptive()
         if adaptive.rho or adaptive.curves or adaptive.infinite:
             return flint().arb.pos_inf()
+        # The largest losses of the steps add up in each direction; the worse direction counts.
         worst = flint().arb(0)
         for reverse in (False, True):
             summed = flint().arb(0)
@@ -224,8 +227,9 @@ class Description:
         return worst
 
     def zcdp(self) -> Ball:
-        """Return ρ such that what is left when no loss is infinite is ρ-zCDP; infinite where a curve ends."""
+        """Return the ρ of zCDP, given that no loss is infinite; infinity if any part is a curve of Rényi points."""
         adaptive = self.adaptive()
+        # ρ adds up under composition (Bun, Steinke 2016). A curve of points says nothing above its last order.
         summed = ball(adaptive.rho)
         for pair, count in adaptive.pairs.items():
             summed += count * pair.rho()
@@ -239,5 +243,6 @@ def group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
     if epsilon == 0 or size == 1 or delta == 0:
         return min(size * delta, Fraction(1))
     with precision(160):
+        # Rounded up, and to 1 where the ball does not prove that it is below 1.
         grown = (ball(epsilon) * size).expm1() / ball(epsilon).expm1() * ball(delta)
-        return min(fraction_up(grown), Fraction(1)) if grown.is_finite() else Fraction(1)
+        return fraction_up(grown) if grown < 1 else Fraction(1)

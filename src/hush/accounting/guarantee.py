@@ -1,4 +1,4 @@
-"""Guarantees: what a composition of events promises, in every currency, with certified ends.
+"""Guarantees: the privacy of a composition of events in every currency, with certified ends.
 
 >>> from hush.accounting import GaussianEvent, LaplaceEvent, compose
 >>> g = compose([GaussianEvent(sigma=30)] * 1000)
@@ -19,29 +19,30 @@ from hush.accounting.errors import UncertainError
 from hush.accounting.events.base import Event, read_order
 from hush.accounting.pairs import GaussianPair, Pair
 from hush.accounting.prices import certified_mu, matching_mu
-from hush.accounting.profile.bounded_range import MOST_STEPS, range_delta, range_epsilon
+from hush.accounting.profile.bounded_range import MAX_STEPS, range_delta, range_epsilon
 from hush.accounting.profile.direction import Direction
 from hush.accounting.profile.method import LogInterval
 from hush.accounting.profile.tail_bounds import renyi_delta, renyi_epsilon
 from hush.accounting.trade_off import PROFILE_POINTS, read_names, trade_off_chart, trade_off_points
 from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, probability
 from hush.core.balls import Ball, ball, down, precision, up
-from hush.core.chart import Chart
+from hush.core.chart import Chart, ChartLine, line_chart
 from hush.core.errors import members
 from hush.core.rounding import Bound, float_down, float_up
+from hush.core.svg import ChartAxis
 
-_BITS = 128
-_LARGEST = 10**300
+_WORKING_BITS = 128
+_LARGEST_EPSILON = 10**300
 TOLERANCE = 1e-6
-"""How far apart, relatively, the ends of an answer may be."""
-_FLOOR = 1e-7
-"""Ends of ε that are nearer than this are near enough."""
-_SMALLEST = 1e-300
+"""The largest relative distance between the ends of an answer."""
+_EPSILON_TOLERANCE = 1e-7
+"""The absolute distance between the ends of ε that is always accepted."""
+_NEGLIGIBLE_DELTA = 1e-300
 """A δ below this is as good as zero."""
 _ROUNDING = 2.0**-50
 """A few units in the last place of ε."""
-_MOST_EXACT = 200
-"""Steps with a mass of infinite loss whose sum is formed as an exact rational."""
+_MAX_EXACT_MASSES = 200
+"""The largest number of masses of infinite loss that are combined as an exact rational."""
 _CHART_POINTS = 80
 _CHART_FLOOR = 1e-12
 """The smallest δ of a chart."""
@@ -59,9 +60,9 @@ def _describe(source: object) -> Description:
 
 
 def compose(events: Iterable[object]) -> Guarantee:
-    """Return the guarantee of all of these together; events, mechanisms with an ``.event``, and guarantees.
+    """Return the guarantee of the composition of events, mechanisms with an ``.event``, and guarantees.
 
-    The steps' privacy profiles must be fixed in advance; what is *asked* may depend on earlier answers. Where the next
+    The steps' privacy profiles must be fixed in advance; the *queries* may depend on earlier answers. Where the next
     ε or mechanism is chosen after seeing answers, use a filter instead.
 
     >>> import hush
@@ -81,7 +82,7 @@ def compose(events: Iterable[object]) -> Guarantee:
 
 
 class Guarantee:
-    """What a composition guarantees; immutable. Add events or guarantees, multiply by a count, ask.
+    """The privacy of a composition; immutable. Add events or guarantees, multiply by a count, ask for ε or δ.
 
     >>> import hush
     >>> guarantee = hush.compose([hush.Laplace(sensitivity=1, epsilon="0.1").event] * 10)
@@ -104,9 +105,10 @@ class Guarantee:
     def __add__(self, other: object) -> Guarantee:
         added = _describe(other)
         total = Guarantee(self.description + added)
-        # What is known of this guarantee is handed on, so that the sum costs only what is new.
+        # Figures already computed for this guarantee are handed on, so that the sum costs only the added steps.
         if self._lost is not None:
-            with precision(_BITS):
+            with precision(_WORKING_BITS):
+                # 1 − (1−a)(1−b) = a + (1−a)·b: the probability that a loss is infinite in either part.
                 total._lost = self._lost + (1 - self._lost) * added.delta_infinite()
         if self._directions is not None and not added.ranges and not self.description.ranges:
             total._directions = total._direct(self._directions, added)
@@ -163,39 +165,40 @@ class Guarantee:
         The ends are within 1e-6 of ε (or 1e-7 of each other), else :class:`.UncertainError` is raised, which carries
         both; ``strict=False`` returns them however wide, for whom a sound upper end is enough. Compositions that hold
         something known by a weaker description (zCDP, Rényi points, bounded ranges) are exempt: there the upper end is
-        the best that the descriptions give, and the lower one what some mechanism that fits them costs.
+        the best that the descriptions give, and the lower one is the cost of a mechanism that fits them.
         """
         target = probability(delta, "delta", allowed="a number from 0 (pure) to 1")
         described = self.description
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             lost = self._infinite()
             if target >= 1:
                 return Bound(lower=0.0, upper=0.0)
             if target == 0:
                 pure = described.pure_epsilon()
                 return Bound(lower=down(pure), upper=up(pure))
-            left = (ball(target) - lost) / (1 - lost)
-            if not left > 0:
-                # Exactly, where it can be told: a δ short of that mass by less than a float shows is short of it.
+            # δ = lost + (1 − lost)·δ', with δ' the δ of the composition given that no loss is infinite.
+            conditional = (ball(target) - lost) / (1 - lost)
+            if not conditional > 0:
+                # Decided in rationals where that is cheap: a ball cannot tell a δ from a mass that it nearly equals.
                 mass = _mass(described)
                 if lost > ball(target) if mass is None else mass > target:
                     return Bound(lower=math.inf, upper=math.inf)
-                # Exactly the mass of infinite loss is left for δ: what is left must be pure.
+                # δ is exactly the mass of infinite loss, so the finite losses must be pure.
                 pure = described.finite().pure_epsilon()
                 return Bound(lower=down(pure) if mass == target else 0.0, upper=math.inf if mass is None else up(pure))
-            log = left.log()
+            log = conditional.log()
             goal = LogInterval(lower=down(log), upper=up(log))
             lower, upper = self._epsilon(goal, log)
         if math.isnan(upper) or math.isnan(lower):
             raise PrecisionError(f"ε at δ={float(target):.3g} could not be certified; ask for a larger δ.")
         bound = Bound(lower=max(lower, 0.0), upper=max(upper, 0.0))
         width = bound.upper - bound.lower
-        if strict and self._exact and not (width <= max(TOLERANCE * bound.upper, _FLOOR)):
+        if strict and self._exact and not (width <= max(TOLERANCE * bound.upper, _EPSILON_TOLERANCE)):
             raise UncertainError(f"ε at δ={float(target):.3g}", bound.lower, bound.upper)
         return bound
 
     def likely_epsilon(self, delta: Number) -> float:
-        """Return about ε at this δ, in well under a millisecond: it steers searches and promises nothing.
+        """Return an estimate of ε at this δ, in well under a millisecond: for searches, without a guarantee.
 
         >>> from hush.accounting import GaussianEvent
         >>> abs(compose([GaussianEvent(sigma=30)] * 1000).likely_epsilon("1e-6") - 5.189) < 0.1
@@ -216,10 +219,10 @@ class Guarantee:
         if not described.paired:
             floor = Guarantee(_gaussian_floor(described))
             return max(d.epsilon(goal)[0] for d in floor._both()), self._renyi_epsilon(log)
-        if len(described.ranges) == 1 and not described.pairs and max(described.ranges.values()) <= MOST_STEPS:
+        if len(described.ranges) == 1 and not described.pairs and max(described.ranges.values()) <= MAX_STEPS:
             ((width, count),) = described.ranges.items()
             return range_epsilon(width, count, goal)
-        # The likely worse direction first: of the other it need only be shown that it is no worse.
+        # The likely worse direction first: the other then only has to be proved no worse.
         lower, upper = 0.0, 0.0
         directions = self._both()
         if len(directions) > 1:
@@ -230,14 +233,15 @@ class Guarantee:
         if described.loose:
             floor = Guarantee(_gaussian_floor(described))
             lower = max(d.epsilon(goal)[0] for d in floor._both())
-            other = Guarantee(described.ranges_by_divergence())
-            upper = min(upper, other._renyi_epsilon(log))
+            # Both upper ends hold: by the dominating pairs, and by ε²/8-zCDP for the bounded ranges.
+            by_divergence = Guarantee(described.ranges_by_divergence())
+            upper = min(upper, by_divergence._renyi_epsilon(log))
         return lower, upper
 
     def _renyi_epsilon(self, log: Ball) -> float:
         """Return the upper end of ε by divergences.
 
-        A direction says where to look; the divergence there is the worse of both, so each answer holds for both.
+        A direction suggests an order; the divergence is the worse of both directions, so each answer holds for both.
         """
         described = self.description.adaptive()
         return min(renyi_epsilon(described, direction.cumulant.real, log) for direction in self._both())
@@ -245,7 +249,7 @@ class Guarantee:
     def _renyi_delta(self, epsilon: Fraction) -> float:
         """Return the upper end of ln δ by divergences."""
         described = self.description.adaptive()
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             values = [renyi_delta(described, direction.cumulant.real, epsilon) for direction in self._both()]
             return min(0.0, *(up(value.log()) for value in values))
 
@@ -257,10 +261,10 @@ class Guarantee:
         :meth:`epsilon`.
         """
         exact = nonnegative(epsilon, "epsilon")
-        if exact > _LARGEST:
+        if exact > _LARGEST_EPSILON:
             raise InvalidValueError("epsilon", got=epsilon, allowed="at most 1e300")
-        # The curve falls: below for the upper end of δ, above for its lower end, if ε is no float.
-        with precision(_BITS):
+        # δ falls with ε: the float below ε gives the upper end of δ, the float above it the lower end.
+        with precision(_WORKING_BITS):
             lost = self._infinite()
             high = self._log_delta(exact)
             upper = lost + (1 - lost) * ball(high.upper).exp() if high.upper > -math.inf else lost
@@ -277,7 +281,7 @@ class Guarantee:
             floor = Guarantee(_gaussian_floor(described))
             lower = max(d.log_delta(above).lower for d in floor._both())
             return LogInterval(lower=lower, upper=self._renyi_delta(epsilon))
-        if len(described.ranges) == 1 and not described.pairs and max(described.ranges.values()) <= MOST_STEPS:
+        if len(described.ranges) == 1 and not described.pairs and max(described.ranges.values()) <= MAX_STEPS:
             ((width, count),) = described.ranges.items()
             return range_delta(width, count, epsilon)
         lower, upper = -math.inf, -math.inf
@@ -293,28 +297,28 @@ class Guarantee:
         if described.loose:
             floor = Guarantee(_gaussian_floor(described))
             lower = max(d.log_delta(above).lower for d in floor._both())
-            other = Guarantee(described.ranges_by_divergence())
-            upper = min(upper, other._renyi_delta(epsilon))
+            by_divergence = Guarantee(described.ranges_by_divergence())
+            upper = min(upper, by_divergence._renyi_delta(epsilon))
         return LogInterval(lower=lower, upper=upper)
 
     # -- other currencies -----------------------------------------------------------------------------------------
 
     def renyi(self, alpha: Number) -> float:
         """Return the Rényi divergence of order ``alpha``, rounded up; it holds but for ``delta_infinite``."""
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             if alpha == math.inf:
                 return up(self.description.finite().pure_epsilon())
             return max(0.0, up(self.description.renyi(read_order(alpha))))
 
     def pure_epsilon(self) -> float:
         """Return the pure ε, rounded up; infinite where there is none."""
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             return up(self.description.pure_epsilon())
 
     @property
     def delta_infinite(self) -> float:
         """The probability, rounded up, that some loss is infinite."""
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             return min(1.0, up(self.description.delta_infinite()))
 
     def zcdp(self) -> float:
@@ -323,11 +327,11 @@ class Guarantee:
         The sum of each step's smallest known ρ: μ²/2 for Gaussian noise, continuous or discrete; the KL divergence for
         Laplace noise and randomized response; ε²/8 for bounded range.
         """
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             return up(self.description.zcdp())
 
     def gdp(self, delta: Number | None = None) -> float:
-        """Return a certified μ such that the composition is μ-GDP, rounded up.
+        """Return a certified μ of Gaussian DP, rounded up.
 
         Gaussian noise has μ = Δ/σ, and sampling only helps; any ε-DP step has 2Φ⁻¹(e^ε/(1+e^ε)), since the trade-off
         curve of randomized response has its corner there and is linear elsewhere, while the Gaussian's is convex.
@@ -352,7 +356,7 @@ class Guarantee:
     def trade_off_curve(
         self, alphas: Sequence[Number] | None = None, *, points: int = 101
     ) -> list[tuple[float, float]]:
-        """Return (α, f(α)) of :meth:`trade_off` at the given α, or at ``points`` of them from 0 to 1."""
+        """Return (α, f(α)) of :meth:`trade_off` at the given α, or at ``points`` values of α from 0 to 1."""
         return trade_off_points([(e, d.upper) for e, d in self.curve(points=PROFILE_POINTS)], alphas, points=points)
 
     # -- pictures -------------------------------------------------------------------------------------------------
@@ -368,7 +372,7 @@ class Guarantee:
         return [(float(nonnegative(e, "epsilon")), self.delta(e, strict=False)) for e in epsilons]
 
     def chart(self, *others: Guarantee, names: Sequence[str] | None = None, kind: str = "profile") -> Chart:
-        """Return a chart of the (ε, δ) curve, or with ``kind="trade-off"`` of f-DP's; others' curves go beside it."""
+        """Return a chart of the (ε, δ) curve, or of f-DP's with ``kind="trade-off"``; ``others`` go beside it."""
         guarantees = [self, *others]
         if kind == "profile":
             return profile_chart(guarantees, names=read_names(names, len(guarantees)))
@@ -383,28 +387,28 @@ class Guarantee:
         kinds = [*self.description.pairs.values(), *self.description.ranges.values(), *self.description.curves.values()]
         steps = sum(kinds) + (1 if self.description.rho else 0)
         try:
-            shown = f"ε={self.epsilon(1e-6, strict=False):.6g} at δ=1e-6"
+            summary = f"ε={self.epsilon(1e-6, strict=False):.6g} at δ=1e-6"
         except ArithmeticError:
-            shown = "ε not certified at δ=1e-6"
-        return f"<Guarantee of {steps} step{'' if steps == 1 else 's'}: {shown}>"
+            summary = "ε not certified at δ=1e-6"
+        return f"<Guarantee of {steps} step{'' if steps == 1 else 's'}: {summary}>"
 
 
 def _near(delta: Bound, epsilon: float) -> bool:
     """Whether the ends of δ are as near as promised; δ falls by at most 1 where ε rises by 1."""
     width = delta.upper - delta.lower
-    if delta.upper <= _SMALLEST or width <= max(TOLERANCE * delta.upper, _ROUNDING * epsilon):
+    if delta.upper <= _NEGLIGIBLE_DELTA or width <= max(TOLERANCE * delta.upper, _ROUNDING * epsilon):
         return True
     return delta.lower > 0 and math.log(delta.upper / delta.lower) <= TOLERANCE * -math.log(delta.upper)
 
 
 def _mass(description: Description) -> Fraction | None:
-    """Return the probability that some loss is infinite as an exact rational, None where that is too long."""
-    left = Fraction(1)
-    if sum(description.infinite.values()) > _MOST_EXACT:
+    """Return the probability of an infinite loss as an exact rational; None where that would be too long."""
+    finite = Fraction(1)
+    if sum(description.infinite.values()) > _MAX_EXACT_MASSES:
         return None
     for lost, count in description.infinite.items():
-        left *= (1 - lost.mass) ** count
-    return 1 - left
+        finite *= (1 - lost.mass) ** count
+    return 1 - finite
 
 
 def _floats(value: Fraction) -> tuple[float, float]:
@@ -413,7 +417,7 @@ def _floats(value: Fraction) -> tuple[float, float]:
 
 
 def _gaussian_floor(description: Description) -> Description:
-    """Replace what is known by a bound alone by a mechanism that satisfies it: nothing valid can go below that.
+    """Return a composition of mechanisms that satisfies the description: a floor for every valid bound.
 
     A Gaussian for zCDP and Rényi; for a pair that no mechanism attains, one that does (:meth:`.Pair.attained`).
     """
@@ -440,44 +444,15 @@ def profile_chart(guarantees: Sequence[Guarantee], *, names: Sequence[str]) -> C
         for guarantee in guarantees
     ]
     widest = max((top for top in tops if math.isfinite(top)), default=1.0) or 1.0
-    rows = []
-    for guarantee, name in zip(guarantees, names, strict=True):
-        for i in range(_CHART_POINTS + 1):
-            epsilon = widest * i / _CHART_POINTS
-            delta = guarantee.delta(epsilon, strict=False).upper
-            if delta < _CHART_FLOOR * 1e-6:
-                break
-            rows.append({"guarantee": name, "epsilon": epsilon, "delta": delta})
-    several = len(guarantees) > 1
-    encoding = {
-        "x": {"field": "epsilon", "type": "quantitative", "title": "ε", "scale": {"nice": False}},
-        "y": {
-            "field": "delta",
-            "type": "quantitative",
-            "title": "δ",
-            "scale": {"type": "log", "domain": [_CHART_FLOOR, 1]},
-            "axis": {"format": ".0e", "values": [10.0**-k for k in range(0, 13, 2)]},
-        },
-        "tooltip": [
-            {"field": "epsilon", "type": "quantitative", "title": "ε", "format": ".4g"},
-            {"field": "delta", "type": "quantitative", "title": "δ", "format": ".4g"},
-        ],
-    }
-    if several:
-        encoding["color"] = {
-            "field": "guarantee",
-            "type": "nominal",
-            "title": None,
-            "sort": list(names),
-            "legend": {"orient": "top-right", "fillColor": "white", "padding": 6},
-        }
-    return Chart(
-        {
-            "title": {"text": "What is promised", "subtitle": "every point (ε, δ) on or above a curve holds"},
-            "width": 520,
-            "height": 300,
-            "data": {"values": rows},
-            "mark": {"type": "line", "strokeWidth": 2, "clip": True, "interpolate": "linear"},
-            "encoding": encoding,
-        }
+    curves = []
+    for guarantee, top, name in zip(guarantees, tops, names, strict=True):
+        end = widest if guarantee.delta_infinite >= _CHART_FLOOR else min(top, widest)
+        epsilons = [end * i / _CHART_POINTS for i in range(_CHART_POINTS + 1)]
+        points = [(epsilon, guarantee.delta(epsilon, strict=False).upper) for epsilon in epsilons]
+        curves.append(ChartLine(name=name, points=points))
+    powers = [(10.0**-k, f"1e-{k}" if k else "1") for k in range(0, 13, 2)]
+    delta = ChartAxis(name="δ", low=_CHART_FLOOR, high=1.0, ticks=powers, logarithmic=True)
+    subtitle = "every point (ε, δ) on or above a curve holds"
+    return line_chart(
+        curves, ChartAxis.between("ε", 0.0, widest, about=8), delta, title="What is promised", subtitle=subtitle
     )

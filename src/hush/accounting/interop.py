@@ -1,9 +1,9 @@
 """Events of other libraries: a training run of Opacus, an event of Google's dp_accounting.
 
 Nothing of those libraries is imported: an Opacus state is a dictionary, and dp_accounting's events are read by their
-class names and fields. What they state is taken at its word. Opacus' history is that of *Poisson* samples with clipped
-gradients; a loader that shuffles batches instead (``poisson_sampling=False``) is not what the event says, and both
-libraries draw their noise as floats. A receipt for such an event therefore says "stated by the caller".
+class names and fields. Their statements are trusted. Opacus' history is that of *Poisson* samples with clipped
+gradients; a loader that shuffles batches instead (``poisson_sampling=False``) does not match the event, and both
+libraries draw their noise as floats. A receipt for one of them therefore says "stated by the caller".
 
 >>> state = {"mechanism": "rdp", "history": [(4.0, 0.01, 10_000)]}      # accountant.state_dict()
 >>> from hush.accounting import compose
@@ -43,13 +43,14 @@ def from_opacus(state: Mapping[str, Any]) -> Event:
     for entry in history:
         if not isinstance(entry, (tuple, list)) or len(entry) != 3:
             raise InvalidValueError("history", got=entry, allowed="triples of noise multiplier, sample rate and steps")
+        # A noise multiplier is σ over the clipping norm, so the sensitivity is 1.
         noise, rate, steps = entry
         parts.append((_sampled_gaussian(noise, rate), integer(steps, "steps", minimum=0)))
     return ComposedEvent(parts=parts)
 
 
 def from_dp_accounting(event: Any) -> Event:
-    """Return the same event in hush's vocabulary; what has no counterpart is refused by name.
+    """Return the same event in hush's vocabulary; an event without a counterpart is refused by name.
 
     >>> from_dp_accounting("no event of dp_accounting")
     Traceback (most recent call last):
@@ -66,10 +67,10 @@ def from_dp_accounting(event: Any) -> Event:
             return LaplaceEvent(scale=_noise(event.noise_multiplier))
         case "DiscreteLaplaceDpEvent":
             return DiscreteLaplaceEvent(parameter=event.noise_parameter, sensitivity=event.sensitivity)
-        case "ZCDpEvent" if not event.xi:
+        case "ZCDpEvent" if not event.xi:  # (ξ, ρ)-zCDP with ξ > 0 has no counterpart here
             return ZCDPEvent(rho=event.rho)
         case "ComposedDpEvent":
-            return ComposedEvent(parts=[(from_dp_accounting(part), 1) for part in event.events])
+            return ComposedEvent(parts=[(from_dp_accounting(step), 1) for step in event.events])
         case "SelfComposedDpEvent":
             return ComposedEvent(parts=[(from_dp_accounting(event.event), integer(event.count, "count", minimum=0))])
         case "PoissonSampledDpEvent":

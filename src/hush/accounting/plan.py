@@ -1,7 +1,7 @@
 """Plans: steps declared first, composed exactly, charged once.
 
 **Theorem** (Zhu, Dong, Wang 2022 for dominating pairs; Dong, Roth, Su 2022 for trade-off functions). If step i is
-dominated by a pair (Pᵢ, Qᵢ) *fixed in advance*, whatever the earlier outputs were, then the interaction is dominated
+dominated by a pair (Pᵢ, Qᵢ) *fixed in advance*, for all earlier outputs, then the interaction is dominated
 by the product of the pairs. So the queries may depend on the answers, but not the noise: neither which mechanism runs
 next, nor how strong it is, nor whether the remaining steps change. Under that hypothesis composition is exact, and a
 plan admits more than any filter.
@@ -22,7 +22,7 @@ allowed (and refunds nothing), to run anything else is not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -30,12 +30,12 @@ from hush.accounting.events import ComposedEvent, Event, event_from_json
 from hush.accounting.guarantee import Guarantee, compose
 from hush.accounting.prices import pure_price
 from hush.core import BudgetExceededError, InvalidValueError, Number, exact, integer, nonnegative, probability
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Declared steps that fit an (ε, δ) budget by exact composition, and how many of them have run."""
+    """Declared steps that fit an (ε, δ) budget by exact composition, and the number of steps that have run."""
 
     steps: tuple[Event, ...]
     epsilon: Fraction
@@ -57,30 +57,32 @@ class Plan:
 
     @classmethod
     def open(cls, steps: Iterable[Event], *, epsilon: Number, delta: Number = 0) -> Plan:
-        """Return the plan of these steps if they fit; otherwise raise :class:`~hush.core.BudgetExceededError`."""
+        """Return the plan of the steps if they fit; otherwise raise :class:`~hush.core.BudgetExceededError`."""
         return cls(steps=tuple(steps), epsilon=nonnegative(epsilon, "epsilon"), delta=probability(delta, "delta"))
 
     def _needs(self) -> Fraction:
-        """Return the ε of the whole at the budget's δ, exact for pure steps, else rounded up."""
+        """Return the ε of all steps at the budget's δ, exact for pure steps, else rounded up."""
         if self.delta == 0:
+            # At δ = 0 the losses add up, in exact rationals.
             prices = [pure_price(step) for step in self.steps]
             if any(mass for _, mass in prices):
                 raise InvalidValueError("delta", got=0, allowed="positive: a step of the plan has a δ of its own")
             return sum((loss for loss, _ in prices), Fraction(0))
+        # The certified upper end, as the exact rational that the float is.
         return Fraction(self.guarantee.epsilon(self.delta, strict=False).upper)
 
     @property
     def guarantee(self) -> Guarantee:
-        """The exact composition of all steps, whose queries may depend on the answers.
+        """The exact composition of all steps, with queries that may depend on the answers.
 
-        So mechanisms of bounded range count as adaptive, whatever their ``mode``: their optimum for fixed queries is
-        not to be had here.
+        So mechanisms of bounded range count as adaptive in either ``mode``: their optimum holds for fixed queries
+        only.
         """
         return Guarantee(compose(self.steps).description.adaptive())
 
     @property
     def event(self) -> ComposedEvent:
-        """All steps as one event, for an account in which the plan is one step among others."""
+        """All steps as one event, for an account that holds other steps too."""
         return ComposedEvent(parts=self.steps)
 
     @property
@@ -94,7 +96,7 @@ class Plan:
             raise BudgetExceededError(
                 f"all {len(self.steps)} steps of the plan have run; open a new plan, or ask the owner for more"
             )
-        if step != self.steps[self.done]:
+        if step != self.steps[self.done]:  # the theorem holds for the declared order and noise only
             raise InvalidValueError(
                 "step",
                 got=step,
@@ -122,6 +124,7 @@ class Plan:
             raise InvalidValueError("plan", got=data, allowed="a plan of version 1")
         if not isinstance(data["steps"], list):
             raise InvalidValueError("steps", got=data["steps"], allowed="a list of events")
+        # Built anew, so an edited file cannot hold steps that do not fit the budget.
         return cls(
             steps=tuple(event_from_json(step) for step in data["steps"]),
             epsilon=exact(data["epsilon"], "epsilon"),

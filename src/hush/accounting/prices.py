@@ -1,6 +1,6 @@
 """An event's price in each of the four currencies that add up: ε, Rényi divergence, ρ and μ².
 
-Every function returns (loss, mass): what the event costs, and the probability that its loss is infinite. Both are exact
+Every function returns (loss, mass): the event's cost, and the probability that its loss is infinite. Both are exact
 rationals where the event's own parameters are, else the next float above the true value. Masses are summed, which is at
 least 1-Π(1-δᵢ). An event without the description asked for is refused.
 
@@ -65,7 +65,7 @@ def renyi_price(event: Event, alpha: Fraction) -> Price:
 
 
 def zcdp_price(event: Event) -> Price:
-    """Return ρ."""
+    """Return the ρ of zCDP, exact where the event's parameters give it, else rounded up."""
     described = event.description()
     if described.curves:
         raise _missing(event, "ρ-zCDP")
@@ -83,6 +83,7 @@ def gdp_price(event: Event) -> Price:
         if square is not None:
             total += count * square
             continue
+        # Not Gaussian, but pure: every ε-DP step is μ-GDP with the μ of `_pure_mu_squared`.
         loss = _largest(pair)
         if loss is None:
             raise _missing(event, "Gaussian DP")
@@ -91,7 +92,7 @@ def gdp_price(event: Event) -> Price:
 
 
 def _pure_mu_squared(epsilon: Ball) -> Ball:
-    """Return (2Φ⁻¹(e^ε/(1+e^ε)))², what every ε-DP step has: Φ⁻¹(1-q) = √2·erfc⁻¹(2q), with q = 1/(1+e^ε)."""
+    """Return (2Φ⁻¹(e^ε/(1+e^ε)))², the μ² of every ε-DP step: Φ⁻¹(1-q) = √2·erfc⁻¹(2q), with q = 1/(1+e^ε)."""
     return 8 * (2 / (1 + epsilon.exp())).erfcinv() ** 2
 
 
@@ -101,12 +102,12 @@ def _largest(pair: Pair) -> Fraction | None:
     if exact is not None:
         return exact
     worst = Fraction(0)
-    for reverse in (False, True):
+    for reverse in (False, True):  # neighbours go both ways, so the worse direction is the price
         with precision(PRECISIONS[0]):
             loss = pair.largest_loss(reverse=reverse)
             if loss is None or not loss.is_finite():
                 return None
-            worst = max(worst, Fraction(float_up(fraction_up(loss))))
+            worst = max(worst, Fraction(float_up(fraction_up(loss))))  # a float above: short, and on the safe side
     return worst
 
 
@@ -115,7 +116,7 @@ def _mass(described: Description) -> Fraction:
     return min(sum((count * lost.mass for lost, count in described.infinite.items()), Fraction(0)), Fraction(1))
 
 
-def _rounded(value: Callable[[], Ball], event: Event, what: str) -> Fraction:
+def _rounded(value: Callable[[], Ball], event: Event, currency: str) -> Fraction:
     """Return the float above a non-negative ball, with more bits while they are worth it.
 
     Small losses are differences of nearly equal numbers; few bits would give a true price, but far too high.
@@ -125,28 +126,29 @@ def _rounded(value: Callable[[], Ball], event: Event, what: str) -> Fraction:
         with precision(working):
             price = value()
             if price == flint().arb.pos_inf():
-                raise _missing(event, what)
+                raise _missing(event, currency)
             if price.is_finite():
                 upper = fraction_up(price)
+                # Each upper end holds by itself, so the smallest of them does.
                 best = upper if best is None else min(best, upper)
                 if price.rel_accuracy_bits() >= _PRICE_BITS:
                     break
     if best is None:
-        raise PrecisionError(f"The {what} of {event!r} could not be computed; use more moderate parameters.")
+        raise PrecisionError(f"The {currency} of {event!r} could not be computed; use more moderate parameters.")
     rounded = float_up(max(best, Fraction(0)))
     if rounded == float("inf"):
-        raise _missing(event, what)
+        raise _missing(event, currency)
     return Fraction(rounded)
 
 
-def _missing(event: Event, what: str) -> DescriptionError:
+def _missing(event: Event, currency: str) -> DescriptionError:
     return DescriptionError(
-        f"A {event.type} event has no {what}; use an account of another kind, or another mechanism."
+        f"A {event.type} event has no {currency}; use an account of another kind, or another mechanism."
     )
 
 
 def certified_mu(description: Description) -> float:
-    """Return √Σμᵢ², rounded up; refuse what has no μ."""
+    """Return √Σμᵢ², rounded up; refuse a composition without a known μ."""
     described = description.adaptive()
     if described.rho or described.curves or described.infinite:
         raise DescriptionError(
@@ -160,13 +162,13 @@ def certified_mu(description: Description) -> float:
             if square is not None:
                 total += count * ball(square)
                 continue
-            one, other = pair.largest_loss(), pair.largest_loss(reverse=True)
-            if one is None or other is None:
+            forward, backward = pair.largest_loss(), pair.largest_loss(reverse=True)
+            if forward is None or backward is None:
                 raise DescriptionError(
                     f"No μ is known for {type(pair).__name__}: its loss is unbounded, and no Gaussian dominates it. "
                     "Ask for .zcdp(), or for .gdp(delta=…), a summary of one point."
                 )
-            worst = one.max(other)
+            worst = forward.max(backward)
             total += count * _pure_mu_squared(worst)
         return up(total.sqrt())
 
@@ -182,6 +184,7 @@ def matching_mu(epsilon: float, delta: Fraction) -> float:
         def above(mu: float) -> bool:
             return bool(gaussian_profile(ball(mu) ** 2, point) > goal)
 
+        # δ rises with μ: doubled until it passes δ, then halved to a float; the upper end is returned.
         while not above(high) and high < 1e12:
             low, high = high, 2 * high
         for _ in range(60):

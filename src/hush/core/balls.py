@@ -20,6 +20,10 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from hush.core.errors import PrecisionError
+
+_MAX_EXPONENT = 1 << 16
+"""The largest power of two, upwards or downwards, that is written out as a rational."""
 Ball = Any
 """A flint ``arb`` or ``acb``; the compiled module has no static types."""
 
@@ -59,7 +63,7 @@ def up(value: Ball) -> float:
     if value.is_nan():
         return math.inf
     top = value.upper()
-    nearest = float(top)
+    nearest = float(top)  # rounded to nearest, so it may lie below: then the next float up is taken
     if math.isnan(nearest):
         return math.inf
     return nearest if flint().arb(nearest) >= top else math.nextafter(nearest, math.inf)
@@ -78,8 +82,13 @@ def down(value: Ball) -> float:
 
 def fraction_up(value: Ball) -> Fraction:
     """Return the exact rational at the upper end of a finite real ball."""
-    mantissa, exponent = value.upper().man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    mantissa, exponent = (int(number) for number in value.upper().man_exp())
+    size = mantissa.bit_length() + exponent
+    if size > _MAX_EXPONENT:
+        raise PrecisionError("A figure is too large to be written down; use more moderate parameters.")
+    if mantissa and size < -_MAX_EXPONENT:  # as near to zero as is ever needed, and still above the value
+        return Fraction(1, 1 << _MAX_EXPONENT) if mantissa > 0 else Fraction(0)
+    return Fraction(mantissa) * Fraction(2) ** exponent
 
 
 def fraction_down(value: Ball) -> Fraction:

@@ -1,12 +1,12 @@
-"""Values on the public grid: from what a caller hands over to whole numbers of steps, and back.
+"""Values on the public grid: a caller's column becomes whole numbers of steps, and steps become values again.
 
 A mechanism adds whole numbers of steps to whole numbers of steps. This module is the way in and out:
 
 * **In.** A number, or anything with NumPy's array interface (a list, an array, a pandas, Polars or Arrow column).
-  x becomes ⌊x/g + ½⌋ for the step g, exactly: float64 only proposes, and what lies near a half is decided in
+  x becomes ⌊x/g + ½⌋ for the step g, exactly: float64 only proposes, and values near a half are decided in
   rationals. *Half upwards, not half to even*: ⌊x + ½⌋ commutes with adding a whole number, so values at most d steps
   apart stay at most ⌈d⌉ apart. Half to even does not: ½ and 1½ are 1 apart and become 0 and 2.
-* **Total.** Nothing a row holds makes it fail: NaN, None and what is no number count as missing, which is 0;
+* **Total.** No row makes it fail: NaN, None and values that are no numbers count as missing, which is 0;
   infinities count as the largest float. Only the *type* of a column may be refused (text, dates), for that is public.
 * **Out.** A whole step (1, 5) gives Python integers or an integer array, any other step floats, each the float nearest
   to the exact grid point (infinite beyond the largest float). Arrays are NumPy's.
@@ -35,10 +35,12 @@ from hush.core.grid import Grid
 from hush.core.numbers import Number, exact
 
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, Mapping, AbstractSet)
-_SAFE = 2**62
-_DIGITS = 5000
+_INT64_SAFE = 2**62
+"""Below this, two whole numbers of steps can be added without leaving int64."""
+_MAX_DECIMAL_EXPONENT = 5000
+"""The largest power of ten of a Decimal that is written out; beyond it a number counts as the largest float, or 0."""
 _HALF = Fraction(1, 2)
-_LARGEST = Fraction(sys.float_info.max)
+_LARGEST_FLOAT = Fraction(sys.float_info.max)
 
 
 def is_scalar(value: object) -> bool:
@@ -47,7 +49,7 @@ def is_scalar(value: object) -> bool:
 
 
 def any_array(values: object, parameter: str) -> npt.NDArray[Any]:
-    """Return anything with NumPy's array interface as an array, of whatever type."""
+    """Return anything with NumPy's array interface as an array of any type."""
     try:
         return np.asarray(unmasked(values))
     except Exception:  # noqa: BLE001 - any error of the column; its text may quote the data
@@ -57,7 +59,10 @@ def any_array(values: object, parameter: str) -> npt.NDArray[Any]:
 
 
 def require_column(values: object, parameter: str = "data") -> None:
-    """Refuse what is no column, by type alone: a set or a generator would else count as one row that is no number."""
+    """Refuse a value that is no column, by type alone.
+
+    Without this check a set or a generator would count as one row, and that row as no number.
+    """
     if not isinstance(values, (list, tuple, range)) and not hasattr(values, "__array__"):
         raise InvalidValueError(
             parameter,
@@ -78,7 +83,7 @@ def as_array(values: object, parameter: str = "value") -> npt.NDArray[Any]:
 
 
 def unmasked(values: object) -> object:
-    """Return a masked array as an ordinary one, in which what is masked is missing; all else as it is."""
+    """Return a masked array as an ordinary array with missing values; return any other object unchanged."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     if values.dtype.kind == "f":
@@ -89,7 +94,7 @@ def unmasked(values: object) -> object:
 
 
 def as_column(values: object, parameter: str = "data") -> npt.NDArray[Any]:
-    """Return rows of data in one dimension; what becomes of a row of a list depends on that row alone.
+    """Return rows of data in one dimension; in a list, each row is read independently of the others.
 
     NumPy gives a list one type by looking at all of it: one 2.5 among whole numbers, one 5 among booleans, one word
     would change how every other row is read. So a list comes as objects, or as float64 where that changes no value.
@@ -101,8 +106,8 @@ def as_column(values: object, parameter: str = "data") -> npt.NDArray[Any]:
     if all(type(row) is float or (type(row) is int and -(2**53) <= row <= 2**53) for row in rows):
         return np.array(rows, dtype=np.float64)
     column: npt.NDArray[Any] = np.empty(len(rows), dtype=object)
-    for at, row in enumerate(rows):
-        column[at] = row
+    for position, row in enumerate(rows):  # one by one: a row that is itself a list must stay one object
+        column[position] = row
     return column
 
 
@@ -113,9 +118,9 @@ def present(data: Any, parameter: str = "data") -> npt.NDArray[Any]:
         missing = np.isnan(array)
         return array[~missing] if missing.any() else array
     if array.dtype.kind == "O":
-        kept = [value for value in array.tolist() if _is_number(value)]
-        array = np.empty(len(kept), dtype=object)
-        array[:] = kept
+        numbers = [value for value in array.tolist() if _is_number(value)]
+        array = np.empty(len(numbers), dtype=object)
+        array[:] = numbers
     return array.astype(np.int64) if array.dtype.kind == "b" else array
 
 
@@ -129,12 +134,13 @@ def _is_number(value: Any) -> bool:
 def row_grid(lower: Fraction, upper: Fraction, step: Fraction | None, *, halvings: int = 30) -> Grid:
     """Return the grid on which rows are read: 2⁻³⁰ of the width, or as fine as a declared step and containing it.
 
-    It depends on what is declared and on nothing else. The type of a column would tell on its rows: pandas, Polars
+    It depends on the declaration and on nothing else. The type of a column would give its rows away: pandas, Polars
     and Arrow make floats of a column of whole numbers as soon as one of them is missing.
     """
     fine = Grid.for_bounds(lower=lower, upper=upper).step * 2 ** (30 - halvings)
     if step is None:
         return Grid(fine)
+    # The smallest power of two that is at least ⌈step/fine⌉: the grid is no coarser than `fine`, and holds the step.
     return Grid(step / 2 ** (-(-step // fine) - 1).bit_length())
 
 
@@ -151,7 +157,7 @@ def row_steps(
 
 
 def one_column(array: npt.NDArray[Any], parameter: str = "data") -> npt.NDArray[Any]:
-    """Return a column; refuse a matrix, of which a unit's row would count as several."""
+    """Return a column; refuse a matrix, in which one unit's row would count as several values."""
     if array.ndim > 1:
         raise InvalidValueError(parameter, got=f"{array.ndim} dimensions", allowed="one column: one value a unit")
     return array.ravel()
@@ -169,7 +175,7 @@ def whole_steps(array: npt.NDArray[Any], step: Fraction) -> npt.NDArray[Any]:
 
 def _scaled(array: npt.NDArray[Any], factor: int) -> npt.NDArray[Any]:
     largest = max(abs(int(array.max())), abs(int(array.min()))) if array.size else 0
-    if largest * factor < _SAFE:
+    if largest * factor < _INT64_SAFE:
         return np.asarray(array.astype(np.int64) * factor)
     return np.asarray(array.astype(object) * factor)
 
@@ -188,6 +194,7 @@ def _from_floats(array: npt.NDArray[np.float64], step: Fraction) -> npt.NDArray[
             return _from_objects(values, step)
         below = np.floor(quotient)
         fraction = quotient - below
+    # Half upwards: ⌊q⌋ + [q - ⌊q⌋ ≥ ½] is ⌊q + ½⌋, without the rounding of q + ½.
     indices = below.astype(np.int64) + (fraction >= 0.5)
     power_of_two = step.numerator & (step.numerator - 1) == 0 and step.denominator & (step.denominator - 1) == 0
     if not power_of_two:
@@ -201,7 +208,7 @@ def _from_objects(array: npt.NDArray[Any], step: Fraction) -> npt.NDArray[Any]:
     flat = [whole_step(value, step) for value in array.ravel().tolist()]
     out: npt.NDArray[Any] = np.empty(len(flat), dtype=object)
     out[:] = flat
-    if all(-_SAFE < index < _SAFE for index in flat):
+    if all(-_INT64_SAFE < index < _INT64_SAFE for index in flat):
         out = out.astype(np.int64)
     return out.reshape(array.shape)
 
@@ -212,7 +219,7 @@ def whole_step(value: Any, step: Fraction) -> int:
 
 
 def one_number(value: Any, parameter: str = "value") -> Fraction:
-    """Return one number of any kind, exactly; refuse columns and what is no number, by type alone."""
+    """Return one number of any type, exactly; refuse columns and other types, by type alone."""
     value = value.as_py() if hasattr(value, "as_py") else value  # a scalar of Arrow
     if not is_scalar(value) and as_array(value, parameter).ndim == 0:
         value = as_array(value, parameter).item()
@@ -222,12 +229,12 @@ def one_number(value: Any, parameter: str = "value") -> Fraction:
 
 
 def number(value: Any) -> Fraction:
-    """Return the rational that a datum is: a float stands for itself, what is missing or no number for 0."""
+    """Return a row's value as a rational: a float is its exact binary value, a missing value or a non-number is 0."""
     try:
         if value is None or value != value:  # noqa: PLR0124 - NaN of every type differs from itself
             return Fraction(0)
         if value in {float("inf"), float("-inf")}:
-            return _LARGEST if value > 0 else -_LARGEST
+            return _LARGEST_FLOAT if value > 0 else -_LARGEST_FLOAT
         return rational(value)
     except Exception:  # noqa: BLE001 - a row may hold any object; whether a release fails must depend on no row
         return Fraction(0)
@@ -237,21 +244,23 @@ def rational(value: Any) -> Fraction:
     """Return a finite number of any type; Decimal("1e999999999") and its like do not fill the memory."""
     if isinstance(value, str):
         return exact(value, "value")
-    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > _DIGITS:
-        return Fraction(0) if value.adjusted() < 0 or not value else _LARGEST if value > 0 else -_LARGEST
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > _MAX_DECIMAL_EXPONENT:
+        return Fraction(0) if value.adjusted() < 0 or not value else _LARGEST_FLOAT if value > 0 else -_LARGEST_FLOAT
     return Fraction(value.item() if isinstance(value, np.generic) else value)
 
 
 def as_floats(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return numbers as floats; total: what is too large becomes the largest float."""
+    """Return numbers as floats, at most the largest float in size; no value makes it fail."""
     if array.dtype != object:
         return array.astype(np.float64)
-    return np.array([float(min(max(number(x), -_LARGEST), _LARGEST)) for x in array.tolist()], dtype=np.float64)
+    return np.array(
+        [float(min(max(number(x), -_LARGEST_FLOAT), _LARGEST_FLOAT)) for x in array.tolist()], dtype=np.float64
+    )
 
 
 def add(indices: npt.NDArray[Any], noise: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Add two arrays of whole numbers; nothing wraps round."""
-    if object not in {indices.dtype, noise.dtype} and _peak(indices) + _peak(noise) < _SAFE:
+    if object not in {indices.dtype, noise.dtype} and _peak(indices) + _peak(noise) < _INT64_SAFE:
         return np.asarray(indices + noise)
     return np.asarray(indices.astype(object) + noise.astype(object))
 

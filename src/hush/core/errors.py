@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-_SHOWN = 80
+_MAX_SHOWN_LENGTH = 80
 
 
 def shown(value: object) -> str:
@@ -37,7 +37,7 @@ def shown(value: object) -> str:
     except Exception:  # noqa: BLE001 - the caller's object may break its own repr; the message must still come out
         text = f"an unprintable {type(value).__name__}"
     text = " ".join(text.split())
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= _MAX_SHOWN_LENGTH else text[: _MAX_SHOWN_LENGTH - 1] + "…"
 
 
 class HushError(Exception):
@@ -46,17 +46,17 @@ class HushError(Exception):
     code: ClassVar[str] = "error"
     """A stable, machine-readable name, as printed by ``--json``."""
     exit_status: ClassVar[int] = 2
-    """What the command line exits with: 2 for a bad question or policy, 3 for the budget."""
+    """The exit status of the command line: 2 for a bad question or policy, 3 for the budget."""
 
     def pointer(self) -> str:
-        """Return the line of the user's text that is meant, with a mark under the place; "" where none is known."""
+        """Return the line of the user's text with a mark under the error's position; "" if the position is unknown."""
         return ""
 
     def _render_traceback_(self) -> list[str]:
-        """Return what a notebook shows: the caller's own lines, and the message.
+        """Return the lines that a notebook shows: the caller's own frames, and the message.
 
-        IPython asks an error for this. A user's mistake is told at the user's line: what lies between that line and
-        the message is hush's own affair.
+        IPython calls this method. A user's mistake is reported at the user's line; the frames inside hush are left
+        out.
         """
         import traceback
 
@@ -67,8 +67,8 @@ class HushError(Exception):
             if package == "hush":
                 break
             if package != "IPython":
-                place = "this cell" if "ipykernel_" in entry.filename else entry.filename
-                lines += [f"{place}, line {entry.lineno}", f"    {entry.line}"]
+                source = "this cell" if "ipykernel_" in entry.filename else entry.filename
+                lines += [f"{source}, line {entry.lineno}", f"    {entry.line}"]
         marked = self.pointer()
         return [*lines, "", *([marked, ""] if marked else []), f"{type(self).__name__}: {self}"]
 
@@ -91,18 +91,18 @@ class InvalidValueError(HushError, ValueError):
 
 
 def members(values: object, parameter: str, *, allowed: str, of: type | None = None) -> list[Any]:
-    """Return the members of a list; refuse a text, what is no list, and members of another kind than ``of``.
+    """Return the members of a list; refuse a text, any other non-list, and members that are no ``of``.
 
     >>> members((1, 2), "sensitivities", allowed="a list of numbers")
     [1, 2]
     """
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InvalidValueError(parameter, got=values, allowed=allowed)
-    listed = list(values)
-    other = next((member for member in listed if of is not None and not isinstance(member, of)), None)
-    if of is not None and not all(isinstance(member, of) for member in listed):
-        raise InvalidValueError(parameter, got=other, allowed=allowed)
-    return listed
+    elements = list(values)
+    wrong = next((element for element in elements if of is not None and not isinstance(element, of)), None)
+    if of is not None and not all(isinstance(element, of) for element in elements):  # None may be a wrong element too
+        raise InvalidValueError(parameter, got=wrong, allowed=allowed)
+    return elements
 
 
 class OffGridError(InvalidValueError):
@@ -118,7 +118,7 @@ class PrecisionError(HushError, ArithmeticError):
 
 
 class BudgetExceededError(HushError):
-    """A price does not fit into what is left of a budget; nothing was charged."""
+    """A price exceeds the remaining budget; nothing was charged."""
 
     code = "budget-exceeded"
     exit_status = 3

@@ -1,40 +1,36 @@
-r"""How figures and texts are shown: significant digits, never fixed decimals, and no text that a terminal would obey.
+r"""Figures and texts as they are shown: significant digits, and no control characters that a terminal would obey.
 
-**Figures.** Two questions, two functions. :func:`figure` is for people: so many significant digits of a number of any
-size, so that a δ of 10⁻⁹ is not 0.000. :func:`decimal` is for text that is read back: the number itself, exactly, as a
-decimal where it has a short one and as a ratio where it has not.
+**Figures.** Two uses, two functions. :func:`figure` is for people: a fixed number of significant digits of a number of
+any size, so that a δ of 10⁻⁹ is not 0.000. :func:`decimal` is for text that is read back: the number itself, exactly,
+as a decimal where it has a short one and as a ratio where it has not.
 
 >>> figure(Fraction(1, 3)), figure(2.5e-9), figure(4.774567588, digits=3), figure(float("inf"))
 ('0.333333', '2.5e-9', '4.77', '∞')
 >>> decimal(Fraction(1, 4)), decimal(Fraction(1, 10**9)), decimal(Fraction(1, 3)), decimal(Fraction(40))
 ('0.25', '1e-9', '1/3', '40')
 
-**Texts that somebody else chose.** A private key is whatever a row holds, and an analyst's question is stored for the
-owner to read. A terminal obeys the control characters in such a text (they move the cursor, rename the window, hide
-lines), and bidirectional marks show it in another order than it has. So they are shown as escapes, and nothing else is
+**Texts that somebody else chose.** A private key is any text of a row, and an analyst's question is stored for the
+owner to read. A terminal obeys the control characters in the text (they move the cursor, rename the window, hide
+lines), and bidirectional marks show it in another order than it has. So both are shown as escapes, and nothing else is
 changed.
 
 >>> visible("\x1b[31mred\x07")
 '\\x1b[31mred\\x07'
->>> script_json({"key": "</script>"})
-'{"key": "\\u003c/script\\u003e"}'
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from fractions import Fraction
-from typing import Any
 
 from hush.core.rounding import decimal_unit
 
 _SMALLEST_PLAIN = -4  # the power of ten of 0.0001, the smallest number written without a power, as Python does
-_SHORT = 15
+_MAX_EXACT_DIGITS = 15
 """Significant digits of a decimal that :func:`figure` shows in full where ``exact`` is asked for."""
-_LONGEST = 40
-"""Decimal places, and digits of a whole number, that are still written out."""
+_MAX_DECIMAL_PLACES = 40
+"""The largest number of decimal places that :func:`decimal` writes out."""
 
 
 def figure(value: Fraction | float, *, digits: int = 6, exact: bool = False) -> str:
@@ -49,15 +45,15 @@ def figure(value: Fraction | float, *, digits: int = 6, exact: bool = False) -> 
     if number == 0:
         return "0"
     if exact:
-        full = _scaled(abs(number), _SHORT)
+        full = _scaled(abs(number), _MAX_EXACT_DIGITS)
         if full.denominator == 1:
-            return _written(number, full.numerator, _SHORT)
+            return _written(number, full.numerator, _MAX_EXACT_DIGITS)
     return _written(number, round(_scaled(abs(number), digits)), digits)
 
 
 def decimal(value: Fraction) -> str:
     """Return a rational exactly: as a decimal of at most forty places, else as a ratio. It reads back as itself."""
-    places = next((places for places in range(_LONGEST) if (value * 10**places).denominator == 1), None)
+    places = next((places for places in range(_MAX_DECIMAL_PLACES) if (value * 10**places).denominator == 1), None)
     if places is None or value == 0:
         return str(value)
     return _laid_out(value < 0, abs(value * 10**places).numerator, -places, plain_below=math.inf)
@@ -89,33 +85,26 @@ def _laid_out(negative: bool, mantissa: int, power: int, *, plain_below: float) 
         return f"{sign}{digits[0]}{tail}e{first:+d}"
     if first < 0:
         return f"{sign}0.{'0' * (-first - 1)}{digits}"
-    whole, rest = digits[: first + 1].ljust(first + 1, "0"), digits[first + 1 :]
-    return f"{sign}{whole}.{rest}" if rest else f"{sign}{whole}"
+    integer_digits, decimals = digits[: first + 1].ljust(first + 1, "0"), digits[first + 1 :]
+    return f"{sign}{integer_digits}.{decimals}" if decimals else f"{sign}{integer_digits}"
 
 
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _UNSEEN = re.compile(f"[{_CONTROLS}]")
 _UNSEEN_IN_LINES = re.compile(f"(?!\n)[{_CONTROLS}]")
-_IN_SCRIPT = re.compile(f"[<>&{_CONTROLS}]")
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    r"""Return a text whose control characters, bidirectional marks and half surrogates are written as escapes.
+    r"""Return a text with escapes for control characters, bidirectional marks and half surrogates.
 
-    ``lines`` keeps line breaks. To do it twice changes nothing more.
+    ``lines`` keeps line breaks. A second call changes nothing more.
     """
-    return (_UNSEEN_IN_LINES if lines else _UNSEEN).sub(lambda found: _escape(found.group()), text)
+    return (_UNSEEN_IN_LINES if lines else _UNSEEN).sub(lambda match: _escape(match.group()), text)
 
 
 def ascii_controls(text: str) -> str:
     r"""Return JSON that means the same and holds no control character: ``\u`` escapes stand for them."""
-    return _UNSEEN_IN_LINES.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
-
-
-def script_json(value: Any) -> str:
-    r"""Return JSON that can stand inside ``<script>``: nothing in it ends the element or begins another."""
-    text = json.dumps(value, ensure_ascii=False)
-    return _IN_SCRIPT.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return _UNSEEN_IN_LINES.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def _escape(character: str) -> str:
@@ -124,7 +113,7 @@ def _escape(character: str) -> str:
 
 
 class ToldInLines:
-    """Something that is told line by line, as text and in a notebook."""
+    """An object that is shown as lines of text, in a terminal and in a notebook."""
 
     __slots__ = ()
 

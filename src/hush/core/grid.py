@@ -1,7 +1,7 @@
 """The public grid: private numbers are integers times a public step.
 
 A column's values are clamped to public bounds and rounded to multiples of a public step, so a row is an integer
-between two public integers whatever it holds: NaN, ±inf, −0, 2⁶³, a Decimal. Sums of integers are exact, in any
+between two public integers for every value: NaN, ±inf, −0, 2⁶³, a Decimal. Sums of integers are exact, in any
 order and on any engine, so the sensitivity computed on paper is the sensitivity of the program; and noise drawn on
 the same integers makes every answer to a question lie on one public grid. Floating-point sums have neither property
 (Mironov 2012; Casacuberta, Shoup, Vadhan 2022, "Widespread underestimation of sensitivity").
@@ -21,6 +21,7 @@ Fraction(1, 8388608)
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational
@@ -31,10 +32,10 @@ import numpy.typing as npt
 
 from hush.core.errors import InvalidValueError, OffGridError, shown
 from hush.core.numbers import Number, exact, integer, positive
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 
 INT64_MAX = 2**63 - 1
-_POINTS = 30  # an undeclared grid has between 2**29 and 2**30 steps across its bounds
+_DEFAULT_STEP_BITS = 30  # an undeclared grid has between 2**29 and 2**30 steps across its bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Grid:
         width = high - low
         if width == 0:
             width = max(abs(high), Fraction(1))
-        ratio = width / 2**_POINTS
+        ratio = width / 2**_DEFAULT_STEP_BITS
         # 2**e with 2**e >= ratio > 2**(e-1), found exactly from the bit lengths.
         exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
         while Fraction(2) ** exponent < ratio:
@@ -108,14 +109,14 @@ class Grid:
     ) -> npt.NDArray[Any]:
         """Clamp to [lower, upper], round to the grid and return indices; total: no value makes it fail.
 
-        NaN, None and what is no number become ``missing`` (by default the grid point of the interval nearest to zero).
+        NaN, None and other non-numbers become ``missing`` (by default the grid point of the interval nearest to zero).
         Values clamp by comparison, so infinities are just large. The indices are int64, or Python integers where the
         bounds need more. The interval is shrunk to the grid points inside it, so an index never stands for a value
-        outside the bounds. What becomes of a row depends on that row alone: a list is never turned into an array of
-        floats because one of its numbers is a float.
+        outside the bounds. Each row is rounded independently of the others: a list is never turned into an array
+        of floats because one of its numbers is a float.
         """
         low, high = _bounds(lower, upper)
-        first, last = -((-low) // self.step), high // self.step
+        first, last = -((-low) // self.step), high // self.step  # ⌈lower/step⌉ and ⌊upper/step⌋: both inside
         if first > last:
             raise InvalidValueError(
                 "step", got=self.step, allowed=f"so small that a multiple lies between {shown(low)} and {shown(high)}"
@@ -130,7 +131,7 @@ class Grid:
         return self._round_objects(array, first, last, blank)
 
     def _round_floats(self, array: npt.NDArray[np.float64], first: int, last: int, blank: int) -> npt.NDArray[np.int64]:
-        """Round a row of float64 values whose indices stay below 2⁴⁹.
+        """Return the indices of float64 values, all below 2⁴⁹ in size.
 
         float(step) has relative error 2⁻⁵³ and the division adds 2⁻⁵³ more, so the quotient q of a value that is not
         clamped is within |q|·2⁻⁵¹ < 2⁻² of the true one; only where q lies that close to a tie can rint(q) be wrong.
@@ -141,13 +142,14 @@ class Grid:
         if not 1e-290 < step < 1e290:
             return self._round_objects(array, first, last, blank)
         with np.errstate(all="ignore"):
+            # Clipped one step beyond the bounds: such a value is clamped below, so its rounding cannot matter.
             quotient = np.clip(array / step, first - 1.0, last + 1.0)
             nearest = np.rint(quotient)
             doubtful = np.abs(np.abs(quotient - nearest) - 0.5) <= np.abs(quotient) * 2.0**-51
         nearest[np.isnan(nearest)] = blank
         indices = np.clip(nearest, first, last).astype(np.int64)
-        for at in np.flatnonzero(doubtful & np.isfinite(array)):
-            indices[at] = self._round_one(float(array[at]), first, last, blank)
+        for position in np.flatnonzero(doubtful & np.isfinite(array)):
+            indices[position] = self._round_one(float(array[position]), first, last, blank)
         return indices
 
     def _round_objects(self, array: npt.NDArray[Any], first: int, last: int, blank: int) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Whose privacy is protected, and which data sets count as neighbours.
+"""The unit of privacy, and the relation that makes two data sets neighbours.
 
 A *unit* is one row, or all rows that share a value of one column (a patient, a household). Two data sets are
 neighbours when they differ in one unit: by adding or removing it (the size is private), or by replacing it (the
@@ -13,10 +13,10 @@ changes by 1 in ℓ₁ when a unit is added or removed, and by 2 when it is repl
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
 from hush.core.errors import InvalidValueError
-from hush.core.values import dataclass
 
 
 class Neighbours(Enum):
@@ -42,7 +42,7 @@ class Neighbours(Enum):
 
     @property
     def units_touched(self) -> int:
-        """How many units' contributions a neighbour changes: one comes or goes, or one goes and another comes."""
+        """The number of units that differ between neighbours: 1 if a unit comes or goes, 2 if another replaces it."""
         return 1 if self is Neighbours.ADD_REMOVE else 2
 
 
@@ -63,10 +63,10 @@ class Unit:
 
     @classmethod
     def row(cls) -> Unit:
-        """Every row is a unit of its own."""
+        """Return the unit of one row."""
         return cls(column=None)
 
     @classmethod
     def of(cls, column: str) -> Unit:
-        """All rows with the same value of ``column`` are one unit."""
+        """Return the unit of all rows with the same value of ``column``."""
         return cls(column=column)

@@ -1,4 +1,4 @@
-"""Exact numbers: what a person writes is what is meant.
+"""Exact numbers: each number means the decimal that its author wrote.
 
 Privacy parameters are rationals. ``"0.1"``, ``0.1``, ``Decimal("0.1")``, ``Fraction(1, 10)`` and
 ``numpy.float32(0.1)`` all mean one tenth: a float stands for the shortest decimal that reads back as that float,
@@ -27,13 +27,13 @@ import numpy as np
 from hush.core.errors import InvalidValueError
 
 Number = int | float | str | Fraction | Decimal
-"""What may be given where a number is asked for (NumPy scalars too)."""
+"""The types of a number from outside (NumPy scalars are accepted too)."""
 
 MAX_DIGITS = 4200
 """The one limit on numbers from outside: neither numerator nor denominator may have more decimal digits.
 
-``"1e999999999"`` would fill the memory with zeros, and Python writes and reads no number of more than 4,300 digits:
-what has no more than this can be shown, stored and read again.
+``"1e999999999"`` would fill the memory with zeros, and Python writes and reads no number of more than 4,300 digits.
+A number within this limit can be shown, stored and read again.
 """
 _MAX_BITS = MAX_DIGITS * 93 // 28  # 93/28 is below log₂ 10: no number within these bits has more digits
 

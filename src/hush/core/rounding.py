@@ -66,7 +66,7 @@ def enclosure(value: Ball) -> Bound:
 
 
 def certified(compute: Callable[[], Ball], *, bits: int = 64) -> Ball:
-    """Evaluate at growing precision until the result has ``bits`` correct bits."""
+    """Return the result at the first precision that gives it ``bits`` correct bits."""
     for working in PRECISIONS:
         with precision(working):
             value = compute()
@@ -92,7 +92,7 @@ def float_down(value: Fraction) -> float:
 def short_up(value: Fraction, *, digits: int = 12) -> Fraction:
     """Return the smallest decimal of ``digits`` significant digits at or above a positive ``value``."""
     unit = decimal_unit(value, digits=digits)
-    return -(-value // unit) * unit
+    return -(-value // unit) * unit  # -(-x // u) is ⌈x/u⌉
 
 
 def short_down(value: Fraction, *, digits: int = 12) -> Fraction:
@@ -102,7 +102,7 @@ def short_down(value: Fraction, *, digits: int = 12) -> Fraction:
 
 
 def decimal_unit(value: Fraction, *, digits: int) -> Fraction:
-    """Return 10^e such that a positive ``value`` lies in [10^(digits-1), 10^digits) units."""
+    """Return the unit 10^e in which a positive ``value`` has ``digits`` digits before its point."""
     if value <= 0:
         raise PrecisionError(f"Significant digits need a positive number, not {value}.")
     # Bit lengths give the exponent to within one (log10 2 is below 0.30103), comparisons the rest.
@@ -115,7 +115,7 @@ def decimal_unit(value: Fraction, *, digits: int) -> Fraction:
     return Fraction(10) ** (exponent - digits + 1)
 
 
-_REACH = 4096  # powers of ten to either side of 1 that are looked at
+_MAX_POWER_OF_TEN = 4096  # a search looks at numbers from 10^-4096 to 10^4096
 
 
 def largest_decimal(holds: Callable[[Fraction], bool], *, digits: int, near: Fraction | None = None) -> Fraction:
@@ -144,6 +144,7 @@ def _bracket(early: Callable[[Fraction], bool], digits: int, near: Fraction | No
     if near is not None and near > 0:
         unit = decimal_unit(near, digits=digits)
         centre, floor, ceiling = int(near // unit), 10 ** (digits - 1), 10**digits
+        # Wider and wider around the guess, inside its decade; a guess that is far off costs ten questions at most.
         for width in (2, 64, 4096, 10**6, 10**9):
             first, last = max(centre - width, floor), min(centre + width, ceiling)
             if early(first * unit) and not early(last * unit):
@@ -158,8 +159,10 @@ def _decade(early: Callable[[Fraction], bool]) -> int:
     inside, stride = 0, 1
     while True:
         outside = inside + sign * stride
-        if abs(outside) > _REACH:
-            raise PrecisionError(f"No number between 1e-{_REACH} and 1e{_REACH} answers the question.")
+        if abs(outside) > _MAX_POWER_OF_TEN:
+            raise PrecisionError(
+                f"No number between 1e-{_MAX_POWER_OF_TEN} and 1e{_MAX_POWER_OF_TEN} answers the question."
+            )
         if early(Fraction(10) ** outside) != (sign > 0):
             break
         inside, stride = outside, 2 * stride

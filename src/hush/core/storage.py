@@ -1,7 +1,7 @@
-"""Files and memory: the words in which an owner says how rows are stored, and what goes wrong where a file is written.
+"""Files and memory: settings for reading text files, sizes in bytes, and errors of writing.
 
-A policy checks these words with their line, and an engine acts on them. A file that cannot be written where the caller
-said is the caller's to mend, and is said so.
+A policy checks these settings and reports the line of a bad one, and an engine applies them. A file that cannot be
+written is an error of the caller's path, with a message about that path.
 
 >>> text_encoding("Windows-1252"), text_encoding("latin-1"), text_encoding("UTF-8"), text_encoding("base64")
 ('cp1252', 'iso8859-1', 'utf-8', None)
@@ -13,8 +13,8 @@ Traceback (most recent call last):
 ...
 hush.core.errors.InvalidValueError: The 'path' parameter must be a file that can be written. Got ... instead. ...
 
-Whoever waits at a terminal while a large file is read is told its name and its size, and nothing that depends on what
-is in it, such as how far the reader has come: how long each part takes depends on rows.
+While a large file is read, a terminal shows its name and its size, and nothing that depends on its contents. Progress
+would: the time of each part depends on rows.
 
 >>> with watching_reads(print):
 ...     with reading("visits.csv", 184_000_000):
@@ -35,15 +35,15 @@ from pathlib import Path
 from hush.core.errors import InvalidValueError
 
 SEPARATORS = (",", ";", "\t", "|", ":")
-"""What may stand between the fields of a CSV file."""
+"""The characters allowed between the fields of a CSV file."""
 DECIMALS = (".", ",")
-"""What may stand before the decimals of its numbers."""
+"""The characters allowed as a decimal separator."""
 ENCODINGS = "'utf-8', 'windows-1252', 'latin-1' or 'utf-16'"
-"""How its characters may be stored, among others."""
+"""The usual encodings, for messages."""
 READING = ("separator", "encoding", "decimal", "quotes", "timezone")
-"""What an owner may say of how a file is written."""
+"""The settings of a text file that an owner may declare."""
 DEFAULT_CACHE = "256MB"
-"""How much memory an engine may use to keep results for the next question, where the owner does not say."""
+"""The default size of an engine's cache of results."""
 
 _ODD_CODECS = {"idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 _BYTES = {
@@ -53,19 +53,19 @@ _BYTES = {
 
 
 def text_encoding(name: object) -> str | None:
-    """Return an encoding by the name under which Python knows it; None if it is none in which files are written."""
+    """Return Python's name of an encoding; None if it is unknown, or no encoding of text files."""
     if not isinstance(name, str):
         return None
     try:
-        known = codecs.lookup(name.strip()).name
-        "a".encode(known)
+        codec = codecs.lookup(name.strip()).name
+        "a".encode(codec)  # codecs such as base64 encode bytes, and refuse a text
     except (LookupError, ValueError):
         return None
-    return None if known.replace("_", "-") in _ODD_CODECS else known
+    return None if codec.replace("_", "-") in _ODD_CODECS else codec
 
 
 def parse_size(text: str, parameter: str = "cache") -> int:
-    """Return how many bytes a size such as 256MB or 1.5 GiB is."""
+    """Return the number of bytes of a size in text form, for example 256MB or 1.5 GiB."""
     match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]*)\s*", text)
     if match is None or match[2].upper() not in _BYTES:
         raise InvalidValueError(parameter, got=text, allowed="a size such as '256MB' or '1GiB'; '0' keeps nothing")
@@ -73,7 +73,7 @@ def parse_size(text: str, parameter: str = "cache") -> int:
 
 
 def path_of(value: object, parameter: str = "path") -> Path:
-    """Return a path that was given as a text or a path.
+    """Return a path from a text or a path; refuse other types.
 
     >>> path_of("kept").name
     'kept'
@@ -85,7 +85,7 @@ def path_of(value: object, parameter: str = "path") -> Path:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Turn what the system says while a file is written into a message about its path."""
+    """Turn an OSError raised inside the block into an error about the path."""
     try:
         yield
     except OSError as error:
@@ -97,14 +97,14 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 _WATCHER: ContextVar[Callable[[str], None] | None] = ContextVar("_WATCHER", default=None)
-_LARGE = 10_000_000
-"""Files below so many bytes are read before anybody wonders."""
+_LEAST_ANNOUNCED_SIZE = 10_000_000
+"""The size in bytes from which the reading of a file is announced; smaller files are read at once."""
 
 
 @contextmanager
-def watching_reads(told: Callable[[str], None]) -> Iterator[None]:
-    """Tell somebody, as long as the context lasts, when a large file is read; "" when that is over."""
-    token = _WATCHER.set(told)
+def watching_reads(show: Callable[[str], None]) -> Iterator[None]:
+    """Call ``show`` with a message when a large file is read inside the block, and with "" when that is over."""
+    token = _WATCHER.set(show)
     try:
         yield
     finally:
@@ -113,13 +113,13 @@ def watching_reads(told: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def reading(name: str, size: float) -> Iterator[None]:
-    """Tell whoever watches that a file of so many bytes is read."""
-    told = _WATCHER.get()
-    if told is None or size < _LARGE:
+    """Announce the reading of a file of ``size`` bytes to the watcher, if the file is large."""
+    show = _WATCHER.get()
+    if show is None or size < _LEAST_ANNOUNCED_SIZE:
         yield
         return
-    told(f"reading {name} ({size / 1e6:,.0f} MB) …")
+    show(f"reading {name} ({size / 1e6:,.0f} MB) …")
     try:
         yield
     finally:
-        told("")
+        show("")

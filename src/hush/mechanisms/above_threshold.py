@@ -31,6 +31,7 @@ True
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -43,14 +44,14 @@ from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import ball, fraction_up
 from hush.core.columns import as_array, whole_step
 from hush.core.rounding import certified, float_up
-from hush.core.values import dataclass
-from hush.mechanisms.base import Setter, confidence_level, default_step, in_steps, least, off_grid, ordinary
+from hush.core.values import assign
+from hush.mechanisms.base import ReadableRepr, confidence_level, default_step, in_steps, least, off_grid, ordinary
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.selection import truth
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class AboveThreshold(Setter):
+class AboveThreshold(ReadableRepr):
     """Says which values of a stream lie above a threshold, up to ``count`` times "yes".
 
     >>> import hush
@@ -75,10 +76,16 @@ class AboveThreshold(Setter):
         monotonic: bool = False,
         step: Number | None = None,
     ) -> None:
-        reach = ordinary(sensitivity, "sensitivity")
-        self._set(threshold=exact(threshold, "threshold"), sensitivity=reach, epsilon=ordinary(epsilon, "epsilon"))
-        self._set(count=integer(count, "count", minimum=1), monotonic=truth(monotonic, "monotonic"))
-        self._set(step=default_step(reach, step))
+        exact_sensitivity = ordinary(sensitivity, "sensitivity")
+        assign(
+            self,
+            threshold=exact(threshold, "threshold"),
+            sensitivity=exact_sensitivity,
+            epsilon=ordinary(epsilon, "epsilon"),
+            count=integer(count, "count", minimum=1),
+            monotonic=truth(monotonic, "monotonic"),
+            step=default_step(exact_sensitivity, step),
+        )
 
     @classmethod
     def with_noise(
@@ -91,8 +98,9 @@ class AboveThreshold(Setter):
         monotonic: bool = False,
         step: Number | None = None,
     ) -> AboveThreshold:
-        """Return the mechanism whose noise on a value has this scale, in units of the value."""
+        """Return the mechanism with noise of this scale on each value, in units of the value."""
         unit = cls(threshold=threshold, epsilon=1, sensitivity=sensitivity, count=count, monotonic=monotonic, step=step)
+        # Scales are proportional to 1/ε, so that their ratio to those at ε = 1 is the ε.
         budget = unit.scales[1] * unit.step / ordinary(noise, "noise")
         return cls(
             threshold=threshold, epsilon=budget, sensitivity=sensitivity, count=count, monotonic=monotonic, step=step
@@ -111,16 +119,21 @@ class AboveThreshold(Setter):
         monotonic: bool = False,
         step: Number | None = None,
     ) -> AboveThreshold:
-        """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
-        reach = ordinary(sensitivity, "sensitivity")
-        grid = default_step(reach, step)
+        """Return the mechanism of the smallest ε, to 12 digits, with a half-width of at most ``error``."""
+        exact_sensitivity = ordinary(sensitivity, "sensitivity")
+        grid = default_step(exact_sensitivity, step)
         return least(
             lambda epsilon: cls(
-                threshold=threshold, epsilon=epsilon, sensitivity=reach, count=count, monotonic=monotonic, step=grid
+                threshold=threshold,
+                epsilon=epsilon,
+                sensitivity=exact_sensitivity,
+                count=count,
+                monotonic=monotonic,
+                step=grid,
             ),
-            lambda made: made.error(confidence, queries=queries),
+            lambda mechanism: mechanism.error(confidence, queries=queries),
             error,
-            floor=2 * grid + cls(threshold=threshold, epsilon=1, sensitivity=reach, step=grid).rounding,
+            floor=2 * grid + cls(threshold=threshold, epsilon=1, sensitivity=exact_sensitivity, step=grid).rounding,
             why="two steps of the grid and the rounding to it: take a smaller step",
         )
 
@@ -128,13 +141,14 @@ class AboveThreshold(Setter):
     def scales(self) -> tuple[Fraction, Fraction]:
         """The noise scales of the threshold and of a value, in steps."""
         sides = self.count if self.monotonic else 2 * self.count
+        # The noise of a comparison is least at ε₂/ε₁ = sides^(2/3); any rational share keeps ε₁ + ε₂ = ε.
         share = max(Fraction(1 / (1 + sides ** (2 / 3))).limit_denominator(1024), Fraction(1, 1024))
         steps = in_steps(self.sensitivity, self.step)
         return steps / (self.epsilon * share), sides * steps / (self.epsilon * (1 - share))
 
     @property
     def rounding(self) -> Fraction:
-        """How far rounding to the grid moves the threshold, and at most a value, together."""
+        """The sum of the threshold's move to the grid and of the largest move of a value."""
         moved = abs(whole_step(self.threshold, self.step) * self.step - self.threshold)
         return moved + off_grid(self.sensitivity, self.step)
 
@@ -158,11 +172,12 @@ class AboveThreshold(Setter):
 
     def error(self, confidence: Number = Fraction(19, 20), *, queries: int) -> float:
         """Return α: with at least this probability no "yes" is below threshold - α and no "no" above threshold + α."""
-        miss, asked = 1 - confidence_level(confidence), integer(queries, "queries", minimum=1)
+        miss, comparisons = 1 - confidence_level(confidence), integer(queries, "queries", minimum=1)
         wide, narrow = self.scales[1], self.scales[0]
-        # Half the misses to the threshold, half to the values; P(|X| > m) ≤ P(|X| ≥ m) ≤ e^(-(m-1)/s), hence the steps.
+        # Union bound: half of β for the threshold, half for all values. P(|X| > m) ≤ P(|X| ≥ m) ≤ e^(-(m-1)/s)
+        # explains the two further steps.
         width = certified(
-            lambda: ball(narrow) * ball(2 / miss).log() + ball(wide) * ball(2 * asked / miss).log(), bits=40
+            lambda: ball(narrow) * ball(2 / miss).log() + ball(wide) * ball(2 * comparisons / miss).log(), bits=40
         )
         return float_up((fraction_up(width) + 2) * self.step + self.rounding)
 
@@ -200,6 +215,7 @@ class Stream:
                 "value", got="one more value", allowed=f"asked before {self._mechanism.count} times 'yes'",
                 hint="The price is spent; open another stream and pay for it.",
             )  # fmt: skip
+        # Each value has fresh noise; the threshold's was drawn once, in __init__.
         above = whole_step(value, self._mechanism.step) + noise.discrete_laplace(self._width) >= self._noisy
         self._yes += above
         return above

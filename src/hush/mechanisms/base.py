@@ -1,7 +1,7 @@
-"""What every mechanism offers, and what those that add noise share: the grid, the steps, the rounded variance.
+"""The protocol of mechanisms, and the helpers of additive ones: the grid, sensitivity in steps, rounded variances.
 
-A mechanism is a frozen value: whatever exists is valid. It can release, it states the event that an accountant needs,
-and it knows its own error, in three figures:
+A mechanism is a frozen value that is checked when it is made: an object that exists is valid. It can release, it
+states its event for the accountant, and it knows its own error, in three figures:
 
 * ``error(confidence)``: α such that the error is at most α with at least this probability;
 * ``bias`` and ``variance``: the mean and the variance of the error. Where the mechanism alone fixes its law (noise that
@@ -9,11 +9,11 @@ and it knows its own error, in three figures:
   to choose from, the number of reports, a smooth sensitivity) they are methods that take it.
 
 There are three ways to make one: from ε (and δ); `with_noise`, from a scale; `for_error`, from the wanted (α, β), which
-finds the smallest ε, to 12 digits, whose `error` keeps to it.
+searches the smallest ε, to 12 digits, with an `error` of at most α.
 
 **Sensitivity in steps.** A caller promises that neighbours' values differ by at most Δ. On a grid of step g the rounded
-values differ by at most d = ⌈Δ/g⌉ steps (`hush.core.columns`), and d is what the noise is calibrated to: the
-ceiling is the safe side. For a *vector* each of the k coordinates that a neighbour changes is rounded by itself, and
+values differ by at most d = ⌈Δ/g⌉ steps (`hush.core.columns`), and the noise is calibrated to d: the ceiling
+is the safe side. For a *vector* each of the k coordinates that a neighbour changes is rounded by itself, and
 Σ⌈dᵢ⌉ can exceed ⌈Σdᵢ⌉ by k-1. So arrays that are not on the grid beforehand need ``coordinates=k``, and d becomes
 ⌈Δ/g⌉ + k - 1. Arrays of whole numbers on a grid that contains the whole numbers are not rounded at all, and need
 nothing.
@@ -56,16 +56,15 @@ from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.balls import Ball, ball, flint, fraction_up
 from hush.core.columns import add, as_array, is_scalar, on_grid, one_number, whole_step, whole_steps
 from hush.core.rounding import certified, float_up, smallest_decimal
-from hush.core.values import assign
 
-_SMALLEST, _LARGEST = Fraction(1, 10**150), Fraction(10**150)
+_SMALLEST_PARAMETER, _LARGEST_PARAMETER = Fraction(1, 10**150), Fraction(10**150)
 
 M = TypeVar("M")
 
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """Something that releases a value and can say what that costs.
+    """A mechanism: it releases a value and states its privacy event.
 
     >>> import hush
     >>> isinstance(hush.Laplace(sensitivity=1, epsilon=1), Mechanism)
@@ -74,7 +73,7 @@ class Mechanism(Protocol):
 
     @property
     def event(self) -> Any:
-        """What an accountant needs: an event of `hush.accounting`."""
+        """The privacy event of one release, of `hush.accounting`."""
 
     def release(self, value: Any) -> Any:
         """Return a private version of ``value``."""
@@ -107,15 +106,15 @@ def confidence_level(confidence: Number) -> Any:
 
 
 def ordinary(value: object, parameter: str, *, allowed: str = "a positive finite number") -> Fraction:
-    """Return an exact number from 10⁻¹⁵⁰ to 10¹⁵⁰, whose products with others of the kind are still floats."""
+    """Return an exact number from 10⁻¹⁵⁰ to 10¹⁵⁰: the product of any two is still within the range of floats."""
     number = positive(value, parameter, allowed=allowed)
-    if not _SMALLEST <= number <= _LARGEST:
+    if not _SMALLEST_PARAMETER <= number <= _LARGEST_PARAMETER:
         raise InvalidValueError(parameter, got=value, allowed="a number from 1e-150 to 1e150")
     return number
 
 
 def choose(name: object, names: tuple[str, ...], parameter: str = "method") -> str:
-    """Return one of these names; refuse everything else."""
+    """Return ``name`` if it is among ``names``; refuse it otherwise."""
     if not isinstance(name, str) or name not in names:
         raise InvalidValueError(parameter, got=name, allowed=" or ".join(map(repr, names)))
     return name
@@ -124,70 +123,70 @@ def choose(name: object, names: tuple[str, ...], parameter: str = "method") -> s
 def least(
     make: Callable[[Fraction], M],
     error: Callable[[M], float],
-    wanted: Number,
+    target: Number,
     *,
     floor: Fraction = Fraction(0),
     why: str = "",
     near: Fraction | None = None,
 ) -> M:
-    """Return the mechanism of the smallest ε, to 12 digits, whose error is at most what is wanted.
+    """Return the mechanism of the smallest ε, to 12 digits, with an error of at most ``target``.
 
-    ``floor`` is what no ε brings the error below, and ``why``; ``near`` is a guess of ε.
+    No ε brings the error below ``floor``, and ``why`` tells the reason; ``near`` is a guess of ε.
     """
-    goal = positive(wanted, "error")
+    goal = positive(target, "error")
     if goal <= floor:
-        raise InvalidValueError("error", got=wanted, allowed=f"above {float(floor):.6g}, {why}")
+        raise InvalidValueError("error", got=target, allowed=f"above {float(floor):.6g}, {why}")
+    # The error falls as ε grows, so bisection over decimals finds the smallest ε that meets the goal.
     return make(smallest_decimal(lambda epsilon: error(make(epsilon)) <= goal, digits=12, near=near))
 
 
-class Setter:
-    """Sets the fields of a frozen dataclass in its own ``__init__``."""
+class ReadableRepr:
+    """A ``repr`` for frozen dataclasses that writes exact numbers as ``1/10``, not as ``Fraction(1, 10)``."""
 
     __slots__ = ()
 
-    def _set(self, **fields: Any) -> None:
-        assign(self, **fields)
-
     def __repr__(self) -> str:
-        """Return the fields that say something, exact numbers as one writes them: ``Laplace(sensitivity=1, …)``."""
+        """Return the fields that are not None, numbers as 1/10: ``Laplace(sensitivity=1, …)``."""
         values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))  # type: ignore[arg-type]
-        shown = ", ".join(f"{name}={_written(value)}" for name, value in values if value is not None)
-        return f"{type(self).__name__}({shown})"
+        fields = ", ".join(f"{name}={_written(value)}" for name, value in values if value is not None)
+        return f"{type(self).__name__}({fields})"
 
 
 def _written(value: Any) -> str:
     return str(value) if isinstance(value, Fraction) else repr(value)
 
 
-_FINE = 2**10  # steps in one sensitivity, at least, on a default grid that is not the whole numbers
+_STEPS_PER_SENSITIVITY = 2**10  # at least, on a default grid that is not the whole numbers
 
 
 def default_step(sensitivity: Fraction, step: Number | None) -> Fraction:
-    """Return the declared step, or 1 for a whole sensitivity, or a power of two below a thousandth of it."""
+    """Return the declared step; by default 1 for a whole sensitivity, else a power of two below its thousandth."""
     if step is not None:
         return ordinary(step, "step")
     if sensitivity.denominator == 1:
         return Fraction(1)
-    target = sensitivity / _FINE
+    # Multiples of a power of two are exact as floats (up to 2⁵³), so answers on the grid are not rounded again.
+    target = sensitivity / _STEPS_PER_SENSITIVITY
     exponent = target.numerator.bit_length() - target.denominator.bit_length()
+    # Bit lengths give log₂ of the target within one; the step is rounded down, to the finer grid.
     while Fraction(2) ** exponent > target:
         exponent -= 1
     return Fraction(2) ** exponent
 
 
 def off_grid(sensitivity: Fraction, step: Fraction) -> Fraction:
-    """Return how far from its grid point a value may lie: half a step, or 0 where whole numbers are on the grid."""
+    """Return the largest distance of a value from its grid point: half a step, or 0 for whole numbers on the grid."""
     on_whole_grid = sensitivity.denominator == 1 and step.numerator == 1
     return Fraction(0) if on_whole_grid else step / 2
 
 
 def in_steps(sensitivity: Fraction, step: Fraction) -> int:
-    """Return ⌈Δ/g⌉."""
+    """Return ⌈Δ/g⌉, the sensitivity in whole steps, rounded up to the safe side."""
     return -(-sensitivity // step)
 
 
 def already_on_grid(array: npt.NDArray[Any], step: Fraction) -> bool:
-    """Is every value of this *type* a whole number of steps? Looks at the dtype only."""
+    """Return whether every value of this dtype is a whole number of steps; no value is looked at."""
     return array.dtype.kind in "biu" and step.numerator == 1
 
 
@@ -206,7 +205,7 @@ def release_on_grid(
     return on_grid(add(whole_steps(array, step), noise), step)
 
 
-_SUMMED_SIGMA = 4
+_LARGEST_SUMMED_SIGMA = 4  # in steps; beyond it Poisson's formula is exact to far more digits than a float has
 
 
 def laplace_variance(scale: Fraction) -> float:
@@ -215,7 +214,7 @@ def laplace_variance(scale: Fraction) -> float:
         return float_up(2 * scale**2 + Fraction(1, 12) + 1 / scale)
 
     def value() -> Ball:
-        root = (-1 / (2 * ball(scale))).exp()
+        root = (-1 / (2 * ball(scale))).exp()  # √r, for √r(1+r)/(1-r)²
         return root * (1 + root**2) / (1 - root**2) ** 2
 
     return float_up(fraction_up(certified(value, bits=53)))
@@ -223,10 +222,10 @@ def laplace_variance(scale: Fraction) -> float:
 
 def gaussian_variance(scale: Fraction) -> float:
     """Return the variance, in squared steps, of rounded Gaussian noise of this σ in steps."""
-    if scale >= _SUMMED_SIGMA:
+    if scale >= _LARGEST_SUMMED_SIGMA:
         return float_up(scale**2 + Fraction(1, 12))
     root = ball(scale) * flint().arb(2).sqrt()
-    # Beyond 40σ + 3 the tail is below 10⁻³⁰⁰.
+    # E[X²] = Σ (2k+1)·P[|Y| > k + ½]; beyond 40σ + 3 the tail is below 10⁻³⁰⁰. Rounded up at the end.
     terms = ((2 * k + 1) * ((k + flint().arb("0.5")) / root).erfc() for k in range(int(40 * scale) + 3))
     return math.nextafter(float(sum(terms, flint().arb(0)).upper()), math.inf)
 
@@ -236,11 +235,11 @@ def polynomial_variance(scale: Fraction, a: Fraction) -> float:
     if a <= 3:
         return math.inf
     if scale > 10**6:  # rounding adds at most half a step to the root mean square
-        return float_up(fraction_up(_beyond(2 / ((a - 2) * (a - 3)), scale)))
+        return float_up(fraction_up(_rounded_bound(2 / ((a - 2) * (a - 3)), scale)))
 
     def value() -> Ball:
         s, power = ball(scale), ball(a)
-        c = s + flint().arb("0.5")
+        c = s + flint().arb("0.5")  # Σ (2k+1)·(1 + (k+½)/s)^(1-a), by Hurwitz' zeta at c
         return s ** (power - 1) * (2 * (power - 2).zeta(c) + (1 - 2 * c) * (power - 1).zeta(c))
 
     return float_up(fraction_up(certified(value, bits=40)))
@@ -252,12 +251,12 @@ def cauchy_variance(scale: Fraction, gamma: Fraction) -> float:
         return math.inf
 
     def ideal() -> Ball:
-        third = flint().arb.pi() / ball(gamma)
-        return third.sin() / (3 * third).sin()
+        angle = flint().arb.pi() / ball(gamma)  # E[Y²]/s² = sin(π/γ)/sin(3π/γ)
+        return angle.sin() / (3 * angle).sin()
 
-    return float_up(fraction_up(_beyond(fraction_up(certified(ideal, bits=40)), scale)))
+    return float_up(fraction_up(_rounded_bound(fraction_up(certified(ideal, bits=40)), scale)))
 
 
-def _beyond(square: Fraction, scale: Fraction) -> Ball:
-    """Return (√(square)·scale + ½)²."""
+def _rounded_bound(square: Fraction, scale: Fraction) -> Ball:
+    """Return (√square·scale + ½)² ≥ E[X²], by Minkowski: rounding moves Y by at most ½."""
     return certified(lambda: (ball(square).sqrt() * ball(scale) + flint().arb("0.5")) ** 2, bits=40)

@@ -23,6 +23,7 @@ and the interval is everything.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -32,17 +33,17 @@ import numpy.typing as npt
 from hush.accounting import Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
 from hush.core.columns import on_grid, present
-from hush.core.values import dataclass
-from hush.mechanisms.base import Setter, confidence_level, ordinary
+from hush.core.values import assign
+from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
 from hush.mechanisms.grouped.base import Sparse
 from hush.mechanisms.grouped.quantile import FINEST, GroupedQuantile
 from hush.sensitivity.statistics import read_bounds
 
-_SUREST = 1 - Fraction(1, 10**12)
+_LARGEST_CONFIDENCE = 1 - Fraction(1, 10**12)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Quantile(Setter):
+class Quantile(ReadableRepr):
     """Releases a grid point near the q-quantile of data within public bounds.
 
     Parameters
@@ -82,13 +83,21 @@ class Quantile(Setter):
         lower, upper = read_bounds(bounds)
         grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(ordinary(step, "step"))
         grid.integers([], lower=lower, upper=upper)  # refuses a step without a point between the bounds
-        self._set(q=probability(q, "q"), lower=lower, upper=upper, step=grid.step)
-        self._set(epsilon=ordinary(epsilon, "epsilon"), neighbours=Neighbours.parse(neighbours))
-        self._set(confidence=_level(confidence))
+        assign(
+            self,
+            q=probability(q, "q"),
+            lower=lower,
+            upper=upper,
+            step=grid.step,
+            epsilon=ordinary(epsilon, "epsilon"),
+            neighbours=Neighbours.parse(neighbours),
+            confidence=_level(confidence),
+        )
 
     @property
     def ends(self) -> tuple[int, int]:
         """The first and last grid point, in steps."""
+        # Both rounded inwards: every candidate lies within the bounds.
         return -((-self.lower) // self.step), self.upper // self.step
 
     @property
@@ -109,7 +118,7 @@ class Quantile(Setter):
         return self.mechanism.event
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
-        """Return by how many ranks the answer misses the quantile, about, where values lie dense."""
+        """Return the approximate error of the answer in ranks, for densely lying values."""
         return self.mechanism.error(float(_level(confidence)))
 
     def release(self, data: Any) -> Any:
@@ -130,7 +139,7 @@ class Quantile(Setter):
     def draw_point(self, values: npt.NDArray[Any]) -> int:
         """Return a grid point in steps that aims at the quantile itself, without an interval, at the same price.
 
-        It takes half as many rows as an interval does, for what needs none.
+        It takes half as many rows as an interval does.
         """
         mechanism = self.mechanism
         return self.ends[0] + int(mechanism.release_points([self.histogram(values, mechanism)])[0])
@@ -145,6 +154,7 @@ class Quantile(Setter):
             values, grid = grid.integers(values, lower=lower, upper=upper), Grid(1)
             lower, upper = Fraction(first), Fraction(last)
         target, rank, n = mechanism.target(len(values)), mechanism.fraction.denominator, len(values)
+        # Ranks within the mechanism's reach of the target; their values alone need exact bins.
         low = max(0, (target - mechanism.aims.reach) // rank)
         high = min(n, -(-(target + mechanism.aims.reach) // rank))
         near = grid.integers(_ranked(values, low, high), lower=lower, upper=upper)
@@ -158,7 +168,7 @@ class Quantile(Setter):
 
 def _level(confidence: Number) -> Fraction:
     level: Fraction = confidence_level(confidence)
-    if level > _SUREST:
+    if level > _LARGEST_CONFIDENCE:
         raise InvalidValueError(
             "confidence", got=confidence, allowed="at most 1 - 1e-12, for an interval that is drawn"
         )

@@ -8,17 +8,17 @@ It is never pure DP. Calibrations by name, as factors of the ℓ₂ sensitivity 
 * ``"2/delta"``: σ = Δ√(2 ln(2/δ))/ε; ``"1/delta"``: σ = Δ√(2 ln(1/δ))/ε. Refused wherever the exact formula says that
   they are not enough.
 
-σ is rounded up to an exact rational. Two laws are drawn, and each is accounted for as what it is:
+σ is rounded up to an exact rational. Two laws are drawn, and each has its own event:
 
-**Discrete** (numbers, and arrays of which a neighbour changes one coordinate): integers ∝ e^(-k²/2σ²) in steps, with
+**Discrete** (numbers, and arrays in which a neighbour changes one coordinate): integers ∝ e^(-k²/2σ²) in steps, with
 the sensitivity d = ⌈Δ/g⌉ in whole steps. The continuous formula does not bind a discrete law, so its certified δ(ε)
 is computed, and σ raised until it is at most δ. Smaller shifts are covered: the law is log-concave, so f_{v+w} =
 f_w∘(1-f_v) ≤ f_v (`hush.mechanisms.laplace`).
 
-**Rounded** (vectors of which a neighbour changes several coordinates): each coordinate is the grid point nearest to an
+**Rounded** (vectors in which a neighbour changes several coordinates): each coordinate is the grid point nearest to an
 ideal real draw from N(xᵢ, σ²). Rounding is post-processing of the continuous mechanism, which is rotation invariant, so
 Δ₂ is all that counts and the continuous event is exact; the values need not be on the grid. For the *discrete* law ℓ₂
-alone is not enough: which integer vector of length Δ₂ is worst is not known. What is sound for it is Δ₂²/2σ²-zCDP (each
+alone is not enough: which integer vector of length Δ₂ is worst is not known. Sound for it is Δ₂²/2σ²-zCDP (each
 coordinate vᵢ²/2σ² by Canonne, Kamath, Steinke 2020, and these add), or one discrete event a changed coordinate
 (independent coordinates compose, and larger shifts dominate smaller ones); the first costs about a tenth more noise.
 
@@ -37,7 +37,7 @@ hush.core.errors.InvalidValueError: The 'epsilon' parameter must be below 1 for 
 >>> Gaussian(sensitivity=1, epsilon=0, delta="0.1").release(5) in range(-150, 160)
 True
 
-**Gaussian calibration on the discrete law: how large σ must be for what is really drawn.**
+**Gaussian calibration on the discrete law: the σ that the drawn law itself needs.**
 
 For integers ∝ e^(-k²/2σ²) and a shift of d steps the log-ratio at output x is (2x-d)d/2σ², so with t = εσ²/d + d/2
 
@@ -60,6 +60,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -73,9 +74,9 @@ from hush.core import InvalidValueError, Number, fraction_between, integer, nonn
 from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
 from hush.core.columns import as_array, is_scalar, number, on_grid, one_number
 from hush.core.rounding import certified, float_up, largest_decimal, short_up, smallest_decimal
-from hush.core.values import dataclass
+from hush.core.values import assign
 from hush.mechanisms.base import (
-    Setter,
+    ReadableRepr,
     already_on_grid,
     choose,
     confidence_level,
@@ -87,12 +88,12 @@ from hush.mechanisms.base import (
     release_on_grid,
 )
 
-_LARGE = Fraction(1000)
-_SUMMED = 512  # up to this σ in steps the discrete tail is summed term by term
+_LARGEST_EPSILON = Fraction(1000)
+_LARGEST_SUMMED_SIGMA = 512  # up to this σ in steps the discrete tail is summed term by term
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Gaussian(Setter):
+class Gaussian(ReadableRepr):
     """Adds exact Gaussian noise to numbers, arrays and columns.
 
     Parameters
@@ -137,8 +138,10 @@ class Gaussian(Setter):
         step: Number | None = None,
         coordinates: int | None = None,
     ) -> None:
-        reach = ordinary(sensitivity, "sensitivity", allowed="a positive finite number; without bounds there is none")
-        grid = default_step(reach, step)
+        exact_sensitivity = ordinary(
+            sensitivity, "sensitivity", allowed="a positive finite number; without bounds there is none"
+        )
+        grid = default_step(exact_sensitivity, step)
         changed = 1 if coordinates is None else integer(coordinates, "coordinates", minimum=1)
         choose(calibration, tuple(CALIBRATIONS), "calibration")
         exact_epsilon: Fraction | None = None
@@ -154,20 +157,31 @@ class Gaussian(Setter):
                 nonnegative(epsilon, "epsilon") if calibration == "analytic" else ordinary(epsilon, "epsilon")
             )
             slip = fraction_between(delta, "delta")
-            # What keeps to a smaller ε keeps to a larger one; beyond _LARGE the search would handle e^ε digit by digit.
-            within = min(exact_epsilon, _LARGE)
+            # A guarantee at a smaller ε implies one at a larger ε. Beyond the limit the search would need e^ε with all
+            # its digits.
+            within = min(exact_epsilon, _LARGEST_EPSILON)
+            # Several coordinates get the rounded law: post-processing of the continuous one, so its σ applies as it is.
+            # One coordinate gets the discrete law, which has a δ(ε) of its own.
             if changed > 1:
-                width = CALIBRATIONS[calibration](within, slip, sensitivity=reach)
+                width = CALIBRATIONS[calibration](within, slip, sensitivity=exact_sensitivity)
             else:
-                width = discrete_sigma(within, slip, in_steps(reach, grid), calibration) * grid
-        self._set(sensitivity=reach, epsilon=exact_epsilon, delta=slip, sigma=width, calibration=calibration, step=grid)
-        self._set(coordinates=coordinates)
+                width = discrete_sigma(within, slip, in_steps(exact_sensitivity, grid), calibration) * grid
+        assign(
+            self,
+            sensitivity=exact_sensitivity,
+            epsilon=exact_epsilon,
+            delta=slip,
+            sigma=width,
+            calibration=calibration,
+            step=grid,
+            coordinates=coordinates,
+        )
 
     @classmethod
     def with_noise(
         cls, noise: Number, *, sensitivity: Number, step: Number | None = None, coordinates: int | None = None
     ) -> Gaussian:
-        """Return the mechanism whose noise has this σ."""
+        """Return the mechanism with noise of this σ."""
         return cls(sensitivity=sensitivity, sigma=noise, step=step, coordinates=coordinates)
 
     @classmethod
@@ -181,19 +195,19 @@ class Gaussian(Setter):
         coordinates: int | None = None,
         count: int = 1,
     ) -> Gaussian:
-        """Return the mechanism with the largest σ, to 12 digits, whose `error` is at most this."""
-        wanted = ordinary(error, "error")
-        reach = ordinary(sensitivity, "sensitivity")
-        grid = default_step(reach, step)
-        floor = off_grid(reach, grid) if coordinates in {None, 1} else grid / 2
-        if wanted <= floor:
+        """Return the mechanism of the largest σ, to 12 digits, with a half-width of at most ``error``."""
+        goal = ordinary(error, "error")
+        exact_sensitivity = ordinary(sensitivity, "sensitivity")
+        grid = default_step(exact_sensitivity, step)
+        floor = off_grid(exact_sensitivity, grid) if coordinates in {None, 1} else grid / 2
+        if goal <= floor:
             raise InvalidValueError(
                 "error", got=error, allowed=f"above {float(floor):.6g}, half a step of the grid: take a smaller step"
             )
 
         def good(sigma: Fraction) -> bool:
-            made = cls(sensitivity=sensitivity, sigma=sigma, step=step, coordinates=coordinates)
-            return made.error(confidence, count=count) <= wanted
+            mechanism = cls(sensitivity=sensitivity, sigma=sigma, step=step, coordinates=coordinates)
+            return mechanism.error(confidence, count=count) <= goal
 
         best = largest_decimal(good, digits=12)
         return cls(sensitivity=sensitivity, sigma=best, step=step, coordinates=coordinates)
@@ -213,7 +227,7 @@ class Gaussian(Setter):
         return GaussianEvent(sigma=self.sigma, sensitivity=self.sensitivity)
 
     def release(self, value: Any) -> Any:
-        """Return value + noise: int for a whole step, else float; for columns a NumPy array of these."""
+        """Return value + noise: int for a whole step, else float; a NumPy array for columns."""
         sigma = self.sigma / self.step
         if not self.discrete:
             # Never round first: a rounded value can move further than Δ₂, by up to a step.
@@ -238,7 +252,7 @@ class Gaussian(Setter):
         sigma = self.sigma / self.step
         drawn = [noise.rounded_gaussian(sigma, centre=number(x) / self.step) for x in array.ravel().tolist()]
         indices: npt.NDArray[Any] = np.empty(len(drawn), dtype=object)
-        indices[:] = drawn
+        indices[:] = drawn  # exact integers of any size
         if all(abs(index) < 2**62 for index in drawn):
             indices = indices.astype(np.int64)
         return on_grid(indices.reshape(array.shape), self.step)
@@ -258,7 +272,7 @@ class Gaussian(Setter):
     def variance(self) -> float:
         """The noise's variance: of the discrete law at most σ², of the rounded law about σ² + step²/12."""
         sigma = self.sigma / self.step
-        if self.discrete and sigma < 32:
+        if self.discrete and sigma < 32:  # beyond, σ² is right to every digit of a float
             weights = _weights(float(sigma))
             k = np.arange(len(weights), dtype=np.float64)
             return float(2 * (weights * k * k).sum() / (2 * weights.sum() - weights[0])) * float(self.step) ** 2
@@ -273,21 +287,23 @@ class Gaussian(Setter):
         """Return the half-width that holds with at least this probability for ``count`` answers at once."""
         level, numbers = confidence_level(confidence), integer(count, "count", minimum=1)
         sigma = self.sigma / self.step
+        # Independent answers all hold with probability `level` if each misses with 1 - level^(1/count), rounded down.
         miss = fraction_down(certified(lambda: -((ball(level).log() / numbers).expm1())))
         width = sigma * normal_quantile(miss / 2)
         if not self.discrete:
-            return float_up((width + Fraction(1, 2)) * self.step)
-        if sigma < _SUMMED:
+            return float_up((width + Fraction(1, 2)) * self.step)  # each answer is rounded by up to half a step
+        if sigma < _LARGEST_SUMMED_SIGMA:
             weights = _weights(float(sigma))
             tail = 2 * weights[int(width) + 1 :].sum() / (2 * weights.sum() - weights[0])
-            if tail * (1 + 1e-9) <= miss:
+            if tail * (1 + 1e-9) <= miss:  # the float sum is right to 1e-11
                 return float_up(width * self.step + off_grid(self.sensitivity, self.step))
+        # P(X > ⌈σz⌉) ≤ P(N ≥ ⌈σz⌉) always (Canonne, Kamath, Steinke 2020, Proposition 25).
         return float_up(math.ceil(width) * self.step + off_grid(self.sensitivity, self.step))
 
     def probabilities(self, size: int) -> npt.NDArray[np.float64]:
         """Return the probabilities of noise of -size … size steps, of the law that is drawn."""
-        sigma, reach = float(self.sigma / self.step), integer(size, "size", minimum=0)
-        k = np.arange(reach + 1, dtype=np.float64)
+        sigma, steps = float(self.sigma / self.step), integer(size, "size", minimum=0)
+        k = np.arange(steps + 1, dtype=np.float64)
         if self.discrete:
             with np.errstate(under="ignore"):
                 half = np.exp(-(k * k) / (2 * sigma * sigma))
@@ -298,7 +314,7 @@ class Gaussian(Setter):
                 half = half / (2 * weights.sum() - weights[0])
         else:
             # P[k - ½ < Y < k + ½], as a difference of tails, which keeps its digits far out.
-            beyond = [math.erfc(edge / (sigma * math.sqrt(2))) / 2 for edge in (np.arange(reach + 2) - 0.5).tolist()]
+            beyond = [math.erfc(edge / (sigma * math.sqrt(2))) / 2 for edge in (np.arange(steps + 2) - 0.5).tolist()]
             half = -np.diff(beyond)
         return np.concatenate([half[:0:-1], half])
 
@@ -324,9 +340,9 @@ CALIBRATIONS: dict[str, Callable[..., Fraction]] = {
     "2/delta": theorems.gaussian.two_over_delta,
     "1/delta": theorems.gaussian.one_over_delta,
 }
-_SUMMED_IN_CALIBRATION = 2048
-_SLACK = 1e-11
-_NOTHING = Fraction(1, 2**10000)  # far above 3e^(-2π²σ²) for σ > 2048
+_LARGEST_SIGMA_OF_SUMS = 2048
+_SUM_ERROR = 1e-11
+_POISSON_REMAINDER = Fraction(1, 2**10000)  # far above 3e^(-2π²σ²) for σ > 2048
 
 
 @lru_cache(maxsize=1024)
@@ -337,12 +353,14 @@ def discrete_sigma(epsilon: Fraction, delta: Fraction, steps: int, calibration: 
     """
     sigma = CALIBRATIONS[calibration](epsilon, delta, sensitivity=steps)
     enough, short = sigma, sigma
+    # Raise σ by 2⁻²⁰, 2⁻¹⁹, … of itself until the certified δ(ε) is at most δ.
     for attempt in range(60):
         if discrete_delta(enough, steps, epsilon) <= delta:
             break
         short, enough = enough, short_up(sigma * (1 + Fraction(2**attempt, 2**20)))
     else:
         raise InvalidValueError("step", got=steps, allowed="fine enough for this noise", hint="Declare a smaller step.")
+    # Narrow the bracket by bisection. `enough` was certified at each step, so any of its values is safe to return.
     for _ in range(8 if enough > sigma else 0):
         middle = short_up((short + enough) / 2)
         if discrete_delta(middle, steps, epsilon) <= delta:
@@ -355,29 +373,31 @@ def discrete_sigma(epsilon: Fraction, delta: Fraction, steps: int, calibration: 
 def discrete_delta(sigma: Fraction, steps: int, epsilon: Fraction) -> Fraction:
     """Return a certified upper bound of δ(ε) for the discrete Gaussian of this σ and a shift of ``steps``."""
     threshold = epsilon * sigma**2 / steps + Fraction(steps, 2)
+    # The first whole numbers beyond t - d and beyond t, for P[X > t-d] - e^ε·P[X > t].
     near, far = math.floor(threshold - steps) + 1, math.floor(threshold) + 1
     return (
         _by_sums(sigma, near, far, epsilon)
-        if sigma <= _SUMMED_IN_CALIBRATION
+        if sigma <= _LARGEST_SIGMA_OF_SUMS
         else _by_integrals(sigma, near, far, epsilon)
     )
 
 
 def _by_sums(sigma: Fraction, near: int, far: int, epsilon: Fraction) -> Fraction:
     s = sigma.numerator / sigma.denominator
-    reach = int(39 * s) + 3
-    k = np.arange(reach, dtype=np.float64)
+    # e^(-k²/2s²) is below the smallest float from 39s on; the 10⁻³⁰⁰ below stands for the rest.
+    k = np.arange(int(39 * s) + 3, dtype=np.float64)
     weights = np.exp(-(k * k) / (2 * s * s))
     total = 2 * weights.sum() - weights[0]
 
     def tail(j: int) -> float:
-        """Sum the weights of k ≥ j."""
+        """Return the sum of the weights of k ≥ j; for j ≤ 0 by symmetry the total less those of k ≥ 1 - j."""
         if j > 0:
             return float(weights[j:].sum())
         return float(total - weights[1 - j :].sum())
 
-    high = Fraction(tail(near) / total) * (1 + Fraction(_SLACK)) + Fraction(1, 10**300)
-    low = tail(far) / total * (1 - _SLACK)
+    # The first probability is rounded up, the second one down: δ(ε) is bounded from above.
+    high = Fraction(tail(near) / total) * (1 + Fraction(_SUM_ERROR)) + Fraction(1, 10**300)
+    low = tail(far) / total * (1 - _SUM_ERROR)
     # e^ε·P[X > t]: the lower end; where the tail has vanished from float64, nothing is subtracted.
     less = fraction_down(certified(lambda: ball(epsilon).exp())) * Fraction(low) if low > 1e-290 else Fraction(0)
     return max(high - less, Fraction(0))
@@ -388,6 +408,6 @@ def _by_integrals(sigma: Fraction, near: int, far: int, epsilon: Fraction) -> Fr
         return (ball(x) / flint().arb(2).sqrt()).erfc() / 2
 
     # P[X ≥ near] ≤ P[N ≥ near-1] also for near ≤ 0: it is 1 - P[X ≥ 1-near], and P[X ≥ m] ≥ P[N ≥ m]/(1+η).
-    high = certified(lambda: beyond((near - 1) / sigma)) + ball(_NOTHING)
+    high = certified(lambda: beyond((near - 1) / sigma)) + ball(_POISSON_REMAINDER)
     low = certified(lambda: ball(epsilon).exp() * beyond(far / sigma))
-    return max(fraction_up(high) - fraction_down(low) / (1 + _NOTHING), Fraction(0))
+    return max(fraction_up(high) - fraction_down(low) / (1 + _POISSON_REMAINDER), Fraction(0))

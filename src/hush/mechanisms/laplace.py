@@ -29,6 +29,7 @@ True
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -40,9 +41,9 @@ from hush.accounting import DiscreteLaplaceEvent
 from hush.core import InvalidValueError, Number, integer
 from hush.core.balls import ball, fraction_down, fraction_up
 from hush.core.rounding import certified, float_up, short_down
-from hush.core.values import dataclass
+from hush.core.values import assign
 from hush.mechanisms.base import (
-    Setter,
+    ReadableRepr,
     already_on_grid,
     confidence_level,
     default_step,
@@ -53,11 +54,11 @@ from hush.mechanisms.base import (
     release_on_grid,
 )
 
-_VANISHED = 10**5  # e^(-10⁵) is below 10⁻⁴³⁰⁰⁰
+_VANISHING_EXPONENT = 10**5  # e^(-10⁵) is below 10⁻⁴³⁰⁰⁰
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Laplace(Setter):
+class Laplace(ReadableRepr):
     """Adds exact discrete Laplace noise to numbers, arrays and columns.
 
     Parameters
@@ -94,10 +95,13 @@ class Laplace(Setter):
         step: Number | None = None,
         coordinates: int | None = None,
     ) -> None:
-        reach = ordinary(sensitivity, "sensitivity", allowed="a positive finite number; without bounds there is none")
-        grid = default_step(reach, step)
+        exact_sensitivity = ordinary(
+            sensitivity, "sensitivity", allowed="a positive finite number; without bounds there is none"
+        )
+        grid = default_step(exact_sensitivity, step)
         changed = 1 if coordinates is None else integer(coordinates, "coordinates", minimum=1)
-        moved = (in_steps(reach, grid) + changed - 1) * grid
+        # d = ⌈Δ/g⌉ + k - 1 steps: rounding each of k coordinates by itself can add k - 1 (`hush.mechanisms.base`).
+        moved = (in_steps(exact_sensitivity, grid) + changed - 1) * grid
         if (epsilon is None) == (scale is None):
             raise InvalidValueError("epsilon", got=epsilon, allowed="given, or else 'scale', and not both")
         if scale is None:
@@ -106,13 +110,13 @@ class Laplace(Setter):
         else:
             width = ordinary(scale, "scale")
             budget = moved / width
-        self._set(sensitivity=reach, epsilon=budget, scale=width, step=grid, coordinates=coordinates)
+        assign(self, sensitivity=exact_sensitivity, epsilon=budget, scale=width, step=grid, coordinates=coordinates)
 
     @classmethod
     def with_noise(
         cls, noise: Number, *, sensitivity: Number, step: Number | None = None, coordinates: int | None = None
     ) -> Laplace:
-        """Return the mechanism whose noise has this scale."""
+        """Return the mechanism with noise of this scale."""
         return cls(sensitivity=sensitivity, scale=noise, step=step, coordinates=coordinates)
 
     @classmethod
@@ -126,17 +130,23 @@ class Laplace(Setter):
         coordinates: int | None = None,
         count: int = 1,
     ) -> Laplace:
-        """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
-        wanted, numbers = ordinary(error, "error"), integer(count, "count", minimum=1)
-        reach = ordinary(sensitivity, "sensitivity")
-        grid = default_step(reach, step)
+        """Return the mechanism of the smallest ε, to 12 digits, with a half-width of at most ``error``."""
+        goal, numbers = ordinary(error, "error"), integer(count, "count", minimum=1)
+        exact_sensitivity = ordinary(sensitivity, "sensitivity")
+        grid = default_step(exact_sensitivity, step)
         miss = 1 - confidence_level(confidence)
-        guess = fraction_down(certified(lambda: -ball(miss / numbers).log())) * in_steps(reach, grid) * grid / wanted
+        # ε of the continuous law, ln(count/β)·Δ/α: the search only begins there.
+        guess = (
+            fraction_down(certified(lambda: -ball(miss / numbers).log()))
+            * in_steps(exact_sensitivity, grid)
+            * grid
+            / goal
+        )
         return least(
-            lambda epsilon: cls(sensitivity=reach, epsilon=epsilon, step=grid, coordinates=coordinates),
-            lambda made: made.error(confidence, count=numbers),
+            lambda epsilon: cls(sensitivity=exact_sensitivity, epsilon=epsilon, step=grid, coordinates=coordinates),
+            lambda mechanism: mechanism.error(confidence, count=numbers),
             error,
-            floor=off_grid(reach, grid),
+            floor=off_grid(exact_sensitivity, grid),
             why="half a step of the grid: take a smaller step",
             near=short_down(guess),
         )
@@ -152,7 +162,7 @@ class Laplace(Setter):
         return DiscreteLaplaceEvent(scale=self.scale / self.step, sensitivity=self.steps)
 
     def release(self, value: Any) -> Any:
-        """Return value + noise: int for a whole step, else float; for columns a NumPy array of these."""
+        """Return value + noise: int for a whole step, else float; a NumPy array for columns."""
         steps = self.scale / self.step
         return release_on_grid(
             value, step=self.step, draw=lambda size: noise.discrete_laplace(steps, size), admit=self._admit
@@ -174,8 +184,8 @@ class Laplace(Setter):
         s = self.scale / self.step
         if s > 10**6:  # 2r/(1-r)² = 2s² - 1/6 + O(s⁻²)
             return float_up((2 * s**2 - Fraction(1, 6) + 1 / s) * self.step**2)
-        if 1 / s > _VANISHED:
-            return 0.0
+        if 1 / s > _VANISHING_EXPONENT:
+            return 0.0  # r, and with it the variance, is below every float
         spread = certified(lambda: 2 * (-1 / ball(s)).exp() / (1 - (-1 / ball(s)).exp()) ** 2, bits=53)
         return float_up(fraction_up(spread) * self.step**2)
 
@@ -191,17 +201,20 @@ class Laplace(Setter):
         """
         level, numbers = confidence_level(confidence), integer(count, "count", minimum=1)
         s = self.scale / self.step
+        # Independent answers all hold with probability `level` if each misses with 1 - level^(1/count).
         miss = certified(lambda: -((ball(level).log() / numbers).expm1()))
+        # t = s·ln(1/miss) of the continuous law, rounded up.
         width = fraction_up(certified(lambda: -ball(s) * miss.log(), bits=40))
         below = int(width)
-        if (below + 1) / s > _VANISHED:  # the tail is below every confidence that can be written
+        if (below + 1) / s > _VANISHING_EXPONENT:  # the tail is below every confidence that can be written
             return float_up(width * self.step + off_grid(self.sensitivity, self.step))
+        # P(|X| > ⌊t⌋) of the discrete law. If it exceeds `miss`, one step more always holds (module docstring).
         tail = certified(lambda: 2 * (-(below + 1) / ball(s)).exp() / (1 + (-1 / ball(s)).exp()), bits=40)
         steps = width if fraction_up(tail) <= fraction_down(miss) else Fraction(below + 1)
         return float_up(steps * self.step + off_grid(self.sensitivity, self.step))
 
     def probabilities(self, size: int) -> npt.NDArray[np.float64]:
         """Return the probabilities of noise of -size … size steps."""
-        s, reach = float(self.scale / self.step), integer(size, "size", minimum=0)
+        s, steps = float(self.scale / self.step), integer(size, "size", minimum=0)
         r = np.exp(-1 / s)
-        return np.asarray((1 - r) / (1 + r) * r ** np.abs(np.arange(-reach, reach + 1)), dtype=np.float64)
+        return np.asarray((1 - r) / (1 + r) * r ** np.abs(np.arange(-steps, steps + 1)), dtype=np.float64)

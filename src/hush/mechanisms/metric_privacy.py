@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -44,12 +44,12 @@ from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, DiscreteLapla
 from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.balls import ball, fraction_up
 from hush.core.rounding import certified, float_up
-from hush.core.values import dataclass
-from hush.mechanisms.base import Setter, choose, confidence_level, least, ordinary
+from hush.core.values import assign
+from hush.mechanisms.base import ReadableRepr, choose, confidence_level, least, ordinary
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.selection import chances, moments
 
-_MOST = 4096  # points for which all distances are computed
+_LARGEST_SPACE = 4096  # points for which all distances are computed
 
 
 def _gap(a: int, b: int) -> int:
@@ -57,7 +57,7 @@ def _gap(a: int, b: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class MetricExponential(Setter):
+class MetricExponential(ReadableRepr):
     """Releases a point of a metric space near the true one.
 
     Parameters
@@ -101,11 +101,18 @@ class MetricExponential(Setter):
         space = None if points is None else tuple(points)
         if space is None and metric is not _gap:
             raise InvalidValueError("points", got=None, allowed="a finite space", hint="There is on_integers() too.")
-        if space is not None and not 1 <= len(space) <= _MOST:
-            raise InvalidValueError("points", got=f"{len(space)} points", allowed=f"from 1 to {_MOST} points")
-        self._set(points=space, metric=metric, normaliser=normaliser)
-        self._set(sensitivity=ordinary(sensitivity, "sensitivity"), epsilon=ordinary(epsilon, "epsilon"))
+        if space is not None and not 1 <= len(space) <= _LARGEST_SPACE:
+            raise InvalidValueError("points", got=f"{len(space)} points", allowed=f"from 1 to {_LARGEST_SPACE} points")
+        assign(
+            self,
+            points=space,
+            metric=metric,
+            normaliser=normaliser,
+            sensitivity=ordinary(sensitivity, "sensitivity"),
+            epsilon=ordinary(epsilon, "epsilon"),
+        )
         if space is not None and normaliser == "constant":
+            # Equal multisets of distances make Σ e^(-d/α) the same around every point, for every α.
             first = sorted(self._distances(space[0]))
             if any(sorted(self._distances(point)) != first for point in space):
                 raise InvalidValueError(
@@ -116,7 +123,7 @@ class MetricExponential(Setter):
     @classmethod
     def on_cycle(cls, size: int, *, epsilon: Number, sensitivity: Number = 1) -> MetricExponential:
         """Return the mechanism on 0 … size-1 around a cycle (hours, weekdays, angles)."""
-        around = integer(size, "size", minimum=1, maximum=_MOST)
+        around = integer(size, "size", minimum=1, maximum=_LARGEST_SPACE)
         return cls(
             points=range(around),
             metric=lambda a, b: min((a - b) % around, (b - a) % around),
@@ -128,8 +135,8 @@ class MetricExponential(Setter):
     @classmethod
     def on_integers(cls, *, epsilon: Number, sensitivity: int = 1) -> MetricExponential:
         """Return the mechanism on all the integers with d = |y - x|: the discrete Laplace law."""
-        reach = integer(sensitivity, "sensitivity", minimum=1)
-        return cls(points=None, metric=_gap, epsilon=epsilon, sensitivity=reach, normaliser="constant")
+        distance = integer(sensitivity, "sensitivity", minimum=1)
+        return cls(points=None, metric=_gap, epsilon=epsilon, sensitivity=distance, normaliser="constant")
 
     @classmethod
     def with_noise(
@@ -141,7 +148,7 @@ class MetricExponential(Setter):
         sensitivity: Number = 1,
         normaliser: str = "any",
     ) -> MetricExponential:
-        """Return the mechanism on this space whose length α is ``noise``."""
+        """Return the mechanism on this space with the length α = ``noise``."""
         sides = 1 if normaliser == "constant" else 2
         budget = sides * ordinary(sensitivity, "sensitivity") / ordinary(noise, "noise")
         return cls(points=points, metric=metric, epsilon=budget, sensitivity=sensitivity, normaliser=normaliser)
@@ -157,17 +164,17 @@ class MetricExponential(Setter):
         sensitivity: Number = 1,
         normaliser: str = "any",
     ) -> MetricExponential:
-        """Return the mechanism on this space with the smallest ε, to 12 digits, whose `error` is at most this."""
+        """Return the mechanism on this space of the smallest ε, to 12 digits, with an error of at most ``error``."""
         space = cls(points=points, metric=metric, epsilon=1, sensitivity=sensitivity, normaliser=normaliser)
         if len(space.points or ()) < 2:
             raise InvalidValueError("points", got="one point", allowed="at least two: a single one is never wrong")
 
-        def made(epsilon: Fraction) -> MetricExponential:
-            other = cls(points=points, metric=metric, epsilon=epsilon, sensitivity=sensitivity)
-            other._set(normaliser=normaliser)  # proven once, above: it does not depend on ε
-            return other
+        def make(epsilon: Fraction) -> MetricExponential:
+            candidate = cls(points=points, metric=metric, epsilon=epsilon, sensitivity=sensitivity)
+            assign(candidate, normaliser=normaliser)  # proven once, above: it does not depend on ε
+            return candidate
 
-        return least(made, lambda mechanism: mechanism.error(confidence), error)
+        return least(make, lambda mechanism: mechanism.error(confidence), error)
 
     @property
     def alpha(self) -> Fraction:
@@ -211,15 +218,17 @@ class MetricExponential(Setter):
         return chances(self._scores(value), 1 / self.alpha)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
-        """Return how much further than the nearest point the answer lies at most, with at least this probability."""
+        """Return α: with at least this probability the answer is at most α further away than the nearest point."""
         miss = 1 - confidence_level(confidence)
         if self.points is None:
             return Laplace(sensitivity=self.sensitivity, scale=self.alpha, step=1).error(confidence)
-        others = len(self.points) - 1
-        if not others:
+        rivals = len(self.points) - 1
+        if not rivals:
             return 0.0
         if self.normaliser == "any":
-            return float_up(fraction_up(certified(lambda: ball(others / miss).log() * ball(self.alpha), bits=40)))
+            # Each of the n - 1 other points beyond α·ln((n-1)/β) has at most β/(n-1) of the nearest one's probability.
+            return float_up(fraction_up(certified(lambda: ball(rivals / miss).log() * ball(self.alpha), bits=40)))
+        # Distances are alike around every point: their law around the first one is that around any, from the far end.
         away = self._distances(self.points[0])
         chance = dict.fromkeys(sorted(away, reverse=True), 0.0)
         for distance, p in zip(away, chances(-np.array(away, dtype=object), 1 / self.alpha).tolist(), strict=True):
@@ -233,7 +242,7 @@ class MetricExponential(Setter):
         return float_up(furthest)
 
     def bias(self, value: Any) -> float:
-        """Return d₀ - E[d]: minus how much further than the nearest point the answer lies on average."""
+        """Return d₀ - E[d], the nearest point's distance less the mean distance of the answer."""
         return self._moments(value)[0]
 
     def variance(self, value: Any) -> float:

@@ -34,6 +34,7 @@ Refused
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -47,12 +48,20 @@ from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.balls import ball, flint, fraction_up
 from hush.core.columns import on_grid, one_number
 from hush.core.rounding import certified, float_up, short_up
-from hush.core.values import dataclass
-from hush.mechanisms.base import Setter, choose, confidence_level, gaussian_variance, laplace_variance, least, ordinary
+from hush.core.values import assign
+from hush.mechanisms.base import (
+    ReadableRepr,
+    choose,
+    confidence_level,
+    gaussian_variance,
+    laplace_variance,
+    least,
+    ordinary,
+)
 from hush.mechanisms.gaussian import normal_quantile
 
-_FINE = 2**20
-_NEVER = 2**62
+_TEST_GRID = 2**20  # steps in one unit of distance, for the Gaussian noise of the test
+_INFINITE_DISTANCE = 2**62  # beyond every noise that is drawn
 
 
 class RefusedType:
@@ -82,7 +91,7 @@ Refused: Final = RefusedType()
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class ProposeTestRelease(Setter):
+class ProposeTestRelease(ReadableRepr):
     """Releases a value if it is privately found to be stable; costs (2ε, δ) with Laplace noise either way.
 
     Parameters
@@ -114,13 +123,13 @@ class ProposeTestRelease(Setter):
         choose(noise, ("laplace", "gaussian"), "noise")
         if noise == "gaussian" and budget >= 1:
             raise InvalidValueError("epsilon", got=epsilon, allowed="below 1 for Gaussian noise")
-        self._set(epsilon=budget, delta=slip, eta=ordinary(eta, "eta"), noise=noise, step=ordinary(step, "step"))
+        assign(self, epsilon=budget, delta=slip, eta=ordinary(eta, "eta"), noise=noise, step=ordinary(step, "step"))
 
     @classmethod
     def with_noise(
         cls, scale: Number, *, delta: Number, eta: Number, noise: str = "laplace", step: Number
     ) -> ProposeTestRelease:
-        """Return the mechanism whose answers have noise of this scale (Laplace's b or Gauss's σ)."""
+        """Return the mechanism with noise of this scale on answers (Laplace's b or Gauss's σ)."""
         kind = choose(noise, ("laplace", "gaussian"), "noise")
         spread = _spread(fraction_between(delta, "delta")) if kind == "gaussian" else 1
         budget = ordinary(eta, "eta") * spread / ordinary(scale, "scale")
@@ -137,7 +146,7 @@ class ProposeTestRelease(Setter):
         noise: str = "laplace",
         step: Number,
     ) -> ProposeTestRelease:
-        """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
+        """Return the mechanism of the smallest ε, to 12 digits, with a half-width of at most ``error``."""
         choose(noise, ("laplace", "gaussian"), "noise")
         largest = 1 - Fraction(1, 10**12)  # of the Gaussian variant
         floor = ordinary(step, "step") / 2
@@ -153,7 +162,7 @@ class ProposeTestRelease(Setter):
                 noise=noise,
                 step=step,
             ),
-            lambda made: made.error(confidence),
+            lambda mechanism: mechanism.error(confidence),
             error,
             floor=floor,
             why=why,
@@ -183,14 +192,16 @@ class ProposeTestRelease(Setter):
         if self.noise == "laplace":
             passed = far + noises.discrete_laplace(width) > self.threshold
         else:
-            drawn = Fraction(noises.rounded_gaussian(width * _FINE), _FINE)
-            passed = far + drawn > self.threshold + Fraction(1, _FINE)
+            # The noise is a real number rounded by up to half of 1/_TEST_GRID; the raised threshold covers that.
+            drawn = Fraction(noises.rounded_gaussian(width * _TEST_GRID), _TEST_GRID)
+            passed = far + drawn > self.threshold + Fraction(1, _TEST_GRID)
+        # Drawn in either case, so that the time taken does not tell the outcome of the test.
         draw = noises.rounded_laplace if self.noise == "laplace" else noises.rounded_gaussian
         noisy = draw(self.eta * width / self.step, centre=exact_value / self.step)
         return on_grid(noisy, self.step) if passed else Refused
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
-        """Return the half-width of an answer, if there is one."""
+        """Return the half-width of an answer that is not `Refused`."""
         miss = 1 - confidence_level(confidence)
         width = (
             fraction_up(certified(lambda: -ball(miss).log(), bits=40))
@@ -201,7 +212,7 @@ class ProposeTestRelease(Setter):
 
     @property
     def variance(self) -> float:
-        """The variance of an answer, if there is one, about a value on the grid."""
+        """The variance of an answer that is not `Refused`, about a value on the grid."""
         law = laplace_variance if self.noise == "laplace" else gaussian_variance
         return law(self.eta * self.spread / self.epsilon / self.step) * float(self.step) ** 2
 
@@ -218,7 +229,7 @@ class ProposeTestRelease(Setter):
             epsilon, k = float(self.epsilon), math.floor(short)
             rarer = math.exp(-epsilon * (k + 1 if k >= 0 else -k)) / (1 + math.exp(-epsilon))
             return np.array([1 - rarer, rarer] if k >= 0 else [rarer, 1 - rarer])
-        above = float((short + Fraction(1, _FINE)) * self.epsilon / self.spread) / math.sqrt(2)
+        above = float((short + Fraction(1, _TEST_GRID)) * self.epsilon / self.spread) / math.sqrt(2)
         return np.array([math.erfc(-above) / 2, math.erfc(above) / 2])
 
     def distance_needed(self, confidence: Number = Fraction(19, 20)) -> int:
@@ -229,12 +240,12 @@ class ProposeTestRelease(Setter):
             tail = fraction_up(certified(lambda: -ball(miss).log(), bits=40))
         else:
             tail = normal_quantile(min(miss, Fraction(49, 100)))
-        return int(self.threshold + tail * width) + 2
+        return int(self.threshold + tail * width) + 2  # covers int(), which rounds down, and the strict comparison
 
 
 def _read_distance(distance: float) -> int:
     try:
-        return _NEVER if distance == math.inf else integer(distance, "distance", minimum=0)
+        return _INFINITE_DISTANCE if distance == math.inf else integer(distance, "distance", minimum=0)
     except (InvalidValueError, TypeError, ValueError):  # the text would quote the distance, which is private
         raise InvalidValueError(
             "distance", got=f"another {type(distance).__name__}", allowed="a whole number of at least 0, or infinity"

@@ -82,6 +82,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
@@ -94,14 +95,14 @@ from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.balls import ball, flint, fraction_up, precision
 from hush.core.columns import as_array, number
 from hush.core.rounding import certified, float_up
-from hush.core.values import dataclass
-from hush.mechanisms.base import Setter, confidence_level, least, ordinary
+from hush.core.values import assign
+from hush.mechanisms.base import ReadableRepr, confidence_level, least, ordinary
 
 _LARGEST_SCORE = 10**150
 
 
 def moments(chances: npt.NDArray[np.float64], scores: Sequence[Any]) -> tuple[float, float]:
-    """Return the bias and the variance of the chosen score."""
+    """Return the bias and the variance of the chosen score against the best one."""
     best = max(scores)
     behind = np.array([float(best - score) for score in scores], dtype=np.float64)
     mean = math.fsum(chances * behind)
@@ -109,29 +110,30 @@ def moments(chances: npt.NDArray[np.float64], scores: Sequence[Any]) -> tuple[fl
 
 
 def worst_bias(rate: Fraction, candidates: int) -> float:
-    """Return the lowest bias over all scores of so many candidates."""
-    others = integer(candidates, "candidates", minimum=1) - 1
-    if not others:
+    """Return the lowest bias over all scores of this number of candidates."""
+    rivals = integer(candidates, "candidates", minimum=1) - 1
+    if not rivals:
         return 0.0
     if not rate:
         return -math.inf
-    return -float_up(fraction_up(certified(lambda: (ball(others) * (-ball(1)).exp()).lambertw() / ball(rate), bits=40)))
+    # Worst where all rivals tie: the maximum over the gap, W((n-1)/e)/rate, with Lambert's W. Rounded up.
+    return -float_up(fraction_up(certified(lambda: (ball(rivals) * (-ball(1)).exp()).lambertw() / ball(rate), bits=40)))
 
 
 def worst_variance(rate: Fraction, candidates: int) -> float:
-    """Return an upper bound of the variance over all scores of so many candidates."""
-    others = integer(candidates, "candidates", minimum=1) - 1
-    if not others:
+    """Return an upper bound of the variance over all scores of this number of candidates."""
+    rivals = integer(candidates, "candidates", minimum=1) - 1
+    if not rivals:
         return 0.0
     if not rate:
         return math.inf
-    if others == 1:
+    if rivals == 1:
         return float_up(2 / rate**2)
-    return float_up(fraction_up(certified(lambda: ((ball(others).log() + 1) ** 2 + 1) / ball(rate) ** 2, bits=40)))
+    return float_up(fraction_up(certified(lambda: ((ball(rivals).log() + 1) ** 2 + 1) / ball(rate) ** 2, bits=40)))
 
 
-class Choosing(Setter):
-    """Chooses one of several by their scores, at a rate in the exponent."""
+class Choosing(ReadableRepr):
+    """A mechanism that chooses one candidate by scores, at a rate in the exponent."""
 
     __slots__ = ()
 
@@ -156,11 +158,11 @@ class Choosing(Setter):
         sensitivity: Number = 1,
         monotonic: bool = False,
     ) -> Self:
-        """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
+        """Return the mechanism of the smallest ε, to 12 digits, with an error of at most ``error``."""
         number = integer(candidates, "candidates", minimum=2)
         return least(
             lambda epsilon: cls(sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic),  # type: ignore[call-arg]
-            lambda made: made.error(confidence, candidates=number),
+            lambda mechanism: mechanism.error(confidence, candidates=number),
             error,
         )
 
@@ -174,7 +176,7 @@ class Choosing(Setter):
         raise NotImplementedError
 
     def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
-        """Return how far below the best score the chosen one lies at most, with at least this probability."""
+        """Return α: with at least this probability the chosen score is at most α below the best one."""
         raise NotImplementedError
 
     def bias(self, scores: Any = None, *, candidates: int | None = None) -> float:
@@ -242,6 +244,7 @@ def _listed(scores: list[Any]) -> npt.NDArray[Any]:
 def chances(scores: npt.NDArray[Any], rate: Fraction) -> npt.NDArray[np.float64]:
     """Return e^(rate·score)/Σ, each right to the last digit or two of a float."""
     best = max(scores.tolist())
+    # Relative to the best: a common factor cancels, and no weight overflows.
     weights = [(-ball(rate * (best - Fraction(score)))).exp() for score in scores.tolist()]
     total: Any = sum(weights, flint().arb(0))
     return np.array([float((weight / total).mid()) for weight in weights], dtype=np.float64)
@@ -263,19 +266,23 @@ class Exponential(Choosing):
     monotonic: bool
 
     def __init__(self, *, sensitivity: Number = 1, epsilon: Number, monotonic: bool = False) -> None:
-        self._set(sensitivity=ordinary(sensitivity, "sensitivity"), epsilon=nonnegative(epsilon, "epsilon"))
-        self._set(monotonic=truth(monotonic, "monotonic"))
+        assign(
+            self,
+            sensitivity=ordinary(sensitivity, "sensitivity"),
+            epsilon=nonnegative(epsilon, "epsilon"),
+            monotonic=truth(monotonic, "monotonic"),
+        )
 
     @property
     def event(self) -> BoundedRangeEvent:
-        """Range ε, valid however it was chosen."""
+        """Bounded range ε."""
         return BoundedRangeEvent(epsilon=self.epsilon)
 
     def release(self, scores: Any) -> Any:
         """Return the chosen index; for a mapping from candidates to scores, the chosen candidate."""
         names, exact_scores = read_scores(scores)
-        chosen = noise.select(exact_scores, self.rate) if self.rate else noise.uniform_integer(len(exact_scores))
-        return chosen if names is None else names[chosen]
+        index = noise.select(exact_scores, self.rate) if self.rate else noise.uniform_integer(len(exact_scores))
+        return index if names is None else names[index]
 
     def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each candidate, right to the last digit or two."""
@@ -283,7 +290,7 @@ class Exponential(Choosing):
         return chances(exact_scores, self.rate)
 
     def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
-        """Return how far below the best score the chosen one lies at most, with at least this probability."""
+        """Return α: with at least this probability the chosen score is at most α below the best one."""
         miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
         if not self.rate:
             return float("inf") if number > 1 else 0.0
@@ -304,8 +311,12 @@ class PermuteAndFlip(Choosing):
     monotonic: bool
 
     def __init__(self, *, sensitivity: Number = 1, epsilon: Number, monotonic: bool = False) -> None:
-        self._set(sensitivity=ordinary(sensitivity, "sensitivity"), epsilon=ordinary(epsilon, "epsilon"))
-        self._set(monotonic=truth(monotonic, "monotonic"))
+        assign(
+            self,
+            sensitivity=ordinary(sensitivity, "sensitivity"),
+            epsilon=ordinary(epsilon, "epsilon"),
+            monotonic=truth(monotonic, "monotonic"),
+        )
 
     @property
     def event(self) -> PermuteAndFlipEvent:
@@ -315,27 +326,29 @@ class PermuteAndFlip(Choosing):
     def release(self, scores: Any) -> Any:
         """Return the chosen index; for a mapping from candidates to scores, the chosen candidate."""
         names, exact_scores = read_scores(scores)
-        chosen = noise.select(exact_scores, self.rate, race="exponential")
-        return chosen if names is None else names[chosen]
+        index = noise.select(exact_scores, self.rate, race="exponential")
+        return index if names is None else names[index]
 
     def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each candidate."""
         _, exact_scores = read_scores(scores)
         best = max(exact_scores.tolist())
-        taken = [(-ball(self.rate * (best - Fraction(score)))).exp() for score in exact_scores.tolist()]
+        heads = [(-ball(self.rate * (best - Fraction(score)))).exp() for score in exact_scores.tolist()]
 
         def chance(i: int) -> float:
+            # P[i] = p_i·∫₀¹ Π_{j≠i} (1 - p_j·x) dx: i comes up at the uniform time x, and nobody was taken before.
             product = flint().arb_poly([1])
-            for j, p in enumerate(taken):
+            for j, p in enumerate(heads):
                 if j != i:
                     product *= flint().arb_poly([1, -p])
-            return float((taken[i] * product.integral()(flint().arb(1))).mid())
+            return float((heads[i] * product.integral()(flint().arb(1))).mid())
 
-        with precision(128 + 4 * len(taken)):
-            return np.array([chance(i) for i in range(len(taken))], dtype=np.float64)
+        # The products alternate in sign and cancel; four further bits a factor make up for that.
+        with precision(128 + 4 * len(heads)):
+            return np.array([chance(i) for i in range(len(heads))], dtype=np.float64)
 
     def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
-        """Return how far below the best score the chosen one lies at most, with at least this probability.
+        """Return α: with at least this probability the chosen score is at most α below the best one.
 
         The noise on every other candidate exceeds t/rate with probability at most e^(-t), and there are k-1 of them.
         """

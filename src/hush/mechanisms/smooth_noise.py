@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -47,9 +48,9 @@ from hush.core import InvalidValueError, Number, exact, fraction_between, nonneg
 from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
 from hush.core.columns import on_grid, one_number, whole_step
 from hush.core.rounding import certified, float_up, short_down, short_up
-from hush.core.values import dataclass
+from hush.core.values import assign
 from hush.mechanisms.base import (
-    Setter,
+    ReadableRepr,
     cauchy_variance,
     choose,
     confidence_level,
@@ -61,12 +62,12 @@ from hush.mechanisms.base import (
 )
 from hush.mechanisms.gaussian import normal_quantile
 
-_LARGE = Fraction(1000)  # what keeps to a smaller ε keeps to a larger one, and e^ε stays a number to write
+_LARGEST_EPSILON = Fraction(1000)  # a guarantee at a smaller ε implies one at a larger ε, and e^ε stays computable
 _PURE = {"polynomial", "cauchy"}
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class SmoothNoise(Setter):
+class SmoothNoise(ReadableRepr):
     """Adds noise in proportion to a β-smooth bound of the local sensitivity.
 
     Parameters
@@ -113,9 +114,17 @@ class SmoothNoise(Setter):
         exponent = default if power is None else exact(power, "power")
         if exponent < (Fraction(21, 10) if noise == "polynomial" else Fraction(11, 10)):
             raise InvalidValueError("power", got=power, allowed="at least 2.1 (polynomial) or 1.1 (cauchy)")
-        beta, factor = _RECIPES[noise](min(budget, _LARGE), slip, exponent)
-        self._set(epsilon=budget, delta=slip, noise=noise, power=exponent, step=ordinary(step, "step"))
-        self._set(beta=beta, factor=factor)
+        beta, factor = _RECIPES[noise](min(budget, _LARGEST_EPSILON), slip, exponent)
+        assign(
+            self,
+            epsilon=budget,
+            delta=slip,
+            noise=noise,
+            power=exponent,
+            step=ordinary(step, "step"),
+            beta=beta,
+            factor=factor,
+        )
 
     @classmethod
     def with_noise(
@@ -127,10 +136,10 @@ class SmoothNoise(Setter):
         power: Number | None = None,
         step: Number,
     ) -> SmoothNoise:
-        """Return the mechanism of the smallest ε, to 12 digits, whose noise has a scale of at most so many times S."""
+        """Return the mechanism of the smallest ε, to 12 digits, with a noise scale of at most ``noise_factor``·S."""
         return least(
             lambda epsilon: cls(epsilon=epsilon, delta=delta, noise=noise, power=power, step=step),
-            lambda made: float_up(made.factor),
+            lambda mechanism: float_up(mechanism.factor),
             ordinary(noise_factor, "noise_factor"),
         )
 
@@ -146,10 +155,10 @@ class SmoothNoise(Setter):
         power: Number | None = None,
         step: Number,
     ) -> SmoothNoise:
-        """Return the mechanism with the smallest ε, to 12 digits, whose `error` for this S is at most this."""
+        """Return the mechanism of the smallest ε, to 12 digits, with a half-width of at most ``error`` at this S."""
         return least(
             lambda epsilon: cls(epsilon=epsilon, delta=delta, noise=noise, power=power, step=step),
-            lambda made: made.error(confidence, smooth_sensitivity=smooth_sensitivity),
+            lambda mechanism: mechanism.error(confidence, smooth_sensitivity=smooth_sensitivity),
             error,
             floor=ordinary(step, "step") / 2,
             why="half a step of the grid: take a smaller step",
@@ -191,7 +200,8 @@ class SmoothNoise(Setter):
         ∫_t^∞ 2/(1+z^γ) ≤ 2t^{1-γ}/(γ-1) is used, over a mass of at least γ/(γ-1).
         """
         miss = 1 - confidence_level(confidence)
-        reach = ordinary(smooth_sensitivity, "smooth_sensitivity")
+        exact_smooth_sensitivity = ordinary(smooth_sensitivity, "smooth_sensitivity")
+        # Each tail P[|Z| > t] = miss is solved for t and rounded up: (1+t)^(1-a) for the polynomial law.
         if self.noise == "polynomial":
             width = fraction_up(certified(lambda: flint().arb.expm1(-ball(miss).log() / ball(self.power - 1)), bits=40))
         elif self.noise == "cauchy":
@@ -201,7 +211,9 @@ class SmoothNoise(Setter):
             width = fraction_up(certified(lambda: -ball(miss).log(), bits=40))
         else:
             width = normal_quantile(miss / 2)
-        return float_up(width * self.factor * reach + self.step / 2)
+        return float_up(
+            width * self.factor * exact_smooth_sensitivity + self.step / 2
+        )  # and the rounding of the answer
 
     def variance(self, smooth_sensitivity: Number) -> float:
         """Return the noise's variance for a given smooth sensitivity; infinite where the tail is too heavy."""
@@ -235,6 +247,7 @@ def _cauchy(epsilon: Fraction, _delta: Fraction, gamma: Fraction) -> tuple[Fract
 
 
 def _laplace(epsilon: Fraction, delta: Fraction, _power: Fraction) -> tuple[Fraction, Fraction]:
+    # β is rounded down: a smaller one asks for a smoother S, which is the safe side.
     beta = certified(lambda: ball(epsilon) / (2 * (2 / ball(delta)).log()))
     return short_down(fraction_down(beta)), 2 / epsilon
 

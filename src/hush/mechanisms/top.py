@@ -23,6 +23,7 @@ w_i over the weights outside S), of which there may be 10⁵. Without scores `bi
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -34,15 +35,15 @@ from hush.accounting import BoundedRangeEvent, ComposedEvent
 from hush.core import InvalidValueError, Number, integer
 from hush.core.balls import ball, fraction_up
 from hush.core.rounding import certified, float_up
-from hush.core.values import dataclass
-from hush.mechanisms.base import Setter, confidence_level, least, ordinary
+from hush.core.values import assign
+from hush.mechanisms.base import ReadableRepr, confidence_level, least, ordinary
 from hush.mechanisms.selection import one_of, read_scores, truth, worst_bias
 
-_MOST = 10**5  # sets of candidates that are gone through for exact figures
+_MOST_SETS = 10**5  # sets of candidates that exact probabilities may enumerate
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class TopK(Setter):
+class TopK(ReadableRepr):
     """Chooses the indices (or keys) of k high scores, best first; ``epsilon`` is for all k together.
 
     >>> import hush
@@ -56,8 +57,13 @@ class TopK(Setter):
     monotonic: bool
 
     def __init__(self, *, k: int, sensitivity: Number = 1, epsilon: Number, monotonic: bool = False) -> None:
-        self._set(k=integer(k, "k", minimum=1), monotonic=truth(monotonic, "monotonic"))
-        self._set(sensitivity=ordinary(sensitivity, "sensitivity"), epsilon=ordinary(epsilon, "epsilon"))
+        assign(
+            self,
+            k=integer(k, "k", minimum=1),
+            monotonic=truth(monotonic, "monotonic"),
+            sensitivity=ordinary(sensitivity, "sensitivity"),
+            epsilon=ordinary(epsilon, "epsilon"),
+        )
 
     @classmethod
     def with_noise(cls, noise: Number, *, k: int, sensitivity: Number = 1, monotonic: bool = False) -> TopK:
@@ -77,11 +83,11 @@ class TopK(Setter):
         sensitivity: Number = 1,
         monotonic: bool = False,
     ) -> TopK:
-        """Return the mechanism with the smallest ε, to 12 digits, whose `error` is at most this."""
+        """Return the mechanism of the smallest ε, to 12 digits, with an error of at most ``error``."""
         number = integer(candidates, "candidates", minimum=2)
         return least(
             lambda epsilon: cls(k=k, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic),
-            lambda made: made.error(confidence, candidates=number),
+            lambda mechanism: mechanism.error(confidence, candidates=number),
             error,
         )
 
@@ -98,8 +104,8 @@ class TopK(Setter):
     def release(self, scores: Any) -> list[Any]:
         """Return the k chosen indices, or candidates of a mapping, in the order drawn."""
         names, exact_scores = self._read(scores)
-        chosen = noise.select(exact_scores, self.rate, count=self.k).tolist()
-        return chosen if names is None else [names[index] for index in chosen]
+        indices = noise.select(exact_scores, self.rate, count=self.k).tolist()
+        return indices if names is None else [names[index] for index in indices]
 
     def _read(self, scores: Any) -> tuple[list[Any] | None, npt.NDArray[Any]]:
         names, exact_scores = read_scores(scores)
@@ -111,30 +117,33 @@ class TopK(Setter):
         """Return for each candidate the probability of being among the k chosen."""
         _, exact_scores = self._read(scores)
         chances = np.zeros(len(exact_scores))
-        for chosen, chance in self._sets(exact_scores).items():
-            chances[list(chosen)] += chance
+        for members, chance in self._sets(exact_scores).items():
+            chances[list(members)] += chance
         return chances
 
     def _sets(self, scores: npt.NDArray[Any]) -> dict[frozenset[int], float]:
         """Return the probability of every set of k candidates."""
         behind = [self.rate * (max(scores.tolist()) - Fraction(score)) for score in scores.tolist()]
         number = len(behind)
-        if sum(math.comb(number, size) for size in range(self.k + 1)) > _MOST:
+        if sum(math.comb(number, size) for size in range(self.k + 1)) > _MOST_SETS:
             raise InvalidValueError(
                 "scores", got=f"{number} scores",
-                allowed=f"so few that at most {_MOST} sets of {self.k} may come first",
+                allowed=f"so few that at most {_MOST_SETS} sets of {self.k} may come first",
                 hint="For any scores of so many there is bias(candidates=…), and error(candidates=…).",
             )  # fmt: skip
         reached: dict[frozenset[int], float] = {frozenset(): 1.0}
         for _ in range(self.k):
+            # One more choice: from each set reached so far, by the exponential law over the remaining candidates.
             further: dict[frozenset[int], float] = {}
-            for chosen, chance in reached.items():
-                left = [i for i in range(number) if i not in chosen]
-                nearest = min(behind[i] for i in left)
-                weights = [math.exp(-float(min(behind[i] - nearest, 10**4))) for i in left]
+            for members, chance in reached.items():
+                remaining = [i for i in range(number) if i not in members]
+                # Relative to the best that is left: after the first choices all weights could underflow together.
+                nearest = min(behind[i] for i in remaining)
+                # e^(-10⁴) is 0 as a float, and a larger fraction might not fit one.
+                weights = [math.exp(-float(min(behind[i] - nearest, 10**4))) for i in remaining]
                 total = math.fsum(weights)
-                for i, weight in zip(left, weights, strict=True):
-                    key = chosen | {i}
+                for i, weight in zip(remaining, weights, strict=True):
+                    key = members | {i}
                     further[key] = further.get(key, 0.0) + chance * weight / total
             reached = further
         return reached
@@ -144,8 +153,8 @@ class TopK(Setter):
         exact_scores = [Fraction(score) for score in self._read(scores)[1].tolist()]
         best = sum(sorted(exact_scores)[-self.k :], Fraction(0))
         laws = [
-            (chance, float(best - sum((exact_scores[i] for i in chosen), Fraction(0))))
-            for chosen, chance in self._sets(self._read(scores)[1]).items()
+            (chance, float(best - sum((exact_scores[i] for i in members), Fraction(0))))
+            for members, chance in self._sets(self._read(scores)[1]).items()
         ]
         mean = math.fsum(chance * short for chance, short in laws)
         return mean, math.fsum(chance * (short - mean) ** 2 for chance, short in laws)
@@ -162,6 +171,6 @@ class TopK(Setter):
         return self._shortfalls(scores)[1]
 
     def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
-        """Return how far every choice lies below the best not yet chosen at most, with at least this probability."""
+        """Return α: with at least this probability each choice is at most α below the best one not yet chosen."""
         miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
         return float_up(fraction_up(certified(lambda: ball(number * self.k / miss).log() / ball(self.rate), bits=40)))

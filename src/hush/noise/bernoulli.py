@@ -28,7 +28,8 @@ from hush.core import Number, nonnegative, probability
 from hush.core.balls import ball
 from hush.noise.bits import BitSource, Real, Size, Uniform, fill, floor, less, settle, shape_of, system_bits
 
-_WORD = 2**64
+_WORD_RANGE = 2**64
+"""The number of values that a word of 64 bits can have."""
 
 
 @overload
@@ -64,17 +65,19 @@ def draw_bernoulli(p: Fraction, bits: BitSource) -> bool:
     """Draw one coin from ``bits``."""
     remaining = p
     while True:
-        threshold, rest = divmod(remaining.numerator * _WORD, remaining.denominator)
+        # The quotient is the next 64 binary digits of p, the remainder (over the denominator) the digits after them.
+        threshold, remainder = divmod(remaining.numerator * _WORD_RANGE, remaining.denominator)
         word = bits.word()
         if word != threshold:
             return word < threshold
-        remaining = Fraction(rest, remaining.denominator)
+        # U and p agree so far. The digits that follow are compared in the same way, so no digit of p is ignored.
+        remaining = Fraction(remainder, remaining.denominator)
 
 
 def draw_many_bernoulli(p: Fraction, count: int, bits: BitSource) -> npt.NDArray[np.bool_]:
     """Draw ``count`` coins from ``bits``."""
-    threshold, rest = divmod(p.numerator * _WORD, p.denominator)
-    further = Fraction(rest, p.denominator)
+    threshold, remainder = divmod(p.numerator * _WORD_RANGE, p.denominator)
+    further = Fraction(remainder, p.denominator)
     return _compare(bits.words(count), threshold, lambda: draw_bernoulli(further, bits))
 
 
@@ -92,7 +95,7 @@ def draw_many_bernoulli_exp(x: Fraction | Real, count: int, bits: BitSource) -> 
 
 
 def _compare(words: npt.NDArray[np.uint64], threshold: int, tie: Callable[[], bool]) -> npt.NDArray[np.bool_]:
-    if threshold >= _WORD:
+    if threshold >= _WORD_RANGE:  # p = 1: always heads, and 2⁶⁴ is no uint64
         return np.ones(len(words), dtype=np.bool_)
     heads = words < np.uint64(threshold)
     for position in np.flatnonzero(words == np.uint64(threshold)):
@@ -109,7 +112,7 @@ def _threshold(x: Fraction | Real) -> int:
     if callable(x):
         return _find_threshold(x)
     # Past this 2⁶⁴e⁻ˣ < 1; it also keeps the exponent within what a ball holds comfortably.
-    return 0 if x >= 45 else _WORD if x == 0 else _cached_threshold(x)
+    return 0 if x >= 45 else _WORD_RANGE if x == 0 else _cached_threshold(x)
 
 
 @lru_cache(maxsize=4096)
@@ -119,11 +122,11 @@ def _cached_threshold(x: Fraction) -> int:
 
 def _find_threshold(x: Fraction | Real) -> int:
     """Raise the precision until the floor is certain (for a real x that is exactly 0: never; give 0 as a number)."""
-    precision = 160
+    precision = 160  # 64 bits of the floor and 96 to spare: a second attempt has a chance of about 2⁻⁹⁶
 
     def attempt() -> int | None:
         nonlocal precision
-        word = floor(_exp(x, precision) * _WORD)
+        word = floor(_exp(x, precision) * _WORD_RANGE)
         precision += 96
         return word
 
@@ -132,7 +135,7 @@ def _find_threshold(x: Fraction | Real) -> int:
 
 
 def settle_exp(x: Fraction | Real, word: int, bits: BitSource) -> bool:
-    """Return whether U < e⁻ˣ for a uniform U whose first 64 bits are ``word``."""
+    """Return whether U < e⁻ˣ, for a uniform U that begins with the 64 bits ``word``."""
     uniform = Uniform(bits, word, 64)
     precision = 160
 

@@ -67,8 +67,10 @@ from hush.core.balls import Ball, ball, flint, precision
 RESEED_WORDS = 2**24
 """Words after which fresh entropy is mixed into the key (128 MiB)."""
 
-_BUFFER = 512
+_BUFFERED_WORDS = 512
+"""Words that a stream draws at once for callers that take single words."""
 _ZEROS = bytes(8 * 2**15)
+"""Zero bytes: encrypted in counter mode, they become the key stream itself."""
 _generation = 0
 
 
@@ -111,10 +113,12 @@ class _Stream:
                 self._cipher.update(_ZEROS[: min(len(_ZEROS), size - offset)]) for offset in range(0, size, len(_ZEROS))
             ]
             array = np.frombuffer(b"".join(parts), dtype=np.uint64)
+        # Fast key erasure: the next 32 bytes of the stream are the new key, and no caller ever sees them.
         key = self._cipher.update(_ZEROS[:32])
         self._drawn += count
         if self._drawn >= RESEED_WORDS:
             self._drawn = 0
+            # The hash of both is unpredictable if either is: a weak urandom cannot make the key worse.
             key = hashlib.sha256(key + os.urandom(32)).digest()
         self._start(key)
         return array
@@ -125,7 +129,7 @@ class _Stream:
             try:
                 return self._buffer.pop()
             except IndexError:
-                self._buffer = self.words(_BUFFER).tolist()
+                self._buffer = self.words(_BUFFERED_WORDS).tolist()
 
 
 class SystemBits:
@@ -164,7 +168,7 @@ Real = Callable[[int], Ball]
 
 
 class Uniform:
-    """A uniform real in [0, 1) of which the first ``bits`` binary digits, ``digits``, are drawn so far."""
+    """A uniform real in [0, 1), known by its first ``bits`` binary digits: the integer ``digits``."""
 
     __slots__ = ("bits", "digits", "source")
 
@@ -181,6 +185,7 @@ class Uniform:
     def ball(self) -> Ball:
         """Return a ball around the interval of all reals that begin with these digits."""
         module = flint()
+        # [m, m+1]/2ⁿ is (2m + 1 ± 1)/2ⁿ⁺¹. Where the product is rounded to the working precision, the ball widens.
         middle = module.arb(2 * self.digits + 1, 1)
         return middle * module.arb(2) ** -(self.bits + 1)
 
@@ -192,9 +197,10 @@ def settle(attempt: Callable[[], Any], uniforms: list[Uniform], bits: int = 128)
             outcome = attempt()
         if outcome is not None:
             return outcome
+        # The digits already drawn stay: a draw that began anew here would follow another law.
         for uniform in uniforms:
             uniform.refine()
-        bits += 96
+        bits += 96  # by more than the 64 digits of a refinement, so that the precision stays ahead of the digits
 
 
 def floor(value: Ball) -> int | None:
@@ -208,18 +214,19 @@ def nearest(value: Ball) -> int | None:
     return floor(value + ball(_HALF))
 
 
-def less(left: Ball, right: Ball) -> bool | None:
-    """Return whether left < right if the two balls do not overlap, else None."""
-    if left < right:
+def less(first: Ball, second: Ball) -> bool | None:
+    """Return whether first < second if the two balls do not overlap, else None."""
+    if first < second:  # Arb compares balls for all their points: two that overlap are neither < nor >
         return True
-    if left > right:
+    if first > second:
         return False
     return None
 
 
 CHUNK = 2**15
-_MOST_NUMBERS = 2**59  # more 8-byte numbers than any address space holds
-_INT64 = 2**63 - 1
+"""Numbers drawn at once: 256 KiB, which a processor's cache holds."""
+_MAX_ARRAY_LENGTH = 2**59  # more 8-byte numbers than any address space holds
+_INT64_MAX = 2**63 - 1
 
 Size = int | tuple[int, ...] | None
 Shape = tuple[int, ...]
@@ -233,34 +240,35 @@ def shape_of(size: object) -> Shape | None:
         raise InvalidValueError("size", got=size, allowed="a whole number or a tuple of whole numbers")
     lengths = size if isinstance(size, tuple) else (size,)
     shape = tuple(integer(length, "size", minimum=0) for length in lengths)
-    if math.prod(length for length in shape if length) > _MOST_NUMBERS:
-        raise InvalidValueError("size", got=size, allowed=f"at most {_MOST_NUMBERS} numbers in all")
+    if math.prod(length for length in shape if length) > _MAX_ARRAY_LENGTH:
+        raise InvalidValueError("size", got=size, allowed=f"at most {_MAX_ARRAY_LENGTH} numbers in all")
     return shape
 
 
 def fill(shape: Shape, draw: Callable[[int], npt.NDArray[Any]], dtype: Any = np.int64) -> npt.NDArray[Any]:
-    """Fill an array by ``draw(count)`` in chunks; nothing is returned before all of it is drawn."""
+    """Return an array filled by ``draw(count)`` in chunks, after every chunk is drawn."""
     total = math.prod(shape)
     out: npt.NDArray[Any] = np.empty(total, dtype=dtype)
     for start in range(0, total, CHUNK):
-        part = draw(min(CHUNK, total - start))
-        if part.dtype == object and out.dtype != object:
+        chunk = draw(min(CHUNK, total - start))
+        if chunk.dtype == object and out.dtype != object:
             out = out.astype(object)
-        out[start : start + len(part)] = part
+        out[start : start + len(chunk)] = chunk
     return out.reshape(shape)
 
 
 _LIFT = 2**51
+"""Added to a small result, so that Python's integer has two machine digits at any value."""
 
 
 def join(high: int, low: int, bits: int, *, negative: bool) -> int:
     """Return ±(high·2^bits + low) for low < 2^bits, in a time that does not depend on the size of the result.
 
     Python's integers get slower past 2³⁰, where they take a second machine digit. So small results are computed in
-    float64, exact below 2⁵³, lifted by 2⁵¹ to two digits whatever they are, and lowered again.
+    float64, exact below 2⁵³, lifted by 2⁵¹ to two digits at any value, and lowered again.
     """
     if bits <= 50:
-        value = high * 2.0**bits + low
+        value = high * 2.0**bits + low  # may round above 2⁵³, but only results below 2⁵⁰, all exact, are used
         if value < 2.0**50:
             return int(2.0**51 - value if negative else 2.0**51 + value) - _LIFT
     magnitude = (high << bits) | low
@@ -270,7 +278,7 @@ def join(high: int, low: int, bits: int, *, negative: bool) -> int:
 def put(array: npt.NDArray[Any], positions: Iterable[int], values: Iterable[int]) -> npt.NDArray[Any]:
     """Return ``array`` with Python integers stored at the positions, as objects if one does not fit into int64."""
     pairs = list(zip(positions, values, strict=True))
-    if array.dtype != object and any(not -_INT64 <= value <= _INT64 for _, value in pairs):
+    if array.dtype != object and any(not -_INT64_MAX <= value <= _INT64_MAX for _, value in pairs):
         array = array.astype(object)
     for position, value in pairs:
         array[position] = value

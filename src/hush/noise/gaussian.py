@@ -63,14 +63,14 @@ from hush.noise.laplace import geometric_law
 from hush.noise.uniform import draw_bits, draw_many_bits
 
 BLOCKS = 255
-_TAIL = BLOCKS
-_COLUMN = 2**55
-_TOTAL = 256 * _COLUMN
-_SPARE = 2.0**-36
-_ALIKE = 4
-_OFFSET_BITS = 32  # what the second word spares for the offset; wider offsets take a third word
-_FEW = 24  # so many are drawn sooner one by one
-_SPARED = 32  # one proposal more for each so many that are wanted: fewer are rejected, nearly always
+_TAIL_BLOCK = BLOCKS  # the tail's index in the table, behind the blocks 0 … 254
+_COLUMN_HEIGHT = 2**55
+_TOTAL_HEIGHT = 256 * _COLUMN_HEIGHT  # 2⁶³
+_TAIL_SHARE = 2.0**-36  # of the total height, left for the tail and for rounding heights up
+_SHARED_VARIANCE_STEP = 4  # v/W² is rounded up to a multiple of this, so that nearby variances share a table
+_OFFSET_BITS = 32  # of the second word, at most; wider offsets take a third word
+_MAX_SINGLE_DRAWS = 24  # up to this many draws a loop of single draws is faster than a vector
+_PROPOSALS_PER_EXTRA = 32  # one extra proposal for each 32 draws: about 3 %, and fewer are rejected, nearly always
 _MAX_INT64_BITS = 55  # 255 blocks of 2⁵⁵ end below 2⁶³
 
 
@@ -119,7 +119,7 @@ class Staircase(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """What staircases with the same heights share."""
+    """The tables that staircases with the same heights share."""
 
     scale: int
     heights: tuple[int, ...]
@@ -131,22 +131,24 @@ class _Shape(NamedTuple):
 
 @lru_cache(maxsize=256)
 def staircase(variance: Fraction) -> Staircase:
-    """Make the tables, of which those that take longest are kept: the last 256 parameters, and the last 256 heights."""
+    """Return the tables of one variance parameter; the last 256 parameters and the last 256 heights are cached."""
     width_bits = 0
     while variance >= 32**2 * 4**width_bits:
         # 4^w ≤ v/256 with w as large as possible; bit_length brings w close at once.
         width_bits += max(1, ((variance // 4**width_bits).bit_length() - 11) // 2)
     width = 2**width_bits
     scaled = variance / width**2  # in (0, 1024); from 256 on where w > 0
-    shape = _shape(Fraction(math.ceil(scaled / _ALIKE) * _ALIKE) if width_bits else scaled, single=not width_bits)
+    rounded_up = Fraction(math.ceil(scaled / _SHARED_VARIANCE_STEP) * _SHARED_VARIANCE_STEP)
+    shape = _shape(rounded_up if width_bits else scaled, single=not width_bits)
     half = _half_precision(scaled)
+    # q falls with k, so the smallest acceptance probability of block j is that of its last integer, jW + W - 1.
     last = np.arange(BLOCKS, dtype=np.float64) + (1 - 1 / width)
     with np.errstate(under="ignore"):
         bottom = np.exp(-half * last**2)
     if width == 1:
-        bottom[0] = 0.5
+        bottom[0] = 0.5  # block 0 is the integer 0 alone, and q(0) = 1/2
     # Rounded down by 2⁻⁴⁰, more than all of this can err, and by what the offset may add to the word.
-    lowest = (2.0**64 * (shape.rate[:_TAIL] * bottom) * (1 - 2.0**-40)).astype(np.uint64)
+    lowest = (2.0**64 * (shape.rate[:_TAIL_BLOCK] * bottom) * (1 - 2.0**-40)).astype(np.uint64)
     offset = np.uint64(2 ** min(width_bits, _OFFSET_BITS))
     sure = np.append(np.maximum(lowest, offset) - offset, np.uint64(0))
     return Staircase(variance, width_bits, *shape, sure=sure, half_precision=half)
@@ -156,13 +158,16 @@ def staircase(variance: Fraction) -> Staircase:
 def _shape(scaled: Fraction, *, single: bool) -> _Shape:
     """Return heights for v/W² up to this, and their table; ``single`` says that W = 1."""
     with np.errstate(under="ignore"):
+        # q falls with k, so its maximum over block j is at the first integer, jW.
         top = np.exp(-_half_precision(scaled) * np.arange(BLOCKS, dtype=np.float64) ** 2)
     if single:
         top[0] = 0.5
-    scale = int(_TOTAL / float(top.sum()) * (1 - _SPARE))
+    # λ only has to leave room for the tail; _check_tail proves that it does.
+    scale = int(_TOTAL_HEIGHT / float(top.sum()) * (1 - _TAIL_SHARE))
+    # Rounded up, by more than exp and the product can err: a height that is too large only rejects more.
     heights = [math.ceil(scale * high * (1 + 2.0**-40)) + 1 for high in top.tolist()]
-    heights.append(_TOTAL - sum(heights))
-    _check_tail(scaled, scale, heights[_TAIL])
+    heights.append(_TOTAL_HEIGHT - sum(heights))
+    _check_tail(scaled, scale, heights[_TAIL_BLOCK])
     threshold, alias = _alias(heights)
     return _Shape(
         scale=scale,
@@ -175,17 +180,17 @@ def _shape(scaled: Fraction, *, single: bool) -> _Shape:
 
 
 def _half_precision(scaled: Fraction) -> float:
-    """Return W²/2v, rounded once; no more than 10¹² matters."""
+    """Return W²/2v, rounded once and at most 10¹²: at 10¹² every weight but q(0) has underflowed already."""
     return scaled.denominator / (2 * scaled.numerator) if scaled > Fraction(1, 10**12) else 1e12
 
 
 def _check_tail(scaled: Fraction, scale: int, height: int) -> None:
-    """Refuse a table whose tail is not covered; proven by balls, so that no rounding above can matter."""
+    """Prove with balls that the tail's height covers its weight; the floats that made the table need no trust."""
 
     def attempt() -> bool | None:
         peak = (-ball(Fraction(BLOCKS**2) / (2 * scaled))).exp()
         step = 1 - (-ball(BLOCKS / scaled)).exp()
-        return less(scale * peak, height * step)
+        return less(scale * peak, height * step)  # λ·p(K) < h_tail·(1-g) for W = 1, the hardest case
 
     if height <= 0 or not settle(attempt, []):
         raise AssertionError("the staircase does not cover its tail")  # unreachable for any variance
@@ -193,30 +198,32 @@ def _check_tail(scaled: Fraction, scale: int, height: int) -> None:
 
 def _alias(heights: list[int]) -> tuple[list[int], list[int]]:
     """Return Walker's table: column c of size 2⁵⁵ gives c below threshold[c], and alias[c] from there on."""
-    left = list(heights)
-    threshold, alias = [_COLUMN] * len(left), list(range(len(left)))
-    small = [c for c, height in enumerate(left) if height < _COLUMN]
-    large = [c for c, height in enumerate(left) if height >= _COLUMN]
+    unplaced = list(heights)
+    threshold, alias = [_COLUMN_HEIGHT] * len(unplaced), list(range(len(unplaced)))
+    small = [c for c, height in enumerate(unplaced) if height < _COLUMN_HEIGHT]
+    large = [c for c, height in enumerate(unplaced) if height >= _COLUMN_HEIGHT]
+    # All in integers: the heights add up to 256 columns, so while one column is short another has more than enough.
     while small:
         short, donor = small.pop(), large.pop()
-        threshold[short], alias[short] = left[short], donor
-        left[donor] -= _COLUMN - left[short]
-        (small if left[donor] < _COLUMN else large).append(donor)
+        threshold[short], alias[short] = unplaced[short], donor
+        unplaced[donor] -= _COLUMN_HEIGHT - unplaced[short]
+        (small if unplaced[donor] < _COLUMN_HEIGHT else large).append(donor)
     return threshold, alias
 
 
 def draw_one(stairs: Staircase, bits: BitSource) -> int:
     """Draw one integer from ``bits``."""
     while True:
-        word = bits.word()
-        column, rest = word >> 56, (word >> 1) & (_COLUMN - 1)
+        word = bits.word()  # 8 bits for the column, 55 for the height in it, and the sign
+        column, height = word >> 56, (word >> 1) & (_COLUMN_HEIGHT - 1)
         threshold, alias = stairs.columns[column]
-        block = column if rest < threshold else alias
-        if block == _TAIL:
+        block = column if height < threshold else alias
+        if block == _TAIL_BLOCK:
             magnitude, accepted = _draw_tail(stairs, bits)
         else:
             magnitude, accepted = _draw_in_block(stairs, block, bits)
         if accepted:
+            # -0 and 0 are one integer: together they have weight 2·q(0) = p(0).
             return -magnitude if word & 1 else magnitude
 
 
@@ -226,12 +233,14 @@ def _draw_in_block(stairs: Staircase, block: int, bits: BitSource) -> tuple[int,
     word = bits.word()
     offset = (word & (2**near - 1)) | (draw_bits(w - near, bits) << near)
     magnitude = join(block, offset, w, negative=False)
+    # The table knows no half weight of 0 inside a wide block, so 0 is decided below.
     if word < int(stairs.sure[block]) and (magnitude or not w):
         return magnitude, True
     steps = magnitude / 2**w  # Python divides integers of any size, and rounds once
     chance = float(stairs.rate[block]) * math.exp(-stairs.half_precision * steps * steps)
     if not magnitude:
         chance /= 2
+    # U lies in [low, low + 2^(near-64)]; it is compared with the chance less, then plus, a bound on the float's error.
     low = (word >> near) * 2.0 ** (near - 64)
     if low + 2.0 ** (near - 64) < chance * (1 - 2.0**-40) - 2.0**-60:
         return magnitude, True
@@ -245,6 +254,7 @@ def accept_exactly(stairs: Staircase, block: int, k: int, digits: int, drawn: in
     uniform = Uniform(bits, digits, drawn)
 
     def attempt() -> bool | None:
+        # q(k), with the half weight of 0; both sides are multiplied by h_j, so nothing is divided.
         weight = (-ball(Fraction(k * k) / (2 * stairs.variance))).exp() / (1 if k else 2)
         return less(uniform.ball() * stairs.heights[block], stairs.scale * weight)
 
@@ -261,18 +271,19 @@ def _draw_tail(stairs: Staircase, bits: BitSource) -> tuple[int, bool]:
     def attempt() -> bool | None:
         step = 1 - (-ball(start / stairs.variance)).exp()
         peak = (-ball(Fraction(start * start) / (2 * stairs.variance))).exp()
+        # What remains of p(K+i)/(p(K)·g^i): the geometric proposal has the factor g^i already.
         falling = (-ball(Fraction(excess * excess) / (2 * stairs.variance))).exp()
-        return less(uniform.ball() * width * stairs.heights[_TAIL] * step, stairs.scale * peak * falling)
+        return less(uniform.ball() * width * stairs.heights[_TAIL_BLOCK] * step, stairs.scale * peak * falling)
 
     return start + excess, settle(attempt, [uniform])
 
 
 def draw_many(stairs: Staircase, count: int, bits: BitSource) -> npt.NDArray[Any]:
-    """Draw ``count`` integers from ``bits``: the first so many of proposals that are accepted."""
-    if count <= _FEW:
+    """Draw ``count`` integers from ``bits``: the first ``count`` accepted proposals."""
+    if count <= _MAX_SINGLE_DRAWS:
         none = np.zeros(count, dtype=np.int64 if stairs.width_bits <= _MAX_INT64_BITS else object)
         return put(none, range(count), (draw_one(stairs, bits) for _ in range(count)))
-    proposed, rejected = _propose(stairs, count + count // _SPARED, bits)
+    proposed, rejected = _propose(stairs, count + count // _PROPOSALS_PER_EXTRA, bits)
     values = np.delete(proposed, rejected)[:count]
     if len(values) == count:
         return values
@@ -287,7 +298,7 @@ class _Proposed(NamedTuple):
     """Of 63 bits, or of more as Python integers."""
     near: npt.NDArray[np.uint64]
     word: npt.NDArray[np.uint64]
-    """The word whose low bits are ``near``, and whose others begin the uniform of the acceptance test."""
+    """The second word: its low bits are ``near``, the others begin the uniform of the acceptance test."""
 
     def only(self, positions: npt.NDArray[np.intp]) -> _Proposed:
         return _Proposed(self.block[positions], self.far[positions], self.near[positions], self.word[positions])
@@ -304,23 +315,23 @@ class _Proposed(NamedTuple):
     def steps(self, w: int) -> npt.NDArray[np.float64]:
         """Return the magnitudes in units of 2^w, as near as the module's text says."""
         settled_bits = max(0, w - _OFFSET_BITS)
-        kept = min(settled_bits, 63)
-        first = (self.far >> (settled_bits - kept)).astype(np.float64) * 2.0**-kept
+        leading = min(settled_bits, 63)  # the first 63 bits are enough: dropping the others lowers x by less than 2⁻⁶³
+        first = (self.far >> (settled_bits - leading)).astype(np.float64) * 2.0**-leading
         return self.block + (first + self.near.astype(np.float64) * 2.0**-w)
 
 
 def _propose(stairs: Staircase, count: int, bits: BitSource) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
-    """Draw ``count`` signed proposals; return them and the positions of those rejected."""
+    """Return ``count`` signed proposals, and the positions of the rejected ones."""
     words, second = bits.words(2 * count).reshape(2, count)
     column = (words >> np.uint64(56)).astype(np.intp)
-    rest = (words >> np.uint64(1)) & np.uint64(_COLUMN - 1)
-    block = np.where(rest < stairs.threshold[column], column, stairs.alias[column])
+    height = (words >> np.uint64(1)) & np.uint64(_COLUMN_HEIGHT - 1)
+    block = np.where(height < stairs.threshold[column], column, stairs.alias[column])
     w = stairs.width_bits
     far = draw_many_bits(max(0, w - _OFFSET_BITS), count, bits)
     proposed = _Proposed(block, far, second & np.uint64(2 ** min(w, _OFFSET_BITS) - 1), second)
     magnitude = proposed.whole(w)
-    doubtful = second >= stairs.sure[block]
-    if w:
+    doubtful = second >= stairs.sure[block]  # the tail's entry is 0, so all of the tail is doubtful
+    if w:  # 0 has half the weight that the table assumes
         doubtful |= magnitude == 0
     positions = np.flatnonzero(doubtful)
     accepted, beyond = _decide(stairs, proposed.only(positions), magnitude[positions], bits)
@@ -340,13 +351,14 @@ def _decide(
     chance[k == 0] /= 2
     digits = proposed.word >> np.uint64(near)
     low = digits.astype(np.float64) * 2.0 ** (near - 64)
+    # The same margins as for a single draw; a chance that is NaN is neither above nor below, so it is unsure.
     accepted = low + 2.0 ** (near - 64) < chance * (1 - 2.0**-40) - 2.0**-60
     unsure = ~accepted & ~(low > chance * (1 + 2.0**-40) + 2.0**-60)
-    unsure |= proposed.block == _TAIL
+    unsure |= proposed.block == _TAIL_BLOCK
     beyond = {}
     for position in np.flatnonzero(unsure).tolist():
         block = int(proposed.block[position])
-        if block == _TAIL:
+        if block == _TAIL_BLOCK:
             beyond[position], accepted[position] = _draw_tail(stairs, bits)
         else:
             accepted[position] = accept_exactly(stairs, block, int(k[position]), int(digits[position]), 64 - near, bits)

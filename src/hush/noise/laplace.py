@@ -57,12 +57,12 @@ from hush.noise.bernoulli import settle_exp
 from hush.noise.bits import BitSource, Size, Uniform, fill, floor, join, put, settle, shape_of, system_bits
 from hush.noise.uniform import draw_bits, draw_many_bits
 
-_MASK = 2**63 - 1
-_SIGN = 2**63
-_SURE_BITS = 2**43
+_MAGNITUDE_MASK = 2**63 - 1
+_SIGN_BIT = 2**63
+_FLOAT_FROM = 2**43  # from this b on, the float64 level has its proven error bound
 _SPLIT_ABOVE = 2**20
 _OBJECTS_ABOVE = 2**56
-_ACCEPT = 2**64 - 2**46  # 2⁶⁴(1 - 2⁻¹⁸)
+_ACCEPT_BELOW = 2**64 - 2**46  # 2⁶⁴(1 - 2⁻¹⁸), below 2⁶⁴e^(-L/s) for every L
 
 
 @overload
@@ -122,8 +122,9 @@ def _law(scale: Fraction, *, symmetric: bool) -> GeometricLaw:
         # bit_length brings m close at once; the loop then moves by single steps.
         low_bits += max(1, (scale // 2**low_bits).bit_length() - 21)
     high = scale / 2**low_bits
-    s = high.numerator / high.denominator
+    s = high.numerator / high.denominator  # rounded once
     # The zero of a split draw is settled by drawing again, so only an unsplit Laplace needs the factor (1+r)/2.
+    # Below s = 2⁻¹⁰, r < e⁻¹⁰²⁴ is far below the rounding of 1 + r; exp is spared an underflow.
     r = (math.exp(-1 / s) if s > 2**-10 else 0.0) if symmetric and not low_bits else 1.0
     return GeometricLaw(scale, symmetric, low_bits, high, s, 2.0**-63 * ((1 + r) / 2), s * 2.0**-42)
 
@@ -132,9 +133,10 @@ def draw_one(law: GeometricLaw, bits: BitSource) -> int:
     """Draw one integer from ``bits``."""
     while True:
         word = bits.word()
-        high = _invert_one(law, word & _MASK, bits)
+        high = _invert_one(law, word & _MAGNITUDE_MASK, bits)
         low = _low(law, bits) if law.low_bits else 0
-        negative = law.symmetric and word >= _SIGN
+        negative = law.symmetric and word >= _SIGN_BIT
+        # A split draw that is -0 begins anew, or 0 would have twice its weight. Unsplit, (1+r)/2 allows for it.
         if high or low or not negative or not law.low_bits:
             return join(high, low, law.low_bits, negative=negative)
 
@@ -142,7 +144,7 @@ def draw_one(law: GeometricLaw, bits: BitSource) -> int:
 def draw_many(law: GeometricLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
     """Draw ``count`` integers from ``bits``."""
     words = bits.words(count)
-    values = _invert_many(law, (words & np.uint64(_MASK)).view(np.int64), bits)
+    values = _invert_many(law, (words & np.uint64(_MAGNITUDE_MASK)).view(np.int64), bits)
     if law.low_bits:
         if law.scale > _OBJECTS_ABOVE or values.max() >= 2 ** (62 - law.low_bits):
             values = values.astype(object)  # at smaller scales once in e⁶⁴ draws, but then it must not wrap
@@ -156,7 +158,7 @@ def draw_many(law: GeometricLaw, count: int, bits: BitSource) -> npt.NDArray[Any
 
 
 def _invert_one(law: GeometricLaw, b: int, bits: BitSource) -> int:
-    if b >= _SURE_BITS:
+    if b >= _FLOAT_FROM:
         w = -law.s * math.log(b * law.kappa)
         if abs(w - round(w)) > law.margin:
             return math.floor(w)
@@ -175,7 +177,7 @@ def _invert_many(law: GeometricLaw, b: npt.NDArray[np.int64], bits: BitSource) -
     np.abs(distance, out=distance)
     # Written so that NaN (b = 0) is doubtful too.
     doubtful = ~(distance > law.margin)
-    doubtful |= b < _SURE_BITS
+    doubtful |= b < _FLOAT_FROM
     positions = np.flatnonzero(doubtful)
     w[positions] = 0
     values: npt.NDArray[Any] = w.astype(np.int64)  # truncation is the floor, w being at least 0
@@ -201,14 +203,14 @@ def _low(law: GeometricLaw, bits: BitSource) -> int:
     while True:
         value = draw_bits(law.low_bits, bits)
         word = bits.word()
-        if word < _ACCEPT or settle_exp(value / law.scale, word, bits):
+        if word < _ACCEPT_BELOW or settle_exp(value / law.scale, word, bits):
             return value
 
 
 def _many_low(law: GeometricLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
     values = draw_many_bits(law.low_bits, count, bits)
     words = bits.words(count)
-    for position in np.flatnonzero(words >= np.uint64(_ACCEPT)):
+    for position in np.flatnonzero(words >= np.uint64(_ACCEPT_BELOW)):
         if not settle_exp(int(values[position]) / law.scale, int(words[position]), bits):
             values[position] = _low(law, bits)
     return values

@@ -55,9 +55,9 @@ from hush.noise.bits import BitSource, Size, Uniform, fill, floor, put, settle, 
 from hush.noise.poisson import PoissonLaw, law_of_real
 from hush.noise.poisson import draw_many as draw_poisson
 
-_SIGN = np.uint64(2**63)
-_MASK = np.uint64(2**63 - 1)
-_SURE_BITS = 2**43
+_SIGN_BIT = np.uint64(2**63)
+_MAGNITUDE_MASK = np.uint64(2**63 - 1)
+_FLOAT_FROM = 2**43  # from these b and v on, the float64 level has its proven error bound
 _SMALLEST_SCALE, _LARGEST_SCALE = Fraction(1, 10**5), Fraction(2**50)
 _LARGEST_SHAPE = 2**10
 
@@ -81,7 +81,7 @@ def laplace_share(shape: Number, scale: Number, size: Size = None) -> int | npt.
 
 
 def read_share(shape: Number, scale: Number) -> tuple[Fraction, Fraction]:
-    """Return a shape and a scale that noise can be drawn of."""
+    """Return the shape and the scale as exact numbers; refuse those beyond the limits of the sampler."""
     r, s = positive(shape, "shape"), positive(scale, "scale")
     if r > _LARGEST_SHAPE:
         raise InvalidValueError("shape", got=shape, allowed=f"at most {_LARGEST_SHAPE}")
@@ -112,8 +112,10 @@ class NegativeBinomialLaw(NamedTuple):
 @lru_cache(maxsize=256)
 def negative_binomial_law(shape: Fraction, scale: Fraction, *, signed: bool) -> NegativeBinomialLaw:
     """Prepare a shape and a scale."""
+    # The rate of jumps is -r·ln(1-q); a difference of two variables has twice as many, each with a fair sign.
     power = -2 * shape if signed else -shape
     s = float(scale)
+    # Either formula avoids cancellation in 1 - q on its side of s = 1.
     c = math.log(-math.expm1(-1 / s)) if s > 1 else math.log1p(-math.exp(-1 / s))
     jumps = law_of_real(lambda: ball(power) * _log_rest(scale), float(power) * c)
     return NegativeBinomialLaw(scale, signed, jumps, c, s < 2**-6)
@@ -132,7 +134,9 @@ def draw_many(law: NegativeBinomialLaw, count: int, bits: BitSource) -> npt.NDAr
     if not total:
         return values
     jumps = draw_jumps(law, total, bits)
+    # Jumps are independent of their numbers, so the first jumps may go to the first draw, and so on.
     owners = np.repeat(np.arange(count), numbers.astype(np.int64))
+    # No draw has more than all jumps together: below 2⁶² their sum cannot wrap round.
     if jumps.dtype == object or total * int(np.abs(jumps).max()) >= 2**62:
         values, jumps = values.astype(object), jumps.astype(object)
     np.add.at(values, owners, jumps)
@@ -142,9 +146,9 @@ def draw_many(law: NegativeBinomialLaw, count: int, bits: BitSource) -> npt.NDAr
 def draw_jumps(law: NegativeBinomialLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
     """Draw ``count`` logarithmic jumps, with fair signs if the law is signed."""
     words, further = bits.words(count), bits.words(count)
-    b = words & _MASK
+    b = words & _MAGNITUDE_MASK
     jumps = _invert(law, b, further, bits)
-    return np.where(words >= _SIGN, -jumps, jumps) if law.signed else jumps
+    return np.where(words >= _SIGN_BIT, -jumps, jumps) if law.signed else jumps
 
 
 def _invert(
@@ -159,10 +163,11 @@ def _invert(
         x = b.astype(np.float64) * (2.0**-63 * law.c)
         log_p = np.where(x > -0.7, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
         w = np.log(v.astype(np.float64) * 2.0**-64) / log_p
+        # The bound of the module's docstring; ln p is negative, so -1/ln p is 1/|ln p|.
         margin = 2.0**-41 * (w * (abs(law.c) + 3) - 1 / log_p)
         # Written so that NaN is doubtful too.
         doubtful = ~(np.abs(w - np.rint(w)) > margin)
-    doubtful |= (b < np.uint64(_SURE_BITS)) | (v < np.uint64(_SURE_BITS))
+    doubtful |= (b < np.uint64(_FLOAT_FROM)) | (v < np.uint64(_FLOAT_FROM))
     positions = np.flatnonzero(doubtful)
     w[positions] = 0
     jumps: npt.NDArray[Any] = w.astype(np.int64) + 1
@@ -176,7 +181,7 @@ def invert_exactly(law: NegativeBinomialLaw, b: int, v: int, bits: BitSource) ->
     def attempt() -> int | None:
         log_p = (-((first.ball() * _log_rest(law.scale)).expm1())).log()
         jump = floor(second.ball().log() / log_p)
-        return None if jump is None or jump < 0 else jump
+        return None if jump is None or jump < 0 else jump  # wide balls of ln V and ln p may hold a ratio below 0
 
     jump: int = settle(attempt, [first, second], 192)
     return jump + 1

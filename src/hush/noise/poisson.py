@@ -40,10 +40,10 @@ from hush.core import InvalidValueError, Number, positive
 from hush.core.balls import Ball, ball, flint
 from hush.noise.bits import BitSource, Size, Uniform, fill, floor, less, put, settle, shape_of, system_bits
 
-_TABLE_RATE = 2**14
+_LARGEST_TABLE_RATE = 2**14
 _LARGEST_RATE = 2**40
-_WORD = 2**64
-_PRECISION = 320
+_WORD_RANGE = 2**64
+_TABLE_PRECISION = 320  # bits: the sum of a table's masses loses few of them, and 64 have to be certain
 
 
 @overload
@@ -63,7 +63,7 @@ def skellam(variance: Number, size: None = None) -> int: ...
 @overload
 def skellam(variance: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
 def skellam(variance: Number, size: Size = None) -> int | npt.NDArray[Any]:
-    """Draw the difference of two independent Poisson variables whose rates are half the variance each."""
+    """Draw the difference of two independent Poisson variables, each with half the variance as its rate."""
     law, shape = poisson_law(_rate(variance, "variance") / 2), shape_of(size)
 
     def draw(count: int) -> npt.NDArray[Any]:
@@ -95,15 +95,18 @@ class PoissonLaw(NamedTuple):
 @lru_cache(maxsize=256)
 def poisson_law(rate: Fraction) -> PoissonLaw:
     """Prepare a rational rate."""
-    repeats = max(1, math.ceil(rate / _TABLE_RATE))
+    # Rates add up under independent sums: the sum of m draws of rate λ/m has exactly the law of λ.
+    repeats = max(1, math.ceil(rate / _LARGEST_TABLE_RATE))
     return law_of_real(partial(ball, rate / repeats), float(rate / repeats), repeats)
 
 
 def law_of_real(rate: Callable[[], Ball], nearly: float, repeats: int = 1) -> PoissonLaw:
     """Prepare a rate given by balls; ``nearly`` only says where the table begins, and may be a little wrong."""
+    # F is about 2⁻⁶⁴ nine standard deviations below the mean. Draws below the table are settled exactly, so a wrong
+    # beginning costs time and nothing else.
     first = max(0, math.floor(nearly - 9.5 * math.sqrt(nearly) - 10))
     context = flint().ctx
-    before, precision = context.prec, _PRECISION
+    before, precision = context.prec, _TABLE_PRECISION
     try:
         while True:
             context.prec = precision
@@ -121,14 +124,14 @@ def _thresholds(rate: Ball, first: int) -> list[int] | None:
     mass = (rate.log() * first - rate - flint().arb(first + 1).lgamma()).exp()
     thresholds, k = [], first
     while True:
-        threshold = floor(below * _WORD)
+        threshold = floor(below * _WORD_RANGE)
         if threshold is None:
             return None
-        thresholds.append(min(threshold, _WORD - 1))
-        if threshold >= _WORD - 1:
+        thresholds.append(min(threshold, _WORD_RANGE - 1))  # a ball that reaches 1 may have the floor 2⁶⁴
+        if threshold >= _WORD_RANGE - 1:
             return thresholds
         k += 1
-        mass = mass * rate / k
+        mass = mass * rate / k  # P[N = k] = P[N = k-1]·λ/k
         below = below + mass
 
 
@@ -149,6 +152,7 @@ def draw_many(law: PoissonLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
 
 def _from_table(law: PoissonLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
     words = bits.words(count)
+    # searchsorted counts the thresholds below each word; equality, and either end of the table, decides nothing.
     positions = np.searchsorted(law.thresholds, words)
     inside = np.minimum(positions, len(law.thresholds) - 1)
     doubtful = law.thresholds[inside] == words
@@ -167,9 +171,10 @@ def invert_exactly(law: PoissonLaw, word: int, guess: int, bits: BitSource) -> i
     def is_at_most(k: int) -> bool:
         if k < 0:
             return False
-        answer: bool = settle(lambda: less(uniform.ball(), _distribution(k, law.rate())), [uniform], _PRECISION)
+        answer: bool = settle(lambda: less(uniform.ball(), _distribution(k, law.rate())), [uniform], _TABLE_PRECISION)
         return answer
 
+    # U < F(k) is monotone in k: down to the last k where it fails, or up to the first where it holds.
     k = guess
     while is_at_most(k):
         k -= 1

@@ -35,6 +35,7 @@ dtype('int64')
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, overload
 
@@ -43,16 +44,16 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, positive
 from hush.core.balls import Ball, ball, flint
-from hush.core.values import dataclass
 from hush.noise.bernoulli import draw_bernoulli, draw_many_bernoulli
 from hush.noise.bits import BitSource, Size, Uniform, fill, less, nearest, put, settle, shape_of, system_bits
 
 Floats = npt.NDArray[np.float64]
-_SURE_BITS = np.uint64(2**43)
-_LOG = 2.0**-42
-
-
-_SLACK = Fraction(1, 100)
+_FLOAT_FROM = np.uint64(2**43)
+"""From this word on, the float64 level has its proven error bound."""
+_LOG_ERROR = 2.0**-42
+"""The largest error of ln U for the words above."""
+_EXPONENT_MARGIN = Fraction(1, 100)
+"""The least distance between an exponent and the limit at which its density has no finite integral."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def laplace() -> RealLaw:
 
     def floats(u: Floats, _v: Floats, _second: Any) -> tuple[Floats, Floats, None, float]:
         z = -np.log(u)
-        return z, np.full_like(z, _LOG), None, 0.0
+        return z, np.full_like(z, _LOG_ERROR), None, 0.0
 
     return RealLaw(lambda u, _v, _second: (-u.log(), None), floats)
 
@@ -89,7 +90,7 @@ def gaussian() -> RealLaw:
 
     def floats(u: Floats, _v: Floats, _second: Any) -> tuple[Floats, Floats, Floats, float]:
         z = -np.log(u)  # at most 15, so (z-1)²/2 is off by less than 14·2⁻⁴² + 2⁻⁴⁴
-        return z, np.full_like(z, _LOG), np.exp(-((z - 1) ** 2) / 2), 2.0**-37
+        return z, np.full_like(z, _LOG_ERROR), np.exp(-((z - 1) ** 2) / 2), 2.0**-37
 
     return RealLaw(exactly, floats)
 
@@ -99,6 +100,7 @@ def cauchy(gamma: Fraction) -> RealLaw:
     root, g = _float(gamma - 1), _float(gamma)
 
     def exactly(u: Ball, _v: Ball, second: bool) -> tuple[Ball, Ball]:
+        # ln min(Z, 1/Z), on which acceptance depends: Z = U ≤ 1 in the first branch, Z = 1/y ≥ 1 in the second.
         log_y = u.log() / ball(gamma - 1) if second else u.log()
         z = (-log_y).exp() if second else u
         return z, 1 / (1 + (ball(gamma) * log_y).exp())
@@ -107,8 +109,9 @@ def cauchy(gamma: Fraction) -> RealLaw:
         log_y = np.log(u)
         log_y[second] /= root
         z = np.where(second, np.exp(-log_y), u)
-        error = np.where(second, z * 2 * (_LOG / root - log_y * 2.0**-50 + 2.0**-49), _LOG)
-        return z, error, 1 / (1 + np.exp(g * log_y)), 2 * (g * max(1.0, 1 / root) * _LOG + 2.0**-48)
+        # z = e^(-ln y): an absolute error of ln y is a relative one of z; the other terms are those of / and exp.
+        error = np.where(second, z * 2 * (_LOG_ERROR / root - log_y * 2.0**-50 + 2.0**-49), _LOG_ERROR)
+        return z, error, 1 / (1 + np.exp(g * log_y)), 2 * (g * max(1.0, 1 / root) * _LOG_ERROR + 2.0**-48)
 
     return RealLaw(exactly, floats, branch=1 / gamma)
 
@@ -120,7 +123,8 @@ def polynomial(a: Fraction) -> RealLaw:
     def floats(u: Floats, _v: Floats, _second: Any) -> tuple[Floats, Floats, None, float]:
         x = -np.log(u) / root
         z = np.expm1(x)
-        return z, (z + 1) * 2 * (_LOG / root + x * 2.0**-50 + 2.0**-49), None, 0.0
+        # d expm1(x)/dx = z + 1, times the error of x and of expm1, and a factor of 2 for the second order.
+        return z, (z + 1) * 2 * (_LOG_ERROR / root + x * 2.0**-50 + 2.0**-49), None, 0.0
 
     return RealLaw(lambda u, _v, _second: ((-u.log() / ball(a - 1)).expm1(), None), floats)
 
@@ -136,7 +140,8 @@ def student(nu: Fraction) -> RealLaw:
     def floats(u: Floats, v: Floats, _second: Any) -> tuple[Floats, Floats, None, float]:
         x = -2 * np.log(u) / freedom
         m = np.expm1(x)
-        error = (m + 1) * 4 * (2 * _LOG / freedom + x * 2.0**-50) + m * 2.0**-49
+        # The error of m = expm1(x): the error of x times the derivative m + 1 (and 2 to spare), and 8 ulp of expm1.
+        error = (m + 1) * 4 * (2 * _LOG_ERROR / freedom + x * 2.0**-50) + m * 2.0**-49
         radius = np.sqrt(freedom * m)
         # √ is steep near 0: there the error of the radius is at most √(5ν·error), elsewhere its derivative bounds it.
         steep = ~(m > 4 * error)
@@ -213,7 +218,7 @@ def rounded_student(scale: Number, size: Size = None, *, nu: Number, centre: Num
 
 def _above(value: Number, parameter: str, limit: int) -> Fraction:
     """Return an exponent that keeps a margin from its limit: below it a typical draw would have thousands of digits."""
-    least = limit + _SLACK
+    least = limit + _EXPONENT_MARGIN
     number = exact(value, parameter)
     if number < least:
         raise InvalidValueError(parameter, got=value, allowed=f"at least {float(least)}")
@@ -246,7 +251,7 @@ def resolve(
     def attempt() -> tuple[int | None] | None:
         z, chance = law.exactly(u.ball(), v.ball(), second)
         accepted = True if chance is None else less(v.ball(), chance)
-        if accepted is False:
+        if accepted is False:  # a rejection is settled without knowing the rounded value
             return (None,)
         value = nearest(ball(centre) + ball(scale) * z)
         return (value,) if accepted and value is not None else None
@@ -276,16 +281,17 @@ def _propose(
     v = second_words.astype(np.float64) * 2.0**-64
     stretch, middle = _float(scale), _float(centre)
     with np.errstate(all="ignore"):
-        u = np.maximum(first_words, _SURE_BITS).astype(np.float64) * 2.0**-64
+        # Smaller words have no error bound. They are computed with a harmless word, and settled exactly below.
+        u = np.maximum(first_words, _FLOAT_FROM).astype(np.float64) * 2.0**-64
         z, error, chance, doubt = law.floats(u, v, second)
         y = middle + np.where(negative, -stretch, stretch) * z
         nearest_steps = np.rint(y)
         # 2⁻⁵⁰ covers a stretch that is subnormal, off by 2⁻¹⁰⁷⁵, times the largest finite z.
         error = error * stretch + (np.abs(y) + 2 * abs(middle)) * 2.0**-48 + 2.0**-50
-        sure = (np.abs(y - nearest_steps) < 0.5 - error) & (first_words >= _SURE_BITS)
+        sure = (np.abs(y - nearest_steps) < 0.5 - error) & (first_words >= _FLOAT_FROM)
         rejected = np.zeros(count, dtype=np.bool_)
         if chance is not None:
-            rejected = (v > chance * (1 + doubt) + 2.0**-50) & (first_words >= _SURE_BITS)
+            rejected = (v > chance * (1 + doubt) + 2.0**-50) & (first_words >= _FLOAT_FROM)
             sure &= v + 2.0**-50 < chance * (1 - doubt)
     open_ = np.flatnonzero(~(sure | rejected))
     settled = [
@@ -299,6 +305,7 @@ def _propose(
         )
         for position in open_
     ]
+    # `sure` is false for rejected draws and open ones: their floats, NaN perhaps, must not reach an integer.
     rejected[open_] = [value is None for value in settled]
     nearest_steps[~sure] = 0
     values = put(nearest_steps.astype(np.int64), open_, (value or 0 for value in settled))
@@ -306,7 +313,7 @@ def _propose(
 
 
 def _float(value: Fraction) -> float:
-    """Return the nearest float; what is too large becomes infinite, which leaves every draw to the slow level."""
+    """Return the nearest float, or infinity for a larger number: then every draw is left to the slow level."""
     try:
         return value.numerator / value.denominator
     except OverflowError:

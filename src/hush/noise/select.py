@@ -56,9 +56,12 @@ from hush.core.balls import Ball, ball, flint
 from hush.noise.bits import BitSource, Uniform, settle, system_bits
 
 Race = Literal["gumbel", "exponential"]
-_SURE_BITS = np.uint64(2**43)
-_NEARLY_ONE = 1 - 2.0**-8
-_FAR = Fraction(10**300)
+_FLOAT_FROM = np.uint64(2**43)
+"""From this word on, the float64 level has its proven error bound."""
+_FLOAT_UNTIL = 1 - 2.0**-8
+"""Up to this V, a Gumbel key has its proven error bound."""
+_LARGEST_HANDICAP = Fraction(10**300)
+"""Handicaps above this, which no float may hold, are replaced by it."""
 
 
 @overload
@@ -142,7 +145,7 @@ class Field(NamedTuple):
     behind: npt.NDArray[Any]
     """d_i, as integers."""
     weights: tuple[npt.NDArray[Any], ...]
-    """Whose product is m_i."""
+    """The factors of m_i."""
     runs: npt.NDArray[np.bool_]
     """m_i > 0."""
     start: npt.NDArray[np.float64]
@@ -165,6 +168,7 @@ def prepare(scores: Any, rate: Number, weights: Any, race: Race, times: Sequence
     runs, logs = _logs(factors, len(behind))
     if not runs.any():
         raise InvalidValueError("weights", got=_kind(weights), allowed="not all 0")
+    # The bound on a key's error, as the module's docstring proves it.
     slack = (handicap + logs) * 2.0**-48 + 2.0**-40
     return Field(speed, behind, tuple(factors), runs, handicap - logs, slack, race)
 
@@ -180,9 +184,8 @@ def _logs(factors: Sequence[npt.NDArray[Any]], size: int) -> tuple[npt.NDArray[n
     """Return which items' factors are all positive, and the logarithm of their product."""
     product = np.ones(size)
     for factor in factors:
-        product *= (
-            factor > 0 if factor.dtype == object else factor
-        )  # at most four numbers of 64 bits: no float overflows
+        # At most four numbers of 64 bits: no float overflows. Longer integers only say here whether they are positive.
+        product *= factor > 0 if factor.dtype == object else factor
     logs = np.log(np.maximum(product, 1))
     for factor in factors:
         if factor.dtype == object:  # integers of any size
@@ -198,7 +201,7 @@ def _row(values: Any, parameter: str) -> npt.NDArray[Any]:
 
 
 def _kind(values: Any) -> str:
-    """Say what was given without saying what it holds: scores and multiplicities may be private."""
+    """Return the type and the shape of an argument for a message; its contents may be private."""
     shape = np.shape(values) if isinstance(values, np.ndarray) else (len(values),) if hasattr(values, "__len__") else ()
     return f"{type(values).__name__} of shape {shape}"
 
@@ -220,11 +223,11 @@ def _whole(values: Any, parameter: str) -> npt.NDArray[Any]:
 
 
 def _handicap(behind: npt.NDArray[Any], rate: Fraction) -> npt.NDArray[np.float64]:
-    """Return c·d_i in float64, right to a relative 2⁻⁵¹ (or an absolute 2⁻⁶⁰), with 10³⁰⁰ for what is larger."""
+    """Return c·d_i in float64, right to a relative 2⁻⁵¹ (or an absolute 2⁻⁶⁰), and 10³⁰⁰ at most."""
     if behind.dtype == object:
-        return np.array([float(min(rate * gap, _FAR)) for gap in behind])
+        return np.array([float(min(rate * gap, _LARGEST_HANDICAP)) for gap in behind])
     with np.errstate(over="ignore"):
-        return np.asarray(np.minimum(behind * float(min(rate, _FAR)), float(_FAR)))
+        return np.asarray(np.minimum(behind * float(min(rate, _LARGEST_HANDICAP)), float(_LARGEST_HANDICAP)))
 
 
 def _behind(scores: Any, rate: Fraction) -> tuple[npt.NDArray[Any], Fraction]:
@@ -237,6 +240,7 @@ def _behind(scores: Any, rate: Fraction) -> tuple[npt.NDArray[Any], Fraction]:
         rationals = [exact(score, "scores") for score in array]
     except InvalidValueError:
         raise InvalidValueError("scores", got=_kind(scores), allowed="finite numbers only") from None
+    # A common denominator makes the differences integers, so scores are subtracted without rounding.
     unit = math.lcm(*(score.denominator for score in rationals))
     scaled = [score.numerator * (unit // score.denominator) for score in rationals]
     best = max(scaled)
@@ -250,22 +254,25 @@ def draw_order(field: Field, count: int, bits: BitSource) -> list[int]:
         return []
     words = bits.words(len(field.behind))
     low, high = _keys(field, words)
-    left = np.flatnonzero((low <= np.partition(high, count - 1)[count - 1]) & field.runs)
-    left = left[np.argsort(low[left], kind="stable")]
-    if not np.all(high[left][:-1] < low[left][1:]):
-        return order_exactly(field, [(int(runner), int(words[runner])) for runner in left], bits)[:count]
-    return [int(runner) for runner in left[:count]]
+    # At least `count` keys are certainly no larger than the count-th smallest upper end: all above it have lost.
+    candidates = np.flatnonzero((low <= np.partition(high, count - 1)[count - 1]) & field.runs)
+    candidates = candidates[np.argsort(low[candidates], kind="stable")]
+    # The order is certain if no interval overlaps the next. One overlap sends all of them to the slow level.
+    if not np.all(high[candidates][:-1] < low[candidates][1:]):
+        return order_exactly(field, [(int(runner), int(words[runner])) for runner in candidates], bits)[:count]
+    return [int(runner) for runner in candidates[:count]]
 
 
 def draw_each(field: Field, sizes: npt.NDArray[np.int64], bits: BitSource) -> npt.NDArray[np.int64]:
-    """Return the winner of each of several races, whose items follow one another."""
+    """Return the winner of each of several races; the items of one race follow those of the race before."""
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
     if not np.logical_or.reduceat(field.runs, begins).all():
         raise InvalidValueError("weights", got=_kind(field.runs), allowed="not all 0 in any list")
     words = bits.words(len(field.behind))
     low, high = _keys(field, words)
-    left = (low <= np.repeat(np.minimum.reduceat(high, begins), sizes)) & field.runs
-    items, runners = np.flatnonzero(left), np.add.reduceat(left, begins, dtype=np.int64)
+    # In each race, keys that lie above the smallest upper end have lost.
+    candidates = (low <= np.repeat(np.minimum.reduceat(high, begins), sizes)) & field.runs
+    items, runners = np.flatnonzero(candidates), np.add.reduceat(candidates, begins, dtype=np.int64)
     first = np.cumsum(runners) - runners
     winners = np.asarray(items[first])
     for race in np.flatnonzero(runners > 1):
@@ -276,17 +283,20 @@ def draw_each(field: Field, sizes: npt.NDArray[np.int64], bits: BitSource) -> np
 
 def _keys(field: Field, words: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the lower and upper ends of the intervals in which the keys are known to lie."""
-    short = words < _SURE_BITS
-    uniform = np.maximum(words, _SURE_BITS).astype(np.float64) * 2.0**-64
+    short = words < _FLOAT_FROM
+    uniform = np.maximum(words, _FLOAT_FROM).astype(np.float64) * 2.0**-64
     if field.race == "gumbel":
-        near_one = uniform > _NEARLY_ONE
-        keys = np.log(-np.log1p(-np.minimum(uniform, _NEARLY_ONE))) + field.start
+        # The key grows with V. Near 1 its float at the limit is a lower end, and there is no upper one.
+        near_one = uniform > _FLOAT_UNTIL
+        keys = np.log(-np.log1p(-np.minimum(uniform, _FLOAT_UNTIL))) + field.start
         low, high = keys - field.slack, keys + field.slack
         high[near_one] = np.inf
     else:
         keys = field.start + np.log(np.minimum(uniform, 1.0))
         low, high = keys - field.slack, keys + field.slack
+    # Both keys grow with the word, so for a short word the float is an upper end only.
     low[short] = -np.inf
+    # A handicap that was cut at 10³⁰⁰ is a lower end only; items of multiplicity 0 must not bound the others.
     high[(field.start > 1e299) | ~field.runs] = np.inf
     return low, high
 

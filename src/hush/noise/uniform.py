@@ -116,12 +116,14 @@ def draw_uniform_integers(bounds: npt.NDArray[Any], bits: BitSource) -> npt.NDAr
         out[:] = [draw_uniform_integer(int(n), bits) for n in bounds]
         return out
     limits = bounds.astype(np.uint64)
-    words, rest = bits.words(len(limits)), -limits % limits  # 2⁶⁴ mod n
-    values, wrong = words % limits, np.flatnonzero(words < rest)
+    # uint64 wraps round: -n is 2⁶⁴ - n, so its remainder is 2⁶⁴ mod n.
+    words, uneven = bits.words(len(limits)), -limits % limits
+    # The words from 2⁶⁴ mod n on are a multiple of n in number, so their remainders are equally likely.
+    values, wrong = words % limits, np.flatnonzero(words < uneven)
     while len(wrong):
         words = bits.words(len(wrong))
         values[wrong] = words % limits[wrong]
-        wrong = wrong[words < rest[wrong]]
+        wrong = wrong[words < uneven[wrong]]
     return values.view(np.int64)
 
 

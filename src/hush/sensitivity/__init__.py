@@ -1,4 +1,4 @@
-"""How much one unit can change an answer: globally, at the data at hand, and smoothly in between."""
+"""The sensitivity of an answer to one unit: global, local at the data at hand, and smooth in between."""
 
 from typing import TYPE_CHECKING
 

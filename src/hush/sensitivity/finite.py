@@ -28,16 +28,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import Any
 
 from hush.core import InvalidValueError, Neighbours, integer
-from hush.core.values import dataclass
+from hush.core.values import assign
 
 Data = tuple[Any, ...]
-_MOST = 200_000
+_MOST_DATA_SETS = 200_000
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)
@@ -61,17 +61,17 @@ class FiniteFunction:
         metric: str | Metric = "l1",
     ) -> None:
         members, largest = tuple(sorted(set(universe))), integer(size, "size", minimum=0)
-        if not members or math.comb(len(members) + largest, largest) > _MOST:
+        if not members or math.comb(len(members) + largest, largest) > _MOST_DATA_SETS:
             raise InvalidValueError("universe", got=f"{len(members)} members", allowed="small enough to list all data")
-        for name, value in {
-            "function": function,
-            "universe": members,
-            "size": largest,
-            "neighbours": Neighbours.parse(neighbours),
-            "metric": distance(metric),
-            "_value": lru_cache(maxsize=None)(function),
-        }.items():
-            object.__setattr__(self, name, value)
+        assign(
+            self,
+            function=function,
+            universe=members,
+            size=largest,
+            neighbours=Neighbours.parse(neighbours),
+            metric=distance(metric),
+            _value=lru_cache(maxsize=None)(function),
+        )
 
     def data_sets(self) -> Iterator[Data]:
         """Yield every data set."""
@@ -84,7 +84,7 @@ class FiniteFunction:
         rows = tuple(sorted(data))
         smaller = {rows[:index] + rows[index + 1 :] for index in range(len(rows))}
         if self.neighbours is Neighbours.REPLACE:
-            return {tuple(sorted((*rest, member))) for rest in smaller for member in self.universe} - {rows}
+            return {tuple(sorted((*remaining, member))) for remaining in smaller for member in self.universe} - {rows}
         larger = {tuple(sorted((*rows, member))) for member in self.universe} if len(rows) < self.size else set()
         return smaller | larger
 
@@ -103,6 +103,7 @@ class FiniteFunction:
         reached, edge, steps = {start: 0}, {start}, 0
         while edge:
             steps += 1
+            # Breadth first: the neighbours of the last edge that were not reached in fewer steps.
             edge = {near for rows in edge for near in self.around(rows)} - reached.keys()
             reached.update(dict.fromkeys(edge, steps))
         return reached
@@ -126,11 +127,13 @@ Metric = Callable[[Any, Any], Any]
 
 
 def _pairs(a: Any, b: Any) -> list[tuple[Any, Any]]:
-    left = list(a) if isinstance(a, Sequence) or hasattr(a, "__len__") else [a]
-    right = list(b) if isinstance(b, Sequence) or hasattr(b, "__len__") else [b]
-    if len(left) != len(right):
-        raise InvalidValueError("b", got=f"{len(right)} numbers", allowed=f"as long as the other, {len(left)} numbers")
-    return list(zip(left, right, strict=True))
+    first = list(a) if isinstance(a, Sequence) or hasattr(a, "__len__") else [a]
+    second = list(b) if isinstance(b, Sequence) or hasattr(b, "__len__") else [b]
+    if len(first) != len(second):
+        raise InvalidValueError(
+            "b", got=f"{len(second)} numbers", allowed=f"as long as the other, {len(first)} numbers"
+        )
+    return list(zip(first, second, strict=True))
 
 
 def l1(a: Any, b: Any) -> Any:
@@ -149,7 +152,7 @@ def linf(a: Any, b: Any) -> Any:
 
 
 def hamming(a: Any, b: Any) -> int:
-    """Return in how many places two sequences of one length differ."""
+    """Return the number of positions at which two sequences of one length differ."""
     return sum(x != y for x, y in _pairs(a, b))
 
 

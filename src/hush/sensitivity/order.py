@@ -13,7 +13,7 @@ but all in one direction: again one longer (Nissim, Raskhodnikova, Smith 2007, f
 * S(D) = max_k e^(-βk)·B_k(D) is a β-smooth upper bound of the local sensitivity, for both relations and every n, n =
   0 too;
 * A_η(D) = min{k : B_k > η} = min{ j-i : i ≤ m ≤ j, x_j - x_i > η } - 1 moves by at most 1 between neighbours and is 0
-  wherever some neighbour's median differs by more than η: what propose-test-release needs. Unbounded data are padded
+  wherever some neighbour's median differs by more than η, as propose-test-release requires. Unbounded data are padded
   with ±∞.
 
 **In O(n log n).** For each i ≤ m the best j maximises (x_j - x_i)e^(-βj), and grows with i: (x_j' - x_i)e^(-βj') -
@@ -48,10 +48,10 @@ from hush.core.rounding import certified
 
 Integers = npt.NDArray[np.int64]
 SLACK = Fraction(1, 2**24)
-_ERROR = 2.0**-27
-_TIE = 2.0**-30
-_FLOOR = 4096.0
-_DENSE = 512
+_LOGARITHM_ERROR = 2.0**-27
+_TIE_WIDTH = 2.0**-30
+_LARGEST_DECAY = 4096.0
+_LARGEST_DENSE_SIDE = 512
 
 
 def rank(size: int, q: Fraction) -> int:
@@ -67,9 +67,9 @@ def padded(x: Integers, lower: int, upper: int) -> Integers:
 def local_gap(x: Integers, m: int, lower: int, upper: int) -> int:
     """Return B₀: the larger of the gaps on both sides of x_m."""
     full = padded(x, lower, upper)
-    right = int(full[m + 1] - full[m]) if m <= len(x) else 0
-    left = int(full[m] - full[m - 1]) if m >= 1 else 0
-    return max(left, right)
+    gap_above = int(full[m + 1] - full[m]) if m <= len(x) else 0
+    gap_below = int(full[m] - full[m - 1]) if m >= 1 else 0
+    return max(gap_below, gap_above)
 
 
 def smooth_gap(x: Integers, m: int, lower: int, upper: int, beta: Number) -> Fraction:
@@ -78,51 +78,58 @@ def smooth_gap(x: Integers, m: int, lower: int, upper: int, beta: Number) -> Fra
     if int(upper) - int(lower) >= 2**62:
         raise InvalidValueError("step", got="too small a step", allowed="so large that the bounds are 2⁶² steps apart")
     full = padded(x, lower, upper)
-    left, right = full[m::-1], full[m:]  # left[s] = x_{m-s}, right[t] = x_{m+t}; k = s + t - 1
+    lower_rows, upper_rows = full[m::-1], full[m:]  # entry s is x_{m-s}, entry t is x_{m+t}; k = s + t - 1
     ceiling = math.log(int(upper) - int(lower))
-    best = max(ceiling - _FLOOR, _probe(left, right, b))
+    best = max(ceiling - _LARGEST_DECAY, _probe(lower_rows, upper_rows, b))
+    # A window of k steps is worth at most upper - lower times e^(-bk): beyond this k none can exceed `best`.
     window = int((ceiling - best) / b) + 3
-    left, right = left[:window], right[:window]
-    best = max(best, _dense(left, right, b) if len(left) * len(right) <= _DENSE**2 else _halving(left, right, b))
-    return fraction_up(certified(lambda: flint().arb.exp(flint().arb(best) + flint().arb(_ERROR)), bits=40))
+    lower_rows, upper_rows = lower_rows[:window], upper_rows[:window]
+    best = max(
+        best,
+        _dense(lower_rows, upper_rows, b)
+        if len(lower_rows) * len(upper_rows) <= _LARGEST_DENSE_SIDE**2
+        else _halving(lower_rows, upper_rows, b),
+    )
+    # The proven error of the logarithms is added: S is rounded up, to the safe side.
+    return fraction_up(certified(lambda: flint().arb.exp(flint().arb(best) + flint().arb(_LOGARITHM_ERROR)), bits=40))
 
 
 def smooth_rate(beta: Number) -> Fraction:
-    """Return b = β - 2⁻²⁴, the rate at which a computed bound decays so that it is β-smooth, rounding included."""
+    """Return b = β - 2⁻²⁴: a bound computed with the decay b is β-smooth, rounding included."""
     rate = exact(beta, "beta")
     if rate < Fraction(1, 10**5):
         raise InvalidValueError("beta", got=beta, allowed="at least 1e-5")
     return rate - SLACK
 
 
-def _probe(left: Integers, right: Integers, b: float) -> float:
+def _probe(lower_rows: Integers, upper_rows: Integers, b: float) -> float:
     """Return a value that is attained, from a few windows around the middle, to bound the search."""
     best = -math.inf
     s = 0
-    while s < max(len(left), len(right)):
+    while s < max(len(lower_rows), len(upper_rows)):
         for i, j in ((s, s), (s, s + 1), (s + 1, s)):
-            left_index, to = min(i, len(left) - 1), min(j, len(right) - 1)
-            gap = int(right[to]) - int(left[left_index])
+            left_index, to = min(i, len(lower_rows) - 1), min(j, len(upper_rows) - 1)
+            gap = int(upper_rows[to]) - int(lower_rows[left_index])
             if gap > 0:
                 best = max(best, math.log(gap) - b * max(left_index + to - 1, 0))
         s = 2 * s + 1
     return best
 
 
-def _dense(left: Integers, right: Integers, b: float) -> float:
-    gaps = right[None, :] - left[:, None]
+def _dense(lower_rows: Integers, upper_rows: Integers, b: float) -> float:
+    gaps = upper_rows[None, :] - lower_rows[:, None]
     with np.errstate(divide="ignore"):
         values = np.log(gaps.astype(np.float64))
-    k = np.arange(len(left))[:, None] + np.arange(len(right))[None, :] - 1
+    k = np.arange(len(lower_rows))[:, None] + np.arange(len(upper_rows))[None, :] - 1
     values -= b * np.maximum(k, 0)
     return float(values.max())
 
 
-def _halving(left: Integers, right: Integers, b: float) -> float:
+def _halving(lower_rows: Integers, upper_rows: Integers, b: float) -> float:
     """Return the largest log value, by halving the rows; a row is i = m-s, so the best t falls as s grows."""
     best = -math.inf
-    first, last = np.array([0]), np.array([len(left) - 1])
-    low, high = np.array([0]), np.array([len(right) - 1])
+    first, last = np.array([0]), np.array([len(lower_rows) - 1])
+    low, high = np.array([0]), np.array([len(upper_rows) - 1])
     while len(first):
         row = (first + last) // 2
         lengths = high - low + 1
@@ -130,13 +137,14 @@ def _halving(left: Integers, right: Integers, b: float) -> float:
         column = np.arange(int(lengths.sum())) + np.repeat(low - starts, lengths)
         of_row = np.repeat(row, lengths)
         with np.errstate(divide="ignore"):
-            values = np.log((right[column] - left[of_row]).astype(np.float64))
+            values = np.log((upper_rows[column] - lower_rows[of_row]).astype(np.float64))
         values -= b * np.maximum(of_row + column - 1, 0)
         top = np.maximum.reduceat(values, starts)
         best = max(best, float(top.max()))
-        near = values >= np.repeat(top, lengths) - _TIE
+        # Columns that tie with the best, float error included, stay on both sides of the split.
+        near = values >= np.repeat(top, lengths) - _TIE_WIDTH
         # A row of zeros (all gaps closed) prefers the nearest column: rows further out then gain most there.
-        lowest = np.minimum.reduceat(np.where(near, column, len(right)), starts)
+        lowest = np.minimum.reduceat(np.where(near, column, len(upper_rows)), starts)
         highest = np.maximum.reduceat(np.where(near, column, -1), starts)
         highest = np.where(np.isneginf(top), lowest, highest)
         inner, outer = row > first, row < last  # smaller s: larger columns; larger s: smaller columns
@@ -150,7 +158,7 @@ def _halving(left: Integers, right: Integers, b: float) -> float:
 
 
 def instability(x: Integers, m: int, eta: int) -> int:
-    """Return A_η for sorted whole numbers padded with ±∞: how many rows must change before B₀ exceeds η.
+    """Return A_η for sorted whole numbers padded with ±∞: the number of rows to change before B₀ exceeds η.
 
     Two pointers: for every i ≤ m the first j ≥ m with x_j > x_i + η; sorted needles make it one sweep.
     """
@@ -158,9 +166,9 @@ def instability(x: Integers, m: int, eta: int) -> int:
     if n == 0:
         return 0
     best = min(m, n + 1 - m)  # windows that reach -∞ or +∞
-    left, right = x[:m], x[max(m - 1, 0) :]
+    lower_rows, upper_rows = x[:m], x[max(m - 1, 0) :]
     if m >= 1:
-        j = np.searchsorted(right, left + eta, side="right") + m
+        j = np.searchsorted(upper_rows, lower_rows + eta, side="right") + m
         inside = j <= n
         if inside.any():
             best = min(best, int((j[inside] - np.arange(1, m + 1)[inside]).min()))

@@ -285,14 +285,14 @@ def _decayed(decay: Fraction | int, k: int) -> Fraction:
 
 
 def is_matrix(data: Any) -> bool:
-    """Is this rows of several numbers rather than a column? Asks for the type and the first row's only."""
+    """Return whether the data are rows of several numbers, not a column; reads types only, never numbers."""
     if isinstance(data, (list, tuple)):
         return bool(data) and isinstance(data[0], (list, tuple, np.ndarray))
     return getattr(data, "ndim", 1) == 2
 
 
 def rows_on_grid(data: Any, lower: Fraction, upper: Fraction, grid: Grid) -> npt.NDArray[Any]:
-    """Return a matrix in whole steps; what is missing counts as the middle of the bounds."""
+    """Return a matrix in whole steps; a missing number counts as the middle of the bounds."""
     try:
         matrix = np.array([list(row) for row in np.asarray(data, dtype=object)], dtype=object)
         matrix = matrix.reshape(np.shape(data))

@@ -1,4 +1,4 @@
-"""How good an answer is: (α, β) both ways, measured usefulness, budget splits, and ε in plain words."""
+"""The quality of answers: (α, β) both ways, measured usefulness, budget splits, and ε in plain words."""
 
 from hush.mechanisms.estimators.means import vector_noise
 from hush.utility.meaning import exposure, hockey_stick, is_private, plain, posterior, privacy_loss

@@ -1,4 +1,4 @@
-r"""What ε and δ mean: in plain words, and by the definition itself on laws of finitely many outcomes.
+r"""The meaning of ε and δ: in plain words, and by the definition itself on laws of finitely many outcomes.
 
 **ε as odds.** Whatever is released, the odds of a suspicion about one person change by a factor of at most e^ε: a
 suspicion of p becomes at most e^ε·p/(1 - p + e^ε·p). At ε = 1 that takes 1 in 2 to 74 in 100 at most, and 1 in 100 to
@@ -54,8 +54,10 @@ from hush.mechanisms.estimators.base import propose_delta
 
 def posterior(epsilon: Number, *, prior: Number = Fraction(1, 2)) -> float:
     """Return the largest probability that a suspicion of ``prior`` can become, rounded up."""
-    p, at = fraction_between(prior, "prior"), nonnegative(epsilon, "epsilon")
-    return min(1.0, float_up(fraction_up(certified(lambda: 1 / (1 + ball((1 - p) / p) * (-ball(at)).exp())))))
+    p, exact_epsilon = fraction_between(prior, "prior"), nonnegative(epsilon, "epsilon")
+    return min(
+        1.0, float_up(fraction_up(certified(lambda: 1 / (1 + ball((1 - p) / p) * (-ball(exact_epsilon)).exp()))))
+    )
 
 
 def exposure(delta: Number, size: int) -> float:
@@ -71,20 +73,24 @@ def exposure(delta: Number, size: int) -> float:
 
 
 def plain(epsilon: Number, *, delta: Number = 0, size: int | None = None, prior: Number = Fraction(1, 2)) -> str:
-    """Return what ε, and δ among ``size`` people, mean for one person.
+    """Return the meaning of ε, and of δ among ``size`` people, for one person in plain words.
 
     >>> import hush
     >>> print(hush.plain(1))
     With ε = 1, a suspicion of 50 in 100 about one person becomes at most 74 in 100
     and at least 26 in 100, whatever is published.
     """
-    at, slip, p = nonnegative(epsilon, "epsilon"), probability(delta, "delta"), fraction_between(prior, "prior")
-    if at > 10**300:
+    exact_epsilon, slip, p = (
+        nonnegative(epsilon, "epsilon"),
+        probability(delta, "delta"),
+        fraction_between(prior, "prior"),
+    )
+    if exact_epsilon > 10**300:
         raise InvalidValueError("epsilon", got=epsilon, allowed="at most 1e300")
-    most, least = posterior(at, prior=p), 1 - posterior(at, prior=1 - p)
+    highest, lowest = posterior(exact_epsilon, prior=p), 1 - posterior(exact_epsilon, prior=1 - p)
     text = (
-        f"With ε = {float(at):g}, a suspicion of {_share(float(p))} about one person becomes at most "
-        f"{_share(most)}\nand at least {_share(least, down=True)}, whatever is published."
+        f"With ε = {float(exact_epsilon):g}, a suspicion of {_share(float(p))} about one person becomes at most "
+        f"{_share(highest)}\nand at least {_share(lowest, down=True)}, whatever is published."
     )
     if not slip:
         return text
@@ -104,7 +110,7 @@ def plain(epsilon: Number, *, delta: Number = 0, size: int | None = None, prior:
 
 
 def _share(p: float, *, down: bool = False) -> str:
-    """Return "x in 100", rounded up (or down); in more parts where a hundred are too few to tell it from 0 or 1."""
+    """Return "x in 100", rounded up (or down); "x in 1000" and so on for a share that is nearly 0 or 1."""
     parts = 100
     while True:
         x = math.floor(p * parts + 1e-9) if down else math.ceil(p * parts - 1e-9)
@@ -114,20 +120,21 @@ def _share(p: float, *, down: bool = False) -> str:
 
 
 def hockey_stick(p: Any, q: Any, epsilon: Number) -> float:
-    """Return Σ (p - e^ε·q)₊: the smallest δ for which P is hidden behind Q at this ε."""
-    one, other = _laws(p, q)
-    at = float(nonnegative(epsilon, "epsilon"))
+    """Return Σ (p - e^ε·q)₊: the smallest δ with P(S) ≤ e^ε·Q(S) + δ for every set S."""
+    first, second = _laws(p, q)
+    exponent = float(nonnegative(epsilon, "epsilon"))
     with np.errstate(over="ignore", invalid="ignore"):
-        grown = np.where(other > 0, np.exp(at) * other, 0.0)
-    return math.fsum(np.maximum(one - grown, 0.0))
+        # e^ε may overflow to infinity; times q = 0 it counts as 0, as in the definition.
+        grown = np.where(second > 0, np.exp(exponent) * second, 0.0)
+    return math.fsum(np.maximum(first - grown, 0.0))
 
 
 def privacy_loss(p: Any, q: Any) -> npt.NDArray[np.float64]:
     """Return ln(p/q) of every outcome: infinite where only P is possible, minus infinity where only Q is."""
-    one, other = _laws(p, q)
+    first, second = _laws(p, q)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.log(one) - np.log(other)
-    return np.where((one == 0) & (other == 0), 0.0, found)
+        losses = np.log(first) - np.log(second)
+    return np.where((first == 0) & (second == 0), 0.0, losses)
 
 
 def is_private(p: Any, q: Any, *, epsilon: Number, delta: Number = 0) -> bool:

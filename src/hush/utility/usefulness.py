@@ -52,6 +52,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -59,13 +60,13 @@ from hush.accounting import theorems
 from hush.core import InvalidValueError, Number, exact, fraction_between, integer, nonnegative, positive
 from hush.core.balls import Ball, flint, precision
 from hush.core.errors import members
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 from hush.mechanisms.base import Additive
 from hush.mechanisms.laplace import Laplace
 
 
 def alpha_at(mechanism: Additive, *, beta: Number, queries: int = 1) -> float:
-    """Return α such that ``queries`` answers of this mechanism are (α, β)-useful."""
+    """Return the α with which ``queries`` answers of this mechanism are (α, β)-useful."""
     return mechanism.error(1 - fraction_between(beta, "beta"), count=queries)
 
 
@@ -96,17 +97,17 @@ def beta_at(mechanism: Additive, *, alpha: Number, queries: int = 1) -> float:
 def laplace_for(
     *, alpha: Number, beta: Number, queries: int = 1, sensitivity: Number | None = None, step: Number | None = None
 ) -> Laplace:
-    """Return the Laplace mechanism of the smallest ε whose answers to a set of queries are (α, β)-useful.
+    """Return the Laplace mechanism of the smallest ε with (α, β)-useful answers to a set of queries.
 
     ``sensitivity`` is the set's ℓ₁ sensitivity; by default each query has sensitivity 1, and they add up.
     """
-    many = integer(queries, "queries", minimum=1)
+    count = integer(queries, "queries", minimum=1)
     return Laplace.for_error(
         positive(alpha, "alpha"),
         confidence=1 - fraction_between(beta, "beta"),
-        sensitivity=many if sensitivity is None else sensitivity,
+        sensitivity=count if sensitivity is None else sensitivity,
         step=step,
-        count=many,
+        count=count,
     )
 
 
@@ -121,7 +122,7 @@ def largest_error(queries: Iterable[Callable[[Any], Any]], data: Any, synthetic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What repeated runs of an analysis showed.
+    """The errors of repeated runs of an analysis, and a bound of their failure probability.
 
     >>> measure(lambda: 10.0, truth=10, alpha=1, runs=50).runs
     50
@@ -148,26 +149,26 @@ def measure(
     >>> measure(lambda: 10.0, truth=10, alpha=1, runs=50).failures
     0
     """
-    many = integer(runs, "runs", minimum=1)
+    repetitions = integer(runs, "runs", minimum=1)
     limit = float(nonnegative(alpha, "alpha"))
-    errors = tuple(abs(float(analysis()) - truth) for _ in range(many))
+    errors = tuple(abs(float(analysis()) - truth) for _ in range(repetitions))
     failures = sum(error > limit for error in errors)
-    beta = upper_bound(failures, many, miss=1 - fraction_between(confidence, "confidence"))
-    return Measured(alpha=limit, runs=many, failures=failures, beta=beta, errors=errors)
+    beta = upper_bound(failures, repetitions, miss=1 - fraction_between(confidence, "confidence"))
+    return Measured(alpha=limit, runs=repetitions, failures=failures, beta=beta, errors=errors)
 
 
-_ROUNDS = 14
+_BISECTIONS = 14
 
 
 def _at_least(successes: int, tosses: int, p: Fraction) -> Ball:
     """Return P[Bin(n, p) ≥ s] as a ball, for 1 ≤ s ≤ n."""
     with precision(128):
-        x = flint().arb(p.numerator) / p.denominator
+        x = flint().arb(p.numerator) / p.denominator  # P[Bin(n, p) ≥ s] = I_p(s, n-s+1), the incomplete beta function
         return flint().arb(x).beta_lower(flint().arb(successes), flint().arb(tosses - successes + 1), 1)
 
 
 def lower_bound(successes: int, tosses: int, *, miss: Number) -> float:
-    """Return p₀ such that the true probability is at least p₀, with confidence 1 - miss."""
+    """Return p₀: the true probability is at least p₀, with confidence 1 - miss."""
     s, n, beta = _read(successes, tosses, miss)
     if s == 0:
         return 0.0
@@ -177,7 +178,7 @@ def lower_bound(successes: int, tosses: int, *, miss: Number) -> float:
     low, high = Fraction(max(share - width, 0.0)), Fraction(s, n)
     if low and not _at_least(s, n, low) < _ball(beta):
         low = Fraction(0)
-    for _ in range(_ROUNDS):
+    for _ in range(_BISECTIONS):
         middle = Fraction(float((low + high) / 2))
         # The lower end moves only where the tail is certainly below β.
         low, high = (middle, high) if _at_least(s, n, middle) < _ball(beta) else (low, middle)
@@ -185,8 +186,9 @@ def lower_bound(successes: int, tosses: int, *, miss: Number) -> float:
 
 
 def upper_bound(successes: int, tosses: int, *, miss: Number) -> float:
-    """Return p₁ such that the true probability is at most p₁, with confidence 1 - miss."""
+    """Return p₁: the true probability is at most p₁, with confidence 1 - miss."""
     s, n, _ = _read(successes, tosses, miss)
+    # Failures are the successes of 1 - p; one float up covers the rounding of the difference.
     return min(1.0, math.nextafter(1.0 - lower_bound(n - s, n, miss=miss), 2.0))
 
 
@@ -199,7 +201,7 @@ def _read(successes: int, tosses: int, miss: Number) -> tuple[int, int, Fraction
     return integer(successes, "successes", minimum=0, maximum=n), n, fraction_between(miss, "miss")
 
 
-_PARTS = 10**9
+_SHARES_IN_ALL = 10**9
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -224,7 +226,11 @@ def split(questions: Sequence[Question], *, epsilon: Number, objective: str = "t
     largest = max(question.sensitivity / question.size for question in questions)
     relative = [float(question.sensitivity / question.size / largest) for question in questions]
     wishes = [math.sqrt(w) if objective == "total" else w for w in relative]
-    shares = [max(Fraction(int(_PARTS * wish / math.fsum(wishes)), _PARTS), Fraction(1, _PARTS)) for wish in wishes]
+    shares = [
+        max(Fraction(int(_SHARES_IN_ALL * wish / math.fsum(wishes)), _SHARES_IN_ALL), Fraction(1, _SHARES_IN_ALL))
+        for wish in wishes
+    ]
+    # Each share was rounded down, or raised to the smallest one; the largest takes the difference, so they add up to 1.
     shares[shares.index(max(shares))] += 1 - sum(shares, Fraction(0))
     return [share * budget for share in shares]
 
@@ -242,4 +248,5 @@ def expected_errors(questions: Sequence[Question], shares: Sequence[Fraction]) -
 def crossover(*, epsilon: Number, delta: Number) -> int:
     """Return the least number of coordinates for which Gaussian noise has a smaller variance than Laplace noise."""
     sigma = theorems.gaussian.analytic(epsilon, delta)
+    # k coordinates: Laplace has the variance 2k²/ε², Gauss k·σ₁². The former is larger for k > (σ₁ε)²/2.
     return int((sigma * positive(epsilon, "epsilon")) ** 2 / 2) + 1

@@ -1,4 +1,4 @@
-"""Events: what a mechanism did to the data, in the words an accountant needs; never any data.
+"""Events: records of mechanisms that ran, with the parameters that an accountant needs and no data.
 
 An append-only vocabulary: a type, once written to a ledger, keeps its meaning for ever, and new ones are added.
 """

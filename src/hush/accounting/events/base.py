@@ -1,4 +1,4 @@
-"""What every event offers, and how events are written as JSON.
+"""The base class of events, and their JSON form.
 
 An event is written as ``{"version": 1, "type": "laplace", "scale": "2", "sensitivity": "1"}``. Numbers are exact
 strings (``"1/3"``, ``"0.1"``) when written; JSON numbers are read as well. ``count`` repeats an event. A type or
@@ -17,7 +17,7 @@ import difflib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar
 
@@ -25,17 +25,19 @@ from hush.accounting.description import Description
 from hush.accounting.errors import DescriptionError, UnknownEventError
 from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import precision, up
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
+from hush.core.work import spend
 
 VERSION = 1
 _TYPES: dict[str, type[Event]] = {}
-_BITS = 96
+_WORKING_BITS = 96
+"""The precision of figures that are then rounded up to floats."""
 
 E = TypeVar("E", bound="type[Event]")
 
 
 class Event(ABC):
-    """What was done, as far as privacy is concerned.
+    """A mechanism that ran, described by the parameters that decide its privacy loss.
 
     >>> from hush.accounting import LaplaceEvent
     >>> isinstance(LaplaceEvent(scale=2), Event), LaplaceEvent(scale=2).pure_epsilon()
@@ -50,15 +52,15 @@ class Event(ABC):
         """Return the event in the canonical form that compositions are made of."""
 
     def group(self, size: int) -> Event:
-        """Return the event as it looks to a group of ``size`` units, all of them changed at once."""
+        """Return the event for a group of ``size`` units that all change at once."""
         raise DescriptionError(
             f"A {self.type} event says nothing about groups of {size}; ask the guarantee's .group() for an (ε,δ) bound."
         )
 
     @property
     def delta_infinite(self) -> float:
-        """The probability, rounded up, that the loss is infinite; what remains has the Rényi divergences below."""
-        with precision(_BITS):
+        """The probability, rounded up, that the loss is infinite; the Rényi divergences below hold otherwise."""
+        with precision(_WORKING_BITS):
             return min(1.0, up(self.description().delta_infinite()))
 
     def renyi(self, alpha: Number) -> float:
@@ -70,22 +72,22 @@ class Event(ABC):
         if alpha in {math.inf, "inf"}:
             return self.description_pure()
         order = read_order(alpha)
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             return max(0.0, up(self.description().renyi(order)))
 
     def description_pure(self) -> float:
         """Return the largest finite loss, rounded up: pure ε but for the mass where the loss is infinite."""
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             return up(self.description().finite().pure_epsilon())
 
     def pure_epsilon(self) -> float:
-        """Return the smallest ε known such that the event is ε-DP, rounded up; infinite where it is not pure."""
-        with precision(_BITS):
+        """Return the smallest known ε of pure ε-DP, rounded up; infinite where the event is not pure."""
+        with precision(_WORKING_BITS):
             return up(self.description().pure_epsilon())
 
     def rho(self) -> float:
-        """Return ρ, rounded up, such that the event is ρ-zCDP but for ``delta_infinite``; infinite where it is not."""
-        with precision(_BITS):
+        """Return the ρ of zCDP, rounded up, apart from ``delta_infinite``; infinite where the event is not zCDP."""
+        with precision(_WORKING_BITS):
             return up(self.description().zcdp())
 
     def to_json(self) -> dict[str, Any]:
@@ -102,19 +104,19 @@ class Event(ABC):
 
     @classmethod
     def _read(cls, data: Mapping[str, Any]) -> Event:
-        """Build the event from its parameters; types whose JSON differs from their fields override this."""
+        """Return the event with these parameters; a type with a JSON form of its own overrides this."""
         names = {field_.name for field_ in fields(cls)}  # type: ignore[arg-type]
         return cls(**only_parameters(cls.type, data, names))
 
     def __mul__(self, count: int) -> Event:
-        """Return the composition of ``count`` such events."""
+        """Return the composition of ``count`` copies of the event."""
         return ComposedEvent(parts=[(self, count)])
 
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{field_.name}={_plain(getattr(self, field_.name))}" for field_ in fields(self))  # type: ignore[arg-type]
-        return f"{type(self).__name__}({shown})"
+        arguments = ", ".join(f"{field_.name}={_plain(getattr(self, field_.name))}" for field_ in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({arguments})"
 
 
 def registered(cls: E) -> E:
@@ -127,9 +129,10 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
     """Read one event; ``count`` above 1 gives a composition of equal ones."""
     if not hasattr(data, "items"):
         raise InvalidValueError("event", got=data, allowed='an object such as {"type": "laplace", "scale": 1}')
+    spend(10)  # JSON from outside: its reading counts as work before a charge
     content = dict(data)
     version = content.pop("version", VERSION)
-    if version != VERSION or isinstance(version, bool):
+    if version != VERSION or isinstance(version, bool):  # True == 1 in Python
         raise UnknownEventError(
             "version",
             got=version,
@@ -143,14 +146,17 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
         hint = f"Did you mean: {close[0]!r}?" if close else f"Known types: {', '.join(sorted(_TYPES))}."
         raise UnknownEventError("type", got=name, allowed="a known type of event", hint=hint)
     count = integer(content.pop("count", 1), "count", minimum=0)
-    event = kind._read(content)  # noqa: SLF001 - the registry and the types are one vocabulary
+    try:
+        event = kind._read(content)  # noqa: SLF001 - the registry and the types are one vocabulary
+    except TypeError:  # a number where a list belongs, and the like
+        raise InvalidValueError("event", got=content, allowed=f"what an event of type {name!r} takes") from None
     if count == 1:
         return event
     return ComposedEvent(parts=[(event, count)])
 
 
 def as_event(value: object, parameter: str) -> Event:
-    """Return an event, or that of something which has one."""
+    """Return an event, or the ``.event`` of a mechanism."""
     if isinstance(value, Event):
         return value
     inner = getattr(value, "event", None)
@@ -162,7 +168,7 @@ def as_event(value: object, parameter: str) -> Event:
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ComposedEvent(Event):
-    """Events one after the other, each with how often it happened; what is asked may depend on earlier answers.
+    """Events in sequence, each with its count; the queries may depend on earlier answers.
 
     >>> from hush.accounting import LaplaceEvent
     >>> round(ComposedEvent(parts=[(LaplaceEvent(scale=10), 5)]).pure_epsilon(), 9)
@@ -174,13 +180,14 @@ class ComposedEvent(Event):
 
     def __init__(self, *, parts: Iterable[Event | tuple[Event, int]]) -> None:
         read = []
-        for part in parts:
-            event, count = part if isinstance(part, tuple) else (part, 1)
+        for step in parts:
+            event, count = step if isinstance(step, tuple) else (step, 1)
             read.append((as_event(event, "parts"), integer(count, "count", minimum=0)))
         assign(self, parts=tuple(read))
 
     def description(self) -> Description:
         """Return the sum of the parts."""
+        spend(10 * len(self.parts))
         return Description.total((event.description(), count) for event, count in self.parts)
 
     def group(self, size: int) -> Event:
@@ -194,7 +201,7 @@ class ComposedEvent(Event):
     def _read(cls, data: Any) -> Event:
         content = only_parameters(cls.type, data, {"events"})
         require(content, cls.type, "events")
-        return cls(parts=[_counted_part(part) for part in content["events"]])
+        return cls(parts=[_counted_part(entry) for entry in content["events"]])
 
 
 def _counted_part(entry: Any) -> tuple[Event, int]:

@@ -14,6 +14,7 @@ Fraction(...)
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from hush.accounting.pairs import ResponsePair
 from hush.accounting.pairs.shuffle import read_shuffle, shuffled_epsilon
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive, probability
 from hush.core.balls import ball, fraction_up, precision
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 
 
 def black_box(epsilon: Fraction, delta: Fraction) -> Description:
@@ -37,7 +38,7 @@ def black_box(epsilon: Fraction, delta: Fraction) -> Description:
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ApproximateDPEvent(Event):
-    """Any (``epsilon``, ``delta``)-DP mechanism, of which nothing else is known."""
+    """Any (``epsilon``, ``delta``)-DP mechanism; nothing else is known about it."""
 
     type: ClassVar[str] = "approx_dp"
     epsilon: Fraction
@@ -111,6 +112,7 @@ class ProposeTestReleaseEvent(Event):
         if self.noise == "laplace":
             return ApproximateDPEvent(epsilon=2 * self.epsilon, delta=self.delta)
         with precision(160):
+            # 2e^ε·δ + δ², rounded up below.
             delta = 2 * ball(self.epsilon).exp() * ball(self.delta) + ball(self.delta) ** 2
             return ApproximateDPEvent(epsilon=2 * self.epsilon, delta=min(fraction_up(delta), Fraction(1)))
 
@@ -143,6 +145,7 @@ class ZCDPEvent(Event):
         """Return K²ρ (Bun, Steinke 2016, Proposition 27); not for the approximate kind."""
         if self.delta:
             return Event.group(self, size)
+        # The masses of approximate zCDP have no known growth in groups, so only the exact kind is squared.
         return ZCDPEvent(rho=self.rho_ * integer(size, "size", minimum=1) ** 2)
 
     def _parameters(self) -> dict[str, Any]:

@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from typing import Any, ClassVar
 
 from hush.accounting.description import Description, Lost
@@ -30,7 +30,8 @@ from hush.accounting.events.mechanisms import pure
 from hush.accounting.pairs import Pair
 from hush.core import InvalidValueError, Neighbours, integer
 from hush.core.balls import Ball, flint, fraction_up, precision
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
+from hush.core.work import spend
 
 
 @registered
@@ -85,18 +86,19 @@ registered(_ApproximateGroup)
 
 @dataclass(frozen=True, slots=True)
 class _WorstOf:
-    """A Rényi curve: the largest over several alternatives."""
+    """A Rényi curve: the sum of the ``touched`` largest."""
 
-    alternatives: tuple[tuple[Event, ...], ...]
+    events: tuple[Event, ...]
+    touched: int
 
     def at(self, alpha: Fraction) -> Ball:
-        worst = flint().arb(0)
-        for events in self.alternatives:
-            summed = flint().arb(0)
-            for event in events:
-                summed += event.description().renyi(alpha)
-            worst = worst.max(summed)
-        return worst
+        largest = [flint().arb(0)] * self.touched
+        for event in self.events:
+            value = event.description().renyi(alpha)
+            # Insertion into a sorted list, with max and min so that overlapping balls need no order.
+            for rank, ranked in enumerate(largest):
+                largest[rank], value = ranked.max(value), ranked.min(value)
+        return sum(largest, flint().arb(0))
 
     def gaussian(self) -> Fraction:
         return Fraction(0)
@@ -140,30 +142,33 @@ class ParallelEvent(Event):
 
     @property
     def touched(self) -> int:
-        """How many parts a neighbour can change."""
+        """The number of parts that a neighbour can change."""
         return 2 if self.neighbours is Neighbours.REPLACE and self.partition == "value" else 1
 
     def description(self) -> Description:
         """Return the worst part's description, or the worst two parts' where a unit can move."""
-        distinct = sorted(set(self.events), key=repr)
-        if not distinct:
+        if not self.events:
             return Description()
-        ordered = _ordered([event.description() for event in self.events])
+        spend(20 * len(self.events))
+        parts = [event.description() for event in self.events]
+        ordered = _ordered(parts)
         if ordered is not None:
-            return Description.total((part, 1) for part in ordered[: self.touched])
+            return Description.total((description, 1) for description in ordered[: self.touched])
         with precision(160):
-            pures = [event.description().pure_epsilon() for event in self.events]
+            # Not comparable, but pure: randomized response of the largest ε dominates every part.
+            pures = [description.pure_epsilon() for description in parts]
             if all(value.is_finite() for value in pures):
                 return pure(sum(sorted(map(fraction_up, pures), reverse=True)[: self.touched], Fraction(0)))
-        masses = sorted((fraction_up(event.description().delta_infinite()) for event in self.events), reverse=True)
+        # Otherwise: the largest divergence at each order, and the largest masses, each part's worst separately.
+        masses = sorted((fraction_up(description.delta_infinite()) for description in parts), reverse=True)
         lost = sum(masses[: self.touched], Fraction(0))
         infinite: dict[Lost, int] = {Lost(min(lost, Fraction(1)), None): 1} if lost else {}
-        alternatives = tuple(combinations(self.events, min(self.touched, len(self.events))))
-        return Description(curves={_WorstOf(alternatives): 1}, infinite=infinite)
+        return Description(curves={_WorstOf(self.events, self.touched): 1}, infinite=infinite)
 
     def group(self, size: int) -> Event:
         """Return at most ``size`` parts' groups in sequence: a group of K may touch that many parts, one at a time."""
         inner = tuple(event.group(size) for event in self.events)
+        # K units change at most K times as many parts, one after the other: the worst part's group, that often.
         touched = self.touched * integer(size, "size", minimum=1)
         return ComposedEvent(
             parts=[
@@ -194,19 +199,22 @@ def _ordered(parts: list[Description]) -> list[Description] | None:
     Two are comparable when both are one pair of one kind that grows with a single parameter, and no loss is infinite.
     """
 
-    def size(part: Description) -> tuple[type[Pair], Fraction] | None:
-        if part.infinite or part.rho or part.curves or part.ranges or len(part.pairs) != 1:
+    def size(description: Description) -> tuple[type[Pair], Fraction] | None:
+        if description.infinite or description.rho or description.curves or description.ranges:
             return None
-        ((pair, count),) = part.pairs.items()
+        if len(description.pairs) != 1:
+            return None
+        ((pair, count),) = description.pairs.items()
         if count != 1:
             return None
         strength = pair.strength()
         return None if strength is None else (type(pair), strength)
 
-    if all(part == parts[0] for part in parts):
+    if all(description == parts[0] for description in parts):
         return parts
-    sizes = [size(part) for part in parts]
+    sizes = [size(description) for description in parts]
     kinds = {kind_and_size[0] if kind_and_size else None for kind_and_size in sizes}
-    if None in kinds or len(kinds) != 1:
+    if None in kinds or len(kinds) != 1:  # pairs of different classes have no common order
         return None
-    return [part for _, part in sorted(zip(sizes, parts, strict=True), key=lambda sized: sized[0][1], reverse=True)]  # type: ignore[index]
+    by_size = sorted(zip(sizes, parts, strict=True), key=lambda sized: sized[0][1], reverse=True)  # type: ignore[index]
+    return [description for _, description in by_size]

@@ -1,4 +1,4 @@
-"""Mechanisms whose output law is known: noise added, an answer chosen, a minimum of a noisy objective.
+"""Mechanisms with a known output law: noise added, an answer chosen, a minimum of a noisy objective.
 
 Each event names the pair that dominates it (:mod:`hush.accounting.pairs`). Additive noise is Laplace or Gaussian,
 continuous or on the integers, or Skellam. Under Poisson subsampling every unit takes part independently with
@@ -20,7 +20,7 @@ exponential mechanism or permute-and-flip.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -28,7 +28,7 @@ from hush.accounting import pairs
 from hush.accounting.description import Description
 from hush.accounting.events.base import Event, only_parameters, registered, require
 from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 
 
 class _NoiseEvent(Event):
@@ -60,7 +60,7 @@ class LaplaceEvent(_NoiseEvent):
 
 
 def read_variance(sigma: object, sigma_squared: object) -> Fraction:
-    """Return σ² from whichever of the two is given."""
+    """Return σ² from ``sigma`` or ``sigma_squared``; exactly one must be given."""
     if (sigma is None) == (sigma_squared is None):
         raise InvalidValueError("sigma", got=sigma, allowed="given, or sigma_squared, but not both")
     return positive(sigma, "sigma") ** 2 if sigma_squared is None else positive(sigma_squared, "sigma_squared")
@@ -69,7 +69,7 @@ def read_variance(sigma: object, sigma_squared: object) -> Fraction:
 def written_deviation(variance: Fraction) -> dict[str, Any]:
     """Return sigma where it is rational, else sigma_squared: both read back exactly."""
     top, bottom = math.isqrt(variance.numerator), math.isqrt(variance.denominator)
-    root = Fraction(top, bottom)
+    root = Fraction(top, bottom)  # √(n/d) of a reduced fraction is rational exactly if n and d are squares
     return {"sigma": str(root)} if root * root == variance else {"sigma_squared": str(variance)}
 
 
@@ -122,7 +122,7 @@ class DiscreteLaplaceEvent(_NoiseEvent):
 
     def description(self) -> Description:
         """Return the discrete Laplace pair; with sensitivity 1 it is randomized response."""
-        if self.sensitivity == 1:
+        if self.sensitivity == 1:  # losses are ±a only, with the masses of randomized response
             return Description.of(pairs.ResponsePair(epsilon=self.parameter))
         return Description.of(pairs.DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity))
 
@@ -305,7 +305,7 @@ class ObjectivePerturbationEvent(Event):
 
     ``mu_squared`` is R²/σ² for rows of norm at most R, derivatives of the loss within ±1 and b ~ N(0, σ²I).
     ``curvature`` is βR²/λ for a second derivative of at most β and a ridge of at least λ. ``two_sided`` is false only
-    for losses whose derivative keeps its sign for each label, as the logistic loss does.
+    for a loss with a derivative of one sign for each label, as the logistic loss has.
     """
 
     type: ClassVar[str] = "objective_perturbation"
@@ -329,7 +329,7 @@ class ObjectivePerturbationEvent(Event):
 
 
 def pure(epsilon: Fraction, *, others: int = 0) -> Description:
-    """Return what is known of every ε-DP mechanism: it is dominated by randomized response."""
+    """Return the randomized-response pair, which dominates every ε-DP mechanism."""
     if epsilon == 0:
         return Description()
     return Description.of(pairs.ResponsePair(epsilon=epsilon, others=others))
@@ -357,13 +357,14 @@ class RandomizedResponseEvent(Event):
 
     def group(self, size: int) -> Event:
         """Return ``size``·ε by the triangle inequality: the answer may depend on the group in any way."""
+        # Binary response of Kε dominates every Kε-DP mechanism; the number of choices is not used.
         return RandomizedResponseEvent(epsilon=self.epsilon * integer(size, "size", minimum=1))
 
 
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BoundedRangeEvent(Event):
-    """A mechanism whose log-ratios span a range of at most ``epsilon``.
+    """A mechanism with log-ratios in a range of length at most ``epsilon``.
 
     The exponential mechanism ∝ e^{ε·score/2Δ} is one, and ∝ e^{ε·score/Δ} where a unit moves all scores the same way.
 
@@ -390,7 +391,7 @@ class BoundedRangeEvent(Event):
         """Return the bounded-range pair, or the range itself where it was fixed in advance."""
         if self.epsilon == 0:
             return Description()
-        if self.mode == "nonadaptive":
+        if self.mode == "nonadaptive":  # kept apart: the optimum holds for equal ranges fixed in advance
             return Description(ranges={self.epsilon: 1})
         return Description.of(pairs.BoundedRangePair(epsilon=self.epsilon))
 

@@ -1,6 +1,6 @@
 """Live budgets for analysts who choose every next step after seeing the last answer.
 
-Each filter states its theorem and what it assumes. There is deliberately no filter over privacy-loss distributions or
+Each filter states its theorem and its hypotheses. There is deliberately no filter over privacy-loss distributions or
 trade-off functions: composing exact curves along every path and stopping before the budget is crossed is *not*
 private when the analyst chooses the mechanisms as the answers come in (arXiv 2602.06756, 2602.15815). With randomized
 response of ε = 0.1, and then, by its answer, either Laplace noise or a step that reveals all with probability δ,
@@ -22,7 +22,7 @@ _KINDS: Mapping[str, type[Filter]] = {kind.kind: kind for kind in (PureFilter, R
 
 
 def filter_from_json(data: object) -> Filter:
-    """Return the filter, of whatever kind, whose state this is; refuse anything else.
+    """Return the filter of any kind from its JSON state; refuse anything else.
 
     >>> account = PureFilter.open(epsilon=1)
     >>> filter_from_json(account.to_json()) == account

@@ -1,4 +1,4 @@
-"""What every filter is: a limit in some additive currency, what was spent of it, and a price for each event.
+"""The base class of filters: a limit in an additive currency, the sums spent, and a price for each event.
 
 A *privacy filter* (Rogers, Roth, Ullman, Vadhan 2016) watches an analyst who may choose every next mechanism after
 seeing all earlier answers, and refuses a step when the budget could break. The four filters of hush share one
@@ -30,21 +30,32 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ApproximateDPEvent, Event
 from hush.accounting.prices import pure_price
-from hush.core import BudgetExceededError, HushError, InvalidValueError, Number, exact, nonnegative, probability
+from hush.core import (
+    BudgetExceededError,
+    HushError,
+    InvalidValueError,
+    Number,
+    PrecisionError,
+    exact,
+    nonnegative,
+    probability,
+)
 from hush.core.format import figure
 from hush.core.rounding import decimal_unit, largest_decimal, short_down, short_up, smallest_decimal
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 
-_MOST_DENOMINATOR_BITS = 2048
+_MAX_DENOMINATOR_BITS = 2048
+"""The length of a sum's denominator in bits, above which the sum is rounded up."""
 _INFINITE = "infinite"
-_DIGITS = 6
+_REPORTED_DIGITS = 6
+"""Significant digits of an ε in reports and messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +69,11 @@ class Charge:
     currency: str
     """The filter that set the price; no other filter takes it."""
     loss: Fraction
-    """What it adds to the sum of losses."""
+    """The amount that the charge adds to the sum of losses."""
     delta: Fraction = Fraction(0)
-    """What it adds to the sum of masses."""
+    """The amount that the charge adds to the sum of δ masses."""
     epsilon: Fraction | None = None
-    """What it adds to the sum of ε: the largest finite loss, None where there is none."""
+    """The amount that the charge adds to the sum of ε: its largest finite loss, None where it has no bound."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.currency, str):
@@ -77,7 +88,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
-    """What a budget has left, or has spent, on a scale that people know.
+    """An amount of budget, spent or remaining, as ε, δ and a share of the limit.
 
     >>> from hush.accounting import PureFilter
     >>> PureFilter.open(epsilon=2).remaining().epsilon
@@ -89,12 +100,12 @@ class Amount:
     delta: Fraction
     """The δ mass."""
     share: Fraction
-    """The part of the limit, from 0 to 1; shares spent and remaining add up to 1."""
+    """The fraction of the limit, from 0 to 1; the shares spent and remaining add up to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter(ABC):
-    """An immutable account of what an adaptive analyst has spent. Subclasses say what a loss is.
+    """An immutable account of an adaptive analyst's spending. A subclass defines the currency of losses.
 
     >>> from hush.accounting import LaplaceEvent, PureFilter
     >>> account = PureFilter.open(epsilon=1)
@@ -132,11 +143,11 @@ class Filter(ABC):
     @property
     @abstractmethod
     def limit(self) -> Fraction:
-        """How large the sum of losses may become; rounded down."""
+        """The largest sum of losses that is admitted; rounded down."""
 
     @property
     def currency(self) -> str:
-        """What losses are measured in; charges of another currency are refused."""
+        """The currency of losses; a charge in another currency is refused."""
         return self.kind
 
     @abstractmethod
@@ -144,24 +155,32 @@ class Filter(ABC):
         """Return the event's loss and mass, exact or rounded up."""
 
     def price(self, event: Event) -> Charge:
-        """Return what the event costs here, which depends on the event and on how the account was opened alone."""
+        """Return the price of the event in this account; it depends on the event and the opening terms alone."""
         if not isinstance(event, Event):
             raise InvalidValueError("event", got=event, allowed="an event that says which mechanism runs")
-        loss, mass = self._loss(event)
         try:
-            epsilon: Fraction | None = pure_price(event)[0]
-        except DescriptionError:
-            epsilon = None
+            loss, mass = self._loss(event)
+            try:
+                epsilon: Fraction | None = pure_price(event)[0]
+            except DescriptionError:
+                epsilon = None
+        except HushError:
+            raise
+        except (ArithmeticError, ValueError) as error:  # figures that no float holds, such as a scale of 1e-4000
+            raise PrecisionError(
+                f"The price of a {event.type} event is beyond all figures; use moderate ones."
+            ) from error
         return Charge(currency=self.currency, loss=loss, delta=mass, epsilon=epsilon)
 
     def fits(self, charge: Charge) -> bool:
-        """Say whether the charge leaves the budget whole."""
+        """Return whether the budget admits the charge."""
         if not isinstance(charge, Charge) or charge.currency != self.currency:
             raise InvalidValueError("charge", got=charge, allowed=f"a charge priced in {self.currency!r}")
         return self._losses_fit(charge) and bounded(self.spent_delta + charge.delta) <= self.reserve
 
     def _losses_fit(self, charge: Charge) -> bool:
-        """Say whether the sum of losses or the sum of ε, rounded as it will be kept, stays within its limit."""
+        """Return whether the sum of losses or the sum of ε, rounded as it is stored, stays within its limit."""
+        # Either theorem suffices; the module's docstring proves the "or". Sums are compared as they will be stored.
         summed = plus(self.spent_epsilon, charge.epsilon)
         by_sum = summed is not None and bounded(summed) <= self.epsilon
         return by_sum or bounded(self.spent_loss + charge.loss) <= self.limit
@@ -189,33 +208,37 @@ class Filter(ABC):
     def raised(
         self, *, epsilon: Number | None = None, delta: Number | None = None, reserve: Number | None = None
     ) -> Self:
-        """Return the account with a larger budget; what was spent stays spent, and an order stays as it is.
+        """Return the account with a larger budget; its spending and its Rényi order stay unchanged.
 
         Nothing may shrink: neither ε, nor the reserve, nor the rest of δ. To move δ from one to the other would let the
         answers so far decide what δ is spent on. The promise is then the largest budget, part by part, that the owner
         would have granted on any course of the answers; so an owner should not raise it in the light of them.
         """
         larger = self.epsilon if epsilon is None else nonnegative(epsilon, "epsilon")
-        slip = self.delta if delta is None else probability(delta, "delta")
-        kept = self._kept(slip) if reserve is None else probability(reserve, "reserve")
-        if larger < self.epsilon or kept < self.reserve or slip - kept < self.delta - self.reserve:
+        larger_delta = self.delta if delta is None else probability(delta, "delta")
+        new_reserve = self._new_reserve(larger_delta) if reserve is None else probability(reserve, "reserve")
+        if (
+            larger < self.epsilon
+            or new_reserve < self.reserve
+            or larger_delta - new_reserve < self.delta - self.reserve
+        ):
             raise InvalidValueError(
                 "epsilon" if larger < self.epsilon else "delta",
-                got=larger if larger < self.epsilon else slip,
+                got=larger if larger < self.epsilon else larger_delta,
                 allowed="no part of it less than before",
                 hint="A budget can be raised; what has been spent cannot be unspent.",
             )
-        return replace(self, epsilon=larger, delta=slip, reserve=kept)
+        return replace(self, epsilon=larger, delta=larger_delta, reserve=new_reserve)
 
-    def _kept(self, delta: Fraction) -> Fraction:
-        """Return the reserve that goes with a new δ: the same share of what was added."""
+    def _new_reserve(self, delta: Fraction) -> Fraction:
+        """Return the reserve for a larger δ: the increase is split in the same proportion as before."""
         return self.reserve + (delta - self.delta) * self.reserve / self.delta if self.delta else delta
 
     @property
     def spent(self) -> Amount:
-        """What was spent, rounded up: the sum of ε where that is the smaller share, else a pure step that costs it.
+        """The amount spent, rounded up: the sum of ε if its share is smaller, else the ε of a pure step of equal loss.
 
-        A report, not a guarantee. The guarantee is the budget itself, at whatever moment the analyst stops. A running
+        A report, not a guarantee. The guarantee is the budget itself, at any moment the analyst stops. A running
         total is no guarantee at a moment that the analyst chooses.
         """
         by_sum = self._sum_share <= self._loss_share and self.spent_epsilon is not None
@@ -223,15 +246,16 @@ class Filter(ABC):
         return Amount(epsilon=epsilon or Fraction(0), delta=self.spent_delta, share=self.share_spent)
 
     def remaining(self) -> Amount:
-        """Return what is left: its ε is the largest, exact or to six digits, that one further pure step may have.
+        """Return the remaining amount: its ε is the largest, exact or to six digits, of one further pure step.
 
         Certified: a pure step of ``remaining().epsilon`` is admitted unless that is zero. Many small steps may add up
         to more, because small losses compose better than they add.
         """
-        left = max(self.limit - self.spent_loss, Fraction(0))
+        free_loss = max(self.limit - self.spent_loss, Fraction(0))
         epsilon = Fraction(0) if self.spent_epsilon is None else max(self.epsilon - self.spent_epsilon, Fraction(0))
-        if left > 0 and (not epsilon or self._pure(_next(epsilon)) <= left):  # else no decimal above the sum's fits
-            epsilon = max(epsilon, self._at_most(left))
+        # Only if the next decimal above the sum's ε fits by its loss can the search find a larger one.
+        if free_loss > 0 and (not epsilon or self._pure(_next(epsilon)) <= free_loss):
+            epsilon = max(epsilon, self._at_most(free_loss))
         return Amount(
             epsilon=epsilon,
             delta=max(self.reserve - self.spent_delta, Fraction(0)),
@@ -240,7 +264,8 @@ class Filter(ABC):
 
     @property
     def share_spent(self) -> Fraction:
-        """The part of the limit that was spent, at most 1; what :attr:`spent` says, without its search for an ε."""
+        """The fraction of the limit that was spent, at most 1: as in :attr:`spent`, without a search for an ε."""
+        # A step needs room in both: the masses, and the better of the two sums of losses.
         masses = _part(self.spent_delta, self.reserve)
         return min(max(min(self._loss_share, self._sum_share), masses), Fraction(1))
 
@@ -257,23 +282,28 @@ class Filter(ABC):
         return self._loss(ApproximateDPEvent(epsilon=epsilon, delta=0))[0]
 
     def _at_most(self, loss: Fraction) -> Fraction:
-        """Return the largest ε of six digits whose pure step costs at most ``loss``."""
+        """Return the largest ε of six digits at which a pure step costs at most ``loss``."""
         if loss <= 0:
             return loss
-        return largest_decimal(lambda epsilon: self._pure(epsilon) <= loss, digits=_DIGITS, near=self._near(loss))
+        return largest_decimal(
+            lambda epsilon: self._pure(epsilon) <= loss, digits=_REPORTED_DIGITS, near=self._near(loss)
+        )
 
     def _at_least(self, loss: Fraction) -> Fraction:
-        """Return the smallest ε of six digits whose pure step costs ``loss`` or more."""
+        """Return the smallest ε of six digits at which a pure step costs ``loss`` or more."""
         if loss <= 0:
             return loss
-        return smallest_decimal(lambda epsilon: self._pure(epsilon) >= loss, digits=_DIGITS, near=self._near(loss))
+        return smallest_decimal(
+            lambda epsilon: self._pure(epsilon) >= loss, digits=_REPORTED_DIGITS, near=self._near(loss)
+        )
 
     def _near(self, loss: Fraction) -> Fraction | None:
-        """Return about the ε whose pure step costs ``loss``, by secants of ln loss over ln ε; None if they fail.
+        """Return an estimate of the ε at which a pure step costs ``loss``; None if the search fails.
 
-        A hint that saves questions, and decides nothing.
+        Secants of ln loss over ln ε. A starting point for an exact search, which does not rely on it.
         """
         try:
+            # The loss of a small pure step is proportional to ε², so the first slope of ln loss over ln ε is 2.
             goal, log_epsilon, slope = math.log(loss), 0.0, 2.0
             miss = math.log(self._pure(Fraction(1))) - goal
             for _ in range(8):
@@ -288,33 +318,33 @@ class Filter(ABC):
             return None
 
     def _refusal(self, charge: Charge, owner: str) -> str:
-        """Say what was needed, what is left, and what to do; figures are rounded so that they do not meet."""
+        """Return the message of a refusal: need, remainder, next step; the need is rounded up, the remainder down."""
         if self._losses_fit(charge):
             return self._mass_refusal(charge, owner)
         needs = charge.epsilon if charge.epsilon is not None else self._at_least(charge.loss)
-        left = self.remaining().epsilon
+        remainder = self.remaining().epsilon
         if not needs:  # only under a budget that was lowered below what it had spent
             return _overspent(owner, "ε", self.epsilon)
-        needed = figure(short_up(needs, digits=_DIGITS))
-        rest = figure(short_down(left, digits=_DIGITS)) if left else "0"
+        needed = figure(short_up(needs, digits=_REPORTED_DIGITS))
+        remains = figure(short_down(remainder, digits=_REPORTED_DIGITS)) if remainder else "0"
         single = " for a single step" if self.kind != "pure" else ""
         return (
-            f"needs ε={needed} but {rest} of {owner}'s {figure(self.epsilon)} remains{single}; "
+            f"needs ε={needed} but {remains} of {owner}'s {figure(self.epsilon)} remains{single}; "
             "lower epsilon, or ask the owner for more"
         )
 
     def _mass_refusal(self, charge: Charge, owner: str) -> str:
-        """Say which part of δ is used up; what a curator needs it for is choosing keys."""
+        """Return the message of a refusal for lack of δ, which a curator needs for choosing private keys."""
         if not charge.delta:
             return _overspent(owner, "δ", self.reserve)
-        left = self.remaining().delta
-        needed = figure(short_up(charge.delta, digits=_DIGITS))
-        rest = figure(short_down(left, digits=_DIGITS)) if left else "0"
-        total, part = f"{owner}'s δ={figure(self.delta)}", figure(self.reserve)
-        kept = total if self.reserve == self.delta else f"the {part} that {total} sets aside for that"
-        lower = "lower delta, " if left else ""
+        remainder = self.remaining().delta
+        needed = figure(short_up(charge.delta, digits=_REPORTED_DIGITS))
+        remains = figure(short_down(remainder, digits=_REPORTED_DIGITS)) if remainder else "0"
+        total, reserve = f"{owner}'s δ={figure(self.delta)}", figure(self.reserve)
+        source = total if self.reserve == self.delta else f"the {reserve} that {total} sets aside for that"
+        lower = "lower delta, " if remainder else ""
         return (
-            f"needs δ={needed}, as choosing private keys does, but {rest} of {kept} remains; "
+            f"needs δ={needed}, as choosing private keys does, but {remains} of {source} remains; "
             f"{lower}group by keys that have a public list, or ask the owner for more"
         )
 
@@ -330,7 +360,7 @@ class Filter(ABC):
 
     @classmethod
     def from_json(cls, data: object) -> Self:
-        """Return the filter whose state was written by :meth:`to_json`; anything else is refused.
+        """Return the filter from the state that :meth:`to_json` wrote; refuse anything else.
 
         The limit is not read but computed afresh from the budget, so an edited state cannot raise it.
         """
@@ -350,14 +380,14 @@ def _overspent(owner: str, symbol: str, total: Fraction) -> str:
     return f"more than {owner}'s {symbol}={figure(total)} has been spent already; ask the owner for more"
 
 
-def plus(first: Fraction | None, other: Fraction | None) -> Fraction | None:
-    """Add two figures of which None is infinite."""
-    return None if first is None or other is None else first + other
+def plus(first: Fraction | None, second: Fraction | None) -> Fraction | None:
+    """Return the sum of two figures; None stands for infinity."""
+    return None if first is None or second is None else first + second
 
 
 def _next(value: Fraction) -> Fraction:
     """Return the smallest decimal of six digits above a positive number."""
-    unit = decimal_unit(value, digits=_DIGITS)
+    unit = decimal_unit(value, digits=_REPORTED_DIGITS)
     return (value // unit + 1) * unit
 
 
@@ -366,7 +396,8 @@ def _part(spent: Fraction, limit: Fraction) -> Fraction:
 
 
 def bounded(total: Fraction) -> Fraction:
-    """Round a sum up where its denominator has grown beyond 2²⁰⁴⁸: no choice of prices makes the state large."""
-    if total.denominator.bit_length() <= _MOST_DENOMINATOR_BITS:
+    """Return a sum, rounded up to denominator 2²⁰⁴⁸ if its own is larger: no choice of prices makes the state large."""
+    if total.denominator.bit_length() <= _MAX_DENOMINATOR_BITS:
         return total
-    return Fraction(-(-(total.numerator << _MOST_DENOMINATOR_BITS) // total.denominator), 1 << _MOST_DENOMINATOR_BITS)
+    # -(-n // d) is ⌈n/d⌉: spending is rounded up, so an account never admits more than its exact sum would.
+    return Fraction(-(-(total.numerator << _MAX_DENOMINATOR_BITS) // total.denominator), 1 << _MAX_DENOMINATOR_BITS)

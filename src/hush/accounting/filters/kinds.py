@@ -1,4 +1,4 @@
-"""The four filters, each by what it adds up: ε, a Rényi divergence, ρ or μ².
+"""The four filters, named after the figure that adds up: ε, a Rényi divergence, ρ or μ².
 
 **The Rényi filter: one order, fixed when the account is opened.**
 
@@ -42,8 +42,8 @@ So here the order of the conversion may be chosen at the end, and the account ho
     ρ = max over α of (ε - ln(1-1/α) + (ln(δ-m) + ln α)/(α-1)) / α,
 
 rounded down at an order near the best: any order gives a true bound. Since a divergence is at most αρᵢ, the Rényi
-filter at that order admits whatever this one does. What this one has for it is a currency that needs no order to be
-read: ρ adds up across accounts and over the years.
+filter at that order admits every step that this one admits. The advantage of this one is a currency without an order:
+ρ adds up across accounts and over the years.
 
 >>> account = ZCDPFilter.open(epsilon=1, delta="1e-6", reserve=0)
 >>> round(float(account.limit), 5)
@@ -101,6 +101,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
@@ -113,7 +114,7 @@ from hush.accounting.theorems.gaussian import largest_mu
 from hush.core import HushError, InvalidValueError, Number, fraction_between, nonnegative, positive, probability
 from hush.core.balls import ball, fraction_down
 from hush.core.rounding import certified, float_down
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 
 RESERVE = Fraction(1, 4)
 """The part of δ kept for the masses of approximate steps unless the account says otherwise.
@@ -148,7 +149,7 @@ class RenyiFilter(Filter):
         divergence is proportional to α, as that of every small step is. Both choices affect how much fits, never what
         is promised.
         """
-        budget, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
+        budget, exact_delta = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
         mix = None if expected is None else list(expected)
         if mix is not None and not (mix and all(isinstance(event, Event) for event in mix)):
             raise InvalidValueError("expected", got=mix, allowed="at least one event, and events only")
@@ -157,15 +158,15 @@ class RenyiFilter(Filter):
         elif mix:
             set_aside = None
         else:
-            set_aside = slip * RESERVE
+            set_aside = exact_delta * RESERVE
         if alpha is not None:
             fixed = order(alpha)
-            set_aside = set_aside if set_aside is not None else _balanced(budget, slip, fixed, mix or [])
-            return cls(epsilon=budget, delta=slip, reserve=set_aside, alpha=fixed)
-        if set_aside is not None and set_aside >= slip:
+            set_aside = set_aside if set_aside is not None else _balanced(budget, exact_delta, fixed, mix or [])
+            return cls(epsilon=budget, delta=exact_delta, reserve=set_aside, alpha=fixed)
+        if set_aside is not None and set_aside >= exact_delta:
             raise InvalidValueError("reserve", got=reserve, allowed="below delta: the conversion needs the rest")
-        fixed, set_aside = _choose(budget, slip, set_aside, mix)
-        return cls(epsilon=budget, delta=slip, reserve=set_aside, alpha=fixed)
+        fixed, set_aside = _choose(budget, exact_delta, set_aside, mix)
+        return cls(epsilon=budget, delta=exact_delta, reserve=set_aside, alpha=fixed)
 
     def _check(self) -> None:
         assign(self, alpha=order(self.alpha))
@@ -196,6 +197,7 @@ class RenyiFilter(Filter):
 @lru_cache(maxsize=4096)
 def _largest_divergence(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> Fraction:
     """Return the largest float below ε minus the cost of the conversion."""
+    # Rounded down twice: from the ball, and to a float, so that the limit is short. A smaller limit only refuses more.
     room = certified(lambda: ball(epsilon) - conversion_cost(alpha, delta), bits=32)
     return Fraction(float_down(fraction_down(room)))
 
@@ -246,6 +248,7 @@ def _balanced(epsilon: Fraction, delta: Fraction, alpha: Fraction, mix: list[Eve
         middle = (low + high) // 2
         set_aside = delta * middle / 1024
         room = float(epsilon) - float_cost(float(alpha), delta - set_aside)
+        # More reserve admits more masses and fewer losses: the two counts cross once.
         low, high = (middle, high) if float(set_aside) / mass < room / loss else (low, middle)
     return delta * high / 1024 if high < 1024 else delta * low / 1024
 
@@ -260,9 +263,9 @@ class ZCDPFilter(Filter):
     @classmethod
     def open(cls, *, epsilon: Number, delta: Number, reserve: Number | None = None) -> ZCDPFilter:
         """Open an account of (ε, δ); ``reserve`` of δ is kept for the masses of approximate steps (a quarter)."""
-        slip = fraction_between(delta, "delta")
-        set_aside = slip * RESERVE if reserve is None else probability(reserve, "reserve")
-        return cls(epsilon=positive(epsilon, "epsilon"), delta=slip, reserve=set_aside)
+        exact_delta = fraction_between(delta, "delta")
+        set_aside = exact_delta * RESERVE if reserve is None else probability(reserve, "reserve")
+        return cls(epsilon=positive(epsilon, "epsilon"), delta=exact_delta, reserve=set_aside)
 
     def _check(self) -> None:
         if not self.reserve < self.delta < 1:
@@ -282,6 +285,7 @@ class ZCDPFilter(Filter):
 @lru_cache(maxsize=4096)
 def _largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     alpha = best_order(lambda order: (float_cost(order, delta) - float(epsilon)) / order, highest=1e15)
+    # Any order gives a valid ρ, so the float search for it needs no error bound. Rounded down, as above.
     room = certified(lambda: (ball(epsilon) - conversion_cost(alpha, delta)) / ball(alpha), bits=32)
     return Fraction(float_down(fraction_down(room)))
 
@@ -296,9 +300,9 @@ class GDPFilter(Filter):
     @classmethod
     def open(cls, *, epsilon: Number, delta: Number, reserve: Number | None = None) -> GDPFilter:
         """Open an account of (ε, δ); ``reserve`` of δ is kept for the masses of approximate steps (a quarter)."""
-        slip = fraction_between(delta, "delta")
-        set_aside = slip * RESERVE if reserve is None else probability(reserve, "reserve")
-        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=slip, reserve=set_aside)
+        exact_delta = fraction_between(delta, "delta")
+        set_aside = exact_delta * RESERVE if reserve is None else probability(reserve, "reserve")
+        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=exact_delta, reserve=set_aside)
 
     def _check(self) -> None:
         if not self.reserve < self.delta < 1:
@@ -315,7 +319,7 @@ class GDPFilter(Filter):
 
 @lru_cache(maxsize=4096)
 def _largest_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
-    return largest_mu(epsilon=epsilon, delta=delta) ** 2
+    return largest_mu(epsilon=epsilon, delta=delta) ** 2  # largest_mu is rounded down, and so is its square
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,8 +332,8 @@ class PureFilter(Filter):
     @classmethod
     def open(cls, *, epsilon: Number, delta: Number = 0) -> PureFilter:
         """Open an account of (ε, δ); with δ = 0 only pure steps fit."""
-        slip = probability(delta, "delta")
-        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=slip, reserve=slip)
+        exact_delta = probability(delta, "delta")
+        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=exact_delta, reserve=exact_delta)
 
     def _check(self) -> None:
         if self.epsilon == 0 and self.delta == 0:

@@ -1,4 +1,4 @@
-"""What every dominating pair offers.
+"""The base class of dominating pairs, and float helpers with error bounds.
 
 The pair (P, Q) is oriented: P is the law with the unit present. Most pairs are *symmetric*: reflecting the output swaps
 P and Q, so that M(z) = M(−1−z) and one direction says all. For the others the reverse direction (Q, P) has the moment
@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
@@ -23,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core.balls import Ball, ball, flint
-from hush.core.values import dataclass
+from hush.core.work import spend
 
 Complexes = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -34,16 +35,16 @@ Terms = dict[Fraction, Any]
 Range = tuple[float, float]
 """A range of the noise, in standard deviations."""
 EVERYWHERE: Range = (-math.inf, math.inf)
-"""The range of the noise that leaves nothing aside."""
+"""The whole range of the noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossCells:
     """A pair's loss, cut into cells that are merged into one atom each (:mod:`.loss_cells`).
 
-    Losses m_i, ln p_i + c·m_i, and what bounds their errors. ``width``: at most |l − m_i|·2 within a cell; ``wrong``:
-    the relative error of the masses; ``slip``: the absolute error of the losses; ``outside``: the tilted mass that is
-    left out, relative to the sum of e^{logs}.
+    Losses m_i, ln p_i + c·m_i, and bounds of their errors. ``width``: at most |l − m_i|·2 within a cell; ``wrong``:
+    the relative error of the masses; ``slip``: the absolute error of the losses; ``outside``: the tilted mass outside
+    all cells, relative to the sum of e^{logs}.
     """
 
     losses: Floats
@@ -92,24 +93,26 @@ class Pair(ABC):
 
     @abstractmethod
     def rho(self) -> Ball:
-        """Return a certified ρ such that the pair satisfies ρ-zCDP: K(z) ≤ ρ·z(z+1) for every z > 0."""
+        """Return a certified ρ of zCDP: K(z) ≤ ρ·z(z+1) for every z > 0."""
 
     def renyi(self, alpha: Fraction) -> Ball:
         """Return the Rényi divergence of order α > 1 in the worse direction, K(α−1)/(α−1)."""
+        spend(20)
         order = ball(alpha)
         worst = self.moment(flint().acb(order - 1)).real.log() / (order - 1)
         if not self.symmetric:
+            # In reverse the moment at α−1 is M(−1−(α−1)) = M(−α).
             worst = worst.max(self.moment(flint().acb(-order)).real.log() / (order - 1))
         return worst
 
-    # -- what only some pairs can do; a method of accounting that needs it passes over the others --------------------
+    # -- capabilities of some pairs; a method of accounting that needs one does not apply to the others --------------
 
     def lattice(self) -> tuple[Fraction, Fraction] | None:
         """Return (offset, span) where every loss lies in offset + span·ℤ, or None for a law that has a density."""
         return None
 
     def atoms_suffice(self, count: int) -> bool:  # noqa: ARG002
-        """Whether the law of ``count`` steps is had best from its lattice: it has one, and not too many points."""
+        """Whether the lattice is the best way to the law of ``count`` steps: there is one, with not too many points."""
         return self.lattice() is not None
 
     def terms(self) -> Terms | None:
@@ -117,9 +120,9 @@ class Pair(ABC):
         return None
 
     def terms_shape(self) -> tuple[int, int] | None:
-        """Return how many losses :meth:`terms` has and its degree in 1/s, without computing it; None where it has none.
+        """Return the number of losses of :meth:`terms` and its degree in 1/s, without computing it; None without terms.
 
-        ``terms`` may be None only where this is.
+        ``terms`` may be None only where this is None.
         """
         return None
 
@@ -142,11 +145,11 @@ class Pair(ABC):
         return None
 
     def rough_cumulant(self, c: Floats, noise: Range) -> Floats:
-        """Return about ln ∫ e^{cl}dP over a range of the noise: for the choice of tilts, of pairs with a valley."""
+        """Return an estimate of ln ∫ e^{cl}dP over a range of the noise, to choose tilts for pairs with a valley."""
         raise NotImplementedError
 
     def gaussian(self) -> Fraction | None:
-        """Return μ² where the pair is exactly that of Gaussian noise; such pairs add up to one."""
+        """Return μ² where the pair is exactly that of Gaussian noise; Gaussian pairs compose by adding μ²."""
         return None
 
     def dominating_gaussian(self) -> Fraction | None:
@@ -193,7 +196,7 @@ def upward(value: float) -> float:
 
 
 def total(value: Complexes, error: Floats) -> tuple[Complexes, Floats]:
-    """Turn an absolute error into R = ln(1 + error/|value|); a value lost in its error is replaced by the error.
+    """Return the value and R = ln(1 + error/|value|); a value lost in its error is replaced by the error.
 
     If |v̂| < error then |v| < 2·error, and v = error·(1+η) with |η| ≤ 3.
     """
@@ -211,6 +214,7 @@ def log1p(v: Complexes) -> Complexes:
     if v.dtype.kind == "f":
         return np.asarray(np.log1p(v))
     a, b = v.real, v.imag
+    # |1+v|² = 1 + a(2+a) + b², without forming 1 + a.
     return np.asarray(0.5 * np.log1p(a * (2 + a) + b * b) + 1j * np.arctan2(b, 1 + a))
 
 
@@ -225,10 +229,11 @@ def expm1(v: Complexes) -> Complexes:
 def by_tilt(
     evaluate: Callable[[Complexes], tuple[Complexes, Floats]], z: Complexes, farthest: float
 ) -> tuple[Complexes, Floats]:
-    """Evaluate nodes in groups of like real part, so that a quadrature fits each; beyond ``farthest`` claim nothing.
+    """Return K̂ and R, evaluated in groups of like real part so that a quadrature fits each group.
 
-    Claiming nothing is an infinite K with an infinite error.
+    Beyond the tilt ``farthest`` nothing is claimed: K and its error are infinite there.
     """
+    # Groups by a factor of 4 in the real part: one step width and one range of nodes serve each.
     group = np.ceil(np.log2(np.maximum(z.real, 1.0)) / 2)
     group = np.where(z.real > farthest, -1.0, group)
     first = float(group.flat[0])
@@ -237,13 +242,13 @@ def by_tilt(
     value, error = np.full(z.shape, np.inf, dtype=z.dtype), np.full(z.shape, np.inf)
     for mark in np.unique(group):
         if mark >= 0:
-            here = group == mark
-            value[here], error[here] = evaluate(z[here])
+            members = group == mark
+            value[members], error[members] = evaluate(z[members])
     return value, error
 
 
 class SampledBatch(Batch):
-    """A composition of sampled pairs, whose cumulants are summed one pair after another."""
+    """A composition of sampled pairs; their cumulants are summed one pair after another."""
 
     def __init__(self, pairs: Sequence[Any], counts: Sequence[int], reverse: bool) -> None:
         self.pairs = list(zip(pairs, counts, strict=True))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -24,10 +25,9 @@ import numpy as np
 from hush.accounting.pairs.base import UNIT, Batch, Complexes, Floats, Pair, Terms, expm1, total, upward
 from hush.accounting.pairs.hyperbolic import sinhc
 from hush.core.balls import Ball, ball, down, flint
-from hush.core.values import dataclass
 
-_MOST_LOSSES = 64
-"""The largest sensitivity whose losses are written out one by one."""
+_MAX_LISTED_SENSITIVITY = 64
+"""The largest sensitivity at which the losses are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,8 @@ class DiscreteLaplacePair(Pair):
             # At s = 0 too, where both sines vanish and the sum is Δ − 1.
             summed = (delta - 1) * sinhc(s * a * (delta - 1)) / sinhc(s * a)
         elif below.abs_lower() > flint().arb(2) ** -20 or delta > 4096:
+            # Far from the zeros of sinh the quotient loses at most 20 bits; a large Δ may lose more near them. The
+            # ball's radius shows the loss.
             summed = (s * a * (delta - 1)).sinh() / below
         else:
             step = (2 * s * a).exp()
@@ -73,7 +75,7 @@ class DiscreteLaplacePair(Pair):
         return moved, (-a * first).exp() / (1 + r)
 
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
-        """Return P(x ≥ f) − e^ε·Q(x ≥ f), f the first x whose loss exceeds ε (near the edge either f will do)."""
+        """Return P(x ≥ f) − e^ε·Q(x ≥ f), with f the first x of a loss above ε (near the edge either f will do)."""
         a, delta = ball(self.parameter), self.sensitivity
         if epsilon >= a * delta:
             return flint().arb(0)
@@ -101,7 +103,7 @@ class DiscreteLaplacePair(Pair):
 
     def terms(self) -> Terms | None:
         """Return the losses a(2x−Δ), x = 0…Δ, each with its mass times e^{-loss/2}."""
-        if self.sensitivity > _MOST_LOSSES:
+        if self.sensitivity > _MAX_LISTED_SENSITIVITY:
             return None
         a, delta, poly = self.parameter, self.sensitivity, flint().arb_poly
         r = (-ball(a)).exp()
@@ -110,14 +112,14 @@ class DiscreteLaplacePair(Pair):
 
     def terms_shape(self) -> tuple[int, int] | None:
         """Return Δ + 1 losses, where they are few."""
-        return None if self.sensitivity > _MOST_LOSSES else (self.sensitivity + 1, 0)
+        return None if self.sensitivity > _MAX_LISTED_SENSITIVITY else (self.sensitivity + 1, 0)
 
     def group(self, size: int) -> Pair:
         """Return ``size`` times the sensitivity."""
         return DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity * size)
 
     def rho(self) -> Ball:
-        """Return e·tanh(e/2), e = aΔ: what every e-DP mechanism satisfies."""
+        """Return e·tanh(e/2), e = aΔ: the ρ of every e-DP mechanism."""
         e = ball(self.parameter * self.sensitivity)
         return e * (e / 2).tanh()
 
@@ -168,6 +170,7 @@ class _DiscreteLaplaceBatch(Batch):
                 far = 2 * cosh + (1 - r) * spread(max(low, turn))
                 best = max(near, far)
             log = c * a * delta + math.log(best / (1 + r))
+            # Upwards by the rounding of every term above, generously.
             bound += count * (log + 64 * UNIT * (8 + c * a * delta + abs(log)))
         return upward(bound)
 

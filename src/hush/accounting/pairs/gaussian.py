@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, total, upward
 from hush.accounting.pairs.loss_cells import discrete_gaussian_cells
 from hush.core.balls import Ball, ball, down, flint
-from hush.core.values import dataclass
+from hush.core.work import spend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +125,14 @@ class DiscreteGaussianPair(Pair):
             real, imaginary = centre.real, centre.imag
             # Σ_x exp(gauss − (x−t)²/2σ²), around Re t; terms fall at least like e^{-(|x - Re t|² − Im² t)/2σ²}.
             middle = math.floor(float(real.mid()) + 0.5)
-            total_, norm, reach = flint().acb(0), flint().arb(0), 24
-            for x in range(-reach, reach + 1):
+            total_, norm, last = flint().acb(0), flint().arb(0), 24
+            for x in range(-last, last + 1):
                 total_ += (gauss - (x + middle - centre) ** 2 / (2 * variance)).exp()
                 norm += (-(ball(Fraction(x * x))) / (2 * variance)).exp()
-            first = ball(Fraction(reach * reach)) / (2 * variance)
-            # Both tails: |x−Re t| ≥ reach, ratios of successive terms below 1/2 since σ² < 1/4.
-            rest = 4 * (gauss.real + imaginary * imaginary / (2 * variance) - first).exp()
-            tail = flint().arb(0, 1) * rest.abs_upper()
+            first = ball(Fraction(last * last)) / (2 * variance)
+            # Both tails: |x−Re t| ≥ last, ratios of successive terms below 1/2 since σ² < 1/4.
+            omitted = 4 * (gauss.real + imaginary * imaginary / (2 * variance) - first).exp()
+            tail = flint().arb(0, 1) * omitted.abs_upper()
             norm += flint().arb(0, 1) * (4 * (-first).exp()).abs_upper()
             return (total_ + flint().acb(tail, tail)) / norm
         turn = 2 * flint().arb.pi() * (1 + z) * delta
@@ -139,17 +140,18 @@ class DiscreteGaussianPair(Pair):
         # |term m| = exp(Re gauss − weight·m² − m·Im(turn)); centre the sum on the largest.
         middle = math.floor(-float((turn.imag / (2 * weight)).mid()) + 0.5)
         bits = flint().ctx.prec
-        reach = 3 + math.isqrt(int(bits * 0.7 / (2 * 9.8 * float(self.sigma_squared))) + 1)
+        # Terms fall like e^{-2π²σ²m²} with 2π² > 2·9.8; 0.7 > ln 2 nats for each bit of the working precision.
+        last = 3 + math.isqrt(int(bits * 0.7 / (2 * 9.8 * float(self.sigma_squared))) + 1)
         total_, norm = flint().acb(0), flint().arb(0)
-        for step in range(-reach, reach + 1):
+        for step in range(-last, last + 1):
             m = middle + step
             total_ += (gauss - weight * m * m + turn * flint().acb(0, 1) * m).exp()
             norm += (-weight * step * step).exp()
-        # Beyond |step| > reach the exponent is Re gauss + Im²/4w − w(m − m*)², |m − m*| ≥ reach + 1/2; ratios < 1/2.
+        # Beyond |step| > last the exponent is Re gauss + Im²/4w − w(m − m*)², |m − m*| ≥ last + 1/2; ratios < 1/2.
         peak = (gauss.real + turn.imag**2 / (4 * weight)).exp()
-        rest = 4 * (-weight * (ball(Fraction(2 * reach + 1, 2)) ** 2)).exp()
-        tail = flint().arb(0, 1) * (peak * rest).abs_upper()
-        norm += flint().arb(0, 1) * rest.abs_upper()
+        omitted = 4 * (-weight * (ball(Fraction(2 * last + 1, 2)) ** 2)).exp()
+        tail = flint().arb(0, 1) * (peak * omitted).abs_upper()
+        norm += flint().arb(0, 1) * omitted.abs_upper()
         return (total_ + flint().acb(tail, tail)) / norm
 
     def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
@@ -162,20 +164,22 @@ class DiscreteGaussianPair(Pair):
         threshold = epsilon * variance / delta + ball(Fraction(delta, 2))
         # Terms where the sign is in doubt are nearly zero, and clipped at zero.
         first = math.floor(down(threshold))
-        reach = 2 + math.isqrt(int(2 * float(self.sigma_squared) * 0.7 * (flint().ctx.prec + 64)) + 1)
-        start = max(first, delta - reach)
+        # Up to where e^{-x²/2σ²} is below 2^{-(bits + 64)}.
+        last = 2 + math.isqrt(int(2 * float(self.sigma_squared) * 0.7 * (flint().ctx.prec + 64)) + 1)
+        start = max(first, delta - last)
+        spend(4 * last)
         summed = flint().arb(0)
-        for x in range(start, delta + reach + 1):
+        for x in range(start, delta + last + 1):
             mass = (-(ball(Fraction((x - delta) ** 2))) / (2 * variance)).exp()
             loss = ball(Fraction(delta * (2 * x - delta), 2)) / variance
             summed += mass * (-(epsilon - loss).expm1()).max(0)
         norm = flint().arb(0)
-        for x in range(-reach, reach + 1):
+        for x in range(-last, last + 1):
             norm += (-(ball(Fraction(x * x))) / (2 * variance)).exp()
-        # Left out on either side: at most Σ_{x>reach} e^{-x²/2σ²} ≤ e^{-reach²/2σ²}·(1 + σ²/reach).
-        rest = (-(ball(Fraction(reach * reach))) / (2 * variance)).exp() * (2 + 2 * variance)
-        summed += rest * flint().arb(1, 1)
-        return summed / (norm + flint().arb(0, 1) * rest.abs_upper())
+        # Left out on either side: at most Σ_{x>last} e^{-x²/2σ²} ≤ e^{-last²/2σ²}·(1 + σ²/last).
+        omitted = (-(ball(Fraction(last * last))) / (2 * variance)).exp() * (2 + 2 * variance)
+        summed += omitted * flint().arb(1, 1)  # between 0 and twice the bound: the omitted terms are positive
+        return summed / (norm + flint().arb(0, 1) * omitted.abs_upper())
 
     def lattice(self) -> tuple[Fraction, Fraction]:
         """Return the lattice Δ²/2σ² + (Δ/σ²)·ℤ."""
@@ -248,7 +252,7 @@ class _DiscreteGaussianBatch(Batch):
                 theta = sum(math.exp(-((v - 2 * math.pi * sigma * m) ** 2) / 2) for m in range(-24, 25))
                 norm = sum(math.exp(-((2 * math.pi * sigma * m) ** 2) / 2) for m in range(-24, 25))
                 log = math.log(theta) - math.log(norm) if theta > 0 else -v * v / 4
-                # σ ≥ 1/50 makes 49 terms complete to e^{-9}; below that no decay is claimed.
+                # From σ = 1/4 on the 49 terms are complete to e^{-700}; for smaller σ no decay is claimed.
                 log = min(log + 1e-12, 0.0) if sigma >= 0.25 else 0.0
             else:
                 log = 0.0
@@ -277,17 +281,17 @@ def _wide(pair: DiscreteGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:
     delta = float(pair.sensitivity)
     weight = 2 * math.pi**2 * variance
     centre = np.rint(-z.imag * delta / (2 * math.pi * variance))
-    reach = 2 + math.ceil(3.0 / (2 * sigma))
+    last = 2 + math.ceil(3.0 / (2 * sigma))
     peak = z.real * (z.real + 1.0) * (delta * delta / (2 * variance))
     # Everything is divided by e^{peak}, which is |M| without interference: all terms are at most 1.
     summed = np.zeros(z.shape, dtype=np.complex128)
     size = np.zeros(z.shape)
     fraction = np.remainder((1.0 + z.real) * delta, 1.0)
-    for step in range(-reach, reach + 1):
+    for step in range(-last, last + 1):
         m = centre + step
         exponent = -0.5 * (z.imag * delta / sigma + 2 * math.pi * sigma * m) ** 2
         modulus = np.exp(exponent)
-        turn = m * fraction
+        turn = m * fraction  # in whole turns; their whole part is dropped before the exponential
         summed += modulus * np.exp(2j * math.pi * (turn - np.rint(turn)))
         size += modulus * (
             8
@@ -295,8 +299,8 @@ def _wide(pair: DiscreteGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:
             + 40 * np.abs(m) * (1 + (1 + z.real) * delta)
             + 40 * (np.abs(z.imag) * delta / sigma + 2 * math.pi * sigma * np.abs(m)) * np.sqrt(np.abs(exponent))
         )
-    norm = sum(math.exp(-weight * m * m) for m in range(-reach, reach + 1))
-    error = UNIT * (8 * size + 8 * norm) + 4 * math.exp(-weight * (reach + 0.5) ** 2) * (1 + np.abs(summed))
+    norm = sum(math.exp(-weight * m * m) for m in range(-last, last + 1))
+    error = UNIT * (8 * size + 8 * norm) + 4 * math.exp(-weight * (last + 0.5) ** 2) * (1 + np.abs(summed))
     value = summed / norm
     value, ratio = total(value, error / norm)
     imaginary = (2 * z.real + 1) * z.imag * (delta * delta / (2 * variance))
@@ -312,16 +316,16 @@ def _narrow(pair: DiscreteGaussianPair, z: Complexes) -> tuple[Complexes, Floats
     centre = np.rint(shift)
     summed = np.zeros(z.shape, dtype=np.complex128)
     size = np.zeros(z.shape)
-    reach = 8
+    last = 8  # σ < 1/2: the terms beyond are below e^{-8.5²·2}
     loss_unit = delta / variance
-    for step in range(-reach, reach + 1):
+    for step in range(-last, last + 1):
         y = centre + step - shift
         modulus = np.exp(-y * y / (2 * variance))
         phase = z.imag * (loss_unit * (centre + step) + 0.5 * delta * loss_unit)
         summed += modulus * np.exp(1j * phase)
         size += modulus * (16 + 16 * np.abs(y) * (1 + np.abs(shift)) / variance + 16 * np.abs(phase))
-    norm = sum(math.exp(-x * x / (2 * variance)) for x in range(-reach, reach + 1))
-    error = UNIT * (8 * size + 8 * norm) + 4 * math.exp(-((reach + 0.5) ** 2) / (2 * variance))
+    norm = sum(math.exp(-x * x / (2 * variance)) for x in range(-last, last + 1))
+    error = UNIT * (8 * size + 8 * norm) + 4 * math.exp(-((last + 0.5) ** 2) / (2 * variance))
     value, ratio = total(summed / norm, error / norm)
     peak = z.real * (z.real + 1) * (delta * delta / (2 * variance))
     k = np.log(value) + peak

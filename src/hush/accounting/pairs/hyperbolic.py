@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -48,7 +49,6 @@ from hush.accounting.pairs.base import (
 )
 from hush.accounting.pairs.loss_cells import laplace_cells
 from hush.core.balls import Ball, ball, flint
-from hush.core.values import dataclass
 
 
 def _half() -> Ball:
@@ -63,14 +63,15 @@ def sinhc(w: Ball) -> Ball:
         for n in range(1, bits // 2 + 8):
             term = term * square / ((2 * n) * (2 * n + 1))
             summed += term
-        rest = flint().arb(0, 1) * (2 * term.abs_upper())
-        return summed + flint().acb(rest, rest)
+        # |w| < 1: the next ratios are below 1/6, so all further terms are below twice the last one.
+        omitted = flint().arb(0, 1) * (2 * term.abs_upper())
+        return summed + flint().acb(omitted, omitted)
     return w.sinh() / w
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BoundedLossPair(Pair):
-    """A pair whose losses lie between −``epsilon`` and ``epsilon``."""
+    """A pair with losses between −``epsilon`` and ``epsilon``."""
 
     epsilon: Fraction
 
@@ -147,7 +148,7 @@ class LaplacePair(_BoundedLossPair):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsePair(_BoundedLossPair):
-    """Randomized response: losses ±ε, and 0 with weight ``others`` = n for the answers that are neither's truth."""
+    """Randomized response: losses ±ε, and 0 with weight ``others`` = n for the answers true on neither data set."""
 
     others: int = 0
 
@@ -182,11 +183,11 @@ class ResponsePair(_BoundedLossPair):
     def terms(self) -> Terms:
         """Return the losses ±ε and 0, each with its mass times e^{-x/2}."""
         e, poly = self.epsilon, flint().arb_poly
-        other = self.others * (-ball(e) / 2).exp()
-        front = 1 / (2 * (ball(e) / 2).cosh() + other)
+        neutral = self.others * (-ball(e) / 2).exp()
+        front = 1 / (2 * (ball(e) / 2).cosh() + neutral)
         terms = {e: poly([front]), -e: poly([front])}
         if self.others:
-            terms[Fraction(0)] = poly([front * other])
+            terms[Fraction(0)] = poly([front * neutral])
         return terms
 
     def terms_shape(self) -> tuple[int, int]:
@@ -214,7 +215,7 @@ class ResponsePair(_BoundedLossPair):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedRangePair(_BoundedLossPair):
-    """The worst mechanism whose log-ratios span a range of ``epsilon``."""
+    """The worst mechanism with log-ratios in a range of length ``epsilon``."""
 
     def __hash__(self) -> int:
         # A Fraction's own hash takes a modular power; its two integers will do.
@@ -277,8 +278,8 @@ class BoundedRangePair(_BoundedLossPair):
         return RangeBatch([float(p.epsilon) for p in pairs], counts)  # type: ignore[attr-defined]
 
 
-_CELLS = 1 << 17
-"""How many (pair, node) values are computed at once; bounds the memory of large compositions."""
+_MAX_VALUES_AT_ONCE = 1 << 17
+"""The number of (pair, node) values computed at once; it bounds the memory of large compositions."""
 
 
 class _HyperbolicBatch(Batch):
@@ -291,46 +292,47 @@ class _HyperbolicBatch(Batch):
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
         value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
-        rows = max(1, _CELLS // max(1, z.size))
+        rows = max(1, _MAX_VALUES_AT_ONCE // max(1, z.size))
         for first in range(0, len(self.e), rows):
-            part = slice(first, first + rows)
-            k, r = self._rows(z, part)
-            value += self.counts[part] @ k
-            error += self.counts[part] @ r
+            rows_slice = slice(first, first + rows)
+            k, r = self._rows(z, rows_slice)
+            value += self.counts[rows_slice] @ k
+            error += self.counts[rows_slice] @ r
             # Summing n terms of either sign: at most (n+2) units of the sum of moduli.
-            error += (min(rows, len(self.e)) + 4) * UNIT * (self.counts[part] @ np.abs(k))
+            error += (min(rows, len(self.e)) + 4) * UNIT * (self.counts[rows_slice] @ np.abs(k))
         return value, error * (1 + 1e-9)
 
-    def _rows(self, z: Complexes, part: slice) -> tuple[Complexes, Floats]:
-        e = self.e[part]
+    def _rows(self, z: Complexes, rows_slice: slice) -> tuple[Complexes, Floats]:
+        e = self.e[rows_slice]
         near = np.abs(z + 0.5) * e <= 1.0
         if near.all():
-            return self._near(z, e, part)
+            return self._near(z, e, rows_slice)
         if not near.any():
-            return self._far(z, e, part)
+            return self._far(z, e, rows_slice)
         # On the far side of the mask the near formula (and the reverse) may overflow; its values are discarded.
         with np.errstate(all="ignore"):
-            k1, r1 = self._near(z, e, part)
-            k2, r2 = self._far(z, e, part)
+            k1, r1 = self._near(z, e, rows_slice)
+            k2, r2 = self._far(z, e, rows_slice)
         return np.where(near, k1, k2), np.where(near, r1, r2)
 
     @abstractmethod
-    def _excess(self, z: Complexes, e: Floats, part: slice) -> tuple[Complexes, Floats]:
+    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
         """Return M−1 and the sum of the moduli of its terms."""
 
     @abstractmethod
-    def _bracket(self, z: Complexes, e: Floats, part: slice) -> tuple[Complexes, Floats, Floats]:
+    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:
         """Return B with M = e^{ze}·B/norm, an absolute error of B in units, and ln(norm)."""
 
-    def _near(self, z: Complexes, e: Floats, part: slice) -> tuple[Complexes, Floats]:
-        v, size = self._excess(z, e, part)
+    def _near(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
+        v, size = self._excess(z, e, rows_slice)
         k = log1p(v)
         # e has a relative error of one unit and v is quadratic in it; each sinh, product and the sums add a few more.
         return k, UNIT * (64 * size + 16 * np.abs(v)) / np.maximum(np.abs(1 + v), 1e-3) + 8 * UNIT * np.abs(k)
 
-    def _far(self, z: Complexes, e: Floats, part: slice) -> tuple[Complexes, Floats]:
-        b, units, norm = self._bracket(z, e, part)
+    def _far(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
+        b, units, norm = self._bracket(z, e, rows_slice)
         size = np.abs(b)
+        # A bracket that is lost in its error is replaced by the error, with R = ln 4: as in `total`.
         lost = ~(size > 4 * UNIT * units)
         b = np.where(lost, 4 * UNIT * units, b)
         size = np.where(lost, np.abs(b), size)
@@ -358,13 +360,14 @@ def _sinhc_excess(z: Complexes, e: Floats) -> Complexes:
 class LaplaceBatch(_HyperbolicBatch):
     """Many Laplace pairs."""
 
-    def _excess(self, z: Complexes, e: Floats, part: slice) -> tuple[Complexes, Floats]:  # noqa: ARG002
+    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:  # noqa: ARG002
+        # cosh(se) − cosh(e/2) = 2·sinh((z+1)e/2)·sinh(ze/2): no difference of nearly equal numbers.
         first = 2 * np.sinh((z + 1) * (e / 2)) * np.sinh(z * (e / 2))
         second = (e / 2) * _sinhc_excess(z, e)
         scale = np.exp(-e / 2)
         return scale * (first + second), scale * (np.abs(first) + np.abs(second))
 
-    def _bracket(self, z: Complexes, e: Floats, part: slice) -> tuple[Complexes, Floats, Floats]:  # noqa: ARG002
+    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:  # noqa: ARG002
         s = z + 0.5
         quarter = 0.25 / s
         decay = np.exp(-2 * s * e)
@@ -399,17 +402,17 @@ class ResponseBatch(_HyperbolicBatch):
         super().__init__(epsilons, counts)
         self.others = others
 
-    def _excess(self, z: Complexes, e: Floats, part: slice) -> tuple[Complexes, Floats]:
-        scale = 4 / (2 * np.cosh(e / 2) + self.others[part] * np.exp(-e / 2))
+    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
+        scale = 4 / (2 * np.cosh(e / 2) + self.others[rows_slice] * np.exp(-e / 2))
         v = scale * np.sinh((z + 1) * (e / 2)) * np.sinh(z * (e / 2))
         return v, np.abs(v)
 
-    def _bracket(self, z: Complexes, e: Floats, part: slice) -> tuple[Complexes, Floats, Floats]:
+    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:
         s = z + 0.5
         decay = np.exp(-2 * s * e)
-        middle = self.others[part] * np.exp(-(z + 1) * e)
+        middle = self.others[rows_slice] * np.exp(-(z + 1) * e)
         size = (np.abs(decay) + np.abs(middle)) * (16 + 16 * np.abs(s) * e)
-        return 1 + decay + middle, 16 + size, np.log1p((1 + self.others[part]) * np.exp(-e))
+        return 1 + decay + middle, 16 + size, np.log1p((1 + self.others[rows_slice]) * np.exp(-e))
 
     def log_tail(self, c: float, low: float, high: float) -> float:
         """|2cosh(se) + m|² = 4(cosh² xe − 1 + y²) + 4m·y·cosh xe + m², y = cos ue: convex in y, largest at an end."""
@@ -422,11 +425,11 @@ class ResponseBatch(_HyperbolicBatch):
         inside = high * e <= (2 * math.pi - low * e) * (1 - 1e-12)
         ends = np.where(inside, np.cos(np.minimum(low * e, math.pi)) + 1e-15, 1.0)
         # The other end of y: cos(high·e) before half a turn, else −1.
-        others = np.cos(np.minimum(high * e, math.pi))
+        lowest = np.cos(np.minimum(high * e, math.pi))
         sinh2 = (0.5 * (1 - decay)) ** 2
         square = m * m + np.maximum(
             4 * (sinh2 + np.minimum(ends, 1.0) ** 2 * shrink**2) + 4 * m * ends * cosh,
-            4 * (sinh2 + (np.abs(others) + 1e-15) ** 2 * shrink**2) + 4 * m * (others + 1e-15) * cosh,
+            4 * (sinh2 + (np.abs(lowest) + 1e-15) ** 2 * shrink**2) + 4 * m * (lowest + 1e-15) * cosh,
         )
         # e^{-e/2+xe}·√square over (1 + (1+n)e^{-e}): M = e^{ce}·… with xe − e/2 = ce.
         logs = c * e + 0.5 * np.log(np.maximum(square, 1e-300)) - np.log1p((1 + self.others[:, 0]) * np.exp(-e))
@@ -436,12 +439,12 @@ class ResponseBatch(_HyperbolicBatch):
 class RangeBatch(_HyperbolicBatch):
     """Many bounded ranges."""
 
-    def _excess(self, z: Complexes, e: Floats, part: slice) -> tuple[Complexes, Floats]:  # noqa: ARG002
+    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:  # noqa: ARG002
         half = e / 2
         v = _sinhc_excess(z, e) * (half / np.sinh(half))
         return v, np.abs(v)
 
-    def _bracket(self, z: Complexes, e: Floats, part: slice) -> tuple[Complexes, Floats, Floats]:  # noqa: ARG002
+    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:  # noqa: ARG002
         s = z + 0.5
         decay = np.exp(-2 * s * e)
         b = (1 - decay) / (2 * s)
@@ -468,5 +471,5 @@ class RangeBatch(_HyperbolicBatch):
 
 
 def _sum_up(counts: Floats, logs: Floats, size: Floats) -> float:
-    """Return Σ count·log, rounded up; ``size`` bounds, in units, the error of a log whose terms are of that size."""
+    """Return Σ count·log, rounded up; ``size`` is the size of a log's terms, which bounds its error in units."""
     return upward(float(counts @ (logs + 64 * UNIT * (size + np.abs(logs)))))

@@ -32,9 +32,11 @@ import numpy as np
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Floats, LossCells, Range
 
 _MARGIN = 10.5
-_MOST_CELLS = 1 << 22
+"""Deviations beyond the centre of a tilted normal law at which its cells end."""
+_MAX_CELLS = 1 << 22
 _NEGLIGIBLE_NATS = 60.0
-_NORM = 0.5 * math.log(2 * math.pi)
+"""Nats below the largest tilted density at which an interval is left out; its mass is counted."""
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def sampled_valley(q: float, kappa: float, c: float) -> float | None:
@@ -45,12 +47,13 @@ def sampled_valley(q: float, kappa: float, c: float) -> float | None:
     t = np.linspace(0, top, 4001)
     f = _density(q, kappa, c, t, reverse=False)
     inner = int(np.argmin(f))
+    # Two humps only where the density falls by e³ between them; a shallow dip is not worth a cut.
     depth = min(float(f[: inner + 1].max()), float(f[inner:].max())) - float(f[inner])
     return float(t[inner]) if depth > 3 else None
 
 
 def sampled_rough_cumulant(q: float, kappa: float, c: Floats, noise: Range) -> Floats:
-    """Return about ln ∫ e^{cl}dP over a range of a sampled Gaussian's noise, forward: for the choice of tilts alone."""
+    """Return an estimate of ln ∫ e^{cl}dP over a range of a sampled Gaussian's noise, forward, to choose tilts."""
     cumulants = np.empty(c.shape)
     for k, tilt in enumerate(c):
         low = max(-_MARGIN, noise[0])
@@ -58,7 +61,7 @@ def sampled_rough_cumulant(q: float, kappa: float, c: Floats, noise: Range) -> F
         t = np.linspace(low, max(high, low + 1e-9), 2001)
         f = _density(q, kappa, float(tilt), t, reverse=False)
         peak = float(f.max())
-        cumulants[k] = peak + math.log(float(np.exp(f - peak).sum()) * float(t[1] - t[0])) - _NORM
+        cumulants[k] = peak + math.log(float(np.exp(f - peak).sum()) * float(t[1] - t[0])) - _LOG_ROOT_TWO_PI
     return cumulants
 
 
@@ -82,22 +85,23 @@ def _density(q: float, kappa: float, c: float, t: Floats, *, reverse: bool) -> F
 def _log_mass(t: Floats, h: float) -> Floats:
     """Return the logarithm of the normal mass of [t−h, t+h]."""
     inner = 4 / 9 + 5 / 9 * math.exp(-0.3 * h * h) * np.cosh(math.sqrt(0.6) * h * t)
-    return np.asarray(-0.5 * t * t + np.log(inner) + (math.log(2 * h) - _NORM))
+    return np.asarray(-0.5 * t * t + np.log(inner) + (math.log(2 * h) - _LOG_ROOT_TWO_PI))
 
 
 def _ratio(t: Floats, shift: float, h: float) -> Floats:
     """Return ln g(t − shift) − ln g(t), both next to ln 2h: small, and with a small error."""
     front = 5 / 9 * math.exp(-0.3 * h * h)
     root = math.sqrt(0.6) * h
-    near_ripple, there = 2 * np.sinh(root * t / 2) ** 2, 2 * np.sinh(root * (t - shift) / 2) ** 2
-    return np.asarray(np.log1p(front * (there - near_ripple) / (4 / 9 + front * (1 + near_ripple))))
+    # cosh x − 1 = 2·sinh²(x/2): the small ripples are subtracted, not two numbers near 1.
+    near_ripple, moved_ripple = 2 * np.sinh(root * t / 2) ** 2, 2 * np.sinh(root * (t - shift) / 2) ** 2
+    return np.asarray(np.log1p(front * (moved_ripple - near_ripple) / (4 / 9 + front * (1 + near_ripple))))
 
 
 def _ruled(low: float, high: float, step: float, far: float) -> tuple[Floats, float] | None:
     """Return the middles of cells over [low, high], and half their width: at most ``step``, and fit for the rule."""
     h = min(step, 0.02 / (far + 2)) / 2
     count = math.ceil((high - low) / (2 * h))
-    if not 0 < count <= _MOST_CELLS:
+    if not 0 < count <= _MAX_CELLS:
         return None
     h = (high - low) / (2 * count)
     return np.asarray(low + h * (2 * np.arange(count) + 1), dtype=np.float64), h
@@ -117,34 +121,35 @@ def _rule_error(far: float, h: float) -> float:
 
 
 def gaussian_cells(mu_squared: float, c: float, width: float) -> LossCells | None:
-    """Return the cells of Gaussians together; the tilted s is normal round cμ."""
+    """Return the cells of a composition of Gaussians; the tilted s is normal round cμ."""
     mu = math.sqrt(mu_squared)
     centre = c * mu
     low, high = centre - _MARGIN, centre + _MARGIN
-    ruled = _ruled(low, high, max(width / mu, (high - low) / (_MOST_CELLS / 2)), abs(centre) + mu + _MARGIN)
+    ruled = _ruled(low, high, max(width / mu, (high - low) / (_MAX_CELLS / 2)), abs(centre) + mu + _MARGIN)
     if ruled is None:
         return None
     s, h = ruled
     losses = mu_squared / 2 + mu * s - _ratio(s, -mu, h)
     logs = _log_mass(s, h) + c * losses
-    reach = float(np.abs(s).max())
-    rule = _rule_error(reach + mu, h)
-    wrong = rule + 16 * UNIT * (reach * reach + 8)
-    slip = 2 * rule + 16 * UNIT * (mu_squared + mu * reach)
+    farthest = float(np.abs(s).max())
+    rule = _rule_error(farthest + mu, h)
+    # The mass inherits the rule's error and the rounding of t²/2; the loss, a ratio of two masses, twice the rule's.
+    wrong = rule + 16 * UNIT * (farthest * farthest + 8)
+    slip = 2 * rule + 16 * UNIT * (mu_squared + mu * farthest)
     return LossCells(losses, logs, mu * 2 * h, wrong, slip, 2.1 * math.exp(-0.5 * (_MARGIN - 0.1) ** 2))
 
 
 def discrete_gaussian_cells(sigma: float, delta: int, c: float, width: float) -> LossCells | None:
     """Return the cells of a wide discrete Gaussian: an odd number of neighbouring integers each."""
     mu = delta / sigma
-    reach = abs(c * mu) + _MARGIN + 1
-    step = max(width / mu, 2 * (_MARGIN + 1) / (_MOST_CELLS / 2))
-    half = math.floor(min(step, 0.02 / (reach + mu + 2)) * sigma / 2 - 0.5)
+    farthest = abs(c * mu) + _MARGIN + 1
+    step = max(width / mu, 2 * (_MARGIN + 1) / (_MAX_CELLS / 2))
+    half = math.floor(min(step, 0.02 / (farthest + mu + 2)) * sigma / 2 - 0.5)
     half = max(half, 0)
     size = 2 * half + 1
     middle = round(c * delta)
     cells_ = math.ceil((_MARGIN + 0.5) * sigma / size)
-    if not 0 < 2 * cells_ < _MOST_CELLS or reach * sigma > 2**50:
+    if not 0 < 2 * cells_ < _MAX_CELLS or farthest * sigma > 2**50:
         return None
     offsets = middle + size * np.arange(-cells_, cells_ + 1, dtype=np.float64)  # x − Δ
     s = offsets / sigma
@@ -159,12 +164,13 @@ def discrete_gaussian_cells(sigma: float, delta: int, c: float, width: float) ->
         first = second / 2 * (w - 1) + fourth / 24 * (w * w - 6 * w + 3)
         return np.asarray(first + sixth / 720 * (w * w * w - 15 * w * w + 45 * w - 15))
 
-    ripple, there = excess(s), excess(s + mu)
-    losses = mu * (s + mu / 2) + np.log1p((ripple - there) / (1 + there))
-    logs = -0.5 * s * s + np.log1p(ripple) + math.log(size / sigma) - _NORM + c * losses
-    far = (reach + mu + 2) * size / (2 * sigma)
-    slip = 16 * UNIT * (mu * reach + mu * mu + far * far) + far**8
-    wrong = 16 * UNIT * (reach * reach + 8) + far**8
+    ripple, moved_ripple = excess(s), excess(s + mu)
+    losses = mu * (s + mu / 2) + np.log1p((ripple - moved_ripple) / (1 + moved_ripple))
+    logs = -0.5 * s * s + np.log1p(ripple) + math.log(size / sigma) - _LOG_ROOT_TWO_PI + c * losses
+    # The series of `excess` ends after the sixth moment; the eighth is below far⁸.
+    far = (farthest + mu + 2) * size / (2 * sigma)
+    slip = 16 * UNIT * (mu * farthest + mu * mu + far * far) + far**8
+    wrong = 16 * UNIT * (farthest * farthest + 8) + far**8
     outside = 2.1 * math.exp(-0.5 * (_MARGIN - 0.1) ** 2)
     return LossCells(losses, logs, mu * (size - 1) / sigma, wrong, slip, outside)
 
@@ -181,8 +187,8 @@ def sampled_gaussian_cells(
     # Cut where the density has fallen by e^{-60} from its largest; left of the first maximum and right of the last.
     t = np.linspace(first, last, 8001)
     f = _density(q, kappa, c, t, reverse=reverse)
-    kept = np.nonzero(f > f.max() - _NEGLIGIBLE_NATS)[0]
-    low, high = float(t[max(kept[0] - 1, 0)]), float(t[min(kept[-1] + 1, 8000)])
+    dense = np.nonzero(f > f.max() - _NEGLIGIBLE_NATS)[0]
+    low, high = float(t[max(dense[0] - 1, 0)]), float(t[min(dense[-1] + 1, 8000)])
     far = max(abs(low), abs(high)) + kappa
     # ω = dlnA/d(κt) passes 1/2 where q·e^{κt−κ²/2} = 1−q.
     middle = (math.log((1 - q) / q) + kappa * kappa / 2) / kappa
@@ -191,11 +197,11 @@ def sampled_gaussian_cells(
     points = 0
     segments = _segments(low, high, middle, kappa)
     # Wider cells where there would be too many.
-    width = max(width, math.fsum((end - start) * kappa * omega for start, end, omega in segments) / (_MOST_CELLS / 2))
+    width = max(width, math.fsum((end - start) * kappa * omega for start, end, omega in segments) / (_MAX_CELLS / 2))
     for start, end, omega in segments:
         ruled = _ruled(start, end, width / (kappa * omega), far)
         points += 0 if ruled is None else ruled[0].size
-        if ruled is None or points > _MOST_CELLS:
+        if ruled is None or points > _MAX_CELLS:
             return None
         nodes, h = ruled
         loss = _log_a(q, kappa * nodes - kappa * kappa / 2 + _ratio(nodes, kappa, h))
@@ -208,12 +214,13 @@ def sampled_gaussian_cells(
     losses, logs = (np.concatenate(parts) for parts in zip(*lists, strict=True))
     peak = float(logs.max())
     log_total = peak + math.log(float(np.exp(logs - peak).sum()))
-    ends = _density(q, kappa, c, np.array([first, low, high, last]), reverse=reverse) - _NORM
-    left = max(float(ends[0]), float(ends[1])) + math.log(low - first) if low > first else -math.inf
-    right = max(float(ends[2]), float(ends[3])) + math.log(last - high) if last > high else -math.inf
-    outside = math.exp(min(left - log_total, 0.0)) + math.exp(min(right - log_total, 0.0))
+    ends = _density(q, kappa, c, np.array([first, low, high, last]), reverse=reverse) - _LOG_ROOT_TWO_PI
+    # Length times the larger density of the ends, in logarithms, for each of the two intervals left out.
+    left_mass = max(float(ends[0]), float(ends[1])) + math.log(low - first) if low > first else -math.inf
+    right_mass = max(float(ends[2]), float(ends[3])) + math.log(last - high) if last > high else -math.inf
+    outside = math.exp(min(left_mass - log_total, 0.0)) + math.exp(min(right_mass - log_total, 0.0))
     for nodes, open_end in ((ends[0], noise[0]), (ends[3], noise[1])):
-        if math.isinf(open_end):
+        if math.isinf(open_end):  # beyond the last point: the density over its slope, at least the margin
             outside += math.exp(min(float(nodes) - log_total, 0.0)) / (_MARGIN - 0.5)
     losses = -losses if reverse else losses
     return LossCells(losses, logs, widest, wrong, slip, outside * (1 + 1e-6))
@@ -231,9 +238,9 @@ def laplace_cells(
     # is largest at an end. Intervals where it is e^{-60} of the largest are left out.
     edges = np.linspace(-e, e, 2001)
     f = -0.5 * (edges + e) + power * (edges if rate == 1.0 else _log_a(rate, edges))
-    taken = np.maximum(f[1:], f[:-1]) >= f.max() - _NEGLIGIBLE_NATS
-    outside = math.exp(-_NEGLIGIBLE_NATS) * (1 + 2 * e) if not taken.all() else 0.0
-    runs = np.flatnonzero(np.diff(np.concatenate([[0], taken.astype(int), [0]])))
+    included = np.maximum(f[1:], f[:-1]) >= f.max() - _NEGLIGIBLE_NATS
+    outside = math.exp(-_NEGLIGIBLE_NATS) * (1 + 2 * e) if not included.all() else 0.0
+    runs = np.flatnonzero(np.diff(np.concatenate([[0], included.astype(int), [0]])))
     # ω = dlnA/dl passes 1/2 where q·e^l = 1−q.
     segments = []
     for i, j in zip(runs[::2], runs[1::2], strict=True):
@@ -241,11 +248,11 @@ def laplace_cells(
         segments += _segments(low, high, math.log((1 - rate) / rate), 1.0) if rate < 1 else [(low, high, 1.0)]
     lists: list[tuple[Floats, Floats]] = []
     widest, points = 0.0, 0
-    width = max(width, math.fsum((end - start) * omega for start, end, omega in segments) / (_MOST_CELLS / 2))
+    width = max(width, math.fsum((end - start) * omega for start, end, omega in segments) / (_MAX_CELLS / 2))
     for start, end, omega in segments:
         count = math.ceil((end - start) * omega / width)
         points += count
-        if points > _MOST_CELLS:
+        if points > _MAX_CELLS:
             return None
         h = (end - start) / (2 * count)
         middles: Floats = np.asarray(start + h * (2 * np.arange(count) + 1), dtype=np.float64)

@@ -21,7 +21,7 @@ values at the ends: 0, and one that is N(m²/2, m²), m = ‖x‖/σ ≤ μ; on 
 with m, stochastically. ∎ (Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012; Redberg, Koskela, Wang
 2023 have the two-sided form with |ln(1−β/λ)| for the determinant. The one-sided form needs no factor 2.)
 
-A loss that is stochastically at most L', whatever came before, may be replaced by L' in every sum, since (1−e^{ε−L})₊
+A loss that is stochastically at most L', for every past, may be replaced by L' in every sum, since (1−e^{ε−L})₊
 rises with L; so the pair below is the law of L' under P, and serves in both directions. Its moment is, with w =
 (z+½)μ/√2 and v = zμ/√2,
 
@@ -41,6 +41,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -49,9 +50,9 @@ from hush.accounting.errors import DescriptionError
 from hush.accounting.pairs.base import UNIT, Batch, Complexes, Floats, Pair, upward
 from hush.accounting.pairs.gaussian import gaussian_profile
 from hush.core.balls import Ball, ball, flint, precision, up
-from hush.core.values import dataclass
+from hush.core.work import spend
 
-_BITS = 128
+_WORKING_BITS = 128
 
 
 def _normal(x: Ball) -> Ball:
@@ -68,7 +69,7 @@ class ObjectivePerturbationPair(Pair):
     two_sided: bool
 
     def _shift(self) -> Ball:
-        """Return the determinant's share c₀."""
+        """Return c₀, the bound on the determinant's part of the loss."""
         return ball(self.curvature).log1p()
 
     def moment(self, z: Ball) -> Ball:
@@ -78,6 +79,7 @@ class ObjectivePerturbationPair(Pair):
             v = z * mu / root
             return (z * (self._shift() + mu * mu / 2) + v * v).exp() * (2 - v.erfc())
         w = (z + flint().arb(1) / 2) * mu / root
+        # E of e^{zL'} where μ²/2 + μN > 0, and the atom at c₀ of mass Φ(−μ/2).
         beyond = (z * (z + 1) * (mu * mu / 2)).exp() * (1 - w.erfc() / 2)
         return (z * self._shift()).exp() * (_normal(-mu / 2) + beyond)
 
@@ -99,8 +101,10 @@ class ObjectivePerturbationPair(Pair):
                 else below.union(gaussian_profile(mu * mu, beyond))
             )
         beyond = epsilon - self._shift() - mu * mu / 2
+        # L' is c₀ + μ²/2 + μ|N|: twice the half of a normal law above its least value.
         above = 2 * (_normal(-beyond / mu) - (beyond + mu * mu / 2).exp() * _normal(-beyond / mu - mu))
         below = 1 - 2 * (beyond + mu * mu / 2).exp() * _normal(-mu)
+        # A ball that cannot tell on which side ε lies gets both values.
         return above if beyond >= 0 else below if beyond < 0 else above.union(below)
 
     def group(self, size: int) -> Pair:
@@ -125,7 +129,7 @@ class ObjectivePerturbationPair(Pair):
 
 
 class _ObjectiveBatch(Batch):
-    """Balls at every node: a fit has one such step, next to Gaussian ones that keep the line short."""
+    """Balls at every node: a fit has one step of this kind, and its Gaussian steps keep the line short."""
 
     def __init__(self, pairs: Sequence[Pair], counts: Sequence[int]) -> None:
         self.pairs = list(zip(pairs, counts, strict=True))
@@ -133,23 +137,25 @@ class _ObjectiveBatch(Batch):
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
         value = np.zeros(z.shape, dtype=np.complex128)
         error = np.zeros(z.shape)
-        with precision(_BITS):
-            for place, node in enumerate(z.tolist()):
+        with precision(_WORKING_BITS):
+            spend(20 * z.size * len(self.pairs))
+            for position, node in enumerate(z.tolist()):
                 point = flint().acb(node.real, node.imag) if isinstance(node, complex) else flint().acb(node)
                 total = flint().acb(0)
                 for pair, count in self.pairs:
                     total += count * pair.moment(point).log()
                 if not total.is_finite():
-                    value[place] = error[place] = np.inf
+                    value[position] = error[position] = np.inf
                     continue
-                value[place] = complex(float(total.real.mid()), float(total.imag.mid()))
-                error[place] = up(total.real.rad() + total.imag.rad())
+                value[position] = complex(float(total.real.mid()), float(total.imag.mid()))
+                # |e^{η} − 1| ≤ e^{|η|} − 1, so the ball's radius is R itself.
+                error[position] = up(total.real.rad() + total.imag.rad())
         result = value if z.dtype.kind == "c" else value.real
         with np.errstate(invalid="ignore"):
             return result, error + 4 * UNIT * np.abs(value)
 
     def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
         # |M(c+iu)| ≤ M(c): the expectation of a modulus. No decay is claimed, for there is an atom at c₀.
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             point = flint().acb(c)
             return upward(sum(up(count * pair.moment(point).real.log()) for pair, count in self.pairs))

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -49,15 +50,16 @@ from hush.accounting.pairs.base import (
 from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.pairs.loss_cells import sampled_gaussian_cells, sampled_rough_cumulant, sampled_valley
 from hush.core.balls import Ball, ball, flint, up
-from hush.core.values import dataclass
+from hush.core.work import spend
 
 _MARGIN = 10.0  # the sum is cut where φ has fallen by e^{-50}
-_FARTHEST = 400.0
+_LARGEST_TILT = 400.0
 """The largest tilt, in deviations, at which moments are summed."""
-_MAX_CELLS = 6_000_000
-_MOST_PRODUCTS = 600_000_000
-"""How many complex products of a line of nodes are worth it."""
-_MOST_TERMS = 100_000  # of a moment in ball arithmetic: a second or two
+_MAX_VALUES = 6_000_000
+"""The largest number of (node, point of the rule) values of one evaluation."""
+_MAX_PRODUCTS = 600_000_000
+"""The largest number of complex products for a line of nodes."""
+_MAX_BALL_TERMS = 100_000  # of a moment in ball arithmetic: a second or two
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +99,9 @@ class PoissonGaussianPair(Pair):
         edges = []
         shift = -kappa * kappa / 2
         first, last = math.floor(low / h), math.ceil(high / h)
-        if last - first > _MOST_TERMS:
+        if last - first > _MAX_BALL_TERMS:
             return module.acb(module.arb.nan())
+        spend(4 * (last - first + 1))
         for j in range(first, last + 1):
             t = step * j
             log_a = (q * (kappa * t + shift).expm1()).log1p()
@@ -116,7 +119,7 @@ class PoissonGaussianPair(Pair):
         if negative:
             grow *= ((kappa * y / 2).cos().log() * p.real).exp()
         ratio = 2 * grow / (2 * module.arb.pi() * y / step).expm1()
-        # The same at u = 0: what the rule on the real axis may be short of M(Re z).
+        # The same at u = 0: the share by which the rule on the real axis may fall short of M(Re z).
         still = (
             2
             * (y * y / 2).exp()
@@ -124,13 +127,13 @@ class PoissonGaussianPair(Pair):
             / (2 * module.arb.pi() * y / step).expm1()
         )
         mass = scale * (real + cut) / (1 - still)
-        rest = module.arb(0, 1) * (mass * ratio + scale * cut).abs_upper()
-        return summed * scale + module.acb(rest, rest)
+        radius = module.arb(0, 1) * (mass * ratio + scale * cut).abs_upper()
+        return summed * scale + module.acb(radius, radius)
 
     def renyi(self, alpha: Fraction) -> Ball:
-        """Return the divergence; where it has too many terms that of the unsampled Gaussian, which is no smaller."""
-        found = Pair.renyi(self, alpha)
-        return found if found.is_finite() else ball(alpha * self.mu_squared / 2)
+        """Return the divergence, or the unsampled Gaussian's, which is no smaller, where it has too many terms."""
+        divergence = Pair.renyi(self, alpha)
+        return divergence if divergence.is_finite() else ball(alpha * self.mu_squared / 2)
 
     def largest_loss(self, *, reverse: bool = False) -> Ball | None:
         """Return None forward, −ln(1−q) in reverse."""
@@ -159,7 +162,7 @@ class PoissonGaussianPair(Pair):
         return (1 - epsilon.exp() * (1 - q)) * above(-t) - epsilon.exp() * q * above(kappa - t)
 
     def dominating_gaussian(self) -> Fraction:
-        """Return that of the unsampled Gaussian: sampling only helps."""
+        """Return the μ² of the unsampled Gaussian: sampling only helps."""
         return self.mu_squared
 
     def _floats(self) -> tuple[float, float]:
@@ -197,7 +200,7 @@ class _PoissonGaussianBatch(SampledBatch):
         return _cumulant(*pair._floats(), z, self.reverse)  # noqa: SLF001 - of its own kind
 
     def _farthest(self, pair: PoissonGaussianPair) -> float:
-        return _FARTHEST / pair._floats()[1]  # noqa: SLF001 - of its own kind
+        return _LARGEST_TILT / pair._floats()[1]  # noqa: SLF001 - of its own kind
 
     def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
         bound = 0.0
@@ -239,10 +242,11 @@ def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Comp
     h = 2 * math.pi / (turn * kappa + 40 / width + width / 2)
     first, last = math.floor(low / h), math.ceil(high / h)
     points = last - first + 1
-    lines = z.dtype.kind == "c" and points * z.size > _MAX_CELLS and evenly_spaced(z)
-    if points > _MAX_CELLS // 4 or points * z.size > (_MOST_PRODUCTS if lines else 3 * _MAX_CELLS):
+    lines = z.dtype.kind == "c" and points * z.size > _MAX_VALUES and evenly_spaced(z)
+    if points > _MAX_VALUES // 4 or points * z.size > (_MAX_PRODUCTS if lines else 3 * _MAX_VALUES):
         # Too fine to be worth it: say nothing (|M(z)| ≤ M(Re z) is all that is claimed, by an infinite error).
         return np.zeros(z.shape, dtype=z.dtype), np.full(z.shape, np.inf)
+    spend(points * z.size // 16)
     t: Floats = np.arange(first, last + 1, dtype=np.float64) * h
     log_a, log_error = _log_a(q, kappa, t)
     value = np.empty(z.shape, dtype=z.dtype)
@@ -253,8 +257,8 @@ def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Comp
     rule = _Rule(t, h, log_a, log_error, grow, kappa, width, reverse)
     if lines:
         return _line(p, rule)
-    for part in (slice(start, start + rows) for start in range(0, z.size, rows)):
-        value[part], error[part] = _rows(p[part], rule)
+    for chunk in (slice(start, start + rows) for start in range(0, z.size, rows)):
+        value[chunk], error[chunk] = _rows(p[chunk], rule)
     return value, error
 
 
@@ -275,7 +279,7 @@ class _Rule(NamedTuple):
 
 
 def _line(p: Complexes, rule: _Rule) -> tuple[Complexes, Floats]:
-    """Do as :func:`_rows` does for nodes that run evenly up one line, by :func:`sums_on_a_line`."""
+    """Return the same as :func:`_rows` for evenly spaced nodes on one line, by :func:`sums_on_a_line`."""
     t, h, log_a, log_error, grow, kappa, width, reverse = rule
     c = float(p[0].real)
     weight = -0.5 * t * t
@@ -359,7 +363,7 @@ def _tail(q: float, kappa: float, c: float, low: float, reverse: bool) -> float:
 @lru_cache(maxsize=256)
 def _spread(q: float, kappa: float, c: float, reverse: bool) -> tuple[float, float, float]:
     """Return an upper bound of ln M(c), E D⁴ rounded up and the variance rounded down, of the loss tilted by c."""
-    k, r = by_tilt(lambda z: _cumulant(q, kappa, z, reverse), np.array([complex(c)]), _FARTHEST / kappa)
+    k, r = by_tilt(lambda z: _cumulant(q, kappa, z, reverse), np.array([complex(c)]), _LARGEST_TILT / kappa)
     power = -c if reverse else 1 + c
     if not math.isfinite(r[0]):
         return math.inf, math.inf, 0.0
@@ -371,6 +375,7 @@ def _spread(q: float, kappa: float, c: float, reverse: bool) -> tuple[float, flo
     weights /= weights.sum()
     centred = log_a - float(weights @ log_a)
     variance, fourth = float(weights @ centred**2), float(weights @ centred**4)
+    # For independent copies of a law, E D⁴ = 2·(fourth central moment + 3·variance²).
     return float(k[0].real + r[0]), 2 * (fourth + 3 * variance**2) * (1 + 1e-6), variance * (1 - 1e-6)
 
 
@@ -380,15 +385,17 @@ def _log_tail(q: float, kappa: float, c: float, low: float, reverse: bool) -> fl
     With θ = κy ≤ π/2, |A(t+iy)| and arg A(t+iy) both rise with t, so each cell is bounded by its ends.
     """
     power = -c if reverse else 1 + c
-    left, right = _range(kappa, power)
-    left -= 2.0
-    t = np.linspace(left, right, 1601)
+    first, last = _range(kappa, power)
+    first -= 2.0
+    t = np.linspace(first, last, 1601)
     step = float(t[1] - t[0])
+    # φ is largest in a cell at its point nearest to 0.
     edge = np.where(t[:-1] * t[1:] <= 0, 0.0, np.minimum(np.abs(t[:-1]), np.abs(t[1:])))
     log_phi = -0.5 * edge * edge
     argument = np.minimum(kappa * t - kappa * kappa / 2, 700.0)
     growth = q * np.exp(argument)
     best = math.inf
+    # Every shift y gives a valid bound; the least of a few is taken.
     for share in (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.55, 0.8, 1.0):
         y = share * min(math.pi / 2 / kappa, 12.0)
         theta = kappa * y
@@ -401,10 +408,9 @@ def _log_tail(q: float, kappa: float, c: float, low: float, reverse: bool) -> fl
         # Beyond the ends |A|^p ≤ the real line's times cos(θ/2)^{min(p,0)}, and the slope there is at least the margin.
         spread = power * math.log(math.cos(theta / 2)) if reverse else 0.0
         ends = max(
-            -0.5 * left * left + power * math.log(1 - q + growth[0]),
-            -0.5 * right * right
-            + power
-            * (math.log(1 - q + growth[-1]) if argument[-1] < 700 else float(kappa * right - kappa * kappa / 2)),
+            -0.5 * first * first + power * math.log(1 - q + growth[0]),
+            -0.5 * last * last
+            + power * (math.log(1 - q + growth[-1]) if argument[-1] < 700 else float(kappa * last - kappa * kappa / 2)),
         )
         log = np.logaddexp(inner, ends + spread + math.log(2 / _MARGIN)) + y * y / 2 - 0.5 * math.log(2 * math.pi)
         best = min(best, float(log) + 1e-12 * (abs(peak) + abs(power) + 1))
@@ -420,15 +426,14 @@ def evenly_spaced(z: Complexes) -> bool:
 
 
 def sums_on_a_line(u: Floats, size: Floats, log: Floats) -> tuple[Complexes, Floats]:
-    r"""Return Σ_t size_t·e^{iu_j·L_t} at many evenly spaced u_j, and a bound on the error of each: one matrix product.
+    r"""Return Σ_t size_t·e^{iu_j·L_t} at evenly spaced u_j, and bounds of the errors, by one matrix product.
 
     With j = aB + b, u_j = u_{aB} + u_b, and the sum is Σ_t (size_t·e^{iu_{aB}L_t})·e^{iu_bL_t}: as many multiplications
     as before, but in one matrix product, and only √n exponentials for each t.
 
     **Rounding.** u_{aB} + u_b differs from the given u_j by less than 4 units of it, and each product with L_t rounds
-    once: the turn is off by at most 8 units of |u_j L_t|. A matrix product over n points, in whatever order it is
-    summed, is off by at most (n + 8) units of Σ_t size_t (Higham 2002, section 3.5, with 4 real products in a complex
-    one).
+    once: the turn is off by at most 8 units of |u_j L_t|. A matrix product over n points, in any order of summation,
+    is off by at most (n + 8) units of Σ_t size_t (Higham 2002, section 3.5, with 4 real products in a complex one).
     """
     block = math.isqrt(u.size) + 1
     starts = u[::block]
@@ -436,10 +441,10 @@ def sums_on_a_line(u: Floats, size: Floats, log: Floats) -> tuple[Complexes, Flo
     # Slices of t keep the matrices small.
     width = max(1, (1 << 20) // block)
     for first in range(0, size.size, width):
-        part = slice(first, first + width)
-        left = size[part] * np.exp(1j * np.multiply.outer(starts, log[part]))
-        right = np.exp(1j * np.multiply.outer(log[part], u[:block]))
-        total += left @ right
+        points = slice(first, first + width)
+        block_turns = size[points] * np.exp(1j * np.multiply.outer(starts, log[points]))
+        inner_turns = np.exp(1j * np.multiply.outer(log[points], u[:block]))
+        total += block_turns @ inner_turns
     mass = float(size.sum())
     turn = float(size @ np.abs(log))
     return total.ravel()[: u.size], UNIT * ((2 * size.size + 64) * mass + 8 * u * turn)

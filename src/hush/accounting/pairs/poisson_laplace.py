@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -39,10 +40,12 @@ from hush.accounting.pairs.base import (
 from hush.accounting.pairs.hyperbolic import LaplacePair
 from hush.accounting.pairs.loss_cells import laplace_cells
 from hush.core.balls import Ball, ball, flint, up
-from hush.core.values import dataclass
+from hush.core.work import spend
 
-_FARTHEST = 600.0
+_LARGEST_EXPONENT = 600.0
+"""The largest tilt times loss at which moments are summed."""
 _RADII = (1.3, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
+"""Parameters r of Bernstein ellipses; the best bound of all is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,7 @@ class PoissonLaplacePair(Pair):
         panels = max(1, math.ceil(float(self.epsilon) * (1 + (power + turn) / 4)))
         w = e / panels
         nodes = 16 + module.ctx.prec // 6
+        spend(4 * panels * nodes)
         summed = module.acb(0)
         roots = _legendre(nodes, module.ctx.prec)
         worst = module.arb(0)
@@ -82,17 +86,17 @@ class PoissonLaplacePair(Pair):
                 node = centre + w * x
                 summed += w * weight * (p * log_a(node) - (node + e) / 2).exp()
             worst = worst.max((p.real * log_a(centre) - (centre + e) / 2).exp())
-        # The rule's error, on whichever Bernstein ellipse gives the least bound; v < π keeps A away from zero on it.
+        # The rule's error on the Bernstein ellipse with the least bound; v < π keeps A away from zero on it.
         bound = None
         for r in _RADII:
-            v, reach = half * (r - 1 / r) / 2, half * (r + 1 / r) / 2
+            v, half_length = half * (r - 1 / r) / 2, half * (r + 1 / r) / 2
             if v >= 3.0:
                 continue
-            log = turn * v + (power + 0.5) * reach + power * -math.log(math.cos(v / 2))
+            log = turn * v + (power + 0.5) * half_length + power * -math.log(math.cos(v / 2))
             log += -2 * nodes * math.log(r) - math.log(1 - r**-2) + math.log(5.0)
             bound = log if bound is None else min(bound, log)
-        rest = panels * w * worst * ball(bound if bound is not None else math.inf).exp()
-        ring = module.arb(0, 1) * rest.abs_upper()
+        rule_error = panels * w * worst * ball(bound if bound is not None else math.inf).exp()
+        ring = module.arb(0, 1) * rule_error.abs_upper()
         return atoms + (summed + module.acb(ring, ring)) / 4
 
     def largest_loss(self, *, reverse: bool = False) -> Ball | None:
@@ -179,7 +183,7 @@ class _PoissonLaplaceBatch(SampledBatch):
         return _cumulant(float(pair.rate), float(pair.epsilon), z, self.reverse)
 
     def _farthest(self, pair: PoissonLaplacePair) -> float:
-        return _FARTHEST / float(pair.epsilon)
+        return _LARGEST_EXPONENT / float(pair.epsilon)
 
     def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
         r"""Bound the atoms as they are, and integrate the density g(l) = ¼e^{-(l+e)/2}A^{Re p} by parts.
@@ -219,7 +223,8 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
     panels = max(1, math.ceil(e * (1 + (power + turn) / 4)))
     if panels * count * z.size > 50_000_000:
         return np.zeros(z.shape, dtype=z.dtype), np.full(z.shape, np.inf)
-    # The two atoms are appended to the quadrature's nodes, so that one sum over ``at`` is all of E[A^p].
+    spend(panels * z.size)
+    # The two atoms are appended to the quadrature's nodes, so that one sum over ``nodes`` is all of E[A^p].
     x, weights = _legendre_floats(count)
     w = e / panels
     centres = (2 * np.arange(panels) + 1) * w - e
@@ -238,21 +243,21 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
     value = np.empty(z.shape, dtype=z.dtype)
     error = np.empty(z.shape)
     rows = max(1, (1 << 18) // nodes.size)
-    # The rule's error, on whichever Bernstein ellipse gives the least bound.
+    # The rule's error, on the Bernstein ellipse with the least bound.
     best = math.inf
     for r in _RADII:
-        v, reach = w * (r - 1 / r) / 2, w * (r + 1 / r) / 2
+        v, half_length = w * (r - 1 / r) / 2, w * (r + 1 / r) / 2
         if v < 3.0:
-            log = turn * v + (power + 0.5) * (reach + w) - power * math.log(math.cos(v / 2))
+            log = turn * v + (power + 0.5) * (half_length + w) - power * math.log(math.cos(v / 2))
             best = min(best, log - 2 * count * math.log(r) - math.log(1 - r**-2) + math.log(32.0))
     for start in range(0, z.size, rows):
-        part = p[start : start + rows]
-        exponent = log_weight + part.real[:, None] * log_a
-        if float(exponent.max()) < 5 and float(np.max(np.abs(part))) * float(np.abs(log_a).max()) < 0.5:
+        powers = p[start : start + rows]
+        exponent = log_weight + powers.real[:, None] * log_a
+        if float(exponent.max()) < 5 and float(np.max(np.abs(powers))) * float(np.abs(log_a).max()) < 0.5:
             # M − 1 = E[A^p − 1]: the relative rounding is that of the small difference.
-            v = np.exp(log_weight) * expm1(part[:, None] * log_a)
+            v = np.exp(log_weight) * expm1(powers[:, None] * log_a)
             excess, moduli = v.sum(axis=1), np.abs(v).sum(axis=1)
-            fine = 96 * UNIT * moduli + 2 * (np.exp(log_weight) * log_error).sum() * np.abs(part)
+            fine = 96 * UNIT * moduli + 2 * (np.exp(log_weight) * log_error).sum() * np.abs(powers)
             fine += 4 * math.exp(min(best, 700.0))
             value[start : start + rows] = log1p(excess)
             error[start : start + rows] = fine / np.maximum(1 - moduli - fine, 1e-3) + 8 * UNIT * moduli
@@ -260,10 +265,12 @@ def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexe
         # Scaled by the largest term, so that nothing overflows and the sum of moduli is at least 1.
         top = exponent.max(axis=1, keepdims=True)
         size = np.exp(exponent - top)
-        turned = size if part.dtype.kind == "f" else size * np.exp(1j * (part.imag[:, None] * log_a))
+        turned = size if powers.dtype.kind == "f" else size * np.exp(1j * (powers.imag[:, None] * log_a))
         summed = turned.sum(axis=1)
         mass = size.sum(axis=1)
-        bad = 64 * UNIT * (size * (2 + np.abs(exponent) + np.abs(top))).sum(axis=1) + (size @ log_error) * np.abs(part)
+        bad = 64 * UNIT * (size * (2 + np.abs(exponent) + np.abs(top))).sum(axis=1) + (size @ log_error) * np.abs(
+            powers
+        )
         bad += mass * math.exp(min(best, 700.0))
         sure, ratio = total(summed, bad)
         k = np.log(sure) + top[:, 0]

@@ -1,4 +1,4 @@
-"""What shuffling adds to local privacy: the stronger clone bound, certified from both sides.
+"""Privacy amplification by shuffling: the stronger clone bound, certified from both sides.
 
 n people send reports, each ε₀-locally private, through a shuffler that hides who sent what. For any ε₀-local randomiser
 the shuffled reports are no easier to tell apart than this pair (Feldman, McMillan, Talwar 2023, "Stronger privacy
@@ -23,7 +23,7 @@ to at most m·ρ/(1-ρ), m the last mass and ρ its ratio to the next; and δ_c 
 >>> round(bound.upper, 3), bound.upper - bound.lower < 1e-6
 (0.411, True)
 
-**Shuffled binary randomized response, exactly: what is revealed is how many said yes.**
+**Shuffled binary randomized response, exactly: the number of yeses is revealed.**
 
 n people answer truthfully with probability p = e^ε₀/(e^ε₀+1). Of the n-1 others m have answer 1, so that the yeses but
 one are N_m = Bin(m, p) + Bin(n-1-m, 1-p), with masses f and tails F(k) = P(N_m ≥ k). N_m is log-concave, hence the
@@ -34,7 +34,7 @@ likelihood ratio of N_m + Bernoulli(p) and N_m + Bernoulli(1-p) rises, the worst
 The other direction is δ_{n-1-m}, by exchanging yes and no. An adversary knows m, so δ(ε) = max_m δ_m(ε).
 
 **All m at once.** f is the Fourier transform of (1-p + p·e^{iω})^m (p + (1-p)e^{iω})^{n-1-m}, centred at the mean and
-sampled at L ≥ 24σ+96 points. What is wrapped round lies t = 12σ+48 out: below 2·exp(-t²/2(σ²+t/3)) ≤ 2·exp(-72) by
+sampled at L ≥ 24σ+96 points. Masses that wrap round lie t = 12σ+48 out: below 2·exp(-t²/2(σ²+t/3)) ≤ 2·exp(-72) by
 Bernstein's inequality, and it is counted. A power's argument is right to (n+8) units in the last place of
 its terms, of which the logarithm has modulus at most 8 in all after centring at the low frequencies that matter; as a
 bound, each sample is charged 32(n+8)·2⁻⁵³ of its modulus, and the transform itself 16·log₂L·2⁻⁵³ of the root of the sum
@@ -57,10 +57,11 @@ import numpy as np
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive
 from hush.core.balls import Ball, ball, down, flint, precision, up
 from hush.core.rounding import Bound, decimal_unit, largest_decimal
+from hush.core.work import spend
 
-_BITS = 192
+_WORKING_BITS = 192
 _LARGEST_LOCAL_EPSILON = 30
-_MOST_SHUFFLED = 10**12
+_MAX_SHUFFLED_REPORTS = 10**12
 
 
 class _Clones(NamedTuple):
@@ -78,7 +79,7 @@ def shuffled_delta(epsilon0: Number, *, reports: int, epsilon: Number) -> Bound:
     ``lower`` and ``upper`` enclose the δ of the pair, which binary randomized response attains for two reports.
     """
     local, count = read_shuffle(epsilon0, reports)
-    with precision(_BITS):
+    with precision(_WORKING_BITS):
         value = _delta(local, count, nonnegative(epsilon, "epsilon"))
         return Bound(lower=max(0.0, down(value)), upper=min(1.0, up(value)))
 
@@ -87,9 +88,10 @@ def shuffled_epsilon(epsilon0: Number, *, reports: int, delta: Number) -> Bound:
     """Return the ε at which shuffled reports are (ε, ``delta``)-DP: an upper bound for every randomiser."""
     local, count = read_shuffle(epsilon0, reports)
     target = fraction_between(delta, "delta")
-    with precision(_BITS):
+    with precision(_WORKING_BITS):
         guess = _guess(local, count, float(target))
         lower, upper = Fraction(0), local
+        # Ends next to the guess are tried first, each certified by a ball: the upper end of δ for the upper end of ε.
         for width in (Fraction(1, 10**6), Fraction(1, 10**4), Fraction(1, 2)):
             near = guess * (1 + width)
             if near < upper and up(_delta(local, count, near)) <= target:
@@ -109,7 +111,7 @@ def shuffled_epsilon(epsilon0: Number, *, reports: int, delta: Number) -> Bound:
                 upper = middle
             elif down(value) >= target:
                 lower = middle
-            else:
+            else:  # the ball does not tell: both ends hold as they are
                 break
         return Bound(lower=down(ball(lower)), upper=up(ball(upper)))
 
@@ -119,18 +121,20 @@ def read_shuffle(epsilon0: Number, reports: int) -> tuple[Fraction, int]:
     local = positive(epsilon0, "epsilon0")
     if local > _LARGEST_LOCAL_EPSILON:
         raise InvalidValueError("epsilon0", got=epsilon0, allowed=f"at most {_LARGEST_LOCAL_EPSILON}")
-    return local, integer(reports, "reports", minimum=1, maximum=_MOST_SHUFFLED)
+    return local, integer(reports, "reports", minimum=1, maximum=_MAX_SHUFFLED_REPORTS)
 
 
-def _clones(local: Fraction, others: int) -> _Clones:
+def _clones(local: Fraction, other_reports: int) -> _Clones:
     """Return the law of C ~ Bin(n-1, 2/(e^ε₀+1))."""
     arb = flint().arb
     rate = 2 / (ball(local).exp() + 1)
-    mean, share = others * float(rate), float(rate)
-    reach = 9 * math.sqrt(mean * (1 - share)) + 25
-    first, last = max(0, math.floor(mean - reach)), min(others, math.ceil(mean + reach))
-    log_mass = arb(others + 1).lgamma() - arb(first + 1).lgamma() - arb(others - first + 1).lgamma()
-    mass = (log_mass + first * rate.log() + (others - first) * (1 - rate).log()).exp() if others else arb(1)
+    mean, share = other_reports * float(rate), float(rate)
+    half_width = 9 * math.sqrt(mean * (1 - share)) + 25
+    first, last = max(0, math.floor(mean - half_width)), min(other_reports, math.ceil(mean + half_width))
+    log_mass = arb(other_reports + 1).lgamma() - arb(first + 1).lgamma() - arb(other_reports - first + 1).lgamma()
+    mass = (
+        (log_mass + first * rate.log() + (other_reports - first) * (1 - rate).log()).exp() if other_reports else arb(1)
+    )
     return _Clones(first, last, mass)
 
 
@@ -140,8 +144,9 @@ def _delta(local: Fraction, reports: int, epsilon: Fraction) -> Ball:
     if epsilon >= local:
         return arb(0)
     clones = _clones(local, reports - 1)
+    spend(4 * (clones.last - clones.first))
     rate = 2 / (ball(local).exp() + 1)
-    odds, others = rate / (1 - rate), reports - 1
+    odds, other_reports = rate / (1 - rate), reports - 1
     p, e_epsilon = ball(local).exp() / (ball(local).exp() + 1), ball(epsilon).exp()
     theta = (e_epsilon * p - (1 - p)) / ((2 * p - 1) * (1 + e_epsilon))
     above, below = p - e_epsilon * (1 - p), 1 - p - e_epsilon * p
@@ -153,8 +158,8 @@ def _delta(local: Fraction, reports: int, epsilon: Fraction) -> Ball:
     total, doubt = arb(0), arb(0) if slack is None else slack
     weight = mass
     below_first = arb(0)
-    if c > 0:
-        ratio = c / (odds * (others - c + 1))
+    if c > 0:  # the masses below the first c fall at least geometrically; δ_c ≤ 1 there
+        ratio = c / (odds * (other_reports - c + 1))
         below_first = weight * ratio / (1 - ratio)
     while True:
         if j <= c:
@@ -167,7 +172,7 @@ def _delta(local: Fraction, reports: int, epsilon: Fraction) -> Ball:
             atom = atom * (c + 1) / (2 * (c + 1 - j))
         else:
             tail, atom = _half_tail(c + 1, j)
-        weight = weight * odds * (others - c) / (c + 1)
+        weight = weight * odds * (other_reports - c) / (c + 1)
         c += 1
         k, slack = _first_above(theta, c + 1, nearly)
         if slack is not None:
@@ -176,11 +181,11 @@ def _delta(local: Fraction, reports: int, epsilon: Fraction) -> Ball:
             tail, atom = tail - atom, atom * (c - j) / (j + 1)
             j += 1
     beyond = arb(0)
-    if c < others:
-        ratio = odds * (others - c) / (c + 1)
+    if c < other_reports:
+        ratio = odds * (other_reports - c) / (c + 1)
         beyond = weight * ratio / (1 - ratio)
     outside = (below_first + beyond).upper()
-    return total + arb(0).union(outside) + doubt
+    return total + arb(0).union(outside) + doubt  # the c outside add between 0 and their mass
 
 
 def _first_above(theta: Ball, times: int, nearly: float) -> tuple[int, Any]:
@@ -190,9 +195,10 @@ def _first_above(theta: Ball, times: int, nearly: float) -> tuple[int, Any]:
     certain where it is further than that from every whole number.
     """
     product = nearly * times
-    whole = math.floor(product)
-    if 2.0**-50 * times < product - whole < 1 - 2.0**-50 * times:
-        return whole + 1, None
+    below = math.floor(product)
+    if 2.0**-50 * times < product - below < 1 - 2.0**-50 * times:
+        return below + 1, None
+    spend(16)
     value = theta * times
     certain = value.floor().unique_fmpz()
     if certain is not None:
@@ -209,6 +215,7 @@ def _half_tail(c: int, j: int) -> tuple[Ball, Ball]:
     atom = log_atom.exp()
     tail, term, i = arb(0), atom, j
     while i <= c:
+        spend()
         tail += term
         i += 1
         term = term * (c - i + 1) / i
@@ -221,21 +228,21 @@ def _half_tail(c: int, j: int) -> tuple[Ball, Ball]:
 
 
 def _guess(local: Fraction, reports: int, target: float) -> Fraction:
-    """Return about the ε sought: by floats, then by steps along ln δ, which is nearly a line there."""
-    whole = float(local)
-    low, high = 0.0, whole
+    """Return an estimate of ε: by floats, then by steps along ln δ, which is nearly a line there."""
+    largest = float(local)
+    low, high = 0.0, largest
     for _ in range(24):
         middle = (low + high) / 2
-        low, high = (middle, high) if _rough_delta(whole, reports, middle) > target else (low, middle)
+        low, high = (middle, high) if _rough_delta(largest, reports, middle) > target else (low, middle)
     guess = high
     for _ in range(4):
         step = 1e-3 * guess
-        around = [_rough_delta(whole, reports, guess + side * step) for side in (-1, 1)]
+        around = [_rough_delta(largest, reports, guess + side * step) for side in (-1, 1)]
         value = float(_delta(local, reports, Fraction(guess)))
         if min(*around, value) <= 0 or around[0] <= around[1]:
             break
         slope = math.log(around[1] / around[0]) / (2 * step)
-        moved = min(max(guess + math.log(target / value) / slope, guess / 2), (guess + whole) / 2)
+        moved = min(max(guess + math.log(target / value) / slope, guess / 2), (guess + largest) / 2)
         guess, last = moved, guess
         if abs(guess - last) < 1e-4 * guess:  # the next step would be a hundred times smaller
             break
@@ -243,11 +250,11 @@ def _guess(local: Fraction, reports: int, target: float) -> Fraction:
 
 
 def _rough_delta(local: float, reports: int, epsilon: float) -> float:
-    """Return about δ(ε), by normal tails of the binomial laws."""
+    """Return an estimate of δ(ε), by normal tails of the binomial laws."""
     rate = 2 / (math.exp(local) + 1)
-    others = reports - 1
-    mean, deviation = others * rate, math.sqrt(others * rate * (1 - rate))
-    c = np.unique(np.rint(np.clip(mean + deviation * np.linspace(-6, 6, 33), 0, others)))
+    other_reports = reports - 1
+    mean, deviation = other_reports * rate, math.sqrt(other_reports * rate * (1 - rate))
+    c = np.unique(np.rint(np.clip(mean + deviation * np.linspace(-6, 6, 33), 0, other_reports)))
     weights = np.exp(-((c - mean) ** 2) / (2 * deviation**2 + 1e-9))
     p, e = math.exp(local) / (math.exp(local) + 1), math.exp(epsilon)
     theta = (e * p - (1 - p)) / ((2 * p - 1) * (1 + e))
@@ -263,8 +270,9 @@ MOST_REPORTS = 20_000
 """Beyond this the sweep over all m takes too long; the stronger clone bound does for any number."""
 LEAST_REPORTS = 1_000
 LARGEST_EPSILON = 8
-_CHUNK = 2**21
+_MAX_VALUES_AT_ONCE = 2**21
 _UNIT = 2.0**-53
+"""The relative error of one rounded operation."""
 
 
 def shuffled_response_delta(epsilon0: Number, *, reports: int, epsilon: float) -> Bound:
@@ -282,7 +290,7 @@ def shuffled_response_epsilon(epsilon0: Number, *, reports: int, delta: Number) 
     local, count = _read(epsilon0, reports)
     target = down(ball(fraction_between(delta, "delta")))
     low, high = 0.0, local
-    ends = [0, count // 2, count - 1]
+    ends = [0, count // 2, count - 1]  # three compositions suffice for a guess; the ends below are for all m
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if _largest(local, count, middle, ends)[0] > target else (low, middle)
@@ -299,13 +307,14 @@ def shuffled_response_epsilon(epsilon0: Number, *, reports: int, delta: Number) 
 
 
 def largest_local_epsilon(*, reports: int, epsilon: Number, delta: Number) -> Fraction:
-    """Return the largest ε₀, to 4 digits, whose shuffled binary responses are certified to be (ε, δ)-DP."""
+    """Return the largest ε₀, to 4 digits, at which shuffled binary responses are certified to be (ε, δ)-DP."""
     count = _read(1, reports)[1]
     budget, target = down(ball(positive(epsilon, "epsilon"))), down(ball(fraction_between(delta, "delta")))
     ends = [0, count // 2, count - 1]
     local = largest_decimal(
         lambda x: x <= LARGEST_EPSILON and _largest(float(x), count, budget, ends)[0] <= target, digits=4
     )
+    # The search looked at three compositions only; the certificate is for all of them.
     while shuffled_response_delta(local, reports=count, epsilon=budget).upper > target:
         local -= decimal_unit(local, digits=4)
     return local
@@ -323,30 +332,32 @@ def _largest(local: float, reports: int, epsilon: float, compositions: range | l
     """Return the largest δ_m of some compositions, and a bound of its error."""
     if epsilon >= local:
         return 0.0, 0.0
-    p, others = 1 / (1 + math.exp(-local)), reports - 1
-    deviation = math.sqrt(others * p * (1 - p))
+    p, other_reports = 1 / (1 + math.exp(-local)), reports - 1
+    deviation = math.sqrt(other_reports * p * (1 - p))
     length = 1 << max(6, math.ceil(math.log2(24 * deviation + 96)))
     omega = 2 * math.pi * np.arange(length // 2 + 1) / length
     # Logarithms of the two factors, each with the turn of its mean taken out: what is left is small where it matters.
     logs = [np.log(1 - x + x * np.exp(1j * omega)) - 1j * omega * x for x in (p, 1 - p)]
     a, rise = p - math.exp(epsilon) * (1 - p), math.expm1(epsilon)
     largest, worst = 0.0, 0.0
-    rows = max(1, _CHUNK // length)
+    rows = max(1, _MAX_VALUES_AT_ONCE // length)
+    spend(len(compositions) * length // 32)
     members = np.asarray(compositions)
     for start in range(0, len(members), rows):
         m = members[start : start + rows, None]
-        mean = m * p + (others - m) * (1 - p)
+        mean = m * p + (other_reports - m) * (1 - p)
         # A whole number near the mean is the middle of the window.
         centre = np.rint(mean)
-        powers = np.exp(m * logs[0] + (others - m) * logs[1] + 1j * omega * (mean - centre + length // 2))
+        powers = np.exp(m * logs[0] + (other_reports - m) * logs[1] + 1j * omega * (mean - centre + length // 2))
         masses = np.fft.irfft(np.conj(powers), n=length, axis=1)
         tails = np.cumsum(masses[:, ::-1], axis=1)[:, ::-1]
         deltas = a * masses[:, :-1] - rise * tails[:, 1:]
         moduli = np.abs(powers)
-        sampled = 2 * moduli.sum(axis=1) / length * 32 * (others + 8) * _UNIT
+        sampled = 2 * moduli.sum(axis=1) / length * 32 * (other_reports + 8) * _UNIT
         transform = 16 * math.log2(length) * _UNIT * np.sqrt((masses**2).sum(axis=1)) * math.sqrt(length)
         wrapped = 2 * math.exp(-72)
         summing = length * _UNIT
+        # A bound for one mass; a tail sums at most `length` of them.
         each = float((sampled + transform).max()) + wrapped + summing
         worst = max(worst, (a + rise * length) * each)
         largest = max(largest, float(deltas.max()))

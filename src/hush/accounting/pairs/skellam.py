@@ -9,7 +9,7 @@ output swaps them. R(k) = P(k+1)/P(k) falls in k, and Amos (1974) has
 terms are positive. Beyond K they are at most P(K)·U(K)^j.
 
 **The profile.** The loss ln P(x-Δ)/P(x) rises in x, so the worst set of outputs is a half line: with the tails S(t) =
-P(X ≥ t) and t the first x whose loss exceeds ε, δ(ε) = S(t-Δ) - e^ε·S(t).
+P(X ≥ t) and t the first x of a loss above ε, δ(ε) = S(t-Δ) - e^ε·S(t).
 
 **The moment** M(z) = Σ_x P(x-Δ)^{1+z}·P(x)^{-z} is summed for |x| ≤ K. Let c = Re z ≥ 0. On the left P(x-Δ) bounds the
 terms. On the right the loss is at most Δ·ln(1/L(x)), and h grows by at most 2 at each step, so that h(x) ≤ h(K)·
@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -40,30 +41,33 @@ import numpy as np
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, upward
 from hush.core.balls import Ball, ball, down, flint, precision, up
 from hush.core.rounding import smallest_decimal
-from hush.core.values import dataclass
+from hush.core.work import spend
 
 MOST_VARIANCE = 10**6
-"""The largest variance whose outputs are written out one by one."""
-_BITS = 192
-_MOST_MASSES = 1 << 17
-_CHUNK = 1 << 20
+"""The largest variance at which the outputs are listed one by one."""
+_WORKING_BITS = 192
+_MAX_MASSES = 1 << 17
+_MAX_VALUES_AT_ONCE = 1 << 20
 _ORDERS = [1.04**k for k in range(-100, 131)]
-"""From 0.02 to 164: the orders less 1 at which ρ is looked for."""
+"""The orders less 1 at which ρ is looked for: from 0.02 to 164."""
 
 
-def _end(variance: float, reach: float, sensitivity: int) -> int:
-    """Return an output far beyond which nothing matters, the worst outputs lying near ``reach``: a power of two."""
-    least = reach + 40 * math.sqrt(variance + reach) + 60 + 2 * sensitivity
+def _end(variance: float, centre: float, sensitivity: int) -> int:
+    """Return the last output to list, a power of two; the masses that matter lie round ``centre``."""
+    # Forty deviations: the tails beyond are bounded too, so a poor choice costs accuracy and no certainty.
+    least = centre + 40 * math.sqrt(variance + centre) + 60 + 2 * sensitivity
     return 1 << math.ceil(math.log2(least))
 
 
 @lru_cache(maxsize=8)
 def _masses(variance: Fraction, end: int) -> list[Ball]:
     """Return P(0), …, P(end)."""
-    with precision(_BITS):
+    with precision(_WORKING_BITS):
+        spend(4 * end)
         arb, rate = flint().arb, ball(variance)
         after, mass = rate.bessel_i(arb(end + 1), scaled=True), rate.bessel_i(arb(end), scaled=True)
         masses = [mass]
+        # Downwards: all terms of the recurrence are positive, so nothing cancels.
         for k in range(end, 0, -1):
             after, mass = mass, after + mass * (2 * k) / rate
             masses.append(mass)
@@ -72,7 +76,7 @@ def _masses(variance: Fraction, end: int) -> list[Ball]:
 
 @lru_cache(maxsize=8)
 def _logs(variance: Fraction, end: int) -> list[Ball]:
-    with precision(_BITS):
+    with precision(_WORKING_BITS):
         return [mass.log() for mass in _masses(variance, end)]
 
 
@@ -89,7 +93,7 @@ def _upper_ratio(rate: Ball, k: int) -> Ball:
 
 def skellam_profile(variance: Fraction, sensitivity: int, epsilon: Ball) -> Ball:
     """Return a ball around the smallest δ at which Skellam noise of this variance is (ε, δ)-DP."""
-    with precision(_BITS):
+    with precision(_WORKING_BITS):
         # The loss at x is about asinh(x/v)·Δ: the half line begins near v·sinh(ε/Δ).
         begin = float(variance) * math.sinh(min(abs(float(epsilon.mid())) / sensitivity, 50.0))
         masses = _masses(variance, _end(float(variance), min(begin, 1e6), sensitivity))
@@ -133,7 +137,7 @@ class SkellamPair(Pair):
         return hash((11, self.variance.as_integer_ratio(), self.sensitivity))
 
     def _reach(self, c: float) -> int:
-        """Return how far the terms of the moment tilted by c are written out."""
+        """Return the last output to list for the moment tilted by c."""
         return _end(float(self.variance), 2 * (abs(c) + 1) * self.sensitivity, self.sensitivity)
 
     def _beyond(self, c: float, end: int) -> Ball | None:
@@ -155,14 +159,15 @@ class SkellamPair(Pair):
         if z.real < flint().arb(-1) / 2:
             z = -1 - z
         c = max(0.0, up(z.real))
-        end = self._reach(c) if c < 1e6 else _MOST_MASSES + 1
+        end = self._reach(c) if c < 1e6 else _MAX_MASSES + 1
         unknown = flint().acb(flint().arb.pos_inf())
-        if end > _MOST_MASSES:
+        if end > _MAX_MASSES:
             return unknown
         beyond = self._beyond(c, end)
         if beyond is None:
             return unknown
         logs, delta, total = _logs(self.variance, end), self.sensitivity, flint().acb(0)
+        spend(4 * end)
         for x in range(delta - end, end + 1):
             first = logs[abs(x - delta)]
             total += (first + z * (first - logs[abs(x)])).exp()
@@ -189,12 +194,12 @@ class SkellamPair(Pair):
         noise: Range = EVERYWHERE,  # noqa: ARG002
     ) -> LossCells | None:
         """Return every output as a cell of its own."""
-        end = self._reach(c) if abs(c) < 1e6 else _MOST_MASSES + 1
-        if end > _MOST_MASSES:
+        end = self._reach(c) if abs(c) < 1e6 else _MAX_MASSES + 1
+        if end > _MAX_MASSES:
             return None
         losses, masses = self._atoms(end)
         logs = masses + c * losses
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             beyond = self._beyond(c, end)
             if beyond is None:
                 return None
@@ -203,7 +208,7 @@ class SkellamPair(Pair):
         peak = float(logs.max())
         keep = logs > peak - 80
         weights = np.exp(logs - peak)
-        left = (outside * math.exp(-peak) if peak > -700 else math.inf) + float(weights[~keep].sum())
+        omitted = (outside * math.exp(-peak) if peak > -700 else math.inf) + float(weights[~keep].sum())
         size = float(np.abs(masses[keep]).max() + np.abs(c * losses[keep]).max())
         return LossCells(
             losses=losses[keep],
@@ -211,7 +216,7 @@ class SkellamPair(Pair):
             width=0.0,
             wrong=8 * UNIT * (2 + size + abs(c) * float(np.abs(masses[keep]).max())),
             slip=8 * UNIT * (1 + float(np.abs(losses[keep]).max()) + float(np.abs(masses[keep]).max())),
-            outside=left / float(weights[keep].sum()) * (1 + 1e-9),
+            outside=omitted / float(weights[keep].sum()) * (1 + 1e-9),
         )
 
     def _atoms(self, end: int) -> tuple[Floats, Floats]:
@@ -276,20 +281,21 @@ def _log_moments(pair: SkellamPair, c: float, imaginary: Floats) -> tuple[Comple
     weights = np.exp(cells.logs - peak)
     size = float(weights.sum())
     total = np.empty(imaginary.shape, dtype=np.complex128)
-    rows = max(1, _CHUNK // len(weights))
+    spend((len(imaginary) + 4) * len(weights) // 8)
+    rows = max(1, _MAX_VALUES_AT_ONCE // len(weights))
     for start in range(0, len(imaginary), rows):
         turns = np.exp(1j * imaginary[start : start + rows, None] * cells.losses)
         total[start : start + rows] = turns @ weights
     away = np.abs(imaginary) * cells.slip + UNIT * np.abs(imaginary) * float(np.abs(cells.losses).max())
     missing = size * (cells.wrong + cells.outside + away + 4 * (len(weights) + 4) * UNIT)
     with np.errstate(divide="ignore", invalid="ignore"):
-        amiss = missing / np.abs(total)
+        amiss = missing / np.abs(total)  # −ln(1 − x) ≤ 1.5x up to x = 1/2
         return np.log(total) + peak, np.where(amiss < 0.5, 1.5 * amiss, np.inf)
 
 
 def skellam_delta(variance: Fraction, sensitivity: int, epsilon: Fraction) -> Ball:
     """Return a ball around the smallest δ at which Skellam noise of this variance is (ε, δ)-DP."""
-    with precision(_BITS):
+    with precision(_WORKING_BITS):
         return skellam_profile(variance, sensitivity, ball(epsilon))
 
 
@@ -312,7 +318,7 @@ def skellam_epsilon(*, variance: Fraction, sensitivity: int, delta: Fraction) ->
     while down(ball(high - low)) > 1e-12 * float(high):
         middle = (low + high) / 2
         if up(skellam_delta(variance, sensitivity, middle)) <= delta:
-            high = middle
+            high = middle  # only certified values become the upper end, which is returned
         else:
             low = middle
     return up(ball(high))

@@ -23,8 +23,8 @@ from hush.accounting.profile.direction import Direction
 from hush.accounting.profile.method import LogInterval, invert
 from hush.core.rounding import float_down, float_up
 
-MOST_STEPS = 3000
-"""Beyond this the k² terms are not worth it, and the dominating pair is used."""
+MAX_STEPS = 3000
+"""The largest number of steps for the k² terms of the formula; beyond, the dominating pair is used."""
 
 
 def _log_delta(width: float, count: int, target: float) -> LogInterval:
@@ -54,7 +54,7 @@ def _rows(t: Floats, i: Floats, choose: Floats, width: float, count: int, target
         terms = np.where(
             gap > 0, weights + target + np.log(np.expm1(np.minimum(np.maximum(gap, 1e-300), 700.0))), -np.inf
         )
-        # What rounding the gap by its own error may add: the term's slope is e^{weights + target + gap}.
+        # The effect of the gap's own rounding: the term's slope is e^{weights + target + gap}.
         slip = 8 * UNIT * (count * t + i * width + target)
         extra = np.where(gap > -slip, weights + target + gap + np.log(slip), -np.inf)
         size = (
@@ -77,7 +77,7 @@ def range_delta(width: Fraction, count: int, epsilon: Fraction) -> LogInterval:
     """Return certified ends of ln δ(ε)."""
     if epsilon >= width * count:
         return LogInterval(lower=-math.inf, upper=-math.inf)
-    if count > MOST_STEPS:
+    if count > MAX_STEPS:
         # δ falls: for the upper end, from the float below.
         upper = Direction(Description.of(BoundedRangePair(epsilon=width)) * count, reverse=False).log_delta(
             float_down(epsilon)
@@ -90,9 +90,10 @@ def range_epsilon(width: Fraction, count: int, target: LogInterval) -> tuple[flo
     """Return certified ends of ε at a target for ln δ."""
     pair = Direction(Description.of(BoundedRangePair(epsilon=width)) * count, reverse=False)
     low, high = pair.epsilon(target)
-    if count > MOST_STEPS:
+    if count > MAX_STEPS:
         return 0.0, high
     largest = float_up(width * count)
     slope = max(1.0, -target.lower / max(high, 1e-300))
+    # The dominating pair's ε is an upper end too: the optimum for fixed queries cannot exceed it.
     ends = invert(lambda x: _log_delta(float(width), count, x), target, guess=0.8 * low, slope=slope, largest=largest)
     return ends[0], min(ends[1], high)

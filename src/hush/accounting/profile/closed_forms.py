@@ -10,7 +10,7 @@ closing the contour of :mod:`.contour` to the left,
     R_j(x−ε) = 2^{j+1} Σ_{i≥0} (y/2)^{j+1+2i}/(j+1+2i)!
 
 with y = x − ε (the residues at ±1/2 less the Taylor polynomial at 0), and δ(ε) = e^{ε/2}·Σ_{x>ε} Σ_j q_{x,j} R_j(x−ε).
-The coefficients alternate in sign; what is lost to cancellation is made up by more bits, and seen in the ball's radius.
+The coefficients alternate in sign. Cancellation shows in the ball's radius, and more bits make up for it.
 
 **In double precision**, at many arguments at once, for a few Laplace and bounded-range steps (:class:`FloatExpansion`):
 with each coefficient scaled to a_{x,j} = e^{x/2}·q_{x,j}, the profile at any real argument t is
@@ -21,7 +21,7 @@ N a Poisson variable of mean v = y/2: r_0 = 1 − e^{-y}, r_1 = 2(1 − e^{-y/2}
 from the 150th down, all terms positive; what is left out beyond is below e^{-80} of the sum for j ≤ 24. For larger v it
 is (1 ± e^{-y})/2 less the terms below j+1, P(N ≤ 24) < 0.01, which loses nothing.
 
-The a_{x,j} alternate in sign; the error bound is in units of the sum of moduli, so what cancels is accounted for.
+The a_{x,j} alternate in sign; the error bound is in units of the sum of moduli, which covers cancellation.
 r_j' = r_{j-1} − r_j/2 with r_{-1} = (1+e^{-y})/2, whence |r_j'| ≤ r_{j-1} + r_j/2 and ≤ 2^{j+1} throughout: an argument
 that is off by η moves r_j by at most η(r_{j-1} + r_j/2) + 2^{j+2}η².
 """
@@ -42,22 +42,22 @@ from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
 from hush.accounting.profile.method import LogInterval, invert
 from hush.core.balls import Ball, ball, down, flint, precision, up
 
-_MAX_TERMS = 60_000
-_MAX_BITS = 8192
+_MAX_EXPANSION_TERMS = 60_000
+_MAX_EXPANSION_BITS = 8192
 
-_MOST_DEGREE = 24
+_MAX_FLOAT_DEGREE = 24
 """The largest degree at which cancellation in double precision is mild."""
-_MOST_FLOAT_TERMS = 700
+_MAX_FLOAT_TERMS = 700
 _SUMMED_BELOW = 40.0
 """The mean up to which Poisson probabilities are summed from the last one down."""
 _LAST_PROBABILITY = 150
 _COEFFICIENT_BITS = 256  # of the coefficients, before they are rounded to floats
 
 
-def _times(left: Terms, right: Terms) -> Terms:
+def _times(first: Terms, second: Terms) -> Terms:
     product: Terms = {}
-    for x, p in left.items():
-        for y, q in right.items():
+    for x, p in first.items():
+        for y, q in second.items():
             coefficient = product.get(x + y)
             product[x + y] = p * q if coefficient is None else coefficient + p * q
     return product
@@ -68,12 +68,12 @@ def _power(terms: Terms, count: int) -> Terms:
     if len(terms) == 2:
         (x, p), (y, q) = terms.items()
         unit = flint().arb_poly([1])
-        left, right = [unit], [unit]
+        powers_p, powers_q = [unit], [unit]
         for _ in range(count):
-            left.append(left[-1] * p)
-            right.append(right[-1] * q)
+            powers_p.append(powers_p[-1] * p)
+            powers_q.append(powers_q[-1] * q)
         return {
-            (count - i) * x + i * y: left[count - i] * right[i] * flint().arb(math.comb(count, i))
+            (count - i) * x + i * y: powers_p[count - i] * powers_q[i] * flint().arb(math.comb(count, i))
             for i in range(count + 1)
         }
     result: Terms = {Fraction(0): flint().arb_poly([1])}
@@ -110,7 +110,7 @@ class Expansion:
 
     @staticmethod
     def losses(pairs: Mapping[Pair, int]) -> int:
-        """Return at most how many losses the expansion has."""
+        """Return an upper bound on the number of losses of the expansion."""
         return math.prod(((pair.terms_shape() or (1, 0))[0] - 1) * count + 1 for pair, count in pairs.items())
 
     @staticmethod
@@ -123,7 +123,7 @@ class Expansion:
                 return False
             losses *= (shape[0] - 1) * count + 1
             degree += shape[1] * count
-            if losses * degree > _MAX_TERMS:
+            if losses * degree > _MAX_EXPANSION_TERMS:
                 return False
         return True
 
@@ -151,7 +151,8 @@ class Expansion:
                 if value > 0 and value.rel_accuracy_bits() > 56:
                     log = value.log()
                     return LogInterval(lower=down(log), upper=up(log))
-                if self._bits >= _MAX_BITS:
+                # No more bits: the upper end of the ball still holds, and nothing is claimed below it.
+                if self._bits >= _MAX_EXPANSION_BITS:
                     top = value.abs_upper()
                     return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top > 0 else -math.inf)
             self._bits *= 2
@@ -165,7 +166,7 @@ class Expansion:
 def _ball_residues(half: Ball, coefficients: list[Ball], bits: int) -> Ball:
     """Return Σ_j q_j R_j(2·half), by suffix sums of half^r/r! over r of one parity."""
     degree = len(coefficients)
-    reach = degree + 2
+    least_terms = degree + 2
     term = flint().arb(1)
     powers = [term]
     tiny = flint().arb(2) ** (-bits)
@@ -177,13 +178,14 @@ def _ball_residues(half: Ball, coefficients: list[Ball], bits: int) -> Ball:
         powers.append(term)
         if first is None and r == degree:
             first = term
-        if r >= reach and 2 * half < r and (term < tiny * first if first is not None else True):
+        # On until the terms fall by half each time, and are small next to the first one that is used.
+        if r >= least_terms and 2 * half < r and (term < tiny * first if first is not None else True):
             break
         if r > 100_000:
             return flint().arb.nan()
     # The two parities' remainders: ratios below (half/r)² < 1/4.
-    rest = flint().arb(0, 1) * (2 * term).abs_upper()
-    suffix = [rest, rest]
+    remainder = flint().arb(0, 1) * (2 * term).abs_upper()
+    suffix = [remainder, remainder]
     total = flint().arb(0)
     for r in range(len(powers) - 1, 0, -1):
         suffix[r % 2] = suffix[r % 2] + powers[r]
@@ -199,15 +201,15 @@ def residues(y: Floats, degree: int) -> list[Floats]:
     first_two = [0.5 * (1 + np.exp(-y)), -np.expm1(-y)]
     near = v < _SUMMED_BELOW
     values = [np.empty(y.shape) for _ in range(degree)]
-    for arguments, parts in ((near, _suffixes), (~near, _complements)):
+    for arguments, formula in ((near, _suffixes), (~near, _complements)):
         if degree and arguments.any():
-            for value, part in zip(values, parts(v[arguments], degree), strict=True):
-                value[arguments] = part
+            for value, result in zip(values, formula(v[arguments], degree), strict=True):
+                value[arguments] = result
     return first_two + values
 
 
 def _suffixes(v: Floats, degree: int) -> list[Floats]:
-    """Sum the probabilities from the last one down: all terms positive."""
+    """Return r_1 … r_degree by sums of probabilities from the last one down: all terms are positive."""
     terms = [np.exp(-v)]
     for r in range(1, _LAST_PROBABILITY):
         terms.append(terms[-1] * (v / r))
@@ -217,7 +219,7 @@ def _suffixes(v: Floats, degree: int) -> list[Floats]:
 
 
 def _complements(v: Floats, degree: int) -> list[Floats]:
-    """Subtract the probabilities below j+1 from those of the whole parity."""
+    """Return r_1 … r_degree as the probability of the whole parity less the terms below j+1."""
     even = np.exp(-2 * v)
     parities = [0.5 * (1 + even), 0.5 * (1 - even)]
     term = np.exp(-np.minimum(v, 700.0))
@@ -231,7 +233,7 @@ def _complements(v: Floats, degree: int) -> list[Floats]:
 
 
 def _rounded(value: Ball) -> tuple[float, float]:
-    """Return the nearest float, and a size of which one unit covers the rounding."""
+    """Return the nearest float, and a size: one unit of that size covers the rounding and the ball's radius."""
     middle = float(value.mid())
     return middle, abs(middle) + float(value.rad()) / UNIT + 1e-300
 
@@ -246,7 +248,7 @@ def tilt(x: Floats, value: Floats, wrong: Floats, c: float, scale: float) -> tup
 
 
 class FloatExpansion:
-    """δ_R of Laplace and bounded-range steps."""
+    """δ_R of Laplace and bounded-range steps, in double precision."""
 
     def __init__(self, pairs: Mapping[Pair, int], cells: int) -> None:
         with precision(_COEFFICIENT_BITS):
@@ -255,8 +257,8 @@ class FloatExpansion:
                 for x, coefficients in expanded(pairs)
             ]
         self.terms = terms
-        self.most = max(1000, 16 * cells // sum(len(coefficients) for _, coefficients in terms))
-        self.most = min(self.most, cells)
+        self.max_arguments = max(1000, 16 * cells // sum(len(coefficients) for _, coefficients in terms))
+        self.max_arguments = min(self.max_arguments, cells)
 
     @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
@@ -264,7 +266,7 @@ class FloatExpansion:
         shapes = [(pair.terms_shape() or (1, 0), count) for pair, count in pairs.items()]
         degree = sum(degree * count for (_, degree), count in shapes)
         terms = (degree + 1) * math.prod((losses - 1) * count + 1 for (losses, _), count in shapes)
-        return degree <= _MOST_DEGREE and terms <= _MOST_FLOAT_TERMS
+        return degree <= _MAX_FLOAT_DEGREE and terms <= _MAX_FLOAT_TERMS
 
     def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
         """Return e^{cx − scale}·δ_R(x), and an error that holds for every argument of δ_R within η of x."""
@@ -275,7 +277,7 @@ class FloatExpansion:
         """Return δ_R(t) and an error that holds for every argument within η of t."""
         value, error = np.zeros(t.shape), np.zeros(t.shape)
         for x, coefficients in self.terms:
-            # x − t carries a rounding of each besides.
+            # The rounding of x and of t adds to η.
             off = eta + 2 * UNIT * (abs(x) + np.abs(t))
             above = t < x + off
             if not above.any():
@@ -294,7 +296,7 @@ class FloatExpansion:
         return np.maximum(value, 0.0), error * (1 + 1e-9)
 
 
-_MOST_BITS = 1 << 16
+_MAX_CLOSED_FORM_BITS = 1 << 16
 
 
 def closed_profile(pairs: Mapping[Pair, int], epsilon: Ball, *, reverse: bool) -> Ball:
@@ -333,7 +335,7 @@ class ClosedForm:
                     return LogInterval(lower=down(log), upper=up(log))
                 if value.is_zero():
                     return LogInterval(lower=-math.inf, upper=-math.inf)
-                if bits > _MOST_BITS:
+                if bits > _MAX_CLOSED_FORM_BITS:  # the upper end of the ball still holds
                     top = value.abs_upper()
                     return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top.is_finite() else 0.0)
             bits *= 4

@@ -1,4 +1,4 @@
-"""Few steps with atoms on incommensurable lattices: condition on the atoms, and let a closed form do the rest.
+"""Few steps with atoms on incommensurable lattices: condition on the atoms, and use a closed form for the rest.
 
 Split a composition into pairs with purely atomic losses, in groups on common lattices, and a *rest* R whose profile
 δ_R is known at every real argument. Conditioning on the atoms' loss l,
@@ -6,8 +6,7 @@ Split a composition into pairs with purely atomic losses, in groups on common la
     δ(ε) = Σ_l p(l)·δ_R(ε − l) = e^{K_A(c) − cε} · Σ_l w(l)·G(l − ε),   G(y) = e^{-cy}·δ_R(−y),
 
 for any c > 0, where w is the product of the groups' tilted laws (:class:`LatticeLaw`) and K_A the sum of their
-cumulants (G is scaled by e^{-K_R(c)} besides): near the saddle point every factor is of moderate size, whatever the
-size of δ.
+cumulants (G is scaled by e^{-K_R(c)} besides): near the saddle point every factor is of moderate size for any δ.
 
 **Masses.** δ_R(x) ≤ κ(c)e^{K_R(c) − cx} (:mod:`.tail_bounds`), so 0 ≤ G ≤ B = κ(c)·e^{K_R(c)}. If group i is
 off by E_i in total variation, the product measure is off by Π(1+E_i) − 1, and the sum by at most B times that.
@@ -26,7 +25,7 @@ of N lattice points,
 
     ŵ(l) = Σ_k w(l + kNd),
 
-the wanted mass plus what is wrapped round from outside the window. So the sum of |ŵ − w| over the window and of w
+the true mass plus the masses wrapped round from outside the window. So the sum of |ŵ − w| over the window and of w
 outside it is at most
 
     E = N·(mean of |M(c+iu_j)/M(c)|·error_j) + √N·(FFT's error in the 2-norm) + 2·(tilted mass outside the window):
@@ -42,14 +41,15 @@ of (l−μ)w(l), so by Parseval their mean square is ‖(l−μ)w‖₂² and, a
 half-width R, E ≤ E₀ + s·(‖(l−μ)ŵ‖₂ + 2R·E + first moment outside), s = 2 units·πN/d, which is solved for E. The second
 derivative, at most E(l−μ)², enters with the square of a node's error, and is added.
 
-E is the total-variation distance (as Σ|·|) between the true tilted law and the arrays returned, and that is all that a
-user of them needs to know.
+E is the total-variation distance (as Σ|·|) between the true tilted law and the arrays returned; callers rely on E
+alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Protocol
 
@@ -62,19 +62,21 @@ from hush.accounting.profile.closed_forms import FloatExpansion, closed_profile,
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
 from hush.core.balls import Ball, ball, flint, precision, up
-from hush.core.values import dataclass
 
-_MOST_ATOMS = 4_000_000
-_MOST_BALLS = 6_000
-_DROPPED = 1e-16
-_CLOSE = 1e-9
-_MOST_AGAIN = 200_000
-"""How many atoms may be made anew at every step of a search."""
+_MAX_ATOMS = 4_000_000
+_MAX_BALL_ATOMS = 6_000
+"""The largest number of atoms at which the rest's profile is evaluated in ball arithmetic."""
+_DROPPED_PRODUCT_MASS = 1e-16
+"""The tilted mass of the smallest atoms of a product that are dropped together, and counted as an error."""
+_ACCEPTED_WIDTH = 1e-9
+"""The relative width of ε at which no second search with a tilt of its own for each ε is made."""
+_MAX_REPEATED_ATOMS = 200_000
+"""The largest number of atoms that are computed anew at every step of a search."""
 
 
 class _Rest(Protocol):
-    most: int
-    """How many arguments it can be asked for."""
+    max_arguments: int
+    """The largest number of arguments of one evaluation."""
 
     def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
         """Return e^{cx − scale}·δ_R(x), and an error that holds for every argument of δ_R within η of x."""
@@ -82,9 +84,11 @@ class _Rest(Protocol):
 
 
 class _NoRest:
-    most = _MOST_ATOMS
+    max_arguments = _MAX_ATOMS
 
     def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
+        # δ(x) = (1 − e^x)₊ has slope −e^x below 0 and 0 above: an argument off by η moves it by at most η·e^{x+η},
+        # with 1 + 1e-6 for e^η.
         below = np.minimum(x, 0.0)
         value = -np.expm1(below)
         wrong = 8 * UNIT * value + np.where(x < eta, eta * np.exp(below) * (1 + 1e-6), 0.0)
@@ -92,9 +96,9 @@ class _NoRest:
 
 
 class _InBalls:
-    """The profile of Gaussians together, or of one pair."""
+    """The profile of a composition of Gaussians, or of one pair, in ball arithmetic."""
 
-    most = _MOST_BALLS
+    max_arguments = _MAX_BALL_ATOMS
 
     def __init__(self, pairs: Mapping[Pair, int], *, reverse: bool) -> None:
         self.pairs = pairs
@@ -136,17 +140,17 @@ class Conditioning:
         self.largest = largest
         self.cumulant = cumulant
         self.laws = groups(cumulant.pairs)
-        rest = {pair: count for pair, count in cumulant.pairs.items() if pair.lattice() is None}
-        self.beyond = Cumulant(Description(pairs=rest), reverse=cumulant.reverse)
-        self.rest = _rest(rest, reverse=cumulant.reverse)
+        smooth = {pair: count for pair, count in cumulant.pairs.items() if pair.lattice() is None}
+        self.beyond = Cumulant(Description(pairs=smooth), reverse=cumulant.reverse)
+        self.rest = _rest(smooth, reverse=cumulant.reverse)
         self._products: dict[float, tuple[Floats, Floats, float, float, float, float] | None] = {}
 
     @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
         """Whether there are atoms to condition on, and a closed form for the rest."""
         atomic = [pair for pair in pairs if pair.lattice() is not None]
-        rest = {pair: count for pair, count in pairs.items() if pair.lattice() is None}
-        return 0 < len(atomic) <= 12 and _rest(rest, reverse=False) is not None
+        smooth = {pair: count for pair, count in pairs.items() if pair.lattice() is None}
+        return 0 < len(atomic) <= 12 and _rest(smooth, reverse=False) is not None
 
     def _product(self, c: float) -> tuple[Floats, Floats, float, float, float, float] | None:
         """Return losses and tilted masses of the product, its error, K_A and its error, and the losses' own error."""
@@ -162,7 +166,7 @@ class Conditioning:
         assert self.rest is not None  # noqa: S101 - suits() was asked
         for group in self.laws:
             law = group.tilted(c)
-            if law is None or losses.size * law.losses.size > 4 * _MOST_ATOMS:
+            if law is None or losses.size * law.losses.size > 4 * _MAX_ATOMS:
                 return None
             losses = np.add.outer(losses, law.losses).ravel()
             masses = np.multiply.outer(masses, law.masses).ravel()
@@ -172,10 +176,10 @@ class Conditioning:
             scale, blur = scale + law.log_scale, blur + law.blur
             if losses.size > 1000:
                 order = np.argsort(masses)
-                keep = order[np.cumsum(masses[order]) >= _DROPPED]
+                keep = order[np.cumsum(masses[order]) >= _DROPPED_PRODUCT_MASS]
                 losses, masses = losses[keep], masses[keep]
-                error += _DROPPED * (1 + 1e-9)
-        if losses.size > self.rest.most:
+                error += _DROPPED_PRODUCT_MASS * (1 + 1e-9)
+        if losses.size > self.rest.max_arguments:
             return None
         # Each loss is off by 3 units of its group's largest, and each sum by one.
         eta = 2 * UNIT * (len(self.laws) + 3) * size
@@ -194,7 +198,7 @@ class Conditioning:
         beyond = float(k[0])
         value, wrong = self.rest.tilted(-y, eta, c, beyond)
         bound = math.exp(float(log_kappa(np.array([c]))[0] + r[0])) * (1 + 1e-9)
-        # The place is off by η in e^{-cy} as well.
+        # y is off by η in e^{-cy} as well.
         total = float((masses * value).sum())
         doubt = float((masses * (wrong * (1 + 2 * c * eta) + value * 2 * c * eta)).sum()) * (1 + 1e-6)
         doubt += 64 * UNIT * total + error * bound
@@ -210,7 +214,7 @@ class Conditioning:
         )
 
     def _tilt(self, c: float, epsilon: float) -> float:
-        """Return c, held to where rounding of c·y does not matter."""
+        """Return c, cut off where the rounding of c·y would matter."""
         return min(c, 1e9 / (1 + epsilon))
 
     def log_delta(self, epsilon: float) -> LogInterval:
@@ -230,8 +234,9 @@ class Conditioning:
         if self._product(c) is None:
             return 0.0, math.inf
         lower, upper = invert(lambda x: self._at(x, c), target, guess=guess, slope=slope, largest=self.largest)
-        made = self._product(c)
-        if (math.isfinite(upper) and upper - lower <= _CLOSE * upper) or made is None or made[0].size > _MOST_AGAIN:
+        product = self._product(c)
+        narrow = math.isfinite(upper) and upper - lower <= _ACCEPTED_WIDTH * upper
+        if narrow or product is None or product[0].size > _MAX_REPEATED_ATOMS:
             return lower, upper
         # One tilt does not serve where the curve bends within a rounding of an atom.
         again = invert(self.log_delta, target, guess=min(guess, upper), slope=slope, largest=self.largest)
@@ -242,7 +247,7 @@ def _rest(pairs: Mapping[Pair, int], *, reverse: bool) -> _Rest | None:
     if not pairs:
         return _NoRest()
     if all(pair.terms_shape() is not None for pair in pairs):
-        return FloatExpansion(pairs, _MOST_ATOMS) if FloatExpansion.suits(pairs) else None
+        return FloatExpansion(pairs, _MAX_ATOMS) if FloatExpansion.suits(pairs) else None
     if all(pair.gaussian() is not None for pair in pairs) or sum(pairs.values()) == 1:
         return _InBalls(pairs, reverse=reverse)
     return None
@@ -252,7 +257,7 @@ _WINDOW_NATS = 42.0
 """The window leaves out a tilted mass of e^{-42} on either side."""
 _DROPPED_MASS = 1e-18
 """Masses of the window that together are less than this are dropped, and counted in E."""
-_MOST_POINTS = 1_500_000
+_MAX_WINDOW_POINTS = 1_500_000
 _CHERNOFF_STEPS: Floats = 10.0 ** (np.arange(-24, 33) / 8)
 
 
@@ -268,7 +273,7 @@ class TiltedLaw:
 
 
 class LatticeLaw:
-    """Pairs on a common lattice (offset, span), with their counts; all of them symmetric."""
+    """Symmetric pairs on a common lattice (offset, span), with their counts."""
 
     def __init__(self, pairs: Mapping[Pair, int], offset: Fraction, span: Fraction) -> None:
         self.cumulant = Cumulant(Description(pairs=pairs))
@@ -282,7 +287,7 @@ class LatticeLaw:
         """All losses lie in [−top, top]."""
 
     def window(self, c: float) -> tuple[float, float, float]:
-        """Return losses between which the tilted law lies, but for the mass given last."""
+        """Return the ends of an interval of losses, and the tilted mass outside it."""
         steps = _CHERNOFF_STEPS / min(1.0, float(self.span))
         log_moment, blur = self.cumulant.at(np.array([c]))
         up_k, up_r = self.cumulant.at(c + steps)
@@ -311,7 +316,7 @@ class LatticeLaw:
         """Return the tilted law, or None where the window has too many points."""
         low, high, outside = self.window(c)
         span = float(self.span)
-        if not (math.isfinite(low) and math.isfinite(high)) or (high - low) / span > _MOST_POINTS:
+        if not (math.isfinite(low) and math.isfinite(high)) or (high - low) / span > _MAX_WINDOW_POINTS:
             return None
         first = math.floor((Fraction(low) - self.offset) / self.span)
         size = math.ceil((Fraction(high) - self.offset) / self.span) - first + 1
@@ -322,17 +327,20 @@ class LatticeLaw:
         k, r = self.cumulant.at(z)
         scale = float(k[0].real)
         # The first loss is (first + o/d)·d: its turn at node j is 2π(j·first mod N)/N + 2πj(o/d)/N, no large angle.
-        part = self.offset / self.span
-        whole_steps = math.floor(part)
+        offset_steps = self.offset / self.span
+        whole_steps = math.floor(offset_steps)
         turn = (
             2
             * math.pi
-            * (np.remainder(j * ((first + whole_steps) % size), size) / size + j * (float(part - whole_steps) / size))
+            * (
+                np.remainder(j * ((first + whole_steps) % size), size) / size
+                + j * (float(offset_steps - whole_steps) / size)
+            )
         )
         with np.errstate(under="ignore"):
             moments = np.exp(k - scale - 1j * turn)
-        reach = max(abs(low), abs(high)) + 2 * span
-        units = 64 + 8 * np.abs(k - scale) + 8 * turn + 8 * np.abs(z.imag) * reach + 8 * abs(scale)
+        farthest = max(abs(low), abs(high)) + 2 * span
+        units = 64 + 8 * np.abs(k - scale) + 8 * turn + 8 * np.abs(z.imag) * farthest + 8 * abs(scale)
         # |M − e^K̂| ≤ e^K̂·(e^R − 1), below e^{K̂+R} for a node whose value is lost: there e^R alone may overflow.
         sure = r + r[0]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -343,7 +351,7 @@ class LatticeLaw:
         norm = float(np.linalg.norm(masses))
         blur = 2 * float(errors.sum())
         blur += math.sqrt(size) * 32 * UNIT * (1 + math.log2(size)) * norm + 2 * outside
-        blur = _misplaced(blur, masses, span, reach, outside, self._farther(c))
+        blur = _misplaced(blur, masses, span, farthest, outside, self._farther(c))
         if not math.isfinite(blur):
             return None
         # A negative value stands for a mass of at least 0: raising it brings it nearer to the truth.
@@ -353,39 +361,39 @@ class LatticeLaw:
         keep = np.ones(size, dtype=bool)
         keep[small] = False
         index = np.nonzero(keep)[0]
-        # The first loss rounded, a product and a sum: at most 3 units of the largest |loss|.
+        # Rounding of the first loss, a product and a sum: at most 3 units of the largest |loss|.
         losses = np.asarray(float(self.offset + first * self.span) + index * span, dtype=np.float64)
         return TiltedLaw(losses, masses[keep], blur * (1 + 1e-9) + 2 * _DROPPED_MASS, scale, float(r[0]))
 
 
-def _misplaced(blur: float, masses: Floats, span: float, reach: float, outside: float, farther: float) -> float:
-    r"""Add what the rounding of the nodes u_j costs; see the module's docstring."""
+def _misplaced(blur: float, masses: Floats, span: float, farthest: float, outside: float, farther: float) -> float:
+    r"""Return E with the cost of the rounding of the nodes u_j added; see **Nodes** above."""
     size = len(masses)
     places = span * np.arange(size)
     mean = float(places @ np.abs(masses)) / max(float(np.abs(masses).sum()), 1e-300)
     spread = float(np.linalg.norm((places - mean) * masses))
     slope = 2 * UNIT * math.pi / span * size
-    if slope * 4 * reach > 0.5:
+    if slope * 4 * farthest > 0.5:  # the equation for E has no useful solution: claim nothing
         return math.inf
     # |M₀''| ≤ E(l−μ)², at most (2R)² inside the window and 2·mass/s² + … outside it.
-    bend = (slope / size) ** 2 * size * ((2 * reach) ** 2 + 2 * outside * (farther + 2 * reach) ** 2)
-    return (blur + slope * (spread + outside * (farther + 2 * reach)) + bend) / (1 - slope * 4 * reach)
+    bend = (slope / size) ** 2 * size * ((2 * farthest) ** 2 + 2 * outside * (farther + 2 * farthest) ** 2)
+    return (blur + slope * (spread + outside * (farther + 2 * farthest)) + bend) / (1 - slope * 4 * farthest)
 
 
 def groups(pairs: Mapping[Pair, int]) -> list[LatticeLaw]:
-    """Gather pairs on lattices whose common refinement is not much finer than each; the rest stay apart."""
+    """Return the pairs in groups on common lattices; pairs join if the refinement is at most eight times finer."""
     lattices: list[tuple[dict[Pair, int], Fraction, Fraction]] = []
     for pair, count in pairs.items():
-        own = pair.lattice()
-        if own is None:
+        lattice = pair.lattice()
+        if lattice is None:
             continue
         for i, (members, offset, span) in enumerate(lattices):
-            common = _gcd(span, own[1])
-            if 8 * common >= max(span, own[1]):
-                lattices[i] = ({**members, pair: count}, offset + count * own[0], common)
+            common = _gcd(span, lattice[1])
+            if 8 * common >= max(span, lattice[1]):
+                lattices[i] = ({**members, pair: count}, offset + count * lattice[0], common)
                 break
         else:
-            lattices.append(({pair: count}, count * own[0], own[1]))
+            lattices.append(({pair: count}, count * lattice[0], lattice[1]))
     return [LatticeLaw(members, offset, span) for members, offset, span in lattices]
 
 

@@ -42,6 +42,7 @@ same nodes give.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -52,14 +53,14 @@ from hush.accounting.pairs import GaussianPair
 from hush.accounting.pairs.base import UNIT, Complexes, Floats, expm1
 from hush.accounting.profile.cumulant import COARSE, LOG_TOLERANCE, Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
-from hush.core.values import dataclass
 
-_MOST_CUT_NODES = 1 << 15
-_MAX_PERIOD = 1 << 21
+_MAX_CUT_NODES = 1 << 15
+"""The number of nodes up to which a cut of the period is looked for; beyond, the whole period is taken."""
+_MAX_HALF_PERIOD_NODES = 1 << 21
 WIDER = 8
-"""How many times more nodes a line may have where fewer did not do."""
-_LOOSEST = math.log(0.3)
-"""The largest share of δ that the cut-off tail may take: beyond, the line is of no use."""
+"""The factor of further nodes for a line that was too short."""
+_LOG_LARGEST_TAIL_SHARE = math.log(0.3)
+"""The logarithm of the largest share of δ that the cut-off tail may take: beyond, the line is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Lattice:
 
 @dataclass(slots=True)
 class Line:
-    """Nodes c + ijh, j = 0..J, and what is known of K on them."""
+    """Nodes c + ijh, j = 0..J, with K, its error R, and a bound of the tail beyond them."""
 
     c: float
     period: float
@@ -140,11 +141,12 @@ class Contour:
         return None if saddle is None else self._line(saddle[0], epsilon, saddle[1])
 
     def _line(self, c: float, epsilon: float, log_delta: float) -> Line | None:
-        """Choose P and J for the abscissa c so that every error is about 1e-15 of δ, as far as can be."""
+        """Return the line for the abscissa c: P and J make every error about 1e-15 of δ where the nodes allow it."""
         goal = log_delta + LOG_TOLERANCE
         period = self.saddle.period(c, epsilon, log_delta)
         if self.lattice is not None:
             return self._circle(c, epsilon, period, log_delta)
+        # Rounded up on a geometric grid, four to an octave, so that like compositions share their nodes.
         period = 2.0 ** (math.ceil(4 * math.log2(period)) / 4)
         h = 2 * math.pi / period
         # The cut: double U until the bound on the tail is small enough; give up where the nodes run out.
@@ -155,12 +157,13 @@ class Contour:
         def excess(top: float) -> float:
             return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - offset
 
-        if excess(farthest) > -LOG_TOLERANCE + _LOOSEST:
+        if excess(farthest) > -LOG_TOLERANCE + _LOG_LARGEST_TAIL_SHARE:
             return None
         nodes = 16
         while nodes < allowed and excess(nodes * h) > 0:
             nodes *= 2
         nodes = min(nodes, allowed)
+        # Doubling may overshoot by half: a few smaller counts are tried.
         for share in (0.6, 0.75, 0.875):
             fewer = int(nodes * share)
             if nodes > 16 and excess(fewer * h) <= 0:
@@ -196,11 +199,11 @@ class Contour:
 
         # Stop early where the moment has fallen far enough; else take the whole period, without a cut.
         nodes = 32
-        while nodes < half and nodes <= _MOST_CUT_NODES and excess(nodes) > 0:
+        while nodes < half and nodes <= _MAX_CUT_NODES and excess(nodes) > 0:
             nodes *= 2
-        full = nodes >= half or nodes > _MOST_CUT_NODES
+        full = nodes >= half or nodes > _MAX_CUT_NODES
         if full:
-            if half > _MAX_PERIOD or half > 8 * self.cumulant.affordable():
+            if half > _MAX_HALF_PERIOD_NODES or half > 8 * self.cumulant.affordable():
                 return None
             nodes = half + 1
         z = c + 1j * h * np.arange(nodes)
@@ -227,7 +230,7 @@ class Contour:
         return d * -math.expm1(-d) / (away(c) * away(c + 1)) * (1 + 1e-12) + 1e-300
 
     def shortfall(self, c: float, epsilon: float, log_delta: float, nodes: int) -> tuple[float, float]:
-        """Return how many nats the tail bound is short of its goal with this many nodes, and the U they reach."""
+        """Return the nats by which the tail bound misses its goal with ``nodes`` nodes, and their largest u."""
         top = nodes * 2 * math.pi / self.saddle.period(c, epsilon, log_delta)
         goal = log_delta + LOG_TOLERANCE + c * epsilon
         return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - goal, top
@@ -240,8 +243,9 @@ class Contour:
             return 1 / (z * (z + 1)), np.full(z.shape, 16.0)
         d = float(self.lattice.span)
         gap = self.lattice.gap(epsilon)
-        g, rest = float(gap), float(self.lattice.span - gap)
-        a, b = -math.expm1(-g), -math.exp(-g) * math.expm1(-rest)
+        # The gaps are subtracted as rationals, so that neither loses its digits next to a lattice point.
+        g, gap_below = float(gap), float(self.lattice.span - gap)
+        a, b = -math.expm1(-g), -math.exp(-g) * math.expm1(-gap_below)
         turn = np.exp(-z * d)
         top = a + b * turn
         first, second = -expm1(-z * d), -expm1(-(z + 1) * d)
@@ -283,7 +287,7 @@ class Contour:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             terms = np.exp(exponent - peak) * kernel * weights
             size = np.abs(terms)
-            # A node whose value is lost (R large) counts with its whole bound e^{K̂+R}; one of which nothing is known
+            # A node that is lost in its error (R large) counts with its whole bound e^{K̂+R}; a node without a bound
             # (R infinite) makes the sum infinite, and the answer trivial.
             rounding_errors = size * np.expm1(np.minimum(line.r, 1.0))
             lost = np.exp(exponent.real - peak + line.r) * np.abs(kernel) * weights
@@ -298,7 +302,7 @@ class Contour:
         margin = scale * rounding * (1 + 1e-6) + tail * (1 + 1e-12)
         value = scale * total
         slack = 8 * UNIT * (abs(peak) + 1)
-        upper = value + margin
+        upper = value + margin  # the aliases are positive, so the upper end needs no allowance for them
         # Each alias in logarithms, relative to e^{peak}.
         backward = -c * line.period - peak
         alias = math.exp(min(backward, 700.0)) / max(-math.expm1(-c * line.period), 1e-300)
@@ -355,7 +359,7 @@ class ContourMethod:
 
 
 class WideContourMethod(ContourMethod):
-    """The contour with many more nodes than are worth it at first."""
+    """The contour with eight times as many nodes, after the cheaper methods."""
 
     last_resort: ClassVar[bool] = True
 
@@ -364,7 +368,7 @@ class WideContourMethod(ContourMethod):
 
 
 class SmoothedContour:
-    """The contour of the composition with one weak Gaussian step more."""
+    """The contour of the composition with one weak Gaussian step added."""
 
     last_resort: ClassVar[bool] = True
 
@@ -377,6 +381,7 @@ class SmoothedContour:
         short, top = plain.shortfall(c, epsilon, log_delta, self._nodes - 64)
         if not math.isfinite(short):
             return None
+        # e^{-u²μ²/2} has to make up for the shortfall, and a nat more, at the last node u = top.
         mu_squared = Fraction(2 * max(short + 1, 1) / (top * top))
         pairs = {**self.cumulant.pairs}
         weak = GaussianPair(mu_squared=mu_squared)
@@ -393,33 +398,34 @@ class SmoothedContour:
     def _ends(contour: Contour, line: Line, epsilon: float, mu_squared: float) -> LogInterval:
         """Return both ends of ln δ(ε) of the composition itself."""
         ends = contour.log_delta(line, epsilon)
+        # One more step never lowers δ: the upper end holds as it is. The lower end loses the excess.
         if mu_squared > 1e-2 or not math.isfinite(ends.lower):
             return LogInterval(lower=-math.inf, upper=ends.upper)
         mu = math.sqrt(mu_squared)
-        less = contour.log_density(line, epsilon, mu / math.sqrt(2) * (1 + 1e-15))
-        less += math.log(math.sqrt(3) * (0.4 * mu + mu_squared / 2)) + mu_squared + 1e-12
-        lower = ends.lower + math.log1p(-math.exp(less - ends.lower)) - 1e-15 if less < ends.lower else -math.inf
+        excess = contour.log_density(line, epsilon, mu / math.sqrt(2) * (1 + 1e-15))
+        excess += math.log(math.sqrt(3) * (0.4 * mu + mu_squared / 2)) + mu_squared + 1e-12
+        lower = ends.lower + math.log1p(-math.exp(excess - ends.lower)) - 1e-15 if excess < ends.lower else -math.inf
         return LogInterval(lower=lower, upper=ends.upper)
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
         plain = Contour(self.cumulant, largest=self.largest)
         saddle = plain.saddle.at_epsilon(epsilon)
-        made = None if saddle is None else self._contour(saddle[0], epsilon, saddle[1], plain)
-        line = None if made is None else made[0].fit_epsilon(epsilon)
-        if made is None or line is None:
+        smoothed = None if saddle is None else self._contour(saddle[0], epsilon, saddle[1], plain)
+        line = None if smoothed is None else smoothed[0].fit_epsilon(epsilon)
+        if smoothed is None or line is None:
             return NOTHING_KNOWN
-        return self._ends(made[0], line, epsilon, made[1])
+        return self._ends(smoothed[0], line, epsilon, smoothed[1])
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
         plain = Contour(self.cumulant, largest=self.largest)
         saddle = plain.saddle.at_delta(target.lower)
-        made = None if saddle is None else self._contour(saddle[0], saddle[1], target.lower, plain)
-        fit = None if made is None else made[0].fit_delta(target.lower)
-        if made is None or fit is None:
+        smoothed = None if saddle is None else self._contour(saddle[0], saddle[1], target.lower, plain)
+        fit = None if smoothed is None else smoothed[0].fit_delta(target.lower)
+        if smoothed is None or fit is None:
             return 0.0, math.inf
-        (contour, mu_squared), (line, guess) = made, fit
+        (contour, mu_squared), (line, guess) = smoothed, fit
         return invert(
             lambda x: self._ends(contour, line, x, mu_squared),
             target,

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
@@ -51,28 +52,30 @@ from hush.accounting.profile.conditioning import LatticeLaw, groups
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.grid_law import GridLaw, GridPart, composed, value_at, window
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
-from hush.core.values import dataclass
 
-_MOST_STEPS = 100_000
-_MOST_PARTS = 120
-_MOST_TERMS = 40
-_MOST_CUT = 5000
-_MOST_JUMPS = 9
-_LEAST_POWER, _MOST_POWER = 12, 19
+_MAX_STEPS = 100_000
+_MAX_PAIRS = 120
+_MAX_TERMS = 40
+"""The largest number of terms into which cuts at valleys may split the sum."""
+_MAX_CUT_STEPS = 5000
+"""The largest count of a pair that is cut although only the first terms of its sum are computed."""
+_MAX_JUMPS = 9
+"""The largest number of steps that take the upper part where only the first terms of a sum are computed."""
+_LEAST_GRID_POWER, _MAX_GRID_POWER = 12, 19
 """The grid has 2^12 to 2^19 points, eight times as many where it goes deep."""
 _RELATIVE_GOAL = 2e-8
-_FEW_ATOMS = 1 << 16
-_NEGLIGIBLE = 26.0
-"""How many nats below the largest a term is bounded, and not computed."""
+_MAX_MERGED_ATOMS = 1 << 16
+_NEGLIGIBLE_NATS = 26.0
+"""Nats below the largest term at which a term is bounded instead of computed."""
 
 
 Choice = tuple[Pair, int, Range]
-"""A pair, how many of its steps, and the range of its noise they take."""
+"""A pair, the number of its steps, and the range of noise in these steps."""
 
 
 @dataclass(slots=True)
 class _Sum:
-    """The terms that count, each with ln of how many ways, and (K + ln κ, c) of those that do not."""
+    """The computed terms, each with ln of its multiplicity, and bounds (K + ln κ, c) of the skipped terms."""
 
     laws: list[tuple[GridLaw, float]]
     skipped: list[tuple[float, float]]
@@ -86,7 +89,7 @@ class Convolution:
     def __init__(self, cumulant: Cumulant, *, largest: float, deep: bool = False) -> None:
         self.cumulant = cumulant
         self.largest = largest
-        self._most = _MOST_POWER + 3 if deep else _MOST_POWER
+        self._max_power = _MAX_GRID_POWER + 3 if deep else _MAX_GRID_POWER
         self._goal = 5 * _RELATIVE_GOAL if deep else _RELATIVE_GOAL
         self._groups: list[LatticeLaw] = groups({p: n for p, n in cumulant.pairs.items() if p.atoms_suffice(n)})
         self._known: dict[float, list[GridPart]] = {}
@@ -99,12 +102,12 @@ class Convolution:
     def suits(pairs: Mapping[Pair, int]) -> bool:
         """Whether the steps are few enough."""
         loose = sum(n for p, n in pairs.items() if not p.atoms_suffice(n) and p.gaussian() is None)
-        return loose <= _MOST_STEPS and len(pairs) <= _MOST_PARTS
+        return loose <= _MAX_STEPS and len(pairs) <= _MAX_PAIRS
 
     # -- terms ----------------------------------------------------------------------------------------------------
 
     def _terms(self, c: float) -> list[tuple[list[Choice], float]]:
-        """Return the terms of the sum: which pairs take which part of their law, and ln of how many ways."""
+        """Return the terms of the sum: the part of its law that each pair takes, and ln of the multiplicity."""
         uncut: list[Choice] = []
         cut: list[tuple[Pair, int, float]] = []
         for pair, count in self.cumulant.pairs.items():
@@ -118,51 +121,53 @@ class Convolution:
         # Where there would be too many terms, those with the most steps stay whole.
         cut.sort(key=lambda sampled: sampled[1])
         self._cut_short = None
-        while math.prod(count + 1 for _, count, _ in cut) > _MOST_TERMS:
+        while math.prod(count + 1 for _, count, _ in cut) > _MAX_TERMS:
             pair, count, valley = cut.pop()
-            jumps = _MOST_TERMS // math.prod(n + 1 for _, n, _ in cut) - 1
-            if jumps >= 3 and count <= _MOST_CUT:
+            jumps = _MAX_TERMS // math.prod(n + 1 for _, n, _ in cut) - 1
+            if jumps >= 3 and count <= _MAX_CUT_STEPS:
                 # Many steps, few of which take the upper part: the rest of the sum is bounded as a whole.
                 cut.append((pair, count, valley))
-                self._cut_short = pair, count, valley, min(jumps, _MOST_JUMPS)
+                self._cut_short = pair, count, valley, min(jumps, _MAX_JUMPS)
                 break
             uncut.append((pair, count, EVERYWHERE))
         tops = [n if self._cut_short is None or p != self._cut_short[0] else self._cut_short[3] for p, n, _ in cut]
         terms = []
         for numbers in product(*(range(top + 1) for top in tops)):
-            chosen, ways = list(uncut), 0.0
+            term, ways = list(uncut), 0.0
             for (pair, count, valley), j in zip(cut, numbers, strict=True):
-                chosen += [(pair, count - j, (-math.inf, valley))] if j < count else []
-                chosen += [(pair, j, (valley, math.inf))] if j else []
+                term += [(pair, count - j, (-math.inf, valley))] if j < count else []
+                term += [(pair, j, (valley, math.inf))] if j else []
                 ways += math.log(math.comb(count, j))
-            terms.append((chosen, ways))
+            terms.append((term, ways))
         return terms
 
     def _placed(self, terms: list[tuple[list[Choice], float]], c: float, epsilon: float) -> list[float]:
-        """Return about the saddle point of each term."""
+        """Return an estimate of the saddle point of each term."""
         spread = 40 if len(terms) > 1 else 6
         near: Floats = c * 2.0 ** (np.arange(-spread, spread + 1) / 8)
-        apart = {pair for chosen, _ in terms for pair, _, part in chosen if part != EVERYWHERE}
-        rest = Cumulant(
+        # K of the uncut pairs is known; for the parts of a cut law an estimate serves, since any tilt is valid.
+        apart = {pair for term, _ in terms for pair, _, noise in term if noise != EVERYWHERE}
+        uncut = Cumulant(
             Description(pairs={p: n for p, n in self.cumulant.pairs.items() if p not in apart}),
             reverse=self.cumulant.reverse,
         )
-        base = rest.real(near) if rest.pairs else np.zeros(near.shape)
+        base = uncut.real(near) if uncut.pairs else np.zeros(near.shape)
         base = base - near * epsilon - np.log(near) - np.log1p(near)
         tables: dict[tuple[Pair, Range], Floats] = {}
         tilts = []
-        for chosen, _ in terms:
+        for term, _ in terms:
             height = base
-            for pair, count, part in chosen:
-                if part != EVERYWHERE:
-                    if (pair, part) not in tables:
-                        tables[pair, part] = pair.rough_cumulant(near, part)
-                    height = height + count * tables[pair, part]
+            for pair, count, noise in term:
+                if noise != EVERYWHERE:
+                    if (pair, noise) not in tables:
+                        tables[pair, noise] = pair.rough_cumulant(near, noise)
+                    height = height + count * tables[pair, noise]
             height = np.where(np.isfinite(height), height, np.inf)
             lowest = min(max(int(np.argmin(height)), 1), near.size - 2)
-            left, middle, right = (float(x) for x in height[lowest - 1 : lowest + 2])
-            bend = left - 2 * middle + right
-            shift = 0.5 * (left - right) / bend if math.isfinite(bend) and bend > 0 else 0.0
+            # The minimum of the parabola through three neighbouring points, at most one grid step away.
+            before, middle, after = (float(x) for x in height[lowest - 1 : lowest + 2])
+            bend = before - 2 * middle + after
+            shift = 0.5 * (before - after) / bend if math.isfinite(bend) and bend > 0 else 0.0
             tilts.append(float(near[lowest]) * 2.0 ** (min(max(shift, -1.0), 1.0) / 8))
         return tilts
 
@@ -189,10 +194,10 @@ class Convolution:
     def _parts(self, term: list[Choice], c: float, width: float) -> list[GridPart] | None:
         """Return the tilted parts of a term, in cells of this width."""
         parts = []
-        made = [(pair.cells(c, width, reverse=self.cumulant.reverse, noise=part), n) for pair, n, part in term]
-        if self._mu_squared:
-            made.append((gaussian_cells(self._mu_squared, c, width), 1))
-        for cells, count in made:
+        laws = [(pair.cells(c, width, reverse=self.cumulant.reverse, noise=noise), n) for pair, n, noise in term]
+        if self._mu_squared:  # all Gaussian steps are one
+            laws.append((gaussian_cells(self._mu_squared, c, width), 1))
+        for cells, count in laws:
             if cells is None:
                 return None
             peak = float(cells.logs.max())
@@ -214,17 +219,17 @@ class Convolution:
                 if law is None:
                     return None
                 slip = 4 * UNIT * float(np.abs(law.losses).max())
-                # What is smaller than the error may as well be left out: a far atom of no mass would widen the window.
+                # Masses below the error may as well be left out: a far atom of no mass would widen the window.
                 order = np.argsort(law.masses)
                 keep = np.sort(order[np.cumsum(law.masses[order]) > law.error])
                 if not keep.size:
                     return None
                 error = (2 * law.error + law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1
-                part = GridPart(law.losses[keep], law.masses[keep], law.log_scale, 1, 0.0, error, slip)
-                if merged and merged[-1].losses.size * part.losses.size <= _FEW_ATOMS:
-                    merged[-1] = merged[-1].times(part, c)
+                atoms = GridPart(law.losses[keep], law.masses[keep], law.log_scale, 1, 0.0, error, slip)
+                if merged and merged[-1].losses.size * atoms.losses.size <= _MAX_MERGED_ATOMS:
+                    merged[-1] = merged[-1].times(atoms, c)
                 else:
-                    merged.append(part)
+                    merged.append(atoms)
             if len(self._known) > 8:
                 self._known.clear()
             self._known[c] = merged
@@ -252,11 +257,11 @@ class Convolution:
             if remainder is None:
                 return None
             skipped.append(remainder)
-        # Many terms share what one may cost.
-        kept = sum(bound >= bounded[0][0] - _NEGLIGIBLE for bound, *_ in bounded)
-        power = max(_MOST_POWER, self._most - math.ceil(math.log2(max(kept, 1))))
+        # Many terms share the cost that one may have.
+        computed = sum(bound >= bounded[0][0] - _NEGLIGIBLE_NATS for bound, *_ in bounded)
+        power = max(_MAX_GRID_POWER, self._max_power - math.ceil(math.log2(max(computed, 1))))
         for bound, log_bound, tilt, term, ways, parts in bounded:
-            if laws and bound < bounded[0][0] - _NEGLIGIBLE:
+            if laws and bound < bounded[0][0] - _NEGLIGIBLE_NATS:
                 skipped.append((log_bound, tilt))
                 continue
             law = self._law(term, tilt, parts, power)
@@ -266,24 +271,25 @@ class Convolution:
         return _Sum(laws, skipped)
 
     def _remainder(self, epsilon: float, c: float) -> tuple[float, float] | None:
-        """Return (K + ln κ, c) that bounds all terms in which more steps than were counted take the upper part."""
+        """Return (K + ln κ, c), a bound of all terms with more steps in the upper part than were computed."""
         assert self._cut_short is not None  # noqa: S101 - asked for only then
         pair, count, valley, top = self._cut_short
-        others: list[Choice] = [
+        uncut: list[Choice] = [
             (p, n, EVERYWHERE)
             for p, n in self.cumulant.pairs.items()
             if p != pair and not p.atoms_suffice(n) and p.gaussian() is None
         ]
-        term: list[Choice] = [(pair, 1, (-math.inf, valley)), (pair, 1, (valley, math.inf)), *others]
+        term: list[Choice] = [(pair, 1, (-math.inf, valley)), (pair, 1, (valley, math.inf)), *uncut]
         j = np.arange(top + 1, count + 1)
         ways = np.array([math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in j])
         best: tuple[float, float] | None = None
+        # Chernoff's bound of the whole remainder at one tilt; every tilt is valid, and the least bound at ε is kept.
         for x in c * 2.0 ** (np.arange(-24.0, 5.0) / 4):
             parts = self._parts(term, float(x), 0.25 / (float(x) + 1))
             if parts is None:
                 continue
-            lower, upper, *rest = [p.count * (p.log_scale + x * p.width + p.error) for p in parts]
-            scale = float(np.logaddexp.reduce(ways + (count - j) * lower + j * upper)) + math.fsum(rest)
+            lower, upper, *uncut_scales = [p.count * (p.log_scale + x * p.width + p.error) for p in parts]
+            scale = float(np.logaddexp.reduce(ways + (count - j) * lower + j * upper)) + math.fsum(uncut_scales)
             bound = scale + float(log_kappa(np.array([x]))[0]) + 1e-11 * (1 + abs(scale)), float(x)
             if best is None or bound[0] - bound[1] * epsilon < best[0] - best[1] * epsilon:
                 best = bound
@@ -292,8 +298,9 @@ class Convolution:
     def _law(self, term: list[Choice], c: float, rough: list[GridPart], largest_power: int) -> GridLaw | None:
         """Return the law of N for one term."""
         low, high, down, up = window(rough)
-        wanted = math.sqrt(self._goal / (1.3 * sum(p.count for p in rough)) / (c * (c + 1)))
-        power = min(max(math.ceil(math.log2(max((high - low) / wanted, 1.0))), _LEAST_POWER), largest_power)
+        # The ends are of second order in the span: this span makes their distance about the goal.
+        target_span = math.sqrt(self._goal / (1.3 * sum(p.count for p in rough)) / (c * (c + 1)))
+        power = min(max(math.ceil(math.log2(max((high - low) / target_span, 1.0))), _LEAST_GRID_POWER), largest_power)
         span = 2.0 ** math.ceil(math.log2((high - low) / (2.0**power * 0.95)))
         if span * c > 0.1 or span > 0.1:
             return None
@@ -337,7 +344,7 @@ class Convolution:
                 largest=self.largest,
             )
             lower, upper = max(lower, low), min(upper, high)
-            # The law is sharp next to the guess: go on from what was found, as long as that moves.
+            # The law is sharp next to the guess: go on from the new end as long as it moves.
             better = upper if math.isfinite(upper) else 2 * lower
             if upper - lower <= 1e-9 * upper or abs(better - guess) * terms.laws[0][0].c < 0.3:
                 break

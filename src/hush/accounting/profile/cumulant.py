@@ -1,8 +1,8 @@
 """The cumulant of a whole composition, in double precision with an error bound, remembered where it was asked for.
 
 Pairs of one kind are evaluated together, so ten thousand different Laplace mechanisms are one array expression. A
-composition that was made by adding a few events to another one inherits the other's remembered values and adds only
-what is new.
+composition that was made by adding a few events to another one inherits the other's remembered values and adds the
+new events only.
 
 **Where to put the line: the saddle point c of e^{K(c) − cε}/(c(c+1)), from K on the real axis.**
 
@@ -24,9 +24,10 @@ import numpy as np
 from hush.accounting.description import Description
 from hush.accounting.pairs import Pair
 from hush.accounting.pairs.base import Batch, Complexes, Floats
+from hush.core.work import spend
 
-_LINES_KEPT = 24
-"""How many lines of nodes are remembered."""
+_MAX_CACHED_LINES = 24
+"""The number of lines of nodes that are remembered."""
 
 
 def log_kappa(z: Floats) -> Floats:
@@ -71,7 +72,7 @@ class Cumulant:
         return self._batches
 
     def line(self, key: object, nodes: Callable[[], Complexes]) -> tuple[Complexes, Floats]:
-        """Return K and its error R at the nodes that ``key`` names."""
+        """Return K and its error R at the nodes of a line, cached under ``key``."""
         values = self._lines.get(key)
         if values is None:
             inherited = self._inherited.get(key)
@@ -80,13 +81,14 @@ class Cumulant:
                 values = inherited[0] + k, inherited[1] + r + 4e-16 * np.abs(inherited[0] + k)
             else:
                 values = self.at(nodes())
-            if len(self._lines) >= _LINES_KEPT:
+            if len(self._lines) >= _MAX_CACHED_LINES:
                 self._lines.pop(next(iter(self._lines)))
             self._lines[key] = values
         return values
 
     def at(self, z: Complexes) -> tuple[Complexes, Floats]:
         """Return K and R at any nodes with a positive real part (a real array stays real, which is quicker)."""
+        spend(1 + z.size * len(self.pairs) // 4)
         value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         for batch in self.batches():
@@ -97,7 +99,7 @@ class Cumulant:
         return value, error
 
     def affordable(self) -> int:
-        """How many nodes a line may have: fewer for many different pairs."""
+        """Return the largest number of nodes of a line: fewer for many different pairs."""
         return max(2048, min(1 << 15, 2_000_000 // max(1, len(self.pairs))))
 
     def real(self, c: Floats) -> Floats:
@@ -113,11 +115,12 @@ class Cumulant:
         if bound is None:
             inherited = self._inherited_tails.get(key)
             if inherited is not None and self._added is not None:
+                # |M| is a product, so the bounds of its logarithm add up.
                 bound = inherited + self._added.log_tail(c, low, high)
                 bound += 1e-15 * abs(bound)
             else:
                 bound = sum(batch.log_tail(c, low, high) for batch in self.batches())
-            if len(self._tails) > 16 * _LINES_KEPT:
+            if len(self._tails) > 16 * _MAX_CACHED_LINES:
                 self._tails.clear()
             self._tails[key] = bound
         return bound
@@ -126,11 +129,11 @@ class Cumulant:
 GRID: Floats = 10.0 ** (np.arange(-9 * 16, 12 * 16 + 1) / 16)
 """The abscissae c that are used wherever K bends gently: sixteen a decade."""
 COARSE: Floats = GRID[::4]
-"""Where K is evaluated on the real axis; between, it is interpolated, for the choice of c alone."""
+"""The abscissae at which K is evaluated on the real axis; between them it is interpolated to choose c."""
 LOG_TOLERANCE = math.log(1e-15)
-"""What the cut and the aliases may take, as a share of δ."""
+"""The logarithm of the share of δ that the cut and the aliases may take."""
 _LARGEST_BEND = 2.0
-"""How many nats a neighbour on the grid may be above the saddle point."""
+"""The largest height in nats of a neighbour on the grid above the saddle point."""
 _ZOOM_STEPS: Floats = np.arange(33) / 32
 
 
@@ -152,7 +155,7 @@ class SaddlePoint:
         self._top = max(int(np.searchsorted(GRID, last)), 1) if last < GRID[-1] else len(GRID) - 1
 
     def _sharpen(self, index: int) -> bool:
-        """Replace the interpolated K round a place by K itself; return whether that was new.
+        """Replace the interpolated K round a grid index by K itself; return whether that was new.
 
         Sampled noise has a cumulant that turns upwards within a fraction of a decade, which no interpolation follows.
         """
@@ -167,7 +170,7 @@ class SaddlePoint:
         return True
 
     def _sought(self, choose: Callable[[Floats, Floats], tuple[int, float] | None]) -> tuple[float, float] | None:
-        """Return the c that ``choose`` picks, and what it says of it, sharpened until it stays, then zoomed in."""
+        """Return the c and the figure that ``choose`` gives: first with K itself near c, then on finer grids."""
         choice = choose(GRID[: self._top + 1], self._real[: self._top + 1])
         for _ in range(6):
             if choice is None or not self._sharpen(choice[0]):
@@ -201,7 +204,7 @@ class SaddlePoint:
         return float(c[choice[0]]), choice[1]
 
     def at_delta(self, log_delta: float) -> tuple[float, float] | None:
-        """Return c, and the ε, where the saddle-point estimate of ln δ is nearest to the target."""
+        """Return the c and the ε at which the saddle-point estimate of ln δ is nearest to the target."""
 
         def choose(c: Floats, k: Floats) -> tuple[int, float] | None:
             epsilon, estimate, _ = _profile(c, k)
@@ -215,12 +218,12 @@ class SaddlePoint:
         return self._sought(choose)
 
     def guess(self, log_delta: float) -> tuple[float, float] | None:
-        """Return about where ε lies, and −d ln δ/dε there."""
+        """Return an estimate of ε, and of −d ln δ/dε there."""
         saddle = self.at_delta(log_delta)
         return None if saddle is None else (saddle[1], saddle[0])
 
     def first_guess(self, log_delta: float) -> tuple[float, float]:
-        """Return about where ε lies, and −d ln δ/dε there, or 1 and 1 where nothing is known: a start for a search."""
+        """Return a start for a search: an estimate of ε and of −d ln δ/dε there, or 1 and 1 where nothing is known."""
         return self.guess(log_delta) or (1.0, 1.0)
 
     def at_epsilon(self, epsilon: float) -> tuple[float, float] | None:
@@ -235,6 +238,7 @@ class SaddlePoint:
                 return None
             _, _, curvature = _profile(c, k)
             spread = float(curvature[lowest]) if math.isfinite(float(curvature[lowest])) else 1.0
+            # Laplace's method: the integral is about e^{height}/√(2π·curvature).
             return lowest, min(float(height[lowest]) - 0.5 * math.log(2 * math.pi * max(spread, 1e-300)), -1e-3)
 
         return self._sought(choose)
@@ -242,6 +246,7 @@ class SaddlePoint:
     def root(self, log_delta: float) -> tuple[float, float] | None:
         """Return c and ε as :meth:`at_delta` does, by bisection on :meth:`at_epsilon`: slower, better at kinks."""
         with np.errstate(all="ignore"):
+            # Chernoff's bound ln δ(ε) ≤ K(c) + ln κ(c) − cε, solved for ε: the answer lies below each of these.
             ends = (self.coarse + log_kappa(COARSE) - log_delta) / COARSE
         low, high = 0.0, min(float(np.min(ends[np.isfinite(ends)], initial=math.inf)), self.largest)
         if not math.isfinite(high):
@@ -259,7 +264,7 @@ class SaddlePoint:
         return best
 
     def estimate(self, epsilon: float) -> float | None:
-        """Return about ln δ(ε), by the saddle-point formula."""
+        """Return an estimate of ln δ(ε), by the saddle-point formula."""
         saddle = self.at_epsilon(epsilon)
         return None if saddle is None else saddle[1]
 
@@ -283,18 +288,18 @@ class SaddlePoint:
             needed = (cumulants - beyond * epsilon + log_kappa(beyond) - goal) / (beyond - c)
         needed = needed[np.isfinite(needed)]
         forward = min(float(needed.min()) if needed.size else math.inf, self.largest - epsilon)
-        backward = -goal / c
+        backward = -goal / c  # e^{-cP} ≤ e^{goal}, since δ ≤ 1 for the aliases m < 0
         return max(backward, forward if math.isfinite(forward) else backward, 1e-300)
 
 
 def _steep(k: Floats, index: int) -> bool:
-    """Whether K rises so fast beyond a point of the grid that points nearer to it are worth a look."""
+    """Whether K rises fast beyond a point of the grid, so that nearer points are worth a look."""
     near = k[max(index - 2, 0) : index + 2]
     return bool(not np.isfinite(near).all() or near[-1] > 2.5 * near[0])
 
 
 def _bent(c: Floats, k: Floats, index: int) -> bool:
-    """Whether a step of this grid leaves the saddle point by more than can be afforded: K'' times its square."""
+    """Whether a step of this grid rises too far above the saddle point: K'' times the square of the step."""
     with np.errstate(all="ignore"):
         low, high = (
             (k[index] - k[index - 1]) / (c[index] - c[index - 1]),
@@ -305,9 +310,10 @@ def _bent(c: Floats, k: Floats, index: int) -> bool:
 
 
 def _profile(c: Floats, k: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return, along the grid, the ε whose saddle point is c, an estimate of ln δ there, and the curvature."""
+    """Return arrays along the grid of c: the ε that has its saddle point at c, an estimate of ln δ, the curvature."""
     log_c = np.log(c)
     with np.errstate(all="ignore"):
+        # The saddle point of K(c) − cε − ln c − ln(1+c): its derivative vanishes at ε = K' − 1/c − 1/(1+c).
         first = np.gradient(k, log_c) / c
         second = np.maximum(np.gradient(first, log_c) / c, 0)
         curvature = second + 1 / c**2 + 1 / (1 + c) ** 2
@@ -324,6 +330,7 @@ def _interpolated(coarse: Floats) -> Floats:
     padded = np.concatenate([[2 * logs[0] - logs[1]], logs, [2 * logs[-1] - logs[-2]]])
     a, b, c, d = padded[:-3], padded[1:-2], padded[2:-1], padded[3:]
     t = np.arange(4)[None, :] / 4
+    # Catmull–Rom: the cubic through b and c with slopes (c−a)/2 and (d−b)/2.
     cubic = b[:, None] + 0.5 * t * (
         (c - a)[:, None] + t * ((2 * a - 5 * b + 4 * c - d)[:, None] + t * (3 * (b - c) + d - a)[:, None])
     )

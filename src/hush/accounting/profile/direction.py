@@ -1,8 +1,8 @@
-"""Which method answers: the closed form, the contour, the expansion, the atoms one by one, or the grid.
+"""The choice of a method: the closed form, the contour, the expansion, the atoms one by one, or the grid.
 
 Each method offers certified ends of ln δ(ε) for the pairs of a composition in one direction; the infinite-loss mass is
-added outside. Methods are tried from the cheapest, and the first whose width is within the goal is taken; else the best
-upper end and the best lower end of all that were tried, for each is certified on its own.
+added outside. Methods are tried from the cheapest until the width is within the goal; the answer is the best upper end
+and the best lower end of all methods tried, for each is certified on its own.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from hush.accounting.profile.tail_bounds import TailBounds
 from hush.core import PrecisionError
 from hush.core.balls import Ball, flint, precision, up
 
-_FEW_PAIRS = 200
-"""How many different pairs may be asked for a great many nodes."""
-_FEW_STEPS = 24
-"""Up to so many steps the expansion is quicker than the contour."""
-GOAL = 1e-10
-"""A relative width of ε or δ that ends the search for a better method."""
-GOOD = 2e-7
-"""A relative width that is not worth the cost of the last resorts."""
-_NOTHING = -760.0
+_MAX_WIDE_PAIRS = 200
+"""The largest number of different pairs for the methods with very many nodes."""
+_MAX_EXPANSION_STEPS = 24
+"""The number of steps up to which the expansion is quicker than the contour."""
+_TARGET_WIDTH = 1e-10
+"""The relative width of ε or δ that ends the search for a better method."""
+_ACCEPTED_WIDTH = 2e-7
+"""The relative width at which the last resorts are not worth their cost."""
+_LOG_SMALLEST_DELTA = -760.0
 """A δ below e^{-745} is no float: nothing is gained by knowing it better."""
 
 
@@ -54,7 +54,7 @@ class Direction:
         if base is not None and added is not None and base._largest is not None:  # noqa: SLF001 - of its own kind
             self._largest = base._largest + _largest(added, reverse=reverse)  # noqa: SLF001
         self._methods: list[Method] = []
-        self._left: Iterator[Method] | None = None
+        self._untried: Iterator[Method] | None = None
 
     @property
     def largest(self) -> float:
@@ -67,9 +67,9 @@ class Direction:
     def methods(self) -> Iterator[Method]:
         """Yield the methods that suit, the cheapest first, and remember them."""
         yield from self._methods
-        if self._left is None:
-            self._left = self._build()
-        for method in self._left:
+        if self._untried is None:
+            self._untried = self._build()
+        for method in self._untried:
             self._methods.append(method)
             yield method
 
@@ -82,7 +82,7 @@ class Direction:
                 return
         lattice = _lattice(self.description)
         expands = Expansion.suits(pairs)
-        few_steps = sum(pairs.values()) <= _FEW_STEPS
+        few_steps = sum(pairs.values()) <= _MAX_EXPANSION_STEPS
         if lattice is not None:
             yield ContourMethod(cumulant, largest=largest, lattice=lattice)
         if expands and lattice is None and few_steps:
@@ -99,40 +99,42 @@ class Direction:
             yield Convolution(cumulant, largest=largest)
             yield Convolution(cumulant, largest=largest, deep=True)
         # The last resorts ask for so many nodes that a sampled pair's cumulant would cost more than its convolution.
-        if len(pairs) <= _FEW_PAIRS and not (convolves and any(pair.sampled for pair in pairs)):
+        if len(pairs) <= _MAX_WIDE_PAIRS and not (convolves and any(pair.sampled for pair in pairs)):
             if lattice is None:
                 yield WideContourMethod(cumulant, largest=largest)
             yield SmoothedContour(cumulant, largest=largest)
 
     def likely_delta(self, epsilon: float) -> float:
-        """Return about ln δ(ε)."""
+        """Return an estimate of ln δ(ε)."""
         if epsilon >= self.largest:
             return -math.inf
         estimate = SaddlePoint(self.cumulant, largest=self.largest).estimate(epsilon)
         return -math.inf if estimate is None else estimate
 
     def likely_epsilon(self, log_delta: float) -> float:
-        """Return about ε at this ln δ."""
+        """Return an estimate of ε at this ln δ."""
         guess = SaddlePoint(self.cumulant, largest=self.largest).guess(log_delta)
         return self.largest if guess is None else min(guess[0], self.largest)
 
     def log_delta(self, epsilon: float, *, floor: float = -math.inf) -> LogInterval:
-        """Return certified ends of ln δ(ε); no better than is needed to tell that it is below ``floor``."""
+        """Return certified ends of ln δ(ε); the search ends early once ln δ is known to be below ``floor``."""
         if epsilon >= self.largest:
             return LogInterval(lower=-math.inf, upper=-math.inf)
         # No loss is above the largest, so δ(ε) ≤ 1 − e^{ε−largest}; the difference of two floats rounds once.
-        most = -math.expm1((epsilon - self.largest) * (1 + 1e-15))
-        best = LogInterval(lower=-math.inf, upper=min(0.0, math.log(most) * (1 - 1e-15) + 1e-15) if most < 1 else 0.0)
+        largest_delta = -math.expm1((epsilon - self.largest) * (1 + 1e-15))
+        upper = min(0.0, math.log(largest_delta) * (1 - 1e-15) + 1e-15) if largest_delta < 1 else 0.0
+        best = LogInterval(lower=-math.inf, upper=upper)
         for method in self.methods():
-            if best.width <= GOOD and method.last_resort:
+            if best.width <= _ACCEPTED_WIDTH and method.last_resort:
                 break
+            # The ends of every method hold, so the narrowest of all holds.
             ends = method.log_delta(epsilon)
             best = LogInterval(lower=max(best.lower, ends.lower), upper=min(best.upper, ends.upper))
             if best.lower > best.upper + 1e-9:
                 raise PrecisionError(f"The bounds on δ at ε={epsilon:.6g} contradict each other; please report this.")
             if best.lower > best.upper:  # by a rounding: the wider reading holds
                 best = LogInterval(lower=best.upper, upper=best.lower)
-            if best.width <= GOAL or best.upper < max(_NOTHING, floor):
+            if best.width <= _TARGET_WIDTH or best.upper < max(_LOG_SMALLEST_DELTA, floor):
                 break
         return best
 
@@ -144,11 +146,11 @@ class Direction:
         if upper <= floor:
             return lower, upper
         for method in self.methods():
-            if math.isfinite(upper) and upper - lower <= GOOD * upper and method.last_resort:
+            if math.isfinite(upper) and upper - lower <= _ACCEPTED_WIDTH * upper and method.last_resort:
                 break
             low, high = method.epsilon(target)
             lower, upper = max(lower, low), min(upper, high)
-            if upper <= floor or (math.isfinite(upper) and upper - lower <= GOAL * upper):
+            if upper <= floor or (math.isfinite(upper) and upper - lower <= _TARGET_WIDTH * upper):
                 break
         return lower, upper
 
@@ -173,7 +175,7 @@ def _lattice(description: Description) -> Lattice | None:
             return None
         offset += count * lattice[0]
         span = _common(span, lattice[1])
-        if span.denominator.bit_length() > 512:
+        if span.denominator.bit_length() > 512:  # spans without a useful common measure
             return None
     return Lattice(offset=offset, span=span) if span else None
 

@@ -1,17 +1,16 @@
-"""What every method of computing δ(ε) offers, and the certified inverse: ε at a given δ.
+"""The interface of the methods that compute δ(ε), and the certified inverse: ε at a given δ.
 
 Any function that returns certified ends of ln δ(ε) can be inverted soundly: the answer's upper end is an ε at which the
 *upper* end of ln δ was seen to be at most the target, the lower end one at which the *lower* end was seen to be at
-least the target. How those points are found does not matter for soundness.
+least the target. The search that finds those points does not matter for soundness.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
-
-from hush.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +27,14 @@ class LogInterval:
 
 
 NOTHING_KNOWN = LogInterval(lower=-math.inf, upper=0.0)
-"""What holds of every δ."""
+"""The ends that hold for every δ."""
 
 
 class Method(Protocol):
-    """A way to certified ends of δ(ε), of the pairs of one direction."""
+    """A method that computes certified ends of δ(ε) for the pairs of one direction."""
 
     last_resort: ClassVar[bool] = False
-    """Whether it costs so much that it is spared where what is known is good already."""
+    """Whether the method is costly, and skipped where cheaper ones gave a good answer."""
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
@@ -58,27 +57,28 @@ def invert(
     """Return (lower, upper) around the smallest ε ≥ 0 with δ(ε) ≤ the target.
 
     ``slope`` is a first guess at −d ln δ/dε; ``largest`` bounds every loss: δ is 0 from there on (or infinite).
-    ``ends``: which ends are wanted.
+    ``ends``: "both", or the one to compute, "lower" or "upper".
     """
-    seen: dict[float, LogInterval] = {}
+    evaluations: dict[float, LogInterval] = {}
 
     def look(epsilon: float) -> LogInterval:
-        if epsilon not in seen:
-            seen[epsilon] = log_delta(epsilon)
-        return seen[epsilon]
+        if epsilon not in evaluations:
+            evaluations[epsilon] = log_delta(epsilon)
+        return evaluations[epsilon]
 
+    # An estimate of the root first. It proves nothing: the ends are proved by evaluations on either side of it.
     middle = 0.5 * (target.lower + target.upper)
     root, slope = _root(lambda x: look(x).upper - middle, guess, slope, largest)
     upper = _climb(look, target, root, slope, largest) if ends != "lower" else math.inf
     lower = _descend(look, target, root, slope) if ends != "upper" else 0.0
-    # Whatever was seen on the way is evidence too.
-    upper = min([upper, *(x for x, delta_ends in seen.items() if delta_ends.upper <= target.lower)])
-    lower = max([lower, *(x for x, delta_ends in seen.items() if delta_ends.lower >= target.upper)])
+    # Every evaluation on the way is evidence too.
+    upper = min([upper, *(x for x, delta_ends in evaluations.items() if delta_ends.upper <= target.lower)])
+    lower = max([lower, *(x for x, delta_ends in evaluations.items() if delta_ends.lower >= target.upper)])
     return lower, upper
 
 
 def _root(f: Callable[[float], float], guess: float, slope: float, largest: float) -> tuple[float, float]:
-    """Return about where a falling function passes 0, and its slope there: secants, kept inside a bracket."""
+    """Return an estimate of the zero of a falling function, and its slope there: secants inside a bracket."""
     low, high = 0.0, largest
     x = min(guess, largest * (1 - 1e-12)) if guess > 0 else 0.0
     x_last, y_last = math.nan, math.nan
@@ -120,6 +120,7 @@ def _climb(
     look: Callable[[float], LogInterval], target: LogInterval, root: float, slope: float, largest: float
 ) -> float:
     """Return an ε at which the upper end of ln δ is at most the target: ever longer steps to the right of the root."""
+    # The first step covers the interval's own width at the known slope; at least one unit in the last place.
     excess = max(look(root).upper - target.lower, 0.0)
     step = max(1.02 * excess / slope if math.isfinite(excess) else 0.0, 2.3e-16 * root)
     x = root
@@ -127,7 +128,7 @@ def _climb(
         if look(x).upper <= target.lower:
             return x
         x = root + step
-        if x >= largest:
+        if x >= largest:  # no loss is above the largest, so δ is 0 there
             return largest
         step *= 4
         if not math.isfinite(x):

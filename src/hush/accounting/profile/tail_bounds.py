@@ -30,7 +30,8 @@ from hush.accounting.profile.cumulant import COARSE, Cumulant, log_kappa
 from hush.accounting.profile.method import LogInterval
 from hush.core.balls import Ball, ball, down, flint, precision, up
 
-_MOST_PAIRS = 200
+_MAX_PAIRS = 200
+"""The largest number of different pairs for which K(−1/2) is computed in ball arithmetic."""
 
 
 class TailBounds:
@@ -49,6 +50,7 @@ class TailBounds:
         k, r = self.cumulant.line("real", lambda: COARSE)
         with np.errstate(all="ignore"):
             logs = k.real + r + log_kappa(COARSE)
+            # Upwards: every c gives an upper bound of δ, as long as K(c) is not too small.
             logs = logs + 64 * UNIT * (np.abs(k.real) + 1)
         good = np.isfinite(logs)
         return COARSE[good], logs[good]
@@ -57,8 +59,8 @@ class TailBounds:
         """Return an upper end of K(−1/2)."""
         if self._half is None:
             self._half = 0.0
-            if len(self.cumulant.pairs) <= _MOST_PAIRS:
-                with precision(_BITS):
+            if len(self.cumulant.pairs) <= _MAX_PAIRS:
+                with precision(_WORKING_BITS):
                     total = flint().arb(0)
                     for pair, count in self.cumulant.pairs.items():
                         total += count * pair.moment(flint().acb(-0.5)).real.log()
@@ -70,7 +72,7 @@ class TailBounds:
         if self._top is None:
             self._top = -math.inf
             if math.isfinite(self.largest):
-                with precision(_BITS):
+                with precision(_WORKING_BITS):
                     total = flint().arb(0)
                     for pair, count in self.cumulant.pairs.items():
                         mass = pair.top_mass(reverse=self.cumulant.reverse)
@@ -91,18 +93,19 @@ class TailBounds:
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
         c, logs = self._chernoff()
-        upper = float((logs - c * epsilon * (1 - 4 * UNIT)).min(initial=0.0))
+        upper = float((logs - c * epsilon * (1 - 4 * UNIT)).min(initial=0.0))  # δ ≤ 1 at any rate
         lower = -math.inf
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             mass, largest = self._edge()
-            if largest is not None:
+            if largest is not None:  # the atom at the largest loss: δ ≥ p·(1 − e^{ε − largest})
                 share = -(ball(epsilon) - largest).expm1()
                 if share > 0:
                     lower = down(ball(mass) + share.log())
             if upper > -1e-3:
-                rest = ball(epsilon) / 2 + ball(self._halfway())
-                if rest < 0:
-                    lower = max(lower, down((-rest.exp()).log1p()))
+                # 1 − δ ≤ e^{ε/2 + K(−1/2)}
+                log_complement = ball(epsilon) / 2 + ball(self._halfway())
+                if log_complement < 0:
+                    lower = max(lower, down((-log_complement.exp()).log1p()))
         return LogInterval(lower=lower, upper=upper)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
@@ -113,18 +116,20 @@ class TailBounds:
             ends = ends + 16 * UNIT * (np.abs(logs) + abs(target.lower)) / c
         upper = max(float(ends.min(initial=math.inf)), 0.0)
         lower = 0.0
-        with precision(_BITS):
+        with precision(_WORKING_BITS):
             goal = ball(target.upper)
             mass, largest = self._edge()
             if largest is not None and goal < ball(mass):
+                # p·(1 − e^{ε − largest}) = δ, solved for ε.
                 lower = max(lower, down(largest + (-(goal - ball(mass)).exp()).log1p()))
             if target.upper < 0 and self._halfway() < 0:
-                rest = (-goal.expm1()).log() - ball(self._halfway())
-                lower = max(lower, down(2 * rest))
+                # e^{ε/2 + K(−1/2)} = 1 − δ, solved for ε.
+                half_epsilon = (-goal.expm1()).log() - ball(self._halfway())
+                lower = max(lower, down(2 * half_epsilon))
         return lower, upper
 
 
-_BITS = 128
+_WORKING_BITS = 128
 
 
 def _ball_kappa(z: Ball) -> Ball:
@@ -132,7 +137,7 @@ def _ball_kappa(z: Ball) -> Ball:
 
 
 def _search(objective: Callable[[Floats], Floats], limit: float) -> float:
-    """Return a z in (0, limit] where the objective is about smallest: a grid in ln z, refined four times."""
+    """Return a z in (0, limit] near the minimum of the objective: a grid in ln z, refined five times."""
     low, high = math.log(1e-9), math.log(min(1e12, limit))
     for _ in range(6):
         grid = np.linspace(low, high, 41)
@@ -155,9 +160,9 @@ def _curve(description: Description, real: Callable[[Floats], Floats]) -> tuple[
         summed = real(z) + rho * z * (z + 1)
         for curve, count in description.curves.items():
             values = []
-            for item in z:
-                order = 1 + Fraction(float(item))
-                if isinstance(curve, RenyiPoints) and float(item) >= float(curve.points[-1][0] - 1):
+            for node in z:
+                order = 1 + Fraction(float(node))
+                if isinstance(curve, RenyiPoints) and float(node) >= float(curve.points[-1][0] - 1):
                     order = curve.points[-1][0]
                 values.append(float(curve.at(order).mid()) if curve.at(order).is_finite() else math.inf)
             summed = summed + count * z * np.array(values)
@@ -185,16 +190,17 @@ def renyi_epsilon(description: Description, real: Callable[[Floats], Floats], lo
     candidates = [_search(lambda z: (estimate(z) + log_kappa(z) - target) / z, limit)]
     candidates += _corners(description)
     best = math.inf
-    with precision(_BITS):
+    with precision(_WORKING_BITS):
         for candidate in candidates:
             exact = _order(description, candidate)
             z = ball(exact)
+            # Every order gives a valid ε, each rounded up: the least is valid too.
             best = min(best, up(description.renyi(1 + exact) + (_ball_kappa(z) - log_delta) / z))
     return max(0.0, best)
 
 
 def renyi_delta(description: Description, real: Callable[[Floats], Floats], epsilon: Fraction) -> Ball:
-    """Return a ball whose upper end bounds δ(ε) from above."""
+    """Return a ball; its upper end is an upper bound of δ(ε)."""
     estimate, limit = _curve(description, real)
     target = float(epsilon)
     candidates = [_search(lambda z: estimate(z) - z * target + log_kappa(z), limit)]
@@ -211,5 +217,5 @@ def renyi_delta(description: Description, real: Callable[[Floats], Floats], epsi
 
 def _corners(description: Description) -> list[float]:
     """Return the orders at which a curve of points jumps: the optimum is often there."""
-    found = {order - 1 for curve in description.curves if isinstance(curve, RenyiPoints) for order, _ in curve.points}
-    return [float(z) for z in sorted(found)[:64]]
+    orders = {order - 1 for curve in description.curves if isinstance(curve, RenyiPoints) for order, _ in curve.points}
+    return [float(z) for z in sorted(orders)[:64]]

@@ -1,4 +1,4 @@
-"""The theorems of composition, for steps of which only (ε, δ) is known.
+"""The theorems of composition, for steps known by (ε, δ) alone.
 
 **Sums and maxima: sequential and parallel composition.**
 
@@ -26,7 +26,8 @@ for martingales Azuma, so steps with *fixed* εᵢ may be chosen adaptively), an
 * Kairouz, Oh, Viswanath 2015, Theorem 3.5: Σεᵢ, or √T + Σ εᵢ·tanh(εᵢ/2), or the same with ln(e + √Σεᵢ²/δ') in the place
   of ln(1/δ'), whichever is least, with 1-(1-δ')·Π(1-δᵢ) in all.
 
-Here the *total* δ is given and the slack δ' is what the steps leave of it, so that theorems can be compared.
+Here the *total* δ is given, and the slack δ' is the part of it that the steps do not use, so that theorems can be
+compared.
 
 >>> steps = [("0.1", 0)] * 100
 >>> round(advanced(steps, delta="1e-6"), 4), round(advanced_improved(steps, delta="1e-6"), 4)
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
 
 
 Pairs = Iterable[tuple[Number, Number] | tuple[Number, Number, int]]
-"""Steps as (ε, δ), or as (ε, δ, how often)."""
+"""Steps as (ε, δ), or as (ε, δ, count)."""
 
 
 class ApproximateDP(NamedTuple):
@@ -95,35 +96,35 @@ class ApproximateDP(NamedTuple):
 
 
 def tally(steps: Pairs) -> list[tuple[Fraction, Fraction, int]]:
-    """Return the distinct (ε, δ) of the steps with how often each occurs; refuse an empty list and bad numbers.
+    """Return the distinct (ε, δ) of the steps with their counts; refuse an empty list and bad numbers.
 
     >>> tally([("0.1", 0), ("0.1", 0), (1, "1e-6")])
     [(Fraction(1, 10), Fraction(0, 1), 2), (Fraction(1, 1), Fraction(1, 1000000), 1)]
     """
-    seen: dict[object, tuple[Fraction, Fraction]] = {}
+    parsed: dict[object, tuple[Fraction, Fraction]] = {}
     counts: dict[tuple[Fraction, Fraction], int] = {}
     for step in steps:
         if not isinstance(step, tuple) or len(step) not in {2, 3}:
             raise InvalidValueError("steps", got=step, allowed="pairs (epsilon, delta), or (epsilon, delta, count)")
         times = integer(step[2], "count", minimum=1) if len(step) == 3 else 1
         key = (*map(type, step[:2]), *step[:2])
-        if key not in seen:  # a million equal steps are read once
-            seen[key] = (nonnegative(step[0], "epsilon"), probability(step[1], "delta"))
-        counts[seen[key]] = counts.get(seen[key], 0) + times
+        if key not in parsed:  # a million equal steps are read once
+            parsed[key] = (nonnegative(step[0], "epsilon"), probability(step[1], "delta"))
+        counts[parsed[key]] = counts.get(parsed[key], 0) + times
     if not counts:
         raise InvalidValueError("steps", got=[], allowed="at least one pair (epsilon, delta)")
     return [(epsilon, delta, count) for (epsilon, delta), count in counts.items()]
 
 
 class Partition(Enum):
-    """What decides to which part of the data a unit belongs."""
+    """The rule that assigns a unit to a part of the data."""
 
     VALUE = "value"
-    """What its one record holds: the patients of one region. Replacing the unit may move it."""
+    """By a value of its record: the patients of one region. Replacing the unit may move it."""
     INDEX = "index"
-    """The position of its record in a table of public size. Replacing the record leaves the position as it is."""
+    """By the position of its record in a table of public size. Replacing the record leaves the position as it is."""
     UNIT = "unit"
-    """Who the unit is, by a rule that looks at nothing else: a hash of the patient number."""
+    """By its identity alone: a hash of the patient number."""
 
     @classmethod
     def parse(cls, value: object) -> Partition:
@@ -168,6 +169,7 @@ def parallel(steps: Pairs, *, neighbours: Neighbours | str, partition: Partition
             allowed="'value' or 'unit' when units are added or removed",
             hint="A row that comes or goes shifts the position of every later row, so all parts may change.",
         )
+    # The largest ε and the largest δ may belong to different parts: taken separately, they bound every pair of parts.
     touched = 1 if kind is Partition.INDEX else relation.units_touched
     pairs = tally(steps)
     epsilons = sorted((epsilon for epsilon, _, count in pairs for _ in range(min(count, touched))), reverse=True)
@@ -178,7 +180,7 @@ def parallel(steps: Pairs, *, neighbours: Neighbours | str, partition: Partition
 def advanced(steps: Pairs, *, delta: Number) -> Bound:
     """Return ε at a total of ``delta`` by Dwork, Rothblum and Vadhan, rounded up."""
     pairs, total = tally(steps), fraction_between(delta, "delta")
-    slack = total - sum((count * own for _, own, count in pairs), Fraction(0))
+    slack = total - sum((count * step_delta for _, step_delta, count in pairs), Fraction(0))
     if slack <= 0:
         raise nothing_left(delta, total - slack)
     squares = sum((count * epsilon**2 for epsilon, _, count in pairs), Fraction(0))
@@ -186,6 +188,7 @@ def advanced(steps: Pairs, *, delta: Number) -> Bound:
         return Bound(lower=0.0, upper=0.0)
 
     def value() -> Ball:
+        # √(2·ln(1/δ')·Σεᵢ²) + Σ εᵢ(e^{εᵢ}−1)
         drift = sum((count * ball(epsilon) * ball(epsilon).expm1() for epsilon, _, count in pairs), flint().arb(0))
         return (-2 * ball(slack).log() * ball(squares)).sqrt() + drift
 
@@ -205,32 +208,33 @@ def advanced_improved(steps: Pairs, *, delta: Number) -> Bound:
         drift = sum((count * ball(epsilon) * (ball(epsilon) / 2).tanh() for epsilon, _, count in pairs), flint().arb(0))
         plain = sum((count * epsilon for epsilon, _, count in pairs), Fraction(0))
         hoeffding = (-2 * slack.log() * ball(squares)).sqrt()
-        other = (2 * ball(squares) * (flint().arb(1).exp() + ball(squares).sqrt() / slack).log()).sqrt()
-        return ball(plain).min(drift + hoeffding.min(other))
+        third = (2 * ball(squares) * (flint().arb(1).exp() + ball(squares).sqrt() / slack).log()).sqrt()
+        # The three bounds of Theorem 3.5; each holds, so the least does.
+        return ball(plain).min(drift + hoeffding.min(third))
 
     return enclosure(certified(value))
 
 
-def slack_of(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction, shown: object) -> Ball:
+def slack_of(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction, got: object) -> Ball:
     """Return δ' with 1-(1-δ')·Π(1-δᵢ) = δ, as a ball; refuse when the steps' own δ leave nothing.
 
     Solved as δ' = (δ - s)/(1 - s) with s = 1-Π(1-δᵢ) = -expm1(Σ ln(1-δᵢ)), which is free of cancellation but for δ - s.
     """
-    if any(own >= total for _, own, _ in pairs):
-        raise nothing_left(shown, max(own for _, own, _ in pairs))
-    logarithm = sum((count * (-ball(own)).log1p() for _, own, count in pairs if own), flint().arb(0))
+    if any(step_delta >= total for _, step_delta, _ in pairs):
+        raise nothing_left(got, max(step_delta for _, step_delta, _ in pairs))
+    logarithm = sum(
+        (count * (-ball(step_delta)).log1p() for _, step_delta, count in pairs if step_delta), flint().arb(0)
+    )
     spent = -logarithm.expm1()
     if spent >= ball(total):
-        raise nothing_left(shown, None)
+        raise nothing_left(got, None)
     return (ball(total) - spent) / (1 - spent)
 
 
-def nothing_left(shown: object, spent: Fraction | None) -> InvalidValueError:
+def nothing_left(got: object, spent: Fraction | None) -> InvalidValueError:
     """Return the refusal of a δ that the steps use up by themselves."""
     figure = "" if spent is None else f", which is {float(spent):.6g} or more"
-    return InvalidValueError(
-        "delta", got=shown, allowed=f"above what the steps spend by themselves{figure}, and below 1"
-    )
+    return InvalidValueError("delta", got=got, allowed=f"above what the steps spend by themselves{figure}, and below 1")
 
 
 MAX_TERMS = 500_000
@@ -240,17 +244,17 @@ _EXACT_STEPS = 512  # Π(1-δᵢ) is formed as a rational up to this many steps 
 
 def optimal_homogeneous(epsilon: Number, delta0: Number = 0, *, count: int, delta: Number) -> Bound:
     """Return the ε of ``count`` steps of (``epsilon``, ``delta0``) at a total of ``delta``; exact, ends rounded out."""
-    step_epsilon, own = positive(epsilon, "epsilon"), probability(delta0, "delta0")
+    step_epsilon, step_delta = positive(epsilon, "epsilon"), probability(delta0, "delta0")
     steps, total = integer(count, "count", minimum=1), probability(delta, "delta")
     law = _Binomial(step_epsilon, steps)
-    return _invert(law, [(step_epsilon, own, steps)], total)
+    return _invert(law, [(step_epsilon, step_delta, steps)], total)
 
 
 def optimal_homogeneous_delta(epsilon0: Number, delta0: Number = 0, *, count: int, epsilon: Number) -> Bound:
     """Return the δ of ``count`` steps of (``epsilon0``, ``delta0``) at ``epsilon``; exact, ends rounded outwards."""
-    step_epsilon, own = positive(epsilon0, "epsilon0"), probability(delta0, "delta0")
+    step_epsilon, step_delta = positive(epsilon0, "epsilon0"), probability(delta0, "delta0")
     steps, target = integer(count, "count", minimum=1), nonnegative(epsilon, "epsilon")
-    return _forward(_Binomial(step_epsilon, steps), [(step_epsilon, own, steps)], target)
+    return _forward(_Binomial(step_epsilon, steps), [(step_epsilon, step_delta, steps)], target)
 
 
 def optimal_heterogeneous(steps: Pairs, *, delta: Number) -> Bound:
@@ -302,7 +306,7 @@ class _Binomial:
 
     @property
     def pieces(self) -> int:
-        """How many losses are above zero."""
+        """The number of losses above zero."""
         return self.count - self.count // 2
 
 
@@ -342,6 +346,7 @@ class _Discrete:
                 (flint().arb(math.comb(count, i)) * chance**i * (1 - chance) ** (count - i), (2 * i - count) * size)
                 for i in range(count + 1)
             ]
+            # Losses are whole multiples of the unit, so equal losses meet in one key and their masses add up.
             merged: dict[int, Ball] = {}
             for loss, mass in law.items():
                 for atom, shift in atoms:
@@ -364,15 +369,15 @@ def _law(pairs: list[tuple[Fraction, Fraction, int]]) -> _Law | None:
     for epsilon, _, count in pairs:
         if epsilon:
             counts[epsilon] = counts.get(epsilon, 0) + count
-    if len(counts) == 1:
+    if len(counts) == 1:  # equal ε: binomial tails, for any number of steps
         return _Binomial(*next(iter(counts.items())))
     unit = Fraction(1, math.lcm(*(epsilon.denominator for epsilon in counts))) if counts else Fraction(1)
     groups = [(int(epsilon / unit), count) for epsilon, count in counts.items()]
-    terms, support, reach = 0, 1, 0
+    terms, support, largest_sum = 0, 1, 0
     for size, count in groups:
         terms += support * (count + 1)
-        reach += size * count
-        support = min(support * (count + 1), 2 * reach + 1)  # distinct sums, or all the integers within reach
+        largest_sum += size * count
+        support = min(support * (count + 1), 2 * largest_sum + 1)  # distinct sums, or all integers up to the largest
         if terms > MAX_TERMS:
             return None
     return _Discrete(groups, unit)
@@ -380,26 +385,29 @@ def _law(pairs: list[tuple[Fraction, Fraction, int]]) -> _Law | None:
 
 def _forward(law: _Law, pairs: list[tuple[Fraction, Fraction, int]], epsilon: Fraction) -> Bound:
     low, high = 0, law.pieces
-    while low < high:  # the first loss above ε'
+    while low < high:  # the first loss above ε'; losses are rationals, so the comparison is exact
         middle = (low + high) // 2
         low, high = (low, middle) if law.loss(middle) > epsilon else (middle + 1, high)
 
     def value() -> Ball:
         above, below = law.masses(low)
         loss = (above - ball(epsilon).exp() * below).nonnegative_part()
-        kept = sum((count * (-ball(own)).log1p() for _, own, count in pairs if own), flint().arb(0)).exp()
-        return 1 - kept * (1 - loss) if any(own for _, own, _ in pairs) else loss
+        finite_mass = sum(
+            (count * (-ball(step_delta)).log1p() for _, step_delta, count in pairs if step_delta), flint().arb(0)
+        ).exp()
+        # 1 − Π(1−δᵢ)·(1 − δ_RR): infinite losses, or a finite one above ε.
+        return 1 - finite_mass * (1 - loss) if any(step_delta for _, step_delta, _ in pairs) else loss
 
-    if any(own == 1 for _, own, _ in pairs):
+    if any(step_delta == 1 for _, step_delta, _ in pairs):
         return Bound(lower=1.0, upper=1.0)
-    if low == law.pieces and not any(own for _, own, _ in pairs):
+    if low == law.pieces and not any(step_delta for _, step_delta, _ in pairs):
         return Bound(lower=0.0, upper=0.0)
     result = enclosure(certified(value, bits=56))
     return Bound(lower=max(result.lower, 0.0), upper=min(result.upper, 1.0))
 
 
 def _invert(law: _Law, pairs: list[tuple[Fraction, Fraction, int]], total: Fraction) -> Bound:
-    if any(own == 1 for _, own, _ in pairs) and total < 1:
+    if any(step_delta == 1 for _, step_delta, _ in pairs) and total < 1:
         raise nothing_left(total, Fraction(1))
     if total == 1:
         return Bound(lower=0.0, upper=0.0)
@@ -407,6 +415,7 @@ def _invert(law: _Law, pairs: list[tuple[Fraction, Fraction, int]], total: Fract
     largest_loss = sum((count * epsilon for epsilon, _, count in pairs), Fraction(0))
     if exactly == 0:
         return enclosure(ball(largest_loss))
+    # More bits until every comparison of `_piece` is decided and the result has 56 correct bits.
     for working in PRECISIONS:
         with precision(working):
             target = ball(exactly) if exactly is not None else _target(pairs, total)
@@ -443,25 +452,28 @@ def _piece(law: _Law, target: Ball) -> Ball | None:
         if answer is None:
             return None
         low, high = (low, middle) if answer else (middle + 1, high)
+    # On this piece δ_RR(ε') = A − e^{ε'}·B, solved for ε'.
     above, below = law.masses(low)
     return ((above - target) / below).log()
 
 
 def _exact_target(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction) -> Fraction | None:
     """Return δ_RR = 1-(1-δ)/Π(1-δᵢ) as a rational when that is cheap, else None; refuse when it is negative."""
-    slips = [(own, count) for _, own, count in pairs if own]
-    if sum(count for _, count in slips) > _EXACT_STEPS:
+    masses = [(step_delta, count) for _, step_delta, count in pairs if step_delta]
+    if sum(count for _, count in masses) > _EXACT_STEPS:
         return None
-    kept = math.prod(((1 - own) ** count for own, count in slips), start=Fraction(1))
-    if 1 - kept > total:
-        raise nothing_left(total, 1 - kept)
-    return 1 - (1 - total) / kept
+    finite_mass = math.prod(((1 - step_delta) ** count for step_delta, count in masses), start=Fraction(1))
+    if 1 - finite_mass > total:
+        raise nothing_left(total, 1 - finite_mass)
+    return 1 - (1 - total) / finite_mass
 
 
 def _target(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction) -> Ball:
     """Return δ_RR as a ball, from logarithms."""
-    kept = sum((count * (-ball(own)).log1p() for _, own, count in pairs if own), flint().arb(0))
-    target = -((-ball(total)).log1p() - kept).expm1()
+    log_finite_mass = sum(
+        (count * (-ball(step_delta)).log1p() for _, step_delta, count in pairs if step_delta), flint().arb(0)
+    )
+    target = -((-ball(total)).log1p() - log_finite_mass).expm1()
     if target < 0:
         raise nothing_left(total, None)
     return target

@@ -24,9 +24,9 @@ order is formed with balls and rounded up.
 >>> zcdp_to_epsilon("0.5", delta="1e-6") < 5.221534444530223 < zcdp_to_epsilon_textbook("0.5", delta="1e-6")
 True
 
-**Group privacy.** What protects one unit with (ε, δ) protects K units with (Kε, (e^{Kε}-1)/(e^ε-1)·δ): along a chain of
-K neighbours the loss multiplies by e^ε at each link, and the geometric sum of the δ is attained. The textbook
-K·e^{(K-1)ε}·δ bounds that sum by K times its largest term.
+**Group privacy.** A mechanism that protects one unit with (ε, δ) protects K units with (Kε, (e^{Kε}-1)/(e^ε-1)·δ):
+along a chain of K neighbours the loss multiplies by e^ε at each link, and the geometric sum of the δ is attained. The
+textbook K·e^{(K-1)ε}·δ bounds that sum by K times its largest term.
 
 >>> tight, textbook = group(1, "1e-9", size=5), group_textbook(1, "1e-9", size=5)
 >>> round(float(tight.delta * 10**9), 2), round(float(textbook.delta * 10**9), 1)
@@ -55,20 +55,20 @@ def order(value: object) -> Fraction:
 
 
 def conversion_cost(alpha: Fraction, delta: Fraction) -> Ball:
-    """Return what the best conversion adds to γ at this order: ln(1-1/α) - (ln δ + ln α)/(α-1), as a ball."""
+    """Return the summand of the best conversion at this order, ln(1-1/α) - (ln δ + ln α)/(α-1), as a ball."""
     return (-ball(1 / alpha)).log1p() - (ball(delta).log() + ball(alpha).log()) / ball(alpha - 1)
 
 
 def renyi_to_epsilon(alpha: Number, gamma: Number, *, delta: Number) -> Bound:
     """Return ε at ``delta`` of (α, γ)-Rényi DP by the best known conversion; the value is rounded up."""
-    exact_order, loss, slip = order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
-    return _at_least_zero(lambda: ball(loss) + conversion_cost(exact_order, slip))
+    exact_order, loss, exact_delta = order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
+    return _at_least_zero(lambda: ball(loss) + conversion_cost(exact_order, exact_delta))
 
 
 def renyi_to_epsilon_textbook(alpha: Number, gamma: Number, *, delta: Number) -> Bound:
     """Return ε at ``delta`` of (α, γ)-Rényi DP by Mironov's γ + ln(1/δ)/(α-1), rounded up."""
-    exact_order, loss, slip = order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
-    return _at_least_zero(lambda: ball(loss) - ball(slip).log() / ball(exact_order - 1))
+    exact_order, loss, exact_delta = order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
+    return _at_least_zero(lambda: ball(loss) - ball(exact_delta).log() / ball(exact_order - 1))
 
 
 def renyi_to_delta(alpha: Number, gamma: Number, *, epsilon: Number) -> Bound:
@@ -80,23 +80,25 @@ def renyi_to_delta(alpha: Number, gamma: Number, *, epsilon: Number) -> Bound:
 
 def renyi_delta_ball(alpha: Fraction, gamma: Ball, epsilon: Fraction) -> Ball:
     """Return e^{(α-1)(γ-ε)}·(1-1/α)^{α-1}/α as a ball."""
+    # (1-1/α)^{α-1} goes into the exponent as (α-1)·ln(1-1/α), by log1p, which keeps its digits for large α.
     exponent = ball(alpha - 1) * (gamma - ball(epsilon) + (-ball(1 / alpha)).log1p())
     return exponent.exp() / ball(alpha)
 
 
 def zcdp_to_epsilon(rho: Number, *, delta: Number) -> Bound:
     """Return ε at ``delta`` of ρ-zCDP by the best known conversion, at the best order; the value is rounded up."""
-    cost, slip = nonnegative(rho, "rho"), fraction_between(delta, "delta")
+    cost, exact_delta = nonnegative(rho, "rho"), fraction_between(delta, "delta")
     if cost == 0:
         return Bound(lower=0.0, upper=0.0)
-    chosen_order = best_order(lambda alpha: alpha * float(cost) + float_cost(alpha, slip))
-    return _at_least_zero(lambda: ball(chosen_order * cost) + conversion_cost(chosen_order, slip))
+    # Any order gives a true bound: the float search decides how tight it is, the ball below whether it holds.
+    chosen_order = best_order(lambda alpha: alpha * float(cost) + float_cost(alpha, exact_delta))
+    return _at_least_zero(lambda: ball(chosen_order * cost) + conversion_cost(chosen_order, exact_delta))
 
 
 def zcdp_to_epsilon_textbook(rho: Number, *, delta: Number) -> Bound:
     """Return ε at ``delta`` of ρ-zCDP by Bun and Steinke's ρ + 2√(ρ·ln(1/δ)), rounded up."""
-    cost, slip = nonnegative(rho, "rho"), fraction_between(delta, "delta")
-    return _at_least_zero(lambda: ball(cost) + 2 * (-ball(cost) * ball(slip).log()).sqrt())
+    cost, exact_delta = nonnegative(rho, "rho"), fraction_between(delta, "delta")
+    return _at_least_zero(lambda: ball(cost) + 2 * (-ball(cost) * ball(exact_delta).log()).sqrt())
 
 
 def zcdp_to_delta(rho: Number, *, epsilon: Number) -> Bound:
@@ -108,7 +110,7 @@ def zcdp_to_delta(rho: Number, *, epsilon: Number) -> Bound:
     def exponent(alpha: float) -> float:
         return (alpha - 1) * (alpha * float(cost) - float(target) + math.log1p(-1 / alpha)) - math.log(alpha)
 
-    chosen_order = best_order(exponent)
+    chosen_order = best_order(exponent)  # a float search; the bound at this order is certified below
     bound = enclosure(certified(lambda: renyi_delta_ball(chosen_order, ball(chosen_order * cost), target)))
     return Bound(lower=min(bound.lower, 1.0), upper=min(bound.upper, 1.0))
 
@@ -141,20 +143,20 @@ def best_order(
     points = [low + (high - low) * i / grid for i in range(grid + 1)]
     values = [at(point) for point in points]
     best = values.index(min(values))
-    left, right = points[max(best - 1, 0)], points[min(best + 1, grid)]
+    first, last = points[max(best - 1, 0)], points[min(best + 1, grid)]
     ratio = (math.sqrt(5) - 1) / 2
-    inner, outer = right - ratio * (right - left), left + ratio * (right - left)
+    inner, outer = last - ratio * (last - first), first + ratio * (last - first)
     at_inner, at_outer = at(inner), at(outer)
     for _ in range(rounds):
         if at_inner <= at_outer:
-            right, outer, at_outer = outer, inner, at_inner
-            inner = right - ratio * (right - left)
+            last, outer, at_outer = outer, inner, at_inner
+            inner = last - ratio * (last - first)
             at_inner = at(inner)
         else:
-            left, inner, at_inner = inner, outer, at_outer
-            outer = left + ratio * (right - left)
+            first, inner, at_inner = inner, outer, at_outer
+            outer = first + ratio * (last - first)
             at_outer = at(outer)
-    return 1 + Fraction(f"{math.exp((left + right) / 2):.{digits - 1}e}")
+    return 1 + Fraction(f"{math.exp((first + last) / 2):.{digits - 1}e}")
 
 
 def _at_least_zero(value: Callable[[], Ball]) -> Bound:
@@ -175,22 +177,23 @@ def _read_group(epsilon: Number, delta: Number, size: int) -> tuple[Fraction, Fr
 
 def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
     """Return the tight guarantee for ``size`` units: (Kε, (e^{Kε}-1)/(e^ε-1)·δ), δ rounded up and at most 1."""
-    unit_epsilon, slip, units = _read_group(epsilon, delta, size)
-    if slip == 0 or units == 1:
-        return ApproximateDP(units * unit_epsilon, slip)
+    unit_epsilon, exact_delta, units = _read_group(epsilon, delta, size)
+    if exact_delta == 0 or units == 1:
+        return ApproximateDP(units * unit_epsilon, exact_delta)
     if unit_epsilon == 0:
-        return ApproximateDP(Fraction(0), min(units * slip, Fraction(1)))
+        return ApproximateDP(Fraction(0), min(units * exact_delta, Fraction(1)))
+    # Rounded up from the ball, and once more to a float below.
     factor = certified(lambda: ball(units * unit_epsilon).expm1() / ball(unit_epsilon).expm1())
-    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * slip))
+    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * exact_delta))
 
 
 def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
     """Return the textbook guarantee for ``size`` units: (Kε, K·e^{(K-1)ε}·δ), δ rounded up and at most 1."""
-    unit_epsilon, slip, units = _read_group(epsilon, delta, size)
-    if slip == 0 or units == 1:
-        return ApproximateDP(units * unit_epsilon, slip)
+    unit_epsilon, exact_delta, units = _read_group(epsilon, delta, size)
+    if exact_delta == 0 or units == 1:
+        return ApproximateDP(units * unit_epsilon, exact_delta)
     factor = certified(lambda: units * ball((units - 1) * unit_epsilon).exp())
-    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * slip))
+    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * exact_delta))
 
 
 def _at_most_one(delta: Fraction) -> Fraction:

@@ -1,4 +1,4 @@
-"""How much Gaussian noise is enough: the exact answer, and the classical bounds within their limits.
+"""The least Gaussian noise for an (ε, δ): the exact answer, and the classical bounds within their limits.
 
 With μ = Δ/σ the Gaussian mechanism has exactly (Balle, Wang 2018)
 
@@ -45,42 +45,43 @@ def gaussian_delta_ball(epsilon: Ball, mu: Ball) -> Ball:
 
 
 def largest_mu(*, epsilon: Number, delta: Number) -> Fraction:
-    """Return the largest μ, rounded down to twelve significant digits, whose Gaussian is (ε, δ)-DP. Certified.
+    """Return the largest μ of an (ε, δ)-DP Gaussian, rounded down to twelve significant digits. Certified.
 
     δ rises with μ, so there is a last decimal that is certainly allowed.
     """
-    exact_epsilon, slip = nonnegative(epsilon, "epsilon"), fraction_between(delta, "delta")
-    return largest_decimal(lambda mu: mu_allowed(mu**2, exact_epsilon, slip), digits=12)
+    exact_epsilon, exact_delta = nonnegative(epsilon, "epsilon"), fraction_between(delta, "delta")
+    # The question itself is certified at the μ that is returned, so rounding down is part of the search.
+    return largest_decimal(lambda mu: mu_allowed(mu**2, exact_epsilon, exact_delta), digits=12)
 
 
 def analytic(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
     """Return the smallest σ that is (ε, δ)-DP, by the exact formula."""
-    reach = positive(sensitivity, "sensitivity")
-    return short_up(reach / largest_mu(epsilon=epsilon, delta=delta))
+    # μ is rounded down and σ = Δ/μ up: both towards more noise.
+    return short_up(positive(sensitivity, "sensitivity") / largest_mu(epsilon=epsilon, delta=delta))
 
 
 def classical(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
     """Return Dwork and Roth's σ = cΔ/ε with c² > max(9/4, 2·ln(1.25/δ)); for 0 < ε < 1."""
-    exact_epsilon, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
+    exact_epsilon, exact_delta = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
     if exact_epsilon >= 1:
         raise InvalidValueError(
             "epsilon", got=epsilon, allowed="below 1 for the classical bound", hint="The analytic bound has no limit."
         )
-    factor = max(_root(Fraction(5, 4), slip), Fraction(3, 2))
+    factor = max(_root(Fraction(5, 4), exact_delta), Fraction(3, 2))
     # The theorem asks for strictly more than c, so the last digit goes up once more where nothing was rounded.
-    return _checked(factor * (1 + Fraction(1, 10**11)), exact_epsilon, slip, sensitivity)
+    return _checked(factor * (1 + Fraction(1, 10**11)), exact_epsilon, exact_delta, sensitivity)
 
 
 def two_over_delta(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
     """Return σ = Δ√(2·ln(2/δ))/ε; refused where the exact formula says that it is not enough."""
-    exact_epsilon, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
-    return _checked(_root(Fraction(2), slip), exact_epsilon, slip, sensitivity)
+    exact_epsilon, exact_delta = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
+    return _checked(_root(Fraction(2), exact_delta), exact_epsilon, exact_delta, sensitivity)
 
 
 def one_over_delta(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
     """Return σ = Δ√(2·ln(1/δ))/ε; refused where the exact formula says that it is not enough."""
-    exact_epsilon, slip = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
-    return _checked(_root(Fraction(1), slip), exact_epsilon, slip, sensitivity)
+    exact_epsilon, exact_delta = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
+    return _checked(_root(Fraction(1), exact_delta), exact_epsilon, exact_delta, sensitivity)
 
 
 def _root(constant: Fraction, delta: Fraction) -> Fraction:
@@ -94,6 +95,7 @@ def _root(constant: Fraction, delta: Fraction) -> Fraction:
 
 
 def _checked(factor: Fraction, epsilon: Fraction, delta: Fraction, sensitivity: Number) -> Fraction:
+    # Checked for Δ = 1 with μ = 1/σ; scaling by Δ, rounded up, leaves μ as it is or smaller.
     scale = short_up(factor / epsilon)
     if not mu_allowed(1 / scale**2, epsilon, delta):
         raise InvalidValueError(

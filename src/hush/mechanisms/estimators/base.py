@@ -1,4 +1,4 @@
-"""What estimators return, and what they share: reading columns, budgets and δ.
+"""The result of an estimator, and helpers that all estimators share: reading columns, budgets and δ.
 
 An `Estimate` is the released value with its price and its error. Everything in it is released or public: keep it,
 print it, send it on.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -24,7 +24,6 @@ from hush.accounting import Event
 from hush.core import InvalidValueError, Neighbours, Number, fraction_between, integer
 from hush.core.balls import ball, flint, fraction_down
 from hush.core.rounding import certified, short_down
-from hush.core.values import dataclass
 from hush.mechanisms.base import confidence_level
 from hush.mechanisms.propose_test_release import Refused
 
@@ -45,7 +44,7 @@ class Estimate:
     event: Event
     method: str
     unit: str
-    """What `error` is measured in: "value", "ranks" (of quantiles) or "count" (of a chosen category)."""
+    """The unit of `error`: "value", "ranks" (of quantiles) or "count" (of a chosen category)."""
     half_width: Callable[[Fraction], Any] = field(compare=False)
 
     def error(self, confidence: Number = USUAL) -> Any:
@@ -65,8 +64,8 @@ class Estimate:
             return f"Estimate(Refused, {self.method})"
         if isinstance(self.value, (int, float)):
             error, unit = float(self.error()), "" if self.unit == "value" else f" {self.unit}"
-            shown = "error not public" if math.isnan(error) else f"± {error:.3g}{unit} at 95 %"
-            return f"Estimate({self.value:.6g} {shown}, {self.method})"
+            error_text = "error not public" if math.isnan(error) else f"± {error:.3g}{unit} at 95 %"
+            return f"Estimate({self.value:.6g} {error_text}, {self.method})"
         return f"Estimate({self.value!r}, {self.method})"
 
 
@@ -105,10 +104,11 @@ def total(values: Any, largest: int) -> int:
     return int(sum(values.tolist()))
 
 
-def require_bounds(bounds: Any, what: str, instead: str) -> None:
-    """Refuse a question of unbounded sensitivity, and say why and what to do."""
+def require_bounds(bounds: Any, statistic: str, instead: str) -> None:
+    """Refuse a question of unbounded sensitivity, with the reason and a remedy."""
     if bounds is None:
         raise InvalidValueError(
             "bounds", got=None, allowed="a pair (lower, upper) chosen without looking at the data",
-            hint=f"One person can change {what} of unbounded values without limit, so no noise hides them. {instead}",
+            hint=f"One person can change {statistic} of unbounded values without limit, so no noise hides them. "
+            f"{instead}",
         )  # fmt: skip

@@ -35,7 +35,7 @@ from hush.mechanisms.top import TopK
 from hush.sensitivity.statistics import read_bounds
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
-_MOST = 2**24
+_MOST_CATEGORIES = 2**24
 
 
 def histogram(
@@ -65,10 +65,10 @@ def histogram(
         noise = GroupedLaplace.for_epsilon(ordinary(epsilon, "epsilon"), sensitivity=relation.units_touched)
     else:
         slip = read_delta(delta, _size(data) if relation is Neighbours.REPLACE else 0, relation)
-        # A replaced row moves two cells by 1: ℓ₂ √2, of two coordinates.
+        # A replaced row moves two cells by 1: √2 in ℓ₂, rounded up, and two coordinates.
         touched = relation.units_touched
-        reach = Fraction(1) if touched == 1 else Fraction(1_414_213_562_374, 10**12)
-        noise = Gaussian(sensitivity=reach, epsilon=epsilon, delta=slip, step=1, coordinates=touched)
+        sensitivity = Fraction(1) if touched == 1 else Fraction(1_414_213_562_374, 10**12)
+        noise = Gaussian(sensitivity=sensitivity, epsilon=epsilon, delta=slip, step=1, coordinates=touched)
     return Estimate(value=noise.release(counts), event=noise.event, method=method, unit="value", half_width=noise.error)
 
 
@@ -80,7 +80,7 @@ def mode(
     neighbours: Neighbours | str = ADD_REMOVE,
     method: str = "exponential",
 ) -> Estimate:
-    """Choose a most common category; the error is how many rows it may fall short of the most common.
+    """Choose a most common category; the error is its shortfall in rows against the most common one.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def top_k(
 def _edges(bins: int | Sequence[Number] | None, bounds: tuple[Number, Number] | None) -> Sequence[Number] | None:
     """Return the edges of bins that are given as a number between bounds; edges that are given stay."""
     if isinstance(bins, (int, np.integer)):
-        count = integer(bins, "bins", minimum=1, maximum=_MOST)
+        count = integer(bins, "bins", minimum=1, maximum=_MOST_CATEGORIES)
         if bounds is None:
             raise InvalidValueError(
                 "bounds", got=None, allowed="the ends of the bins, such as bounds=(0, 100)",
@@ -151,7 +151,11 @@ def _edges(bins: int | Sequence[Number] | None, bounds: tuple[Number, Number] | 
 
 
 def _names(categories: Any) -> Sequence[Any]:
-    if isinstance(categories, (int, np.integer)) and not isinstance(categories, bool) and 1 <= categories <= _MOST:
+    if (
+        isinstance(categories, (int, np.integer))
+        and not isinstance(categories, bool)
+        and 1 <= categories <= _MOST_CATEGORIES
+    ):
         return range(int(categories))
     try:
         distinct = isinstance(categories, (list, tuple, range)) and len(set(categories)) == len(categories) > 0

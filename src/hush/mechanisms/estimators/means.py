@@ -64,8 +64,8 @@ from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.laplace import Laplace
 from hush.sensitivity.statistics import global_sensitivity, read_bounds
 
-_FENCE = 4
-_WORTH = 32
+_RADII_KEPT = 4
+_WORTHWHILE_GAIN = 32
 
 
 def mean(
@@ -120,23 +120,23 @@ def mean(
     width = (upper - lower) // grid.step
     scale = Quantile(q="0.75", bounds=(0, width), epsilon=budget / 4, neighbours=relation, step=1)
     radius = point(scale, away)
-    reach = max(_FENCE * radius, 1) * grid.step
-    low, high = max(middle - reach, lower), min(middle + reach, upper)
+    half_range = max(_RADII_KEPT * radius, 1) * grid.step
+    low, high = max(middle - half_range, lower), min(middle + half_range, upper)
     vanished = radius * 2**16 < width and bounds is not None
-    if method == "auto" and (vanished or (high - low) * _WORTH > upper - lower):
+    if method == "auto" and (vanished or (high - low) * _WORTHWHILE_GAIN > upper - lower):
         low, high, method = lower, upper, "bounded"
     else:
         method = "clipped"
-    rest = bounded_mean(data, (low, high), budget * 5 / 8, relation, None)
-    # How many steps apart low and high are, and so the profile of its noise, depends on what was released before; exact
-    # composition needs profiles fixed in advance (THEORY item 9), and pure ε covers them all.
+    clipped_mean = bounded_mean(data, (low, high), budget * 5 / 8, relation, None)
+    # The profile of the last noise depends on low and high, which earlier releases chose. Exact composition needs
+    # profiles that are fixed in advance (THEORY item 9); pure ε covers them all.
     last = ApproximateDPEvent(epsilon=budget * 5 / 8, delta=0)
     return Estimate(
-        value=rest.value,
+        value=clipped_mean.value,
         event=ComposedEvent(parts=[(centre.event, 1), (scale.event, 1), (last, 1)]),
         method=method,
         unit="value" if method == "bounded" else "of the clipped mean",
-        half_width=rest.half_width,
+        half_width=clipped_mean.half_width,
     )
 
 
@@ -150,10 +150,11 @@ def _median_of_means(
     eta: Number | None,
     groups: int,
 ) -> Estimate:
-    """Release the median of the groups' means: K numbers of which a neighbour changes one, by any amount."""
-    group_count = integer(groups, "groups", minimum=3, maximum=10**6) | 1
+    """Release the median of the groups' means; a neighbour changes one of the K means, by any amount."""
+    group_count = integer(groups, "groups", minimum=3, maximum=10**6) | 1  # odd: the median is one of the means
     (lower, upper), unit = wide_bounds(bounds, step)
     x, grid = machine_steps(data, lower, upper, unit, relation)
+    # Rows are assigned to groups at random, independently of their values.
     group = noises.uniform_integer(group_count, len(x))
     sums, sizes = np.zeros(group_count, dtype=object), np.bincount(group, minlength=group_count)
     np.add.at(sums, group, x.astype(object))
@@ -194,15 +195,16 @@ def vector_mean(
     x = row_steps(matrix.ravel(), grid, lower=lower, upper=upper, missing=middle).reshape(n, k) - centre
     budget, slip = ordinary(epsilon, "epsilon"), read_delta(delta, n, relation)
     private = relation is Neighbours.ADD_REMOVE
-    reach = max(last - centre, centre - first, 1) if private else max(last - first, 1)
+    sensitivity = max(last - centre, centre - first, 1) if private else max(last - first, 1)
     law = vector_noise(
         dimension=k,
         epsilon=budget * (1 - _COUNT_SHARE) if private else budget,
         delta=slip,
-        sensitivity=reach,
+        sensitivity=sensitivity,
         step=1,
     )
-    sums = [int(law.release(total(x[:, j], reach))) for j in range(k)]
+    # Centring halves the largest coordinate, and with it the sensitivity under add/remove.
+    sums = [int(law.release(total(x[:, j], sensitivity))) for j in range(k)]
     events: list[Event] = [law.event]
     size = float(n)
     if private:
@@ -216,13 +218,13 @@ def vector_mean(
     def half_width(confidence: Fraction) -> float:
         if not private:
             return law.error(confidence, count=k) / size * scale + scale
-        part = 1 - (1 - confidence) / 2
-        off = counter.error(part)
+        each = 1 - (1 - confidence) / 2  # a union bound over the sums and the count
+        off = counter.error(each)
         if off >= size:
             return high - low
         # |s/n - ŝ/n̂| ≤ |s-ŝ|/n + |ŝ|·|1/n - 1/n̂| with n ≥ n̂ - off.
         spread = max(abs(value) for value in sums)
-        return (law.error(part, count=k) / (size - off) + spread * off / size / (size - off) + 1) * scale
+        return (law.error(each, count=k) / (size - off) + spread * off / size / (size - off) + 1) * scale
 
     return Estimate(
         value=means,
@@ -234,7 +236,7 @@ def vector_mean(
 
 
 def _matrix(data: Any) -> npt.NDArray[Any]:
-    """Return rows as a matrix; what becomes of a number depends on that number alone."""
+    """Return rows as a matrix; each number is converted by itself, without a look at the others."""
     if not isinstance(data, (list, tuple)):
         matrix = as_array(data, "data")
     else:

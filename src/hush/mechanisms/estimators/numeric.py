@@ -55,7 +55,7 @@ ADD_REMOVE = Neighbours.ADD_REMOVE
 
 
 def count(data: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMOVE) -> Estimate:
-    """Count the rows that are not missing; of booleans, those that are true.
+    """Count the rows that are not missing; in a column of booleans, the true ones.
 
     >>> import hush
     >>> abs(float(hush.count(range(1000), epsilon=100)) - 1000) < 3
@@ -63,13 +63,13 @@ def count(data: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMO
     """
     Neighbours.parse(neighbours)  # one row changes the count by at most 1 either way
     array = as_column(data)
-    there = present(array)
+    values = present(array)
     if array.dtype.kind == "b":
         true = int(np.count_nonzero(array))
     elif array.dtype == object:  # a column of booleans with missing ones comes as objects
-        true = len([value for value in there.tolist() if value is not False and value is not np.False_])
+        true = len([value for value in values.tolist() if value is not False and value is not np.False_])
     else:
-        true = len(there)
+        true = len(values)
     noise = Laplace(sensitivity=1, epsilon=epsilon)
     return _estimate(noise.release(true), noise)
 
@@ -95,16 +95,17 @@ def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
     require_bounds(bounds, "a sum", "Declare bounds.")
     relation = Neighbours.parse(neighbours)
     x, grid, first, last = read_column(data, bounds, step, relation, missing=0)
-    reach = max(abs(first), abs(last)) if relation is ADD_REMOVE else last - first
+    sensitivity = max(abs(first), abs(last)) if relation is ADD_REMOVE else last - first
     value = total(x, max(abs(first), abs(last))) * grid.step
     answers = grid.step if step is None else ordinary(step, "step")
     noise: Laplace | Gaussian
     if choose(method, ("laplace", "gaussian")) == "laplace":
-        noise = Laplace(sensitivity=max(reach, 1) * grid.step, epsilon=epsilon, step=answers)
+        noise = Laplace(sensitivity=max(sensitivity, 1) * grid.step, epsilon=epsilon, step=answers)
     else:
         slip = read_delta(delta, len(x), relation)
-        noise = Gaussian(sensitivity=max(reach, 1) * grid.step, epsilon=epsilon, delta=slip, step=answers)
-    # The sum is rounded to the answers' grid, and the rows, whose number is public under replace, to the finer one.
+        noise = Gaussian(sensitivity=max(sensitivity, 1) * grid.step, epsilon=epsilon, delta=slip, step=answers)
+    # Rounding moves the sum by half a step of the answers' grid. Under replace n is public, and the rounding of rows is
+    # included too.
     moved = (0 if answers == grid.step else answers / 2) + (0 if relation is ADD_REMOVE else len(x) * grid.step)
     return Estimate(
         value=noise.release(value),
@@ -136,6 +137,7 @@ def bounded_mean(
             half_width=lambda c: noise.error(c) * float(scale) + float(grid.step),
         )
     above = total((x.astype(object) if width >= 2**62 else x) - first, width)  # nothing wraps round
+    # A row adds t to one half and w - t to the other: w in ℓ₁, charged as one number (`hush.mechanisms.grouped.noise`).
     pair = GroupedLaplace.for_epsilon(ordinary(epsilon, "epsilon"), sensitivity=max(width, 1))
     a, b = pair.release(integer_array([width * n - above, above])).tolist()
     low, step_ = first * grid.step, grid.step
@@ -165,9 +167,10 @@ def variance(
     x, grid, first, last = read_column(data, bounds, step, relation, missing=(lower + upper) / 2, halvings=16)
     width = max(last - first, 1)
     t = (x.astype(object) if width >= 2**31 else x) - first
-    parts = [total(part, 2 * width**2) for part in (t * t, 2 * t * (width - t), (width - t) * (width - t))]
+    parts = [total(term, 2 * width**2) for term in (t * t, 2 * t * (width - t), (width - t) * (width - t))]
+    # Each row adds t² + 2t(w-t) + (w-t)² = w² to the three sums together: w² in ℓ₁, twice that if it is replaced.
     noise = Laplace(sensitivity=width**2 * relation.units_touched, epsilon=epsilon, step=1)
-    noisy = [noise.release(part) for part in parts]
+    noisy = [noise.release(term) for term in parts]
     unit = float(grid.step * width) ** 2
     value = spread(*noisy) * unit
 
@@ -206,26 +209,28 @@ def std(
     return Estimate(value=value, event=squared.event, method="laplace", unit="value", half_width=half_width)
 
 
-def spread(squares: float, cross: float, rest: float) -> float:
-    """Return the variance of t in [0, 1] from Σt², Σ2t(1-t), Σ(1-t)²: (squares·rest - cross²/4)/n², within [0, ¼]."""
-    squares, cross, rest = (builtins.max(float(part), 0.0) for part in (squares, cross, rest))
-    n = squares + cross + rest
-    return 0.25 if n <= 0 else builtins.min(builtins.max(squares / n * (rest / n) - (cross / n) ** 2 / 4, 0.0), 0.25)
+def spread(squares: float, cross: float, opposite: float) -> float:
+    """Return the variance of t in [0, 1], (squares·opposite - cross²/4)/n², from Σt², Σ2t(1-t) and Σ(1-t)²."""
+    squares, cross, opposite = (builtins.max(float(term), 0.0) for term in (squares, cross, opposite))
+    n = squares + cross + opposite
+    return (
+        0.25 if n <= 0 else builtins.min(builtins.max(squares / n * (opposite / n) - (cross / n) ** 2 / 4, 0.0), 0.25)
+    )
 
 
 def spread_interval(parts: list[int], error: float) -> tuple[float, float]:
     """Return the least and greatest `spread` with every part within its error.
 
     It falls with the cross term. In the squares s it rises up to s = r + c + c²/2r and falls beyond, and likewise in
-    the rest r; so it is least at a corner, and greatest on an edge, at such a point or an end.
+    the opposite squares r; so it is least at a corner, and greatest on an edge, at that peak or at an end.
     """
     (s0, s1), (c0, c1), (r0, r1) = [
-        (builtins.max(part - error, 0.0), builtins.max(part + error, 0.0)) for part in parts
+        (builtins.max(noisy - error, 0.0), builtins.max(noisy + error, 0.0)) for noisy in parts
     ]
     least = builtins.min(spread(s, c1, r) for s in (s0, s1) for r in (r0, r1))
 
-    def peak(other: float, low: float, high: float) -> float:
-        best = other + c0 + (c0 * c0 / (2 * other) if other > 0 else float("inf"))
+    def peak(fixed: float, low: float, high: float) -> float:
+        best = fixed + c0 + (c0 * c0 / (2 * fixed) if fixed > 0 else float("inf"))
         return builtins.min(builtins.max(best, low), high)
 
     edges = [(s, r) for s in (s0, s1) for r in (r0, r1, peak(s, r0, r1))]
@@ -270,7 +275,7 @@ def _booleans(values: Any, parameter: str) -> npt.NDArray[np.bool_]:
 
 
 def _share(a: int, b: int, noise: GroupedLaplace, scale: Callable[[float], float], *, moved: float = 0.0) -> Estimate:
-    """Return scale(B/(A+B)), with the shares that the noise allows, and what rounding rows has moved.
+    """Return an estimate of scale(B/(A+B)), with an interval by Fieller that includes ``moved``, the rounding of rows.
 
     With A = a - X and B = b - Y the share p has (1-p)b - pa = (1-p)Y - pX, so p is plausible where |b - p(a+b)| is at
     most the half-width of that noise (Fieller): `_lowest`. It is at most e = the larger of |X| and |Y|, and changes by
@@ -301,7 +306,7 @@ def _lowest(a: int, b: int, scale: float, beta: float) -> float:
     if not outside(0.0) or outside(1.0):
         return 0.0 if not outside(0.0) else 1.0
     low, high = 0.0, 1.0
-    while high - low > 1e-9:
+    while high - low > 1e-9:  # the lower end is returned: an interval that is too wide is the safe side
         middle = (low + high) / 2
         low, high = (middle, high) if outside(middle) else (low, middle)
     return low
@@ -327,7 +332,7 @@ def mixed_half_width(u: float, v: float, scale: float, beta: float) -> float:
         return (p * p * math.exp(-t / p) - smaller) / (p * p - q * q)
 
     low, high = 0.0, 2 * p * math.log(1 / beta)
-    while high - low > 1e-9 * high:
+    while high - low > 1e-9 * high:  # the upper end is returned, which is the safe side
         middle = (low + high) / 2
         low, high = (middle, high) if tail(middle) > beta else (low, middle)
     return high + (u + v) / 2

@@ -74,6 +74,7 @@ def machine_steps(
     grid = row_grid(lower, upper, step)
     if builtins.max(abs(lower), abs(upper)) / grid.step >= 2**61:
         raise InvalidValueError("step", got=grid.step, allowed="so large that the bounds are below 2⁶¹ steps")
+    # Under replace the number of rows is public: a missing value counts as the middle, and its row stays.
     column = present(data) if relation is ADD_REMOVE else as_column(data)
     return row_steps(column, grid, lower=lower, upper=upper, missing=(lower + upper) / 2), grid
 
@@ -131,12 +132,12 @@ def median(
             noise=noise or "polynomial",
             step=grid.step if unit is None else unit,
         )
-        reach = smooth_gap(x, position, first, last, law.beta) * grid.step
-        value = law.release(middle * grid.step, reach)
-        shown = builtins.min(builtins.max(value, float(lower)), float(upper))
-        # How wide the noise was is itself private, so there is no half-width to show.
+        smooth_sensitivity = smooth_gap(x, position, first, last, law.beta) * grid.step
+        value = law.release(middle * grid.step, smooth_sensitivity)
+        clamped = builtins.min(builtins.max(value, float(lower)), float(upper))
+        # The scale of the noise depends on the data, so no half-width can be shown.
         return Estimate(
-            value=shown, event=law.event, method=f"smooth {law.noise}", unit="value", half_width=lambda _: math.nan
+            value=clamped, event=law.event, method=f"smooth {law.noise}", unit="value", half_width=lambda _: math.nan
         )
     slip = read_delta(delta, len(x), relation)
     return propose_median(x, grid.step, epsilon, slip, eta, "laplace" if noise is None else noise, answers=unit)
@@ -214,7 +215,7 @@ def quantiles(
     step: Number | None = None,
     confidence: Number = USUAL,
 ) -> Estimate:
-    """Estimate several quantiles at once, in increasing order; ``epsilon`` is for all of them.
+    """Estimate several quantiles at once, in increasing order; ``epsilon`` is the price of all together.
 
     >>> import hush
     >>> found = hush.quantiles(list(range(101)), ["0.25", "0.75"], bounds=(0, 100), epsilon=10**6, step=1)
@@ -223,11 +224,11 @@ def quantiles(
     """
     if not isinstance(q, (list, tuple)) or not q:
         raise InvalidValueError("q", got=q, allowed="a non-empty list of probabilities")
-    wanted = [probability(level, "q") for level in q]
-    if wanted != sorted(set(wanted)):
+    levels = [probability(level, "q") for level in q]
+    if levels != sorted(set(levels)):
         raise InvalidValueError("q", got=q, allowed="in increasing order, without repetitions")
     ends, unit = wide_bounds(bounds, step)
-    share, level = ordinary(epsilon, "epsilon") / len(wanted), confidence_level(confidence)
+    share, level = ordinary(epsilon, "epsilon") / len(levels), confidence_level(confidence)
     laws = [
         Quantile(
             q=wish,
@@ -235,12 +236,13 @@ def quantiles(
             epsilon=share,
             neighbours=neighbours,
             step=unit,
-            confidence=1 - (1 - level) / len(wanted),
+            # Union bound: all intervals hold together.
+            confidence=1 - (1 - level) / len(levels),
         )
-        for wish in wanted
+        for wish in levels
     ]
     drawn = [_draw(law, data) for law in laws]
-    # Putting them in order brings none of them further from the truth than the furthest was.
+    # Sorting does not increase the largest distance from the true quantiles, which are in order too.
     return _with_interval(
         laws[0],
         np.sort(np.array([value for value, _ in drawn])),
@@ -259,7 +261,7 @@ def min(  # noqa: A001 - the name the user expects, in a namespace of its own
     step: Number | None = None,
     confidence: Number = USUAL,
 ) -> Estimate:
-    """Estimate the smallest value: a low value, so many ranks inside that noise does not fall off the data.
+    """Estimate the smallest value: a value of low rank, far enough inside the data for the noise.
 
     The interval is about that value.
 
@@ -279,7 +281,7 @@ def max(  # noqa: A001 - the name the user expects, in a namespace of its own
     step: Number | None = None,
     confidence: Number = USUAL,
 ) -> Estimate:
-    """Estimate the largest value: a high value, so many ranks inside that noise does not fall off the data.
+    """Estimate the largest value: a value of high rank, far enough inside the data for the noise.
 
     The interval is about that value.
 
@@ -319,7 +321,7 @@ def _estimate(law: Quantile, data: Any) -> Estimate:
 
 
 def point(law: Quantile, data: Any) -> Any:
-    """Draw a value without an interval, for what needs none."""
+    """Draw a value without an interval."""
     return on_grid(law.draw_point(present(_public_size(law, data))), law.step)
 
 

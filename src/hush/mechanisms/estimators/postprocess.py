@@ -1,4 +1,4 @@
-r"""What may be done to released numbers for free: round them, make them consistent, average them.
+r"""Post-processing of released numbers, which costs nothing: rounding, consistency, averages.
 
 **Non-negative counts with a total.** Setting negative counts to 0 makes their sum too large. The nearest point of the
 simplex {x ≥ 0, Σx = total}, by ℓ₂ distance, subtracts one constant from all and cuts at 0 (Duchi, Shalev-Shwartz,
@@ -52,10 +52,12 @@ def nonnegative(values: Any, *, total: Number | None = None) -> npt.NDArray[np.f
     goal = max(float(flat.sum()), 0.0) if total is None else float(exact(total, "total"))
     if goal < 0:
         raise InvalidValueError("total", got=total, allowed="a number of at least 0")
+    # The k largest stay positive; they share the excess of their sum over the goal equally (Duchi et al. 2008).
     ordered = np.sort(flat)[::-1]
     excess = (np.cumsum(ordered) - goal) / np.arange(1, flat.size + 1)
-    kept = int(np.flatnonzero(ordered > excess)[-1]) if np.any(ordered > excess) else 0
-    return np.asarray(np.maximum(array - excess[kept], 0.0))
+    # With a goal of 0 none stays positive: the largest value itself is taken from all.
+    last_positive = int(np.flatnonzero(ordered > excess)[-1]) if np.any(ordered > excess) else 0
+    return np.asarray(np.maximum(array - excess[last_positive], 0.0))
 
 
 def average(values: Any, *, variances: Any) -> tuple[float, float]:

@@ -1,20 +1,20 @@
-"""What every mechanism for groups is given: whole numbers, sparse histograms, and how much one unit counts.
+"""The inputs of mechanisms for groups: whole numbers, sparse histograms, and the contribution of one unit.
 
-**How many groups of a question neighbours differ in: what every mechanism for groups is calibrated to.**
+**The number of groups in which neighbours differ: every mechanism for groups is calibrated to it.**
 
 A question answers in groups. One unit counts in at most ``groups`` of them, because its other rows are left out before
-anything is computed (`hush.query.plan.limits`), and neighbours differ by ``units``: one that comes or goes, or two
+anything is computed (`hush.query.plan.stability`), and neighbours differ by ``units``: one that comes or goes, or two
 where one is replaced by another. So at most groups·units groups differ between neighbours, its *cells*.
 
 >>> Contribution(groups=3, units=2).cells
 6
 
-**Whole numbers of all groups in one array: of 64 bits, or Python's own where those may not do.**
+**Whole numbers of all groups in one array: of 64 bits, or Python's own where 64 bits are too few.**
 
 >>> exact_sum(np.array([2**62, 1]), np.array([2**62, 1])).tolist()
 [9223372036854775808, 2]
 
-**Exact histograms of all groups at once, sparse: what quantiles and modes are drawn from.**
+**Exact sparse histograms of all groups at once: quantiles and modes are drawn from them.**
 
 >>> pair = [Sparse(bins=np.array([2, 5]), weights=np.array([3, 1])), Sparse(bins=np.array([4]), weights=np.array([7]))]
 >>> joined = Histograms.of(pair)
@@ -25,6 +25,7 @@ where one is replaced by another. So at most groups·units groups differ between
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -32,12 +33,11 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event
 from hush.core import integer
-from hush.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """In how many groups a unit counts, and by how many units neighbours differ."""
+    """The number of groups that a unit counts in, and the number of units that neighbours differ by."""
 
     groups: int = 1
     units: int = 1
@@ -48,7 +48,7 @@ class Contribution:
 
     @property
     def cells(self) -> int:
-        """How many groups differ between neighbours, at most."""
+        """The largest number of groups that differ between neighbours."""
         return self.groups * self.units
 
     def in_each_group(self, event: Event) -> Event:
@@ -61,7 +61,7 @@ ONE_GROUP = Contribution()
 
 
 Integers = npt.NDArray[Any]
-"""Of 64 bits, or Python's own where those may not do."""
+"""Integers of 64 bits, or Python's own where 64 bits are too few."""
 
 
 def integer_array(values: Sequence[int] | Integers) -> Integers:
@@ -79,6 +79,7 @@ def largest_magnitude(values: Integers) -> int:
 
 def exact_sum(values: Integers, noise: Integers) -> Integers:
     """Return sums; of Python's own integers where they would not fit."""
+    # Two numbers below 2⁶² add up to less than 2⁶³: nothing wraps round.
     form = np.int64 if max(largest_magnitude(values), largest_magnitude(noise)) < 2**62 else object
     return np.asarray(values.astype(form) + noise.astype(form))
 
@@ -97,7 +98,7 @@ class Sparse:
 
     @classmethod
     def counted(cls, bins: npt.ArrayLike) -> Sparse:
-        """Return how often each bin occurs.
+        """Return the histogram of a column of bins.
 
         >>> Sparse.counted([4, 1, 4]).weights.tolist()
         [1, 2]
@@ -108,7 +109,7 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histograms(Sequence[Sparse]):
-    """Histograms of many groups: as a sequence one a group, and in arrays all of them, group after group."""
+    """Histograms of many groups: a sequence of one histogram a group, stored in joint arrays, group after group."""
 
     joined: Sparse
     edges: npt.NDArray[np.int64]
@@ -116,7 +117,7 @@ class Histograms(Sequence[Sparse]):
 
     @classmethod
     def of(cls, histograms: Sequence[Sparse]) -> Histograms:
-        """Return any sequence of histograms as one of these."""
+        """Return `Histograms` of any sequence of histograms."""
         if isinstance(histograms, Histograms):
             return histograms
         none = np.zeros(0, dtype=np.int64)
@@ -134,15 +135,15 @@ class Histograms(Sequence[Sparse]):
         return np.repeat(np.arange(len(self)), np.diff(self.edges))
 
     def take(self, groups: Sequence[int] | npt.NDArray[np.int64]) -> Histograms:
-        """Return the histograms of some groups, in this order."""
-        chosen = np.asarray(groups, dtype=np.int64)
-        sizes = np.diff(self.edges)[chosen]
+        """Return the histograms of the numbered groups, in this order."""
+        numbers = np.asarray(groups, dtype=np.int64)
+        sizes = np.diff(self.edges)[numbers]
         edges = _edges(sizes)
         return Histograms(
-            joined=self._part(np.arange(edges[-1]) + np.repeat(self.edges[chosen] - edges[:-1], sizes)), edges=edges
+            joined=self._select(np.arange(edges[-1]) + np.repeat(self.edges[numbers] - edges[:-1], sizes)), edges=edges
         )
 
-    def _part(self, bins: slice | npt.NDArray[np.int64]) -> Sparse:
+    def _select(self, bins: slice | npt.NDArray[np.int64]) -> Sparse:
         cells = None if self.joined.cells is None else self.joined.cells[bins]
         return Sparse(bins=self.joined.bins[bins], weights=self.joined.weights[bins], cells=cells)
 
@@ -156,8 +157,8 @@ class Histograms(Sequence[Sparse]):
     def __getitem__(self, group: int | slice) -> Sparse | Histograms:
         if isinstance(group, slice):
             return self.take(range(len(self))[group])
-        at = range(len(self))[group]
-        return self._part(slice(int(self.edges[at]), int(self.edges[at + 1])))
+        number = range(len(self))[group]  # negative numbers count from the end
+        return self._select(slice(int(self.edges[number]), int(self.edges[number + 1])))
 
 
 def _edges(sizes: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import NormalDist
 from typing import NamedTuple
@@ -61,16 +61,16 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Integers, Sparse, exact_sum
 from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, squared_sensitivity
 from hush.mechanisms.grouped.quantile_draws import DrawnIntervals
 
 Floats = npt.NDArray[np.float64]
 _MOST_CHILDREN = 64
-_FIT = 2**60
-_TOGETHER = 2**14
-"""So many descents are made at once."""
+_LARGEST_MACHINE_SUM = 2**60
+_DESCENTS_AT_ONCE = 2**14
+"""The number of descents that are computed together, which bounds the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,24 +78,24 @@ class GroupedDistribution:
     """Noisy hierarchical counts of every group, from which quantiles with intervals are read."""
 
     bins: int
-    """n, how many bins the line has."""
+    """n, the number of bins of the line."""
     rho: Fraction | None = None
     """The price of all groups together in zCDP, for Gaussian noise."""
     laplace: Fraction | None = None
     """Or their pure ε, for Laplace noise."""
     points: int = 0
-    """How many grid points the line has; as many as bins if it is not said."""
+    """The number of grid points of the line; by default bins·cell."""
     cell: int = 1
-    """How many grid points a bin has."""
+    """The number of grid points of a bin."""
     row_weight: int = 1
-    """W, what a row weighs that is not weighted down."""
+    """W, the weight of a row of a unit with no more than ``rows`` rows."""
     rows: int = 1
-    """How many rows one unit counts for in one group."""
+    """The number of rows that one unit counts for in one group, at most."""
     contribution: Contribution = ONE_GROUP
     children: int = field(init=False)
-    """B, how many parts a node is cut into."""
+    """B, the number of children of a node."""
     levels: int = field(init=False)
-    """L."""
+    """L, the number of levels below the root."""
     noise: GroupedGaussian | GroupedLaplace = field(init=False)
     """The law of each node's noise; its event is that of one level."""
 
@@ -116,7 +116,7 @@ class GroupedDistribution:
 
     @property
     def event(self) -> Event:
-        """What an accountant needs."""
+        """The privacy event of all levels in all groups."""
         if isinstance(self.noise, GroupedGaussian):
             changed = squared_sensitivity(self.span, self.contribution)
             return ZCDPEvent(rho=self.levels * changed / (2 * self.noise.sigma**2))
@@ -125,9 +125,9 @@ class GroupedDistribution:
     def release(
         self, histograms: Sequence[Sparse], quantiles: Sequence[tuple[Fraction, float]]
     ) -> list[DrawnIntervals]:
-        """Return every group's quantiles from one noisy tree; each is a fraction and how often its interval holds."""
+        """Return every group's quantiles from one noisy tree; ``quantiles`` are pairs (fraction, confidence)."""
         every = Histograms.of(histograms)
-        together = max(1, _TOGETHER // (2 * len(quantiles)))
+        together = max(1, _DESCENTS_AT_ONCE // (2 * len(quantiles)))
         ends = [
             _Descents(self, every[start : start + together], quantiles).ends()
             for start in range(0, len(every), together)
@@ -136,12 +136,12 @@ class GroupedDistribution:
         return [self._interval(bounds[:, quantile, 0], bounds[:, quantile, 1]) for quantile in range(len(quantiles))]
 
     def error(self, fraction: Fraction, confidence: float = 0.95) -> float:
-        """Return about how many rows a quantile is off, on average over lines."""
+        """Return the approximate error of a quantile in rows, averaged over its places on the line."""
         cost = _spread(self.bins, self.children, float(fraction))
         return normal_quantile(confidence) * math.sqrt(self.noise.variance * cost) / self.row_weight
 
     def rows_needed(self, fraction: Fraction, confidence: float = 0.95) -> float:
-        """Return of how many rows a quantile is told from the ends of the range."""
+        """Return the number of rows at which a quantile can be told from the ends of the range."""
         return self.error(fraction, confidence) / float(min(fraction, 1 - fraction))
 
     def _noise(self, levels: int) -> GroupedGaussian | GroupedLaplace:
@@ -156,7 +156,7 @@ class GroupedDistribution:
         return _spread(self.bins, children, 0.5) * (levels if self.laplace is None else levels * levels)
 
     def _interval(self, low: Integers, high: Integers) -> DrawnIntervals:
-        """Return the middle of two bins, in grid points, and how far the further end of either is from it."""
+        """Return the middle of two bins, in grid points, and its distance from the further end."""
         first, last = low * self.cell, np.minimum((high + 1) * self.cell, self.points) - 1
         index = (first + last) // 2
         return DrawnIntervals(index=index, half=np.maximum(last - index, 1))
@@ -175,14 +175,14 @@ def _levels(bins: int, children: int) -> int:
 
 
 def _spread(bins: int, children: int, fraction: float) -> float:
-    """Return the variance of R near its zero, in that of a node's noise, averaged over where the quantile may be."""
+    """Return the variance of R near its zero, as a multiple of a node's, averaged over all places of the quantile."""
     levels = _levels(bins, children)
     first = -(-bins // int(children ** (levels - 1)))
     return fraction * (1 - fraction) * first + (levels - 1) * (children / 6 + 0.25)
 
 
 class _Node(NamedTuple):
-    """Where each descent has arrived: one number for each."""
+    """The node that each descent has reached: one entry a descent."""
 
     start: npt.NDArray[np.int64]
     """The first bin."""
@@ -196,7 +196,7 @@ class _Node(NamedTuple):
 
 
 class _Descents:
-    """Two descents for every quantile of some groups: to the lower and to the upper end of its interval."""
+    """Two descents for every quantile of each group: to the lower and to the upper end of its interval."""
 
     def __init__(
         self, law: GroupedDistribution, histograms: Histograms, quantiles: Sequence[tuple[Fraction, float]]
@@ -206,11 +206,12 @@ class _Descents:
         self._group = np.broadcast_to(np.arange(shape[0])[:, None, None], shape).ravel()
         fractions = np.array([float(fraction) for fraction, _ in quantiles])
         self._fraction = np.broadcast_to(fractions[None, :, None], shape).ravel()
-        reach = np.array([normal_quantile(confidence) for _, confidence in quantiles])
-        self._reach = np.broadcast_to(reach[None, :, None], shape).ravel()
+        z = np.array([normal_quantile(confidence) for _, confidence in quantiles])
+        self._z = np.broadcast_to(z[None, :, None], shape).ravel()
         self._upper = np.broadcast_to(np.array([False, True]), shape).ravel()
         weights = histograms.joined.weights
-        form = np.int64 if float(weights.sum(dtype=np.float64)) < _FIT else object
+        form = np.int64 if float(weights.sum(dtype=np.float64)) < _LARGEST_MACHINE_SUM else object
+        # Cumulated weights over the bins of all groups; group·bins + bin is ascending, so one search serves all groups.
         self._upto = np.append(np.zeros(1, form), np.cumsum(weights.astype(form)))
         self._places = histograms.groups * law.bins + histograms.joined.bins
 
@@ -225,28 +226,31 @@ class _Descents:
         return node.start.reshape(self._groups, self._quantiles, 2)
 
     def _children(self, start: npt.NDArray[np.int64], width: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Return the noisy children of each descent's node, and which of them there are; noise is drawn once a node."""
+        """Return the noisy children of each descent's node, and a mask of the children that lie inside the line."""
         law = self._law
+        # Descents of one group that share a node must see the same noise: distinct nodes are drawn once.
         nodes, node_of = np.unique(self._group * law.bins + start, return_inverse=True)
         group, first = np.divmod(nodes, law.bins)
         begin = first[:, None] + width * np.arange(law.children + 1)
+        # Exact weights of the children, as differences of cumulated weights; an end beyond the line is cut.
         edges = self._upto[np.searchsorted(self._places, group[:, None] * law.bins + np.minimum(begin, law.bins))]
-        there = begin[:, :-1] < law.bins
-        noisy = np.zeros(there.shape)
-        exact = np.diff(edges, axis=1)[there]
-        noisy[there] = exact_sum(exact, law.noise.draw(len(exact))).astype(np.float64)
+        inside = begin[:, :-1] < law.bins
+        noisy = np.zeros(inside.shape)
+        exact = np.diff(edges, axis=1)[inside]
+        noisy[inside] = exact_sum(exact, law.noise.draw(len(exact))).astype(np.float64)
         node_of = node_of.ravel()
-        return noisy[node_of], there[node_of]
+        return noisy[node_of], inside[node_of]
 
     def _top(self, width: int) -> _Node:
         """Return the children of the root that the descents go to."""
-        noisy, there = self._children(np.zeros(len(self._group), dtype=np.int64), width)
+        noisy, exists = self._children(np.zeros(len(self._group), dtype=np.int64), width)
         variance, fraction = self._law.noise.variance, self._fraction
-        present = there.sum(axis=1)
+        present = exists.sum(axis=1)
         after = np.arange(self._law.children + 1)
         upto = _cumulated(noisy)
-        values = upto - fraction[:, None] * upto[:, -1:]
+        values = upto - fraction[:, None] * upto[:, -1:]  # R = (weight up to y) - p·(all weight)
         inside = np.minimum(after, present[:, None])
+        # k children enter with factor 1-p, the others with -p; their noises are independent.
         spread = variance * (
             (1 - fraction[:, None]) ** 2 * inside + fraction[:, None] ** 2 * (present[:, None] - inside)
         )
@@ -263,13 +267,15 @@ class _Descents:
 
     def _down(self, node: _Node, width: int) -> _Node:
         """Return the children that the descents go to from the nodes where they are."""
-        noisy, there = self._children(node.start, width)
-        variance, present = self._law.noise.variance, there.sum(axis=1)
+        noisy, exists = self._children(node.start, width)
+        variance, present = self._law.noise.variance, exists.sum(axis=1)
+        # Consistency: the children are shifted equally so that they add up to the parent's estimate P.
         missing = (node.weight - noisy.sum(axis=1)) / present
-        parts = np.where(there, noisy + missing[:, None], 0.0)
+        parts = np.where(exists, noisy + missing[:, None], 0.0)
         values = node.before[:, None] + _cumulated(parts)
         inside = np.minimum(np.arange(self._law.children + 1), present[:, None])
         share = inside / present[:, None]
+        # Var R_k = U + 2·(k/r)·C + (k/r)²·V + v·k·(1 - k/r) (module docstring).
         spread = (
             node.before_variance[:, None]
             + 2 * share * node.covariance[:, None]
@@ -290,8 +296,9 @@ class _Descents:
         )
 
     def _child(self, values: Floats, spread: Floats, present: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return where each descent goes on, by R at the borders of children and its variance."""
-        slack = self._reach[:, None] * np.sqrt(spread)
+        """Return the child that each descent enters, by R at the borders of the children and its variance."""
+        # Lower end: the first child at whose end R ≥ -z·sd. Upper end: the last child at whose beginning R < z·sd.
+        slack = self._z[:, None] * np.sqrt(spread)
         last = present - 1
         reached = (values + slack >= 0)[:, 1:]  # at the end of each child
         lower = np.where(reached.any(axis=1), np.argmax(reached, axis=1), 0)

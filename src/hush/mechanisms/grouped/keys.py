@@ -1,4 +1,4 @@
-r"""Choose which keys of a private column may be shown: those that enough units have.
+r"""Private selection of keys: a key of a private column is shown if enough units have it.
 
 That a key occurs at all may be a secret: somebody's rare disease, a name. Two mechanisms choose by the number of units
 of each key, the optimal truncated geometric one (`KeySelection`) and a threshold on noisy counts (`KeyThreshold`).
@@ -34,6 +34,7 @@ bound e^{-z²/2}/(z√2π) ≤ δ/k this happens to one of the k keys with proba
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -45,21 +46,21 @@ import numpy.typing as npt
 
 from hush.accounting import Event, PartitionSelectionEvent, ZCDPEvent
 from hush.core import InvalidValueError, Number, PrecisionError, fraction_between, integer
-from hush.core.values import dataclass
-from hush.mechanisms.base import Setter, confidence_level, ordinary
+from hush.core.values import assign
+from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
 from hush.mechanisms.grouped.base import Contribution
 from hush.mechanisms.grouped.noise import GroupedGaussian
 from hush.noise import bernoulli
 
-_GRID = 2**120
+_DENOMINATOR = 2**120  # probabilities are whole multiples of 1 over this
 LONGEST = 10**6
-"""A longer table of probabilities is not made."""
+"""The longest table of probabilities that is computed."""
 Flags = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class KeySelection(Setter):
-    """Shows keys with the largest probabilities that (ε,δ)-DP allows, given how many units have each.
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class KeySelection(ReadableRepr):
+    """Shows keys with the largest probabilities that (ε,δ)-DP allows, by the number of units of each key.
 
     Parameters
     ----------
@@ -81,12 +82,16 @@ class KeySelection(Setter):
     keys: int
 
     def __init__(self, *, epsilon: Number, delta: Number, keys: int = 1) -> None:
-        self._set(epsilon=ordinary(epsilon, "epsilon"), delta=fraction_between(delta, "delta"))
-        self._set(keys=integer(keys, "keys", minimum=1))
+        assign(
+            self,
+            epsilon=ordinary(epsilon, "epsilon"),
+            delta=fraction_between(delta, "delta"),
+            keys=integer(keys, "keys", minimum=1),
+        )
 
     @property
     def event(self) -> Event:
-        """What an accountant needs: (ε,δ), met with equality."""
+        """The privacy event: (ε,δ), met with equality."""
         return PartitionSelectionEvent(epsilon=self.epsilon, delta=self.delta)
 
     @property
@@ -102,10 +107,10 @@ class KeySelection(Setter):
         # keys with equal numbers side by side; small integers are sorted quickest
         order = np.argsort(capped.astype(np.uint16) if len(table) <= 2**16 else capped, kind="stable")
         distinct, starts = np.unique(capped[order], return_index=True)
-        shown = np.zeros(len(counts), dtype=np.bool_)
+        flags = np.zeros(len(counts), dtype=np.bool_)
         for count, (start, stop) in zip(distinct.tolist(), pairwise([*starts.tolist(), len(counts)]), strict=True):
-            shown[order[start:stop]] = bernoulli(table[count], size=stop - start)
-        return shown
+            flags[order[start:stop]] = bernoulli(table[count], size=stop - start)
+        return flags
 
     def error(self, confidence: Number = Fraction(19, 20)) -> int:
         """Return the least number of units with which a key is shown with at least this probability."""
@@ -115,12 +120,12 @@ class KeySelection(Setter):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyThreshold:
-    """Shows keys whose number of units, with Gaussian noise, reaches a threshold."""
+    """Shows a key if its number of units plus Gaussian noise reaches a threshold."""
 
     sigma: Fraction
     delta: Fraction
     keys: int
-    """How many keys a neighbour can change."""
+    """The number of keys that a neighbour can change."""
 
     @classmethod
     def for_rho(cls, rho: Fraction, *, delta: Fraction, keys: int) -> KeyThreshold:
@@ -135,7 +140,7 @@ class KeyThreshold:
 
     @property
     def event(self) -> Event:
-        """What an accountant needs: approximate zCDP."""
+        """The privacy event: approximate zCDP."""
         return ZCDPEvent(rho=Fraction(self.keys) / (2 * self.sigma**2), delta=self.delta)
 
     def release(self, units: Any) -> Flags:
@@ -145,13 +150,13 @@ class KeyThreshold:
         return np.asarray((counts >= 1) & np.asarray(counts + noise >= self.threshold, dtype=np.bool_))
 
     def error(self, confidence: Number = Fraction(19, 20)) -> int:
-        """Return with how many units a key is shown with this probability, nearly: T + zσ."""
+        """Return the number of units with which a key is shown with about this probability: T + zσ."""
         level = float(confidence_level(confidence))
         return max(1, self.threshold + math.ceil(NormalDist().inv_cdf(level) * float(self.sigma)))
 
 
 def _counts(units: Any) -> npt.NDArray[np.int64]:
-    """Return numbers of units; of what is no column of whole numbers nothing is said but its type."""
+    """Return the numbers of units; the error for anything but whole numbers names the type only."""
     counts = np.asarray(units)
     if counts.ndim != 1 or (counts.dtype.kind not in "iu" and counts.size):
         raise InvalidValueError("units", got=f"a value of type {type(units).__name__}", allowed="a column of counts")
@@ -160,36 +165,37 @@ def _counts(units: Any) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=64)
 def keep_probabilities(epsilon: Fraction, delta: Fraction, keys: int) -> tuple[Fraction, ...]:
-    """Return p_0, p_1, … up to the first that is 1; beyond it, all are 1. ``keys`` is how many a neighbour changes."""
-    slip = int(delta / keys * _GRID)
+    """Return p_0, p_1, … up to the first that is 1; beyond it all are 1. A neighbour changes ``keys`` keys."""
+    slip = int(delta / keys * _DENOMINATOR)
+    # A smaller ε is safe: beyond 64 the table is that of 64.
     raised = _exponential(min(epsilon / keys, Fraction(64)))
     now, table = 0, [0]
-    while now < _GRID:
-        # ⌊p·e^ε⌋ + δ and 1 - ⌈(1 - p - δ)·e^{-ε}⌉, counted in 2⁻¹²⁰; neither is below p + δ
-        above = _GRID + (now + slip - _GRID) * _GRID // raised
-        now = min(now * raised // _GRID + slip, above, _GRID)
+    while now < _DENOMINATOR:
+        # ⌊p·e^ε⌋ + δ and 1 - ⌈(1 - p - δ)·e^{-ε}⌉ in multiples of 2⁻¹²⁰: both are rounded down, the safe side.
+        above = _DENOMINATOR + (now + slip - _DENOMINATOR) * _DENOMINATOR // raised
+        now = min(now * raised // _DENOMINATOR + slip, above, _DENOMINATOR)
         if now == table[-1] or len(table) > LONGEST:
             raise PrecisionError("the ε for choosing keys is too small to ever show one; raise epsilon or delta")
         table.append(now)
-    return tuple(Fraction(part, _GRID) for part in table)
+    return tuple(Fraction(multiple, _DENOMINATOR) for multiple in table)
 
 
 def units_needed(epsilon: Fraction, delta: Fraction, keys: int) -> float:
-    """Return with how many units a key is shown half of the time: δ'·(e^{nε'}-1)/(e^{ε'}-1) = 1/2; ∞ if never.
+    """Return the number of units n of a key shown half of the time: δ'·(e^{nε'}-1)/(e^{ε'}-1) = 1/2; ∞ if never.
 
-    The table is about twice as long. It depends on no data, so what cannot be computed is refused in planning.
+    The table is about twice as long. It depends on no data, so a table that is too long is refused in planning.
     """
     step, slip = min(float(epsilon / keys), 64.0), float(delta / keys)
     needed = math.log1p(math.expm1(step) / (2 * slip)) / step
-    return math.inf if delta * _GRID < 2 * keys or 2 * needed > 0.99 * LONGEST else needed
+    return math.inf if delta * _DENOMINATOR < 2 * keys or 2 * needed > 0.99 * LONGEST else needed
 
 
 def _exponential(x: Fraction) -> int:
     """Return at most e^x, in 2⁻¹²⁰: a Taylor sum of positive terms, each rounded down."""
-    scaled = int(x * _GRID)
-    term = total = _GRID
+    scaled = int(x * _DENOMINATOR)
+    term = total = _DENOMINATOR
     for k in range(1, 40 + 8 * (int(x) + 1)):
-        term = term * scaled // (_GRID * k)
+        term = term * scaled // (_DENOMINATOR * k)
         total += term
     return total
 
@@ -197,9 +203,11 @@ def _exponential(x: Fraction) -> int:
 def threshold_for(sigma: Fraction, delta: Fraction, keys: int) -> int:
     """Return T: a key of one unit passes it with probability at most δ/keys."""
     goal = math.log(delta.numerator) - math.log(delta.denominator) - math.log(keys)
-    # the tail beyond z is at most e^(-z²/2)/(z√2π), which falls: the least z, to 2⁻¹⁰, at which that is small enough
+    # Mills: P[N > z] ≤ e^(-z²/2)/(z√2π), which falls with z. Bisection returns the upper end of a bracket of 2⁻¹⁰;
+    # the 1e-9 covers the float error of the logarithms.
     low, high = 1.0, 1.0 + math.sqrt(max(0.0, -2 * goal)) + 1
     while high - low > 2.0**-10:
         z = (low + high) / 2
         low, high = (z, high) if -z * z / 2 - math.log(z * math.sqrt(2 * math.pi)) > goal - 1e-9 else (low, z)
+    # The 2 is that of P[Z ≥ T-1] ≤ P[N ≥ T-2]; the product is rounded up by more than its float error.
     return 2 + math.ceil(float(sigma) * high * (1 + 1e-12))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,7 +27,6 @@ import numpy.typing as npt
 
 from hush.accounting import BoundedRangeEvent, Event
 from hush.core import Number
-from hush.core.values import dataclass
 from hush.mechanisms.base import confidence_level
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Sparse
 from hush.noise import select_each, uniform_integers
@@ -37,12 +37,12 @@ class GroupedMode:
     """Draws a value of a public list in every group, the more likely the more weight it has."""
 
     values: int
-    """How many values the list has."""
+    """The number of values of the list."""
     epsilon: Fraction
     row_weight: int = 1
-    """W, what a row weighs that is not weighted down."""
+    """W, the weight of a row of a unit with no more than ``rows`` rows."""
     rows: int = 1
-    """How many rows one unit counts for in one group."""
+    """The number of rows that one unit counts for in one group, at most."""
     contribution: Contribution = ONE_GROUP
 
     @property
@@ -57,7 +57,7 @@ class GroupedMode:
 
     @property
     def event(self) -> Event:
-        """What an accountant needs."""
+        """The privacy event of a draw in every group."""
         return bounded_range_event(self.epsilon, self.contribution)
 
     def release(self, histograms: Sequence[Sparse]) -> npt.NDArray[np.int64]:
@@ -67,13 +67,13 @@ class GroupedMode:
         return draw_listed(self.rate, Histograms.of(histograms), self.values)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
-        """Return by how many rows the value falls short of the most common one, with at least this probability."""
+        """Return α: with at least this probability the value has at most α rows fewer than the most common one."""
         miss = float(1 - confidence_level(confidence))
         return math.log(self.values / miss) / float(self.rate * self.row_weight)
 
 
 def bounded_range_event(epsilon: Fraction, contribution: Contribution) -> Event:
-    """Return the event of a pick in every group: bounded range in each, ε in all of them together.
+    """Return the event of a draw in every group: bounded range in each group, ε over all groups together.
 
     A unit that comes or goes changes at most ``groups`` groups, each within ε/groups. One that replaces another changes
     a group within ε/groups if both are in it, or two groups within half of that each. Two draws of bounded range η
@@ -95,12 +95,12 @@ def draw_listed(rate: Fraction, every: Histograms, size: int) -> npt.NDArray[np.
     has r others below it comes after those bins with b_j - j ≤ r, and is r plus their number.
     """
     groups, bins, occupied_bins = every.groups, every.joined.bins, np.diff(every.edges)
-    others = every.edges[1:] + np.arange(len(every))  # of each group the last candidate
+    absentees = every.edges[1:] + np.arange(len(every))  # the last candidate of each group: all values without weight
     scores, times = np.zeros((2, len(bins) + len(every)), dtype=np.int64)
     occupied = np.arange(len(bins)) + groups
-    scores[occupied], times[occupied], times[others] = every.joined.weights, 1, size - occupied_bins
+    scores[occupied], times[occupied], times[absentees] = every.joined.weights, 1, size - occupied_bins
     won = select_each(scores, rate, weights=times, sizes=occupied_bins + 1)
-    absent = won == others
+    absent = won == absentees
     picked = np.zeros(len(every), dtype=np.int64)
     picked[~absent] = bins[won[~absent] - np.flatnonzero(~absent)]
     drawn = np.flatnonzero(absent)

@@ -57,6 +57,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
@@ -67,7 +68,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting import ApproximateDPEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent, Event, ZCDPEvent
-from hush.core.values import dataclass
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Integers, exact_sum
 from hush.noise import discrete_gaussian, discrete_laplace, permutation, uniform_integer
 
@@ -78,7 +78,7 @@ class GroupedLaplace:
 
     scale: Fraction
     sensitivity: int = 1
-    """What one unit changes in one group, in ℓ₁ over the numbers that are noised together."""
+    """The largest change by one unit in one group, in ℓ₁ over the numbers that are noised together."""
     contribution: Contribution = ONE_GROUP
 
     @classmethod
@@ -95,7 +95,7 @@ class GroupedLaplace:
 
     @property
     def event(self) -> Event:
-        """What an accountant needs."""
+        """The privacy event of all groups together."""
         if self.contribution.units > 1:
             return ApproximateDPEvent(epsilon=self.epsilon)
         return self.contribution.in_each_group(DiscreteLaplaceEvent(scale=self.scale, sensitivity=self.sensitivity))
@@ -115,13 +115,14 @@ class GroupedLaplace:
     @property
     def variance(self) -> float:
         """2r/(1-r)², r = e^(-1/scale)."""
-        half = 1 / (2 * float(self.scale))
+        half = 1 / (2 * float(self.scale))  # 2r/(1-r)² = 1/(2·sinh²(1/2s)), which keeps its digits for large s
         return 0.0 if half > 350 else 0.5 / math.sinh(half) ** 2
 
     def error(self, confidence: float | Fraction = 0.95) -> int:
         """Return the least t with P[|X| ≤ t] ≥ confidence, from P[|X| > t] = 2r^(t+1)/(1+r)."""
         rate = 1 / float(self.scale)
         tail = float(1 - confidence) * (1 + math.exp(-rate)) / 2
+        # Without the 1e-12 a rounding error just above a whole number would cost a whole step.
         return max(0, math.ceil(-math.log(tail) / rate - 1e-12) - 1) if tail < 1 else 0
 
     def within(self, t: int) -> float:
@@ -140,13 +141,13 @@ class GroupedLaplace:
 
 @lru_cache(maxsize=256)
 def _laplace_quantiles(scale: float, size: int) -> Floats:
-    """Return them like `GroupedLaplace.error`."""
+    """Return the quantiles of the discrete Laplace law at `middles`, computed as in `GroupedLaplace.error`."""
     places = middles(size)
     tails = (1 - np.abs(places)) * ((1 + math.exp(-1 / scale)) / 2)
     return np.asarray(np.sign(places) * np.maximum(np.ceil(-np.log(tails) * scale - 1e-12) - 1, 0))
 
 
-_WIDE = 100
+_CONTINUOUS_FROM = 100
 """From this σ on the continuous law stands for the discrete one in error bars."""
 
 
@@ -156,10 +157,10 @@ class GroupedGaussian:
 
     sigma: Fraction
     sensitivity: int = 1
-    """What one unit changes in one group, in ℓ₂ over the numbers that are noised together."""
+    """The largest change by one unit in one group, in ℓ₂ over the numbers that are noised together."""
     contribution: Contribution = ONE_GROUP
     numbers: int = 1
-    """How many numbers of a group are noised together."""
+    """The length of a group's vector that is noised together."""
 
     @classmethod
     def for_rho(
@@ -168,12 +169,13 @@ class GroupedGaussian:
         """Return the noise at which all groups together are ρ-zCDP; σ is rounded up at twelve digits."""
         variance = Fraction(squared_sensitivity(sensitivity, contribution)) / (2 * rho)
         scale = 10 ** max(0, 13 - len(str(int(variance))) // 2)
+        # ⌈√v⌉ in whole multiples of 1/scale: σ is rounded up, to the safe side.
         root = math.isqrt(math.ceil(variance * scale * scale) - 1) + 1
         return cls(sigma=Fraction(root, scale), sensitivity=sensitivity, contribution=contribution, numbers=numbers)
 
     @property
     def event(self) -> Event:
-        """What an accountant needs."""
+        """The privacy event of all groups together."""
         if self.contribution.cells == self.numbers == 1:
             return DiscreteGaussianEvent(sigma=self.sigma, sensitivity=self.sensitivity)
         return ZCDPEvent(rho=squared_sensitivity(self.sensitivity, self.contribution) / (2 * self.sigma**2))
@@ -198,14 +200,14 @@ class GroupedGaussian:
     def error(self, confidence: float = 0.95) -> int:
         """Return the least t with P[|X| ≤ t] ≥ confidence."""
         sigma = float(self.sigma)
-        if sigma > _WIDE:
+        if sigma > _CONTINUOUS_FROM:
             return math.ceil(NormalDist().inv_cdf((1 + confidence) / 2) * sigma)
         return bisect_left(_within(sigma), confidence)
 
     def within(self, t: int) -> float:
         """Return P[|X| ≤ t]; where σ > 100 that of the continuous law half a step further, which is within 1e-5."""
         sigma = float(self.sigma)
-        if sigma > _WIDE:
+        if sigma > _CONTINUOUS_FROM:
             return 2 * NormalDist().cdf((t + 0.5) / sigma) - 1
         within = _within(sigma)
         return within[min(t, len(within) - 1)]
@@ -216,25 +218,26 @@ class GroupedGaussian:
 
 
 def squared_sensitivity(sensitivity: int, contribution: Contribution) -> int:
-    """Return Δ₂², the square of how far neighbours' vectors over all groups are apart."""
+    """Return Δ₂², the squared ℓ₂ distance of neighbours' vectors over all groups, at most."""
     return contribution.units**2 * contribution.groups * sensitivity**2
 
 
 @lru_cache(maxsize=256)
 def zcdp_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return a ρ, rounded down, such that ρ-zCDP implies (ε,δ)-DP; 0 if none was found."""
+    """Return a ρ, rounded down, with which ρ-zCDP implies (ε,δ)-DP; 0 if none was found."""
     target, log_delta = float(epsilon), math.log(delta.numerator) - math.log(delta.denominator)
 
     def rho(alpha: float) -> float:
         cost = math.log(alpha - 1) - alpha * math.log1p(-1 / alpha)
         return (target + (log_delta + cost) / (alpha - 1)) / alpha
 
-    # any order gives a valid ρ; the best lies near 1 + ln(1/δ)/ε
+    # δ = e^{(α-1)(αρ-ε)}·(1-1/α)^α/(α-1), solved for ρ. Every order α gives a valid ρ; the best is near 1 + ln(1/δ)/ε.
     middle = 1 + 2 * max(1.0, -log_delta) / target
     orders = [1 + (middle - 1) * 2 ** (step / 32) for step in range(-160, 65)]
     best = max(map(rho, orders))
     if best <= 0:
         return Fraction(0)
+    # Lowered by more than the float error, then rounded down to eleven digits.
     digits = 10 - math.floor(math.log10(best))
     return Fraction(math.floor(best * (1 - 1e-9) * 10**digits), 10**digits)
 
@@ -242,6 +245,7 @@ def zcdp_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
 @lru_cache(maxsize=256)
 def _within(sigma: float) -> tuple[float, ...]:
     """Return P[|X| ≤ t] for t = 0, 1, … up to twelve σ."""
+    # Beyond twelve σ lies less than e⁻⁷¹ of the mass, which floats cannot tell beside 1.
     masses = [math.exp(-k * k / (2 * sigma * sigma)) for k in range(int(12 * sigma) + 2)]
     inside = list(accumulate([masses[0], *(2 * mass for mass in masses[1:])]))
     return tuple(mass / inside[-1] for mass in inside)
@@ -249,8 +253,8 @@ def _within(sigma: float) -> tuple[float, ...]:
 
 @lru_cache(maxsize=256)
 def _gaussian_quantiles(sigma: float, size: int) -> Floats:
-    """Return those of the discrete law; where σ > 100 those of the continuous one, moved to whole numbers."""
-    if sigma > _WIDE:
+    """Return the quantiles of the discrete law at `middles`; for σ > 100 those of the continuous law, rounded."""
+    if sigma > _CONTINUOUS_FROM:
         return np.asarray(np.rint(_normal_quantiles(size) * sigma))
     places = middles(size)
     return np.asarray(np.sign(places) * np.searchsorted(_within(sigma), np.abs(places)))
@@ -280,7 +284,7 @@ def shuffled_middles(size: int) -> Floats:
 
 
 def own_orders(rows: int, draws: int) -> npt.NDArray[np.int64]:
-    """Return an order of the draws for each row, so that rows that share their draws are as if independent.
+    """Return a random order of the draws for each row: rows that share their draws become nearly independent.
 
     Row by row it is a·d + b modulo their number, which must be a prime, with random a and b: at each place any draw of
     a row is as likely as any other, whatever those of the other rows are.

@@ -1,7 +1,7 @@
-"""How far a sum of several groups' noises, each times a factor, is from zero.
+"""Half-widths of a sum of several groups' noises, each times a factor.
 
-Counts, sums and what is made of them by adding have the noise Σ factor·X of independent noises on whole numbers, whose
-law is known without any data. Here are its half-widths, and how often one of them may be a step shorter.
+Counts, sums and their linear combinations have the noise Σ factor·X, with independent X on whole numbers. Its law is
+public. This module computes half-widths of it, and the share of answers that may have a half-width one step shorter.
 
 >>> float(sum_error([(Fraction(1), GroupedLaplace(scale=Fraction(10)))] * 2, 0.95))
 41.0
@@ -12,20 +12,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 
-from hush.core.values import dataclass
 from hush.mechanisms.grouped.noise import Floats, GroupedGaussian, GroupedLaplace, middles, shuffled
 from hush.noise import bernoulli
 
 GroupedNoise = GroupedLaplace | GroupedGaussian
-_TINY = 1e-100
-_FEW = 16
-"""So many noises are summed over one by one; of more, the sum is nearly normal."""
+_SMALLEST_VARIANCE = 1e-100
+_MOST_EXACT_NOISES = 16
+"""Up to this number of noises the law of the sum is computed; beyond, it is nearly normal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +46,17 @@ class SummedNoise:
 
     @property
     def variance(self) -> float:
-        """The variances add up."""
+        """The variance of the sum: ``times`` that of the law."""
         return self.times * self.law.variance
 
     def error(self, confidence: float | Fraction = 0.95) -> int:
         """Return a t with P[|X| ≤ t] ≥ confidence."""
-        if self.times <= _FEW:
+        if self.times <= _MOST_EXACT_NOISES:
             return math.ceil(sum_error([(Fraction(1), self.law)] * self.times, float(confidence)))
         missing = float(1 - confidence)
-        if missing < _SURE:
+        if missing < _RAREST_MISS:
             return math.ceil(self._chernoff(missing))
+        # Cornish, Fisher: z + (z³ - 3z)·κ₄/24. Laplace noise has the excess 3, a sum of n of them 3/n; Gaussian none.
         z = NormalDist().inv_cdf(1 - missing / 2)
         excess = 3 / self.times if isinstance(self.law, GroupedLaplace) else 0.0
         return math.ceil(math.sqrt(self.variance) * (z + (z**3 - 3 * z) * excess / 24) + 0.5)
@@ -70,12 +71,12 @@ class SummedNoise:
         return min((target - self.times * math.log1p(-share * share)) * scale / share for share in shares)
 
     def falls_to(self, share: float) -> int:
-        """Return how far out less than a share of the law lies on either side."""
+        """Return a distance beyond which less than a share of the law lies on either side."""
         return self.error(1 - share / 4)
 
     def imagine(self, size: int) -> Floats:
-        """Return what is as if drawn ``size`` times; never to protect anything."""
-        if self.times <= _FEW:
+        """Return ``size`` imagined noises, spread over the law's quantiles; never to protect anything."""
+        if self.times <= _MOST_EXACT_NOISES:
             return np.asarray(np.add.reduce([self.law.imagine(size) for _ in range(self.times)]))
         return shuffled(np.array([_normal_quantile(middle) for middle in middles(size)]) * math.sqrt(self.variance))
 
@@ -97,7 +98,7 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
         (factor, law), *_ = parts
         return law.error(confidence) * factor
     sums = [law for _, law in parts if isinstance(law, SummedNoise)]
-    if sums and sum(law.times for law in sums) + len(parts) - len(sums) > _FEW:
+    if sums and sum(law.times for law in sums) + len(parts) - len(sums) > _MOST_EXACT_NOISES:
         return _normal_half_width(parts, confidence)
     parts = [(factor, single) for factor, law in parts for single in _one_by_one(law)]
     if all(isinstance(law, GroupedGaussian) for _, law in parts):
@@ -108,7 +109,7 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
             Fraction(NormalDist().inv_cdf((1 + confidence) / 2) * spread)
             + sum((factor for factor, _ in parts), Fraction(0)) / 2
         )
-    if 1 - confidence < _SURE:  # further out than masses are known: none of them beyond its share of what may miss
+    if 1 - confidence < _RAREST_MISS:  # masses are not known that far out: a union bound over the noises
         certain = 1 - (1 - confidence) / len(parts)
         return sum((law.error(certain) * factor for factor, law in parts), Fraction(0))
     scales = [(float(law.scale), float(factor)) for factor, law in parts if isinstance(law, GroupedLaplace)]
@@ -120,31 +121,32 @@ def _one_by_one(law: GroupedNoise | SummedNoise) -> list[GroupedNoise]:
 
 
 def _normal_half_width(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
-    """Return the half-width of a sum of many noises; far out, none of them beyond its share of what may miss."""
-    if 1 - confidence < _SURE:
+    """Return the half-width of a sum of many noises: Cornish and Fisher's, or a union bound for a rare miss."""
+    if 1 - confidence < _RAREST_MISS:
         certain = 1 - (1 - confidence) / len(parts)
         return sum((law.error(certain) * factor for factor, law in parts), Fraction(0))
     variance = fourth = 0.0
     for factor, law in parts:
         variance_of_law = float(factor) ** 2 * law.variance
         times = law.times if isinstance(law, SummedNoise) else 1
-        laplace = any(isinstance(part, GroupedLaplace) for part in _one_by_one(law)[:1])
+        laplace = any(isinstance(single, GroupedLaplace) for single in _one_by_one(law)[:1])
         variance, fourth = variance + variance_of_law, fourth + (3 * variance_of_law**2 / times if laplace else 0.0)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    excess = fourth / variance**2 if variance > _TINY else 0.0
+    excess = fourth / variance**2 if variance > _SMALLEST_VARIANCE else 0.0
+    # Half a step of each lattice is added: the normal law is continuous.
     half = math.sqrt(variance) * (z + (z**3 - 3 * z) * excess / 24)
     return Fraction(half) + sum((factor for factor, _ in parts), Fraction(0)) / 2
 
 
-_SURE = 1e-4
-_POINTS = 512
-_FAR = 16
+_RAREST_MISS = 1e-4
+_POINTS_OF_A_LAW = 512
+_SCALES_KEPT = 16
 
 
 def exact_share(
     parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float, grid: Fraction = Fraction(1)
 ) -> tuple[Fraction, Fraction]:
-    """Return by how much the half-width of one noise may be shorter, and how often, to hold as often as is said.
+    """Return a shorter half-width's difference, and the share of answers that may use it without missing too often.
 
     Noise on whole numbers cannot always do so: at scale 1 it keeps within ± 3 in 97.3 % of cases, within ± 2 in 92.7 %.
     Where more than a third of what the confidence leaves is not used up, every other ± 3 or so can be a ± 2. Never ± 0.
@@ -175,7 +177,7 @@ def exact_share(
 
 
 def with_shorter(width: float, less: float, share: Fraction, size: int) -> list[float]:
-    """Return ``size`` half-widths, of which a share, drawn anew each time, is so much shorter.
+    """Return ``size`` half-widths; each is shorter by ``less`` with probability ``share``.
 
     >>> with_shorter(3.0, 1.0, Fraction(1), 2), with_shorter(3.0, 1.0, Fraction(0), 2)
     ([2.0, 2.0], [3.0, 3.0])
@@ -194,14 +196,15 @@ def _laplace_half_width(scales: tuple[tuple[float, float], ...], confidence: flo
         further, weights = _points(scale, repeats)
         points = np.add.outer(points, further * factor).ravel()
         masses = np.multiply.outer(masses, weights).ravel()
-        if len(points) > 16 * _POINTS:  # move them to fewer places, by half the distance of two at most
-            width = (points.max() - points.min()) / (16 * _POINTS)
+        if len(points) > 16 * _POINTS_OF_A_LAW:  # move them to fewer places, by half the distance of two at most
+            width = (points.max() - points.min()) / (16 * _POINTS_OF_A_LAW)
             places = np.rint((points - points.min()) / width).astype(np.int64)
             masses = np.bincount(places, masses).astype(np.float64)
             points = np.arange(len(masses)) * width + points.min()
             slack += width / 2
 
     def outside(t: float) -> float:
+        # P[aX + y > t] over the points y of the other noises; symmetric, so both sides are twice that.
         beyond = np.floor((t - points) / step)
         tail = np.exp(-rate * (np.abs(beyond + 0.5) + 0.5)) / (1 + math.exp(-rate))  # P[X > k], or P[X ≤ k] for k < 0
         return 2 * float(masses @ np.where(beyond >= 0, tail, 1 - tail))
@@ -220,12 +223,12 @@ def _laplace_half_width(scales: tuple[tuple[float, float], ...], confidence: flo
 
 
 def _points(scale: float, repeats: int) -> tuple[Floats, Floats]:
-    """Return whole numbers, or some of them, and the masses of a sum of ``many`` noises of one scale there.
+    """Return points, multiples of a stride, and the masses of a sum of ``repeats`` noises of one scale there.
 
     Beyond 16 scales lies 1e-7 of the mass of one.
     """
-    stride = max(1, math.ceil(_FAR * scale / _POINTS))
-    last = math.ceil(_FAR * scale / stride) + 1
+    stride = max(1, math.ceil(_SCALES_KEPT * scale / _POINTS_OF_A_LAW))
+    last = math.ceil(_SCALES_KEPT * scale / stride) + 1
     single: Floats = np.exp(-np.abs(np.arange(-last, last + 1, dtype=np.float64)) * (stride / scale))
     single /= single.sum()
     masses = single

@@ -92,7 +92,7 @@ in bins that reach within C of a target. So the law is that of the whole grid, f
 distances are max(t - k, 0) and max(b·T - t - k, 0): how far the target is from having no weight below it, or above; a
 unit moves them by no more than the others. Where there are too few rows for the score to matter the points fall on
 these, not anywhere, and the interval is everything. If only one of a pair does, the other is the answer, and the
-interval reaches to the end of the range.
+interval reaches to the further end of the range: where rows are too few for one point, the other may lie beyond them.
 
 >>> middle = GroupedQuantile(fraction=Fraction(1, 2), points=101, epsilon=Fraction(1000))
 >>> import numpy as np
@@ -107,27 +107,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
 from hush.accounting import Event
 from hush.core import InvalidValueError
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Integers, Sparse
 from hush.mechanisms.grouped.mode import bounded_range_event
 from hush.mechanisms.grouped.quantile_draws import END_WEIGHT, Aims, DrawnIntervals, Ties, draw_points, draw_quantiles
 
-_CUT = 20.0
-_FURTHER, _MOST = 1 / 3, 2
-"""The points aim so many rows further out, times the rate of a row, for gaps are uneven; a rate above 2 counts as 2."""
-_SURE = 20.0
-"""Points that are off by the least part of a row with probability e⁻²⁰ or less aim at the target itself."""
+_CUT_EXPONENT = 20.0
+_GAP_SHARE, _LARGEST_ROW_RATE = 1 / 3, 2
+"""Gaps are uneven, so points aim 1/3 of a row further out for each unit of a row's rate, which counts as 2 at most."""
+_CERTAINTY = 20.0
+"""Points aim at the target itself where even the smallest miss has a probability of at most e⁻²⁰."""
 FINEST = 10**30
-"""A fraction has no larger denominator, so that ranks stay within floats."""
-_MANY_POINTS = 2**11
-_DOUBT = 22.0
-_HARMLESS = 4.0
+"""The largest denominator of a fraction; ranks stay within the range of floats."""
+_FEWEST_POINTS_WITH_TIES = 2**11
+_DOUBT_EXPONENT = 22.0
+_HARMLESS_EXPONENT = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,16 +137,16 @@ class GroupedQuantile:
     fraction: Fraction
     """Which quantile; 0 for the least value and 1 for the greatest."""
     points: int
-    """How many grid points the line has."""
+    """The number of grid points of the line."""
     epsilon: Fraction
     confidence: float = 0.95
-    """How often intervals hold."""
+    """The probability with which intervals hold."""
     cell: int = 1
-    """How many neighbouring points a histogram does not tell apart."""
+    """The number of neighbouring points that share one cell of a histogram."""
     row_weight: int = 1
-    """W, what a row weighs that is not weighted down."""
+    """W, the weight of a row of a unit with no more than ``rows`` rows."""
     rows: int = 1
-    """How many rows one unit counts for in one group."""
+    """The number of rows that one unit counts for in one group, at most."""
     contribution: Contribution = ONE_GROUP
     fixed_size: bool = False
     """Whether neighbours replace one row by another of the same group, so that the number of rows is public."""
@@ -183,7 +183,7 @@ class GroupedQuantile:
 
     @property
     def event(self) -> Event:
-        """What an accountant needs."""
+        """The privacy event of a draw in every group."""
         return bounded_range_event(self.epsilon, self.contribution)
 
     def release(self, histograms: Sequence[Sparse]) -> DrawnIntervals:
@@ -198,14 +198,14 @@ class GroupedQuantile:
         return draw_points(self.aims, histograms)
 
     def error(self, confidence: float = 0.95) -> float:
-        """Return how many rows the interval's points aim away from the quantile: how far off it will be, about.
+        """Return the distance, in rows, at which the interval's points aim: about the error of the quantile.
 
         That is for values that lie dense; the interval that is drawn with the answer knows how they lie.
         """
         return (self._spread(confidence) + self.aims.rank) / self._row
 
     def target(self, rows: int) -> int:
-        """Return t of so many rows, in units of scores; private, as their number is."""
+        """Return the target t for a number of rows, in units of scores; as private as that number."""
         total = rows * self.row_weight
         if not self._extreme:
             return total * self.fraction.numerator
@@ -213,7 +213,7 @@ class GroupedQuantile:
         return total - inside if self.fraction else inside
 
     def rows_needed(self) -> float:
-        """Return of how many rows a quantile is known for sure, however they lie; of fewer it may be anything.
+        """Return the number of rows with which a quantile is known for any data; with fewer it may be any value.
 
         A point at each target, at the least, stands against all points and what counts as such beyond them, on both
         sides: a target must lie so many rows inside that e^(rate·distance) exceeds the square of their number.
@@ -228,7 +228,7 @@ class GroupedQuantile:
 
     @property
     def _row(self) -> int:
-        """What a row counts in scores."""
+        """The weight of a row in scores."""
         return self.fraction.denominator * self.row_weight
 
     @property
@@ -236,36 +236,40 @@ class GroupedQuantile:
         return math.log(self.points)
 
     def _spread(self, confidence: float) -> int:
-        """Return k, how far from the target the two points aim."""
+        """Return k, the distance from the target at which the two points aim."""
         speed = float(self.rate * self._row)
-        if speed >= self.fraction.denominator * (2 * self._log_points + _SURE):
+        if speed >= self.fraction.denominator * (2 * self._log_points + _CERTAINTY):
+            # At a miss of 1/b of a row all pairs together weigh points²·e^(-speed/b) of the right one: e⁻²⁰ here.
             return 0
-        rows = _far_enough(1 - confidence) / speed + min(speed, _MOST) * _FURTHER
+        # κ = k·rate solves (1 + κ)/2·e^(-κ) = 1 - confidence (module docstring); rounded up.
+        rows = _far_enough(1 - confidence) / speed + min(speed, _LARGEST_ROW_RATE) * _GAP_SHARE
         return math.ceil(rows * self._row)
 
     def _cut(self) -> int:
         """Return C: the distance at which all candidates together weigh e⁻²⁰."""
+        # Pairs have two points, far triples three, each anywhere among the points and the ends.
         sides = 2 if self._extreme else 3
-        return math.ceil((sides * (math.log(END_WEIGHT + 1) + self._log_points) + _CUT) / float(self.rate))
+        return math.ceil((sides * (math.log(END_WEIGHT + 1) + self._log_points) + _CUT_EXPONENT) / float(self.rate))
 
     def _ties(self) -> Ties | None:
-        """Return how ties are told and what follows; None where there are near pairs only."""
+        """Return the parameters of ties and far triples; None where there are near pairs only."""
         near = self._spread(self.confidence)
-        if self._extreme or not near or self._log_points < math.log(_MANY_POINTS):
+        if self._extreme or not near or self._log_points < math.log(_FEWEST_POINTS_WITH_TIES):
             return None
         a, b = self.fraction.numerator, self.fraction.denominator
-        part, speed = Fraction(max(a, b - a), b), float(self.rate)
+        gamma, speed = Fraction(max(a, b - a), b), float(self.rate)
+        # The logarithm of the number of triples: each of three points may lie anywhere.
         wrong = 3 * self._log_points
         return Ties(
             spread=near + math.ceil((wrong + 2) / speed),
-            window=math.ceil((wrong + 3 + _DOUBT) / (speed * float(part))),
-            harmless=max(self._row, math.ceil(_HARMLESS / speed)),
-            doubt=math.ceil(_DOUBT / (speed * float(part))),
-            part=part,
+            window=math.ceil((wrong + 3 + _DOUBT_EXPONENT) / (speed * float(gamma))),
+            harmless=max(self._row, math.ceil(_HARMLESS_EXPONENT / speed)),
+            doubt=math.ceil(_DOUBT_EXPONENT / (speed * float(gamma))),
+            gamma=gamma,
         )
 
     def _rank(self) -> int:
-        """Return r for the least and the greatest value: so large that what lies beyond all points hardly ever wins.
+        """Return r for the least and the greatest value: candidates beyond all points then hardly ever win.
 
         Of a pair at the targets, one with the outer point beyond all rows weighs w·e^(-rate·(r - k)), w being the
         weight of all that may lie there, and one with both points beyond, of which the inner one has no other place
@@ -279,8 +283,10 @@ class GroupedQuantile:
 @lru_cache(maxsize=256)
 def _far_enough(missing: float) -> float:
     """Return κ ≥ 0 with (1 + κ)/2·e^(-κ) = missing, which is at most 1/2."""
+    # At the upper end the left side is below `missing` for all values up to 1/2.
     low, high = 0.0, 2 - 2 * math.log(missing)
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if (1 + middle) / 2 * math.exp(-middle) > missing else (low, middle)
+    # The upper end of the bracket: points never aim too near.
     return high
