@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from hush.core.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from hush.ledger.actors import Actor, Role
-    from hush.ledger.acts import OwnerAct
-    from hush.ledger.allowances import Allowance, AllowanceError
-    from hush.ledger.budgets import Budget
+    from hush.ledger.actors import Actor, OwnerAct, Role
+    from hush.ledger.backup import Verification
+    from hush.ledger.budgets import Allowance, Budget
+    from hush.ledger.charging import Charge, Decision, Repeat, Replay, Share
     from hush.ledger.errors import (
         AccountExistsError,
+        AllowanceError,
+        ApprovalNeededError,
         LedgerBusyError,
         LedgerDamagedError,
         LedgerError,
@@ -28,22 +30,20 @@ if TYPE_CHECKING:
         UnknownAccountError,
         UnknownReceiptError,
     )
+    from hush.ledger.history import AccountView, Act, Release
     from hush.ledger.ledger import Ledger
-    from hush.ledger.reading import AccountView, Act, Release
-    from hush.ledger.repeats import Repeat
-    from hush.ledger.requests import ApprovalNeededError, ParkedQuestion
-    from hush.ledger.reservation import Reservation
-    from hush.ledger.verifying import Report
+    from hush.ledger.requests import Parked, ParkedQuestion
 else:
     __getattr__ = on_demand(
         __name__,
         {
-            "hush.ledger.actors": ("Actor", "Role"),
-            "hush.ledger.acts": ("OwnerAct",),
-            "hush.ledger.allowances": ("Allowance", "AllowanceError"),
-            "hush.ledger.budgets": ("Budget",),
+            "hush.ledger.actors": ("Actor", "OwnerAct", "Role"),
+            "hush.ledger.budgets": ("Allowance", "Budget"),
+            "hush.ledger.charging": ("Charge", "Decision", "Repeat", "Replay", "Share"),
             "hush.ledger.errors": (
                 "AccountExistsError",
+                "AllowanceError",
+                "ApprovalNeededError",
                 "LedgerBusyError",
                 "LedgerDamagedError",
                 "LedgerError",
@@ -57,11 +57,9 @@ else:
                 "UnknownReceiptError",
             ),
             "hush.ledger.ledger": ("Ledger",),
-            "hush.ledger.reading": ("AccountView", "Act", "Release"),
-            "hush.ledger.repeats": ("Repeat",),
-            "hush.ledger.requests": ("ApprovalNeededError", "ParkedQuestion"),
-            "hush.ledger.reservation": ("Reservation",),
-            "hush.ledger.verifying": ("Report",),
+            "hush.ledger.history": ("AccountView", "Act", "Release"),
+            "hush.ledger.requests": ("Parked", "ParkedQuestion"),
+            "hush.ledger.backup": ("Verification",),
         },
     )
 
@@ -74,6 +72,8 @@ __all__ = [
     "AllowanceError",
     "ApprovalNeededError",
     "Budget",
+    "Charge",
+    "Decision",
     "Ledger",
     "LedgerBusyError",
     "LedgerDamagedError",
@@ -83,14 +83,16 @@ __all__ = [
     "LedgerUnavailableError",
     "NotAllowedError",
     "OwnerAct",
+    "Parked",
     "ParkedQuestion",
     "Release",
     "Repeat",
-    "Report",
+    "Replay",
     "RequestConflictError",
     "RequestUnansweredError",
-    "Reservation",
     "Role",
+    "Share",
     "UnknownAccountError",
     "UnknownReceiptError",
+    "Verification",
 ]

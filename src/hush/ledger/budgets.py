@@ -1,4 +1,4 @@
-"""Budgets: what an owner writes, and the filter that keeps it.
+"""Budgets: the (ε, δ) that an owner grants, and the filter that enforces it.
 
 An account is a filter of :mod:`hush.accounting.filters`; each is valid when the analyst picks every next question after
 seeing all earlier answers, by the theorem in its docstring. A pure ε is a sum. An (ε, δ) budget is kept by the Rényi
@@ -16,30 +16,42 @@ they do not, nothing more is released.
 The *price* of a list of events depends on the events and on how the account was opened, never on data nor on what was
 spent. So it is computed before any lock is taken, and remembered.
 
+*Shares* are the one scale of a budget that people see. An account keeps exact sums in its own currency, and a loss in
+that currency is no ε of anybody's question. So people are always shown a share of the budget, from 0 to 1:
+`Filter.share_spent` of the account. A charge *took* the difference between the share spent after it and before it, both
+under the budget that holds now. These differences add up: all that charges took, and what is left, are the whole
+budget. (By itself a charge may be worth more than it took: where small losses compose better than they add, a charge
+among many takes less of a budget than it would alone.)
+
 >>> Budget(epsilon="4").open().limit
 Fraction(4, 1)
 >>> Budget.parse({"epsilon": "1", "delta": "1e-6"}).open().kind
 'renyi'
+>>> from hush.accounting import LaplaceEvent
+>>> outlook([Whose(name="alice's budget", account=Budget(epsilon="1").open())], [LaplaceEvent(scale=4)])
+Outlook(whose="alice's budget", takes=Fraction(1, 4), left=Fraction(1, 1), more=4)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import reduce
-from typing import Literal
+from typing import Any, Literal
 
 from hush.accounting.events import ApproximateDPEvent, Event, event_from_json
 from hush.accounting.filters import Charge, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
 from hush.accounting.filters.base import bounded, plus
-from hush.core import InvalidValueError, Number, nonnegative, probability
-from hush.core.values import assign, dataclass
+from hush.core import InvalidValueError, Number, nonnegative, positive, probability
+from hush.core.format import figure
+from hush.core.values import assign
 
 Kind = Literal["auto", "pure", "renyi", "zcdp", "gdp"]
 
 LARGEST_EPSILON = 10**100
-"""No budget is larger: it would promise nothing long before."""
+"""The largest budget; a guarantee is empty long before this ε."""
 
 _KINDS = ("auto", "pure", "renyi", "zcdp", "gdp")
 
@@ -90,8 +102,43 @@ class Budget:
         return GDPFilter.open(epsilon=self.epsilon, delta=self.delta)
 
 
+EVERY = ("hour", "day", "week", "month", "year")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """An ε for every window of time, within a budget (:mod:`hush.ledger.charging`).
+
+    >>> Allowance(epsilon="1", every="month").window("2026-11-16T09:00:00.000000Z")
+    '2026-11'
+    """
+
+    epsilon: Number
+    every: str
+
+    def __post_init__(self) -> None:
+        assign(self, epsilon=positive(self.epsilon, "epsilon"))
+        if self.every not in EVERY:
+            raise InvalidValueError("every", got=self.every, allowed=f"one of {', '.join(EVERY)}")
+
+    def window(self, clock: str) -> str:
+        """Return the name of the window in which a moment lies; later windows sort after earlier ones."""
+        if self.every == "week":
+            year, week, _ = datetime.fromisoformat(clock).isocalendar()
+            return f"{year:04}-W{week:02}"
+        # Moments are texts in UTC, so a window is the beginning of its moments' texts.
+        return clock[: {"hour": 13, "day": 10, "month": 7, "year": 4}[self.every]]
+
+    def next_window(self, clock: str) -> str:
+        """Return the moment at which the next window begins: the first full hour in another window."""
+        moment = datetime.fromisoformat(clock).replace(minute=0, second=0, microsecond=0)
+        while self.window(moment.isoformat()) == self.window(clock):
+            moment += timedelta(hours=1)
+        return moment.strftime("%Y-%m-%d %H:%M UTC")
+
+
 def under(account: Filter, epsilon: Fraction, delta: Fraction) -> Filter:
-    """Return the account as it would stand if it had been opened with a smaller budget; itself if that is no smaller.
+    """Return the account as if it had been opened with a smaller budget; unchanged if that budget is not smaller.
 
     Where the account's order is of no use at the smaller budget, what remains is the sum of ε.
     """
@@ -102,6 +149,7 @@ def under(account: Filter, epsilon: Fraction, delta: Fraction) -> Filter:
     try:
         return replace(account, epsilon=less, delta=slip, reserve=reserve)
     except InvalidValueError:
+        # Without a finite sum of ε the smaller budget counts as used up.
         summed = account.spent_epsilon
         return PureFilter(
             epsilon=less,
@@ -129,7 +177,7 @@ def exhausted(account: Filter) -> Filter:
 
 
 def share(account: Filter, charge: Charge) -> Fraction:
-    """Return the part of the whole budget that a charge takes: of a fresh account with the same terms."""
+    """Return the share that a charge takes of a fresh account with the same terms."""
     fresh = replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
     return fresh.spend(charge).share_spent
 
@@ -155,6 +203,7 @@ def price(account: Filter, events: Sequence[Event]) -> Charge:
     key = (account.currency, tuple(events))  # a charge is good for every account of its currency
     priced = _prices.get(key)
     if priced is None:
+        # Analysts choose the events, so the cache must be bounded.
         if len(_prices) >= _REMEMBERED:
             _prices.clear()
         charges = [_price(account, event) for event in events]
@@ -170,7 +219,7 @@ def price(account: Filter, events: Sequence[Event]) -> Charge:
 
 
 def _price(account: Filter, event: Event) -> Charge:
-    """Return the price of one event, which the events of many a question have in common."""
+    """Return the price of one event, remembered because many questions have the same event."""
     key = (account.currency, event)
     charge = _prices.get(key)
     if charge is None:
@@ -178,3 +227,98 @@ def _price(account: Filter, event: Event) -> Charge:
             raise InvalidValueError("events", got=event, allowed="an event that reads back from JSON as itself")
         charge = _prices[key] = account.price(event)
     return charge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whose:
+    """An account, with the name of its budget for messages."""
+
+    name: str
+    account: Filter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """The share that a charge took of the budget with the least left, and the share that is left now."""
+
+    whose: str
+    took: Fraction
+    left: Fraction
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures as plain JSON values."""
+        return {"of": self.whose, "took": float(self.took), "left": float(self.left)}
+
+    def __str__(self) -> str:
+        """Return both figures in words."""
+        return f"{percent(self.took)} of {self.whose}; {percent(self.left)} of it is left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """The share that a question would take now of the budget that would be used up first."""
+
+    whose: str
+    takes: Fraction
+    left: Fraction
+    more: int
+    """The number of times that the question still fits."""
+
+    def __str__(self) -> str:
+        """Return the outlook in words."""
+        if not self.more:
+            return f"does not fit into {self.whose}, of which {percent(self.left)} is left"
+        times = "once" if self.more == 1 else f"about {self.more:,} times"
+        return (
+            f"takes {percent(self.takes)} of {self.whose}, of which {percent(self.left)} is left: enough for it {times}"
+        )
+
+
+def percent(share: Fraction) -> str:
+    """Return a share as per cent, to three digits.
+
+    >>> percent(Fraction(1, 30)), percent(Fraction(1))
+    ('3.33%', '100%')
+    """
+    return f"{figure(100 * share, digits=3)}%"
+
+
+def outlook(accounts: Sequence[Whose], events: Sequence[Event]) -> Outlook | None:
+    """Return the outlook of the account into which the events fit the fewest times; None without an account."""
+    found = [_outlook(whose, price(whose.account, events)) for whose in accounts]
+    return min(found, key=lambda one: (one.more, -one.takes), default=None)
+
+
+def _outlook(whose: Whose, charge: Charge) -> Outlook:
+    account = whose.account
+    before = account.share_spent
+    return Outlook(
+        whose=whose.name,
+        takes=account.spend(charge).share_spent - before,
+        left=1 - before,
+        more=times(account, charge),
+    )
+
+
+def times(account: Filter, charge: Charge) -> int:
+    """Return how many more times a charge fits into an account."""
+    most = _times(account.limit - account.spent_loss, charge.loss)
+    if account.spent_epsilon is not None and charge.epsilon is not None:  # admitted by whichever sum has room
+        most = max(most, _times(account.epsilon - account.spent_epsilon, charge.epsilon))
+    return min(most, _times(account.reserve - account.spent_delta, charge.delta))
+
+
+def _times(room: Fraction, cost: Fraction) -> int:
+    endless = 2**62
+    return min(max(int(room // cost), 0), endless) if cost else endless
+
+
+def spending(charges: Sequence[tuple[Whose, Fraction]]) -> Spending | None:
+    """Return the spending on the account with the least left, given each account and the share that was taken."""
+    found = [Spending(whose=whose.name, took=took, left=1 - whose.account.share_spent) for whose, took in charges]
+    return min(found, key=lambda one: one.left, default=None)
+
+
+def budget_of(key: tuple[str, str]) -> str:
+    """Return the name of an account's budget for messages: an analyst's or a data set's."""
+    return f"{key[1]}'s budget" if key[1] else f"the budget of {key[0]}"

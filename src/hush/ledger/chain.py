@@ -1,6 +1,6 @@
 """The chain in use: open it, keep up with others, append to it, in the order that survives every crash.
 
-This is the one place that writes a ledger or an anchor; :mod:`hush.ledger.anchors.base` says in which order and why.
+This is the one place that writes a ledger or an anchor; :mod:`hush.ledger.anchors` says in which order and why.
 
 **A lost ledger is never a fresh budget.** A ledger is made by one explicit act of an owner, never by using it. What
 happens when one is opened at a place depends on what lies there and on what the anchors know:
@@ -37,8 +37,7 @@ from typing import Any
 from hush.accounting.filters import Filter
 from hush.ledger.actors import Actor
 from hush.ledger.anchors import Anchor, FileAnchor, Mark, find_marks, known_at, open_anchor, set_aside, usual_place
-from hush.ledger.book import Book, Key
-from hush.ledger.entries import CHARGES, Entry, Head, damaged
+from hush.ledger.entries import CHARGES, Entry, Head, damaged, now
 from hush.ledger.errors import (
     RESTORE,
     LedgerError,
@@ -48,24 +47,25 @@ from hush.ledger.errors import (
     missing,
 )
 from hush.ledger.rules import check
-from hush.ledger.stores import Store, open_store, spellings
-from hush.ledger.system import now
+from hush.ledger.state import Key, LedgerState
+from hush.ledger.store import Store, open_store, spellings
 
 Draft = tuple[Entry, Mapping[Key, Filter | None]]
 """An entry to be appended, and the accounts as they are after it."""
 
 WITNESS = "witness"
-"""Recorded as the anchor of a ledger on PostgreSQL whose hosts keep a mark each."""
+"""Recorded as the anchor of a ledger on PostgreSQL if each host keeps a mark of its own."""
 
 
 _LIVE: weakref.WeakSet[Chain] = weakref.WeakSet()
 _FORKING = threading.RLock()
 _HELD: list[Any] = []
-"""What a fork that is under way holds."""
+"""The mutexes that a fork in progress has acquired."""
 
 
 def _before_fork() -> None:
-    """Wait until no thread is inside a ledger: a child would inherit its locks, and nobody who lets go of them."""
+    """Acquire the mutex of every open ledger, so that a child process inherits none that another thread holds."""
+    # One fork at a time: `_HELD` has the mutexes of one fork.
     _FORKING.acquire()
     for chain in list(_LIVE):
         chain.mutex.acquire()
@@ -83,14 +83,14 @@ if hasattr(os, "register_at_fork"):
 
 
 class Chain:
-    """A store, its anchor, and the book of what this process has read and checked."""
+    """A store, its anchor, and the state that this process has read and checked."""
 
     def __init__(self, store: Store, spellings: Sequence[str] = ()) -> None:
         self.store = store
         self.anchor: Anchor | None = None
         self._spellings = spellings or (store.place,)
-        self.book = Book()
-        self.mutex = threading.RLock()
+        self.state = LedgerState()
+        self.mutex = store.storage.mutex
         """Keeps this process's threads out of each other's way."""
         _LIVE.add(self)
 
@@ -98,7 +98,7 @@ class Chain:
     def open(
         cls, url: str | Path, *, anchor: str | Path | None, create: Actor | None, anew: str = "", trust: bool = False
     ) -> Chain:
-        """Open a ledger and check all of it; with ``create``, an owner makes one where there is none.
+        """Open a ledger and check every entry; with ``create``, an owner makes one where there is none.
 
         ``anew`` is the owner's reason to begin anew where a ledger was lost. ``trust`` leaves out the comparison with
         the anchor: for the owner's act of restoring, which ends in a new mark.
@@ -129,24 +129,24 @@ class Chain:
             raise LedgerError(f"There is a ledger at {self.store.place}; nothing is begun anew where one is.")
         self.store.migrate()
         with self.store.entries() as rows:
-            self.book.follow_all(rows)
-        if self.book.empty:
+            self.state.follow_all(rows)
+        if self.state.empty:
             raise damaged(1, "it is missing")
         self.anchor = self._choose(anchor, trust=trust)
         if not trust:
             self.refresh()
 
     def close(self) -> None:
-        """Let go of the store and the anchor."""
+        """Close the store and the anchor."""
         with self.mutex:
-            self.store.close()
+            self.store.storage.close()
             if self.anchor is not None:
                 self.anchor.close()
 
     def _create(self, owner: Actor, wanted: str | Path | None, anew: str) -> None:
         in_memory = self.store.place == "memory"
         anchor = open_anchor("none" if in_memory else wanted, ledger=self.store.place)
-        with self.store.locked():
+        with self.store.storage.locked():
             if self.store.exists():  # somebody else was faster
                 return
             if not in_memory:
@@ -156,17 +156,20 @@ class Chain:
             body = {"id": identity, "by": owner.name, "when": now(), "anchor": place, "accounts": []}
             entry = Entry.draft("ledger", body | ({"reason": anew} if anew else {}), after=Head())
             self.store.prepare()
+            # The anchor first. If a crash comes before the commit, its mark has entry 1 alone, and `_make_room` and
+            # `known_at` do not take that for a lost ledger.
             if anchor is not None:
                 anchor.write(Mark(ledger=identity, before=Head(), entry=entry, place=self.store.place))
             self.forget_usual(anchor)
             self.store.append(entry, after=Head())
-            self.store.commit()
+            self.store.storage.commit()
         if anchor is not None:
             anchor.close()
 
     def _make_room(self, chosen: Anchor | None, anew: str) -> None:
         """Refuse to make a ledger where one was lost, unless it is begun anew; set the anchors of others aside."""
         mark = None if chosen is None else chosen.read()
+        # Entry 1 alone is the mark of an attempt that crashed before its commit: no budget was opened by it.
         if chosen is not None and mark is not None and mark.entry.number > 1:
             raise LedgerRolledBackError(
                 f"The anchor at {chosen.place} knows a ledger of {mark.entry.number} entries, but at "
@@ -179,10 +182,10 @@ class Chain:
             set_aside(path)
 
     def forget_usual(self, anchor: Anchor | None) -> None:
-        """Take away marks in the state directory that another anchor has replaced: they would be found before it."""
+        """Delete marks in the state directory that another anchor has replaced: they would be found before it."""
         known = [usual_place(self.store.place)]
         if anchor is None or anchor.exclusive:
-            known += [path for path, _ in find_marks(self.book.id)]
+            known += [path for path, _ in find_marks(self.state.id)]
         for path in known:
             if anchor is None or anchor.place != str(path):
                 try:
@@ -191,8 +194,8 @@ class Chain:
                     raise LedgerUnavailableError(f"The old anchor at {path} could not be removed ({error}).") from error
 
     def _choose(self, wanted: str | Path | None, *, trust: bool) -> Anchor | None:
-        """Return the anchor: the one asked for, else the usual one, else the one the ledger names or that knows it."""
-        recorded, place = self.book.anchor, self.store.place
+        """Return the anchor: as asked for, else at the usual place, else as the ledger names it, else by its id."""
+        recorded, place = self.state.anchor, self.store.place
         if wanted == "none" and recorded != "none" and not trust:
             raise LedgerError(
                 f"The ledger at {place} has an anchor ({recorded}); it cannot be opened without. An owner who wants to "
@@ -201,6 +204,8 @@ class Chain:
         if wanted is not None or place == "memory":
             return open_anchor(wanted or "none", ledger=place)
         exclusive = not place.startswith(("postgresql://", "postgres://"))
+        # The usual place comes before the ledger's own record: it depends on the path alone, so it shows that another
+        # ledger, with a record of its own, was put in this one's place.
         for path in map(usual_place, self._spellings):
             if path.exists():
                 return FileAnchor(path, exclusive=exclusive)
@@ -210,149 +215,178 @@ class Chain:
         if named is not None and not (isinstance(named, FileAnchor) and self._gone(named)):
             return named
         if exclusive or not trust:  # a copy of a ledger on a server has a witness of its own
-            for path, _ in find_marks(self.book.id):
+            for path, _ in find_marks(self.state.id):
                 return FileAnchor(path, exclusive=exclusive)
+        # A new witness may begin empty, and restoring sets a new mark. Any other anchor that is gone is returned as it
+        # is: `_compare` then refuses the ledger, because there is no mark.
         return open_anchor(None, ledger=place) if named is None or trust else named
 
     def _gone(self, anchor: FileAnchor) -> bool:
-        """Return whether the file that a ledger names as its anchor is not there, or has become another ledger's."""
+        """Return whether the anchor file that a ledger names is missing, or has the mark of another ledger."""
         with suppress(LedgerError):  # what cannot be read is refused later
             mark = anchor.read()
-            return mark is None or mark.ledger != self.book.id
+            return mark is None or mark.ledger != self.state.id
         return not os.access(anchor.place, os.F_OK)
 
     @contextmanager
-    def locked(self) -> Iterator[Book]:
-        """Hold the lock, with everything that others have written read and checked."""
+    def locked(self) -> Iterator[LedgerState]:
+        """Hold the lock; first read and check the entries that other processes have written."""
+        # The mutex keeps out threads of this process, the storage's lock other processes and hosts. Always in this
+        # order, so that two threads cannot wait for each other.
         with self.mutex:
-            self.store.ready()
-            with self.store.locked():
+            self.store.storage.ready()
+            with self.store.storage.locked():
                 self._keep_up()
-                yield self.book
+                yield self.state
 
-    def refresh(self) -> Book:
-        """Read and check what others have written."""
-        with self.locked() as book:
-            return book
+    def refresh(self) -> LedgerState:
+        """Read and check the entries that other processes have written."""
+        with self.locked() as state:
+            return state
 
     @contextmanager
-    def reading(self) -> Iterator[Book]:
+    def reading(self) -> Iterator[LedgerState]:
         """Keep this process's other threads out while entries are read; other processes may go on."""
         with self.mutex:
             yield self.refresh()
 
-    def append(self, make: Callable[[Book], Draft], *, answer: bytes | None = None) -> Entry:
-        """Append the entry that ``make`` decides on, given the book under the lock; durable when it returns.
+    def write(self, entry: Entry, accounts: Mapping[Key, Filter | None], *, answer: bytes | None = None) -> None:
+        """Append an entry, given the accounts that it changes: once inside `locked`, and durable when it returns."""
+        state = self.state
+        mark = Mark(ledger=state.id, before=state.head, entry=entry, place=self.store.place)
+        wait = self._announce(mark)
+        try:
+            # In one transaction: there is never an outcome without its answer, nor an answer without its outcome.
+            if answer is not None:
+                self.store.keep_answer(entry.about, answer)
+            self.store.append(entry, after=state.head)
+            self.store.storage.commit()  # which also lets go of the lock
+            state.move(entry, accounts)
+        finally:
+            # Also after a failed commit, to close the anchor's file. Before it returns nothing may be granted.
+            wait()
+        if self.anchor is not None and not self.anchor.exclusive:
+            self._testify(self.anchor, mark)
+
+    def append(self, make: Callable[[LedgerState], Draft]) -> Entry:
+        """Append the entry that ``make`` decides on, given the state under the lock; durable when it returns.
 
         ``make`` also returns the accounts that the entry changes. Whatever it raises leaves everything as it was.
         """
-        with self.mutex:
-            with self.locked() as book:
-                entry, accounts = make(book)
-                mark = Mark(ledger=book.id, before=book.head, entry=entry, place=self.store.place)
-                wait = self._announce(mark)
-                try:
-                    if answer is not None:
-                        self.store.keep_answer(entry.about, answer)
-                    self.store.append(entry, after=book.head)
-                    self.store.commit()
-                    book.move(entry, accounts)
-                finally:
-                    wait()
-            if self.anchor is not None and not self.anchor.exclusive:
-                self._testify(self.anchor, mark)
+        with self.locked() as state:
+            entry, accounts = make(state)
+            self.write(entry, accounts)
             return entry
 
     def _announce(self, mark: Mark) -> Callable[[], None]:
-        """Hand an entry to the anchor before it is committed; return what waits until the anchor is on the disk."""
+        """Hand an entry to the anchor before it is committed; return a function that waits for the anchor's disk."""
         if self.anchor is None or not self.anchor.exclusive:
             return lambda: None
+        # A charge can only spend, so `_ahead` accepts one that the anchor lost in a power failure: both disks may be
+        # written at the same time. An act may raise a budget, so the anchor must have it first.
         if mark.entry.kind in CHARGES:
             return self.anchor.begin(mark)
         self.anchor.write(mark)
         return lambda: None
 
     def _testify(self, anchor: Anchor, mark: Mark) -> None:
-        """Let a witness know what was committed, unless it knows of something later."""
-        with self.store.locked():
+        """Write a committed entry to a witness, unless the witness has a later one."""
+        # The commit released the lock: another process of this host may have written a later mark since.
+        with self.store.storage.locked():
             seen = anchor.read()
             if seen is None or seen.entry.number < mark.entry.number:
                 anchor.write(mark)
 
     def _keep_up(self) -> None:
         mark = None if self.anchor is None else self.anchor.read()
-        known = self.book.head
+        known = self.state.head
+        # From the last known entry on, not after it: it must still be there with the same hash. Otherwise the file was
+        # exchanged or rolled back while this process had it open.
         rows = self.store.tail(known.number)
         if known.number:
             if not rows or rows[0][0] != known.number or rows[0][8] != known.hash:
                 raise damaged(known.number, "it was read before, and is no longer there as it was")
             del rows[0]
         for row in rows:
-            self.book.follow(row)
-        if self.store.head() != self.book.head:
-            raise damaged(self.book.head.number, "it is the last one, but not the one that the ledger calls its head")
+            self.state.follow(row)
+        if self.store.head() != self.state.head:
+            raise damaged(self.state.head.number, "it is the last one, but not the one that the ledger calls its head")
         if self.anchor is not None:
             self._compare(self.anchor, mark)
 
     def _compare(self, anchor: Anchor, mark: Mark | None) -> None:
-        """Refuse a ledger that does not end where the anchor says; complete what a crash left to be done."""
-        head = self.book.head
+        """Compare the ledger's head with the anchor's mark; repair the traces of a crash, refuse other differences."""
+        head = self.state.head
         if mark is None:
+            # 1. No mark. An exclusive anchor gets one before the first entry is committed, so it was removed, or the
+            # wrong place was named. A witness may be new: this host has not opened the ledger before.
             if anchor.exclusive:
                 raise self._refused(anchor, "there is no mark at all")
             self._see(anchor)
-        elif mark.ledger != self.book.id:
+        elif mark.ledger != self.state.id:
+            # 2. The ledger was exchanged for another one, or the wrong anchor was named.
             raise self._refused(anchor, "the mark belongs to another ledger")
         elif mark.entry.head == head:
+            # 3. Both end with the same entry: the usual case.
             return
         elif mark.before == head and anchor.exclusive:
+            # 4. The anchor is one entry ahead: a crash came after the anchor's write and before the commit. The mark
+            # holds the whole entry. A witness is written after the commit, so for one this is outcome 5.
             self._complete(mark.entry)
         elif mark.entry.number >= head.number:
+            # 5. The ledger lacks anchored entries (an older copy), or its last entry is another one (a fork).
             lost = mark.entry.number - head.number
             why = f"its last {lost} entries are missing" if lost else "its last entry is not the anchored one"
             raise self._refused(anchor, why)
         else:
+            # 6. The ledger is ahead: usual for a witness; else the anchor's disk lost its last write. `_ahead` refuses
+            # everything that the order of writes cannot explain; the rest is written to the anchor.
             self._ahead(anchor, mark)
             self._see(anchor)
 
     def _complete(self, entry: Entry) -> None:
         """Append the entry that the anchor has and the ledger lacks: after a crash, or after somebody took it away."""
         if entry.kind in {"answered", "failed"}:  # it moves no budget, and its answer is gone
-            return
-        self.store.append(entry, after=self.book.head)
-        self.store.commit()
-        self.store.lock()
+            return  # the next write replaces the mark
+        self.store.append(entry, after=self.state.head)
+        self.store.storage.commit()
+        # The commit ended the transaction and released the lock; the caller of `locked` still needs both.
+        self.store.storage.begin()
         self._keep_up()
 
     def _ahead(self, anchor: Anchor, mark: Mark) -> None:
-        """Accept entries that the anchor has not seen, as far as the order of writes can have led to them."""
-        head, anchored = self.book.head, self.store.entry(mark.entry.number)
+        """Accept entries that the anchor lacks, if the order of writes can explain them; refuse all others."""
+        head, anchored = self.state.head, self.store.entry(mark.entry.number)
         if anchored is None or anchored.hash != mark.entry.hash:
             raise self._refused(
                 anchor, f"its history differs from the anchored one at entry {mark.entry.number} or before"
             )
+        # Other hosts write without this witness, so it may be any number of entries behind.
         if not anchor.exclusive:
             return
         last, unseen = self.store.entry(head.number), head.number - mark.entry.number
+        # Every write compares first, so entry n+2 is never begun while the anchor lacks n+1.
         if last is None or unseen > 1:
             raise self._refused(anchor, f"it has {unseen} entries that the anchor never saw")
+        # An act is on the anchor's disk before it is committed: this one was not written by hush.
         if last.kind not in CHARGES:
             raise self._refused(anchor, "it has an act of an owner that the anchor never saw")
+        # It may be forged by somebody who can write the ledger: accept it only if it spends what it says.
         check(self._before(last), last, self.store.entry(last.paid_by))
 
     def _see(self, anchor: Anchor) -> None:
-        """Write the ledger's present end to the anchor."""
-        last, before = self.store.entry(self.book.head.number), self.store.entry(self.book.head.number - 1)
-        if last is None or last.head != self.book.head:
-            raise damaged(self.book.head.number, "it is no longer there")
+        """Write the ledger's last entry to the anchor."""
+        last, before = self.store.entry(self.state.head.number), self.store.entry(self.state.head.number - 1)
+        if last is None or last.head != self.state.head:
+            raise damaged(self.state.head.number, "it is no longer there")
         end = Head() if before is None else before.head
-        anchor.write(Mark(ledger=self.book.id, before=end, entry=last, place=self.store.place))
+        anchor.write(Mark(ledger=self.state.id, before=end, entry=last, place=self.store.place))
 
-    def _before(self, entry: Entry) -> Book:
-        """Return the book as it was before the last entry."""
-        before = self.book.rewound()
+    def _before(self, entry: Entry) -> LedgerState:
+        """Return the state as it was before the last entry."""
+        before = self.state.rewound()
         if before is None:  # just opened, after a crash: read it again up to there
-            before = Book()
+            before = LedgerState()
             with self.store.entries() as rows:
                 before.follow_all(itertools.islice(rows, entry.number - 1))
         return before
@@ -365,7 +399,7 @@ class Chain:
 
 
 def _refuse_lost(spellings: Sequence[str]) -> None:
-    """Refuse a place from which a ledger was lost, by what the anchors know."""
+    """Refuse a place without a ledger if an anchor in the state directory knows of one there."""
     for path, mark in known_at(spellings):
         raise LedgerRolledBackError(
             f"The anchor at {path} knows a ledger of {mark.entry.number} entries, but at {spellings[0]} there is none. "

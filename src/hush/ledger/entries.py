@@ -38,16 +38,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from hush.core.values import dataclass
 from hush.ledger.errors import RESTORE, LedgerDamagedError
 
 Row = tuple[int, bytes, bytes, bytes, bytes, int, int, bytes, bytes]
 """An entry as the store holds it: number, kind, data, analyst, request, about, weight, body, hash."""
 
 ORIGIN = bytes(32)
-"""What stands before the first entry."""
+"""The hash that the first entry uses in place of a previous entry's hash."""
 
 CHARGES = frozenset({"reserve", "shared", "answered", "failed"})
 """The kinds that can only spend; all others are acts of an owner."""
@@ -77,7 +78,7 @@ class Entry:
     about: int = 0
     """For an outcome, the number of its reservation."""
     weight: int = 0
-    """For a reservation, its share of the data set's budget at the time, in parts of 10¹²: what history sorts by."""
+    """For a reservation, its share of the data set's budget at the time, in parts of 10¹²; `heaviest` sorts by it."""
     body: bytes
     hash: bytes
 
@@ -151,6 +152,7 @@ class Entry:
     def from_json(cls, content: Any) -> Entry:
         """Return the entry that was written; its hash is still to be checked."""
         numbers = [content[name] for name in ("number", "about", "weight")]
+        # Not isinstance: JSON's true is an int in Python, and would have the preimage of 1.
         if any(type(number) is not int for number in numbers):
             raise TypeError(numbers)
         texts = {name: content[name] for name in ("kind", "data", "analyst", "request")}
@@ -162,14 +164,14 @@ class Entry:
 
     @property
     def same_question(self) -> str:
-        """What a charge has in common with all charges for the same question; nothing for entries of other kinds."""
+        """The fingerprint that all charges for the same question share; empty for entries of other kinds."""
         if self.kind not in {"reserve", "shared"} or b'"same_question"' not in self.body:
             return ""
         return str(self.read().get("same_question", ""))
 
     @property
     def paid_by(self) -> int:
-        """The number of the reservation that an outcome is about, or whose answer is shared."""
+        """The number of the reservation that paid for an outcome or for a shared answer; 0 if there is none."""
         source = self.about if self.kind != "shared" else self.read().get("of")
         return source if isinstance(source, int) else 0
 
@@ -187,6 +189,15 @@ class Entry:
         if not isinstance(content, dict):
             raise damaged(self.number, "its body is not an object")
         return content
+
+
+def now() -> str:
+    """Return the present moment in UTC, to the microsecond.
+
+    >>> len(now()), now()[-1]
+    (27, 'Z')
+    """
+    return datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def canonical(value: Any) -> bytes:
@@ -210,10 +221,12 @@ def digest(
     body: bytes,
 ) -> bytes:
     """Return the hash of an entry that follows the entry with the hash ``previous``."""
-    text = b"%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % (number, kind, data, analyst, request, about, weight, body)
-    if text.count(b"\n") != _BREAKS:
+    columns = (previous, number, kind, data, analyst, request, about, weight, body)
+    preimage = b"%b%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % columns
+    # Counted after the previous hash, which is binary and may contain the byte of a line break.
+    if preimage.count(b"\n", len(previous)) != _BREAKS:
         raise damaged(number, "a column contains a line break")
-    hashed: bytes = _sha256(previous + text).digest()
+    hashed: bytes = _sha256(preimage).digest()
     return hashed
 
 

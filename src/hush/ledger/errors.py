@@ -1,4 +1,4 @@
-"""What can go wrong with a ledger, under the one tree of :mod:`hush.core.errors`.
+"""The errors of a ledger, under the one tree of :mod:`hush.core.errors`.
 
 ::
 
@@ -9,20 +9,25 @@
         ├── LedgerRolledBackError     the ledger is gone, older than its anchor, or has a history that it never saw
         ├── LedgerBusyError           somebody else held the lock for too long
         ├── LedgerUnavailableError    the storage or the anchor failed: nothing was granted
+        ├── LedgerFullError           there is too little room left for another charge
         ├── NotAllowedError           the actor lacks the role
         ├── UnknownAccountError       no such data set, or no such analyst on it
         ├── UnknownReceiptError       no such charge, or not of this analyst
         ├── AccountExistsError        a data set or an analyst of that name is there already
         ├── RequestConflictError      a request id was used before, for another question
-        └── RequestUnansweredError    a request id was used before, and its answer is not there
+        ├── RequestUnansweredError    a request id was used before, and its answer is not there
+        ├── ApprovalNeededError       the owner has to approve the question first
+        └── TooManyRequestsError      too many requests of an analyst wait for the owner
 
-Whatever is raised, no grant was given. A charge may have been made all the same (the storage failed after the commit):
+Under `BudgetExceededError` stands AllowanceError: the budget would suffice, but not what may be spent of it now.
+
+After every error, no grant was given. A charge may have been made all the same (the storage failed after the commit):
 errors cost budget, never privacy.
 """
 
 from __future__ import annotations
 
-from hush.core import HushError
+from hush.core import BudgetExceededError, HushError
 
 RESTORE = (
     "Stop everything that uses the ledger, put the newest copy in its place, and have the owner record the act: "
@@ -32,7 +37,7 @@ RESTORE = (
 
 
 def missing(place: str) -> str:
-    """Return what to say where there is no ledger, and never was one that anybody here knows of."""
+    """Return the message for a place that has no ledger and is not known to any anchor."""
     return (
         f"There is no ledger at {place}, and asking makes none. The owner makes one, once: hush ledger open "
         "(in Python: hush.open(…, create=True))."
@@ -52,7 +57,7 @@ class LedgerMissingError(LedgerError):
 
 
 class LedgerDamagedError(LedgerError):
-    """The entries do not hang together: something was edited, removed or overwritten."""
+    """The ledger or its anchor cannot be trusted: an entry was edited or removed, or cannot be read."""
 
     code = "ledger-damaged"
 
@@ -64,7 +69,7 @@ class LedgerRolledBackError(LedgerError):
 
 
 class LedgerBusyError(LedgerError):
-    """The lock could not be had in time."""
+    """Another process held the lock for too long."""
 
     code = "ledger-busy"
 
@@ -75,6 +80,12 @@ class LedgerUnavailableError(LedgerError):
     code = "ledger-unavailable"
 
 
+class LedgerFullError(LedgerError):
+    """There is too little room left where the ledger lies; nothing was charged."""
+
+    code = "ledger-full"
+
+
 class NotAllowedError(LedgerError):
     """The actor may not do this."""
 
@@ -82,13 +93,13 @@ class NotAllowedError(LedgerError):
 
 
 class UnknownAccountError(LedgerError):
-    """No such account."""
+    """The ledger has no account of this name."""
 
     code = "unknown-account"
 
 
 class UnknownReceiptError(LedgerError):
-    """No such charge, or none that the actor may see: both read alike."""
+    """The charge does not exist, or the actor may not see it; the message is the same for both."""
 
     code = "unknown-receipt"
 
@@ -103,7 +114,7 @@ class AccountExistsError(LedgerError):
 
 
 class RequestConflictError(LedgerError):
-    """A request id stands for one question for ever."""
+    """The request id was used before for another question."""
 
     code = "request-conflict"
 
@@ -112,3 +123,26 @@ class RequestUnansweredError(LedgerError):
     """The request was charged, but no answer to it is stored."""
 
     code = "request-unanswered"
+
+
+class ApprovalNeededError(LedgerError):
+    """The owner has to approve the question first; it is recorded as a request, and nothing was charged."""
+
+    code = "approval-needed"
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number
+        """The request's number in the ledger."""
+
+
+class TooManyRequestsError(LedgerError):
+    """An analyst has too many waiting requests; this one was not recorded."""
+
+    code = "too-many-requests"
+
+
+class AllowanceError(BudgetExceededError):
+    """The charge fits the budget, but not the allowance for the present window of time."""
+
+    code = "allowance-exceeded"

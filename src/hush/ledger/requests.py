@@ -1,43 +1,45 @@
-"""Requests: questions dearer than an owner lets pass unseen, and more budget, wait until the owner has decided.
+"""Requests: expensive questions, and wishes for more budget, wait for the owner's decision.
 
-A policy may say ``ask_first = { epsilon = "0.5" }`` of an analyst. A dearer question is then not charged but recorded
-as a request, with its text, its price and the analyst's reason. The owner approves or declines; both are entries of the
-ledger. An approved request lets the same question be charged once. The owner sees the question and its price, never an
-answer: there is none yet. Nothing here depends on rows.
+A policy may say ``ask_first = { epsilon = "0.5" }`` of an analyst. A question above that ε is then not charged but
+recorded as a request, with its text, its price and the analyst's reason. The owner approves or declines; both are
+entries of the ledger. An approved request lets the same question be charged once. The owner sees the question and its
+price, never an answer: there is none yet. Nothing here depends on rows.
 
 An analyst may also ask for a larger budget: for a new total, so that the owner sees the old one beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.format import figure
-from hush.core.values import dataclass
 from hush.ledger.actors import Actor, label, prose
-from hush.ledger.book import Book, Key
 from hush.ledger.budgets import LARGEST_EPSILON
-from hush.ledger.chain import Chain, Draft
-from hush.ledger.entries import Entry
-from hush.ledger.errors import LedgerError
-from hush.ledger.reading import AccountView
-from hush.ledger.repeats import Paid, Repeat, RunningError, find
-from hush.ledger.system import now
+from hush.ledger.chain import Chain
+from hush.ledger.entries import Entry, now
+from hush.ledger.errors import LedgerError, TooManyRequestsError
+from hush.ledger.history import AccountView
+from hush.ledger.state import Key, LedgerState
+
+MOST_WAITING, MOST_WAITING_BYTES = 20, 2**18
+"""How many requests of one analyst may wait for the owner, and how long their texts may be together."""
 
 
-class ApprovalNeededError(LedgerError):
-    """The owner has to approve the question first; it is recorded as a request, and nothing was charged."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """A question that was not charged, because the owner decides first, or has declined it.
 
-    code = "approval-needed"
+    >>> Parked(number=7, message="It waits for the owner.").number
+    7
+    """
 
-    def __init__(self, message: str, number: int) -> None:
-        super().__init__(message)
-        self.number = number
-        """The request's number in the ledger."""
+    number: int
+    """The request's number in the ledger."""
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ class ParkedQuestion:
     when: str
     question: str
     identity: str
-    """What makes it the same question as another."""
+    """The fingerprint of the question: equal for the same question."""
     epsilon: str | None
     """Its price, as exact text; None where it has no ε of its own."""
     reason: str
@@ -68,9 +70,9 @@ class ParkedQuestion:
     wanted: str | None = None
     """The new total of the analyst's ε, as exact text, where more budget is asked for; None for a question."""
 
-    def raises(self, book: Book) -> bool:
+    def raises(self, state: LedgerState) -> bool:
         """Return whether its approval raises an account. One that is not open yet is opened as the policy then says."""
-        account = book.accounts.get((self.data, self.analyst))
+        account = state.accounts.get((self.data, self.analyst))
         return self.wanted is not None and account is not None and account.epsilon < Fraction(self.wanted)
 
     def __str__(self) -> str:
@@ -122,15 +124,6 @@ def _parked(entries: Iterable[Entry], used: Iterable[Any]) -> list[ParkedQuestio
     return found
 
 
-def _waiting(chain: Chain, number: int, actor: Actor) -> ParkedQuestion:
-    """Return a request that waits; refuse a number that is none, or one that was decided."""
-    found = {request.number: request for request in parked(chain, actor)}.get(number)
-    if found is None or found.state != "waiting":
-        state = "is no request" if found is None else f"is {found.state} already"
-        raise LedgerError(f"{number} {state}. See hush requests.")
-    return found
-
-
 def ask_for_budget(
     chain: Chain, views: Iterable[AccountView], data: str, *, epsilon: Number, actor: Actor, reason: str
 ) -> int:
@@ -145,87 +138,89 @@ def ask_for_budget(
         raise InvalidValueError("epsilon", got=epsilon, allowed="a number from 0 to 1e100")
     if reason:
         prose(reason, "reason", longest=2000)
-    for request in parked(chain, Actor.analyst(key[1])):
-        if request.state == "waiting" and request.wanted is not None and request.data == key[0]:
-            raise LedgerError(f"A larger budget is asked for already (request {request.number}); the owner decides.")
     body: dict[str, Any] = {"by": key[1], "when": now(), "question": "", "identity": "budget", "epsilon": None}
     body |= {"wanted": str(wanted), "reason": reason, "accounts": []}
-    entry = chain.append(
-        lambda book: (Entry.draft("requested", body, after=book.head, data=key[0], analyst=key[1]), {})
-    )
+    with chain.locked() as state:
+        for request in _parked(chain.store.parked(), ()):
+            if request.state == "waiting" and request.wanted is not None and (request.data, request.analyst) == key:
+                raise LedgerError(
+                    f"A larger budget is asked for already (request {request.number}); the owner decides."
+                )
+        return _park(chain, state, key, body)
+
+
+def _park(chain: Chain, state: LedgerState, key: Key, body: dict[str, Any]) -> int:
+    """Record a request (inside the lock), and return its number; refuse more than an analyst may have waiting.
+
+    Requests are free, and stay in the ledger for ever.
+    """
+    data, analyst = key
+    chain.store.check_room()  # requests cost no budget, so only these limits keep them from filling the disk
+    waiting = [one for one in _parked(chain.store.parked(), ()) if one.analyst == analyst and one.state == "waiting"]
+    size = sum(len((one.question + one.reason).encode()) for one in waiting)
+    size += len((body["question"] + body["reason"]).encode())
+    if len(waiting) >= MOST_WAITING or size > MOST_WAITING_BYTES:
+        raise TooManyRequestsError(
+            f"{len(waiting)} requests of {analyst} wait for the owner, and with this one their texts have "
+            f"{size:,} bytes; the limits are {MOST_WAITING} and {MOST_WAITING_BYTES:,}. It was not recorded, and "
+            "nothing was charged. Wait until the owner has decided, or ask the owner to."
+        )
+    entry = Entry.draft("requested", body, after=state.head, data=data, analyst=analyst)
+    chain.write(entry, {})
     return entry.number
 
 
 def decide(
     chain: Chain, number: int, *, approve: bool, actor: Actor, reason: str, raise_budget: Callable[..., None]
 ) -> None:
-    """Record what the owner decided of a request that waits; then raise the budget, if that is what it is about.
+    """Record the owner's decision on a waiting request; then raise the budget, if more budget was approved.
 
     Of two owners who decide at once the first one's word holds, and no budget is raised by a request that was declined.
     """
-    found = _waiting(chain, number, actor)
     body: dict[str, Any] = {"by": actor.name, "when": now(), "of": number, "accounts": []}
     if reason:
         body["reason"] = prose(reason, "reason", longest=2000)
-    kind = "approved" if approve else "declined"
-
-    def make(book: Book) -> Draft:
-        for entry in chain.store.parked():  # under the lock: another owner may have been quicker
-            if entry.kind != "requested" and entry.read()["of"] == number:
-                raise LedgerError(f"{number} is {entry.kind} already. See hush requests.")
-        return Entry.draft(kind, body, after=book.head, data=found.data, analyst=found.analyst), {}
-
-    chain.append(make)
-    if approve and found.raises(chain.book):
+    with chain.locked() as state:
+        requests = _parked(chain.store.parked(), chain.store.used_approvals())
+        found = next((request for request in requests if request.number == number), None)
+        if found is None or found.state != "waiting":
+            why = "is no request" if found is None else f"is {found.state} already"
+            raise LedgerError(f"{number} {why}. See hush requests.")
+        kind = "approved" if approve else "declined"
+        chain.write(Entry.draft(kind, body, after=state.head, data=found.data, analyst=found.analyst), {})
+    # A second entry, so it needs the lock anew: there is one write inside a lock. Another owner may have raised the
+    # budget meanwhile, so compare it with the present state.
+    if approve and found.raises(chain.state):
         raise_budget(found.data, found.analyst, epsilon=str(found.wanted), actor=actor, reason=reason)
 
 
 def approval(
-    chain: Chain,
-    key: Key,
-    limit: Fraction,
-    request: str,
-    question: str,
-    repeat: Repeat | None,
-    *,
-    hashed: str,
-    epsilon: Fraction | None,
-    reason: str,
-    fits: Callable[[Book, Entry | None], object],
-) -> int | None:
-    """Return the approved request that lets a question be charged; None if it needs none; or record a request.
+    chain: Chain, state: LedgerState, key: Key, limit: Fraction, wish: Mapping[str, str], epsilon: Fraction | None
+) -> int | Parked:
+    """Return the approved request that lets a question be charged, or record one that waits (inside the lock).
 
-    What was paid for before needs none. ``fits`` refuses what the budget does not hold, perhaps given another analyst's
-    answer that is shared: no approval could let that pass, so it does not wait for one.
+    ``wish`` has the question's text, its identity, and the analyst's reason.
     """
     data, analyst = key
-    if (epsilon is not None and epsilon <= limit) or chain.store.reservation(analyst, request) is not None:
-        return None
-    paid: Paid | None = None
-    if repeat is not None and not repeat.fresh:
-        with suppress(RunningError), chain.reading():
-            paid = find(chain.store, repeat, data=data, analyst=analyst, ungranted=())
-        if paid is not None and paid.own(analyst):
-            return None
-    with chain.reading() as book:
-        fits(book, None if paid is None else paid.source)
-    identity = hashed if repeat is None else repeat.question
+    # An approval holds for one price: the same question at another ε is another request.
     price = None if epsilon is None else str(epsilon)
-    for made in parked(chain, Actor.analyst(analyst)):
-        if (made.data, made.identity, made.epsilon) != (data, identity, price):
+    for request in _parked(chain.store.parked(), chain.store.used_approvals()):
+        same = (request.data, request.analyst, request.identity) == (data, analyst, wish["identity"])
+        if not same or request.epsilon != price:
             continue
-        if made.state == "approved":
-            return made.number
-        if made.state == "waiting":
-            raise ApprovalNeededError(f"The question waits for the owner (request {made.number}).", made.number)
-        if made.state == "declined":
-            why = f": {made.why}" if made.why else ""
-            raise ApprovalNeededError(f"{made.by} has declined request {made.number}{why}.", made.number)
-    body = {"by": analyst, "when": now(), "question": question, "identity": identity, "epsilon": price}
-    body |= {"reason": reason, "accounts": []}  # type: ignore[dict-item]
-    entry = chain.append(lambda book: (Entry.draft("requested", body, after=book.head, data=data, analyst=analyst), {}))
-    raise ApprovalNeededError(
-        f"Questions above ε={figure(limit)} need the owner's approval. Request {entry.number} is recorded and "
+        number = request.number
+        if request.state == "approved":
+            return number
+        if request.state == "waiting":
+            return Parked(number=number, message=f"The question waits for the owner (request {number}).")
+        if request.state == "declined":
+            why = f": {request.why}" if request.why else ""
+            return Parked(number=number, message=f"{request.by} has declined request {number}{why}.")
+    # No request yet, or only used ones: an approval is good for one charge.
+    body: dict[str, Any] = {"by": analyst, "when": now(), "epsilon": price, "accounts": [], **wish}
+    number = _park(chain, state, key, body)
+    return Parked(
+        number=number,
+        message=f"Questions above ε={figure(limit)} need the owner's approval. Request {number} is recorded and "
         "nothing was charged; ask again when it is approved.",
-        entry.number,
     )

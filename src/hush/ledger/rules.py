@@ -1,4 +1,4 @@
-"""The rules that every entry obeys, checked afresh from what came before it.
+"""The rules that every entry obeys, checked afresh against the entries before it.
 
 The chain proves that nobody changed an entry after it was written. These rules prove that what was written is right: a
 charge adds exactly its stated price to the accounts it names, that price is no lower than the events cost today, a
@@ -19,16 +19,16 @@ from hush.accounting import event_from_json
 from hush.accounting.events import Event
 from hush.accounting.filters import Charge, Filter, filter_from_json
 from hush.core import HushError, exact
-from hush.ledger.book import Book, Key, events_hash
 from hush.ledger.budgets import exhausted, price
 from hush.ledger.entries import Entry, canonical, damaged
+from hush.ledger.state import Key, LedgerState, events_hash
 
 _SLACK = 1 + Fraction(1, 2**30)
 """Limits of Rényi and similar accounts are rounded; another version of hush may round the last bits differently."""
 
 
-def check(before: Book, entry: Entry, reservation: Entry | None = None) -> None:
-    """Refuse an entry that does not follow by the rules from the book before it.
+def check(before: LedgerState, entry: Entry, reservation: Entry | None = None) -> None:
+    """Refuse an entry that does not follow by the rules from the state before it.
 
     ``reservation`` is the entry that an outcome is about, or whose answer is shared.
     """
@@ -85,8 +85,8 @@ def _states(entry: Entry, content: dict[str, Any]) -> dict[Key, Filter | None]:
         raise damaged(entry.number, "an account's state cannot be read") from error
 
 
-def _shared(before: Book, entry: Entry, content: dict[str, Any], reservation: Entry | None) -> None:
-    """Check that what is shared is what its reservation has paid for, at its price for the analyst."""
+def _shared(before: LedgerState, entry: Entry, content: dict[str, Any], reservation: Entry | None) -> None:
+    """Check that a shared answer is its reservation's, and that the analyst is charged its price."""
     if (
         reservation is None
         or (reservation.kind, reservation.number, reservation.data) != ("reserve", content["of"], entry.data)
@@ -99,12 +99,13 @@ def _shared(before: Book, entry: Entry, content: dict[str, Any], reservation: En
     _charge(before, entry, content)
 
 
-def _set_aside(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+def _set_aside(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
     """Check that a standing question is new, that its price is no lower than its events cost, and that it fits."""
     account = before.committed((entry.data, ""))
     if entry.request in before.standing or account is None:
         raise damaged(entry.number, "it sets aside what it should not")
-    after = Book()
+    # On a copy: `take` reads the plan from the entry in the same way as every reader of the ledger.
+    after = LedgerState()
     after.accounts, after.standing = before.accounts, before.standing
     after.take(entry)
     plan = after.standing[entry.request]
@@ -112,7 +113,7 @@ def _set_aside(before: Book, entry: Entry, content: dict[str, Any]) -> None:
     _check_fits(entry, account.spend(plan.times(plan.releases)))
 
 
-def _standing_release(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+def _standing_release(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
     """Check that a release without an analyst is the next one of a standing question, as it was declared."""
     plan, number = before.standing[content["standing"]["name"]], content["standing"]["number"]
     declared = (plan.data, plan.events, [charge_to_json(plan.price)])
@@ -122,7 +123,7 @@ def _standing_release(before: Book, entry: Entry, content: dict[str, Any]) -> No
         raise damaged(entry.number, "it releases something else than was declared")
 
 
-def _charge(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+def _charge(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
     if not entry.analyst:
         _standing_release(before, entry, content)
     keys = charged(before, entry.data, entry.analyst, shared=entry.kind == "shared")
@@ -141,6 +142,7 @@ def _charge(before: Book, entry: Entry, content: dict[str, Any]) -> None:
             raise damaged(entry.number, "it charges an account without a budget")
         charge = charge_from_json(account, paid)
         _check_price(entry, account, charge, events)
+        # A release of a standing question is paid from the part that was set aside; nobody else may use that part.
         room = before.committed(key) if entry.analyst else account
         _check_fits(entry, (room or account).spend(charge))
         if account.spend(charge) != after[key]:
@@ -160,18 +162,19 @@ def _check_fits(entry: Entry, paid_for: Filter) -> None:
         raise damaged(entry.number, "its price did not fit into what was left")
 
 
-def _opening(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+def _opening(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
     key = (entry.data, entry.analyst)
     after = _states(entry, content)
     account = after.get(key)
     known = key in before.accounts or (entry.kind == "analyst" and (entry.data, "") not in before.accounts)
     if known or set(after) != {key} or (account is None and entry.kind == "data"):
         raise damaged(entry.number, "it does not open one new account")
+    # The last test also refuses None, an infinite sum of ε.
     if account is not None and (account.spent_loss or account.spent_delta or account.spent_epsilon != 0):
         raise damaged(entry.number, "the account it opens is not fresh")
 
 
-def _raise(before: Book, entry: Entry, content: dict[str, Any]) -> None:
+def _raise(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
     key = (entry.data, entry.analyst)
     after = _states(entry, content)
     old, new = before.accounts.get(key), after.get(key)
@@ -179,13 +182,15 @@ def _raise(before: Book, entry: Entry, content: dict[str, Any]) -> None:
         raise damaged(entry.number, "it does not raise a budget that exists")
     if _spendings(new) != _spendings(old):
         raise damaged(entry.number, "it changes what was spent")
+    # δ has two parts, for keys (the reserve) and for the composition; a raise may take from neither.
     if new.epsilon < old.epsilon or new.reserve < old.reserve or new.delta - new.reserve < old.delta - old.reserve:
         raise damaged(entry.number, "it lowers a budget")
 
 
-def _restored(before: Book, entry: Entry, content: dict[str, Any]) -> None:
-    """Check that a restore gave nothing back. What it charged was the owner's word, and prices may fall later."""
+def _restored(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
+    """Check that a restore gave no budget back."""
     after = _states(entry, content)
+    # How much was lost is the owner's statement. Its price is not computed again, because prices may fall later.
     if (content["lost"] == "none") != (not after) and any(before.accounts.values()):
         raise damaged(entry.number, "the accounts it changes do not agree with what it says was lost")
     for key, new in after.items():
@@ -198,7 +203,7 @@ def _restored(before: Book, entry: Entry, content: dict[str, Any]) -> None:
 
 
 def _less(one: Fraction | None, other: Fraction | None) -> bool:
-    """Compare two sums of ε, of which None is infinite."""
+    """Return whether one sum of ε is smaller than another; None stands for infinity."""
     return one is not None and (other is None or one < other)
 
 
@@ -211,18 +216,18 @@ def _terms(account: Filter) -> tuple[object, ...]:
 
 
 def written_off(account: Filter, lost: Any) -> Filter:
-    """Return an account after releases that a restored copy does not show: all of it, or an (ε, δ)."""
+    """Return an account after it was charged for lost releases: with all that is left, or with an (ε, δ)."""
     if lost == "all":
         return exhausted(account)
     return account.spend(price(account, [event_from_json(item) for item in lost]))
 
 
-def charged(book: Book, data: str, analyst: str, *, shared: bool = False) -> list[Key]:
+def charged(state: LedgerState, data: str, analyst: str, *, shared: bool = False) -> list[Key]:
     """Return the accounts that a charge must fit: the data set's, and the analyst's if there is one.
 
     For an answer that was released before, which is ``shared``, only the latter. A standing question has no analyst.
     """
-    own = [(data, analyst)] if analyst and book.accounts.get((data, analyst)) is not None else []
+    own = [(data, analyst)] if analyst and state.accounts.get((data, analyst)) is not None else []
     return own if shared else [(data, ""), *own]
 
 
@@ -243,5 +248,5 @@ def charge_from_json(account: Filter, paid: dict[str, str]) -> Charge:
 
 
 def question_hash(data: str, question: str, events: list[Any]) -> str:
-    """Return what tells two questions apart: the data set, the text, and what would be released (so also the price)."""
+    """Return the hash of a question: of its data set, its text, and its events, which decide the price."""
     return hashlib.sha256(canonical({"data": data, "question": question, "events": events})).hexdigest()

@@ -1,4 +1,4 @@
-"""The book: what a chain of entries adds up to, held in memory.
+"""The state of a ledger: the sum of its entries, held in memory.
 
 A process reads and checks the whole chain once, when it opens the ledger, and from then on only what others have added
 since. Its picture of every account therefore comes from entries whose hashes it has checked itself; an edit behind its
@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from hush.accounting.filters import Charge, Filter, filter_from_json
 from hush.core import HushError
-from hush.core.values import dataclass
-from hush.ledger.entries import ORIGIN, Entry, Head, Row, canonical, damaged
+from hush.ledger.entries import ORIGIN, Entry, Head, Row, canonical, damaged, digest
 from hush.ledger.entries import follow as follow_one
 
 _OUTCOMES = frozenset({b"answered", b"failed"})
@@ -31,15 +30,15 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """What a standing question has set aside of a data set's budget, and how far it has come."""
+    """The part of a data set's budget that is set aside for a standing question, and its next release."""
 
     number: int = 0
     """The entry that declared it."""
     data: str
     price: Charge
-    """What one release costs, in the currency of the data set's account."""
+    """The price of one release, in the currency of the data set's account."""
     events: str
-    """The hash of what one release does: no other release is paid from here."""
+    """The hash of one release's events: no other release is paid from here."""
     releases: int
     next: int = 0
     """The number of the first release that may still be made: it only grows, so no period is released twice."""
@@ -51,19 +50,19 @@ class SetAside:
         return 0 if self.ended else self.releases - self.next
 
     def times(self, count: int) -> Charge:
-        """Return the price of so many releases, exactly."""
+        """Return the exact price of ``count`` releases."""
         price = self.price
         epsilon = None if price.epsilon is None else count * price.epsilon
         return replace(price, loss=count * price.loss, delta=count * price.delta, epsilon=epsilon)
 
 
 def events_hash(events: Any) -> str:
-    """Return what names the events of a release."""
+    """Return the hash of a release's events."""
     return hashlib.sha256(canonical(events)).hexdigest()
 
 
-class Book:
-    """The head, the ledger's id, and the accounts: a cache of the chain, never a second truth."""
+class LedgerState:
+    """The head, the ledger's id, and the accounts: a cache that can always be computed again from the chain."""
 
     __slots__ = ("_replaced", "_stood", "_summed", "accounts", "anchor", "head", "id", "pending", "standing")
 
@@ -71,17 +70,17 @@ class Book:
         self.head = Head()
         self.id = ""
         self.anchor = ""
-        """Where the ledger says that its anchor is; nothing if it has none."""
+        """The place of the anchor, as the ledger records it; ``none`` if it has none."""
         self.accounts: dict[Key, Filter | None] = {}
         """The state of every account; None for an analyst who is bound by the data set's budget alone."""
         self.pending: dict[int, Key] = {}
-        """The reservations without an outcome, by number: whose they are."""
+        """The account of each reservation without an outcome, by the reservation's number."""
         self.standing: dict[str, SetAside] = {}
-        """What standing questions have set aside, by their names."""
+        """The parts of budgets that are set aside for standing questions, by their names."""
         self._replaced: dict[Key, Filter | None] | None = None
         self._stood = self.standing
         self._summed: tuple[dict[str, SetAside], dict[str, Charge | None]] | None = None
-        """What is set aside of each data set's budget, and of which plans that is the sum."""
+        """A cache: the plans that were added up, and the sum set aside on each data set's account."""
 
     def committed(self, key: Key) -> Filter | None:
         """Return an account as it will stand when every standing question has made its releases.
@@ -91,6 +90,7 @@ class Book:
         account = self.accounts[key]
         if account is None or not self.standing:
             return account
+        # `move` makes a new dictionary for every change, so another object means that the sum is out of date.
         if self._summed is None or self._summed[0] is not self.standing:
             names = {plan.data for plan in self.standing.values()}
             self._summed = (self.standing, {name: self._aside(name) for name in names})
@@ -98,7 +98,7 @@ class Book:
         return account if charge is None else account.spend(charge)
 
     def _aside(self, data: str) -> Charge | None:
-        """Return all that is set aside of a data set's budget; None if that is nothing."""
+        """Return the sum set aside on a data set's budget; None if nothing is set aside."""
         charges = [plan.times(plan.left) for plan in self.standing.values() if plan.left and plan.data == data]
         epsilons = [charge.epsilon for charge in charges if charge.epsilon is not None]
         if not charges:
@@ -107,6 +107,7 @@ class Book:
             charges[0],
             loss=sum((charge.loss for charge in charges), Fraction(0)),
             delta=sum((charge.delta for charge in charges), Fraction(0)),
+            # One price without a finite ε makes the sum infinite.
             epsilon=sum(epsilons, Fraction(0)) if len(epsilons) == len(charges) else None,
         )
 
@@ -119,7 +120,7 @@ class Book:
         return entry
 
     def take(self, entry: Entry) -> None:
-        """Take over what an entry says, without looking at its hash: for entries that were checked or just made."""
+        """Take over the content of an entry that was checked or just made; its hash is not checked again."""
         if entry.kind in {"answered", "failed"}:
             self.move(entry, {})
             return
@@ -141,6 +142,7 @@ class Book:
 
     def move(self, entry: Entry, accounts: Mapping[Key, Filter | None]) -> None:
         """Make an entry the head, given the accounts that it changes."""
+        # Kept for `rewound`: checking an entry that the anchor lacks needs the state before it.
         self._replaced = {key: self.accounts[key] for key in accounts if key in self.accounts}
         self.accounts.update(accounts)
         self._stood = self.standing
@@ -148,11 +150,12 @@ class Book:
             self.standing = self._stands(entry)
         if entry.kind == "reserve":
             self.pending[entry.number] = (entry.data, entry.analyst)
+        # `about` is 0 for all entries but outcomes, and no entry has the number 0.
         self.pending.pop(entry.about, None)
         self.head = entry.head
 
     def _stands(self, entry: Entry) -> dict[str, SetAside]:
-        """Return what is set aside after an entry about a standing question."""
+        """Return all plans after an entry about a standing question."""
         content = entry.read()
         try:
             if entry.kind == "standing":
@@ -162,7 +165,7 @@ class Book:
                     currency=priced["currency"],
                     loss=priced["loss"],
                     delta=priced["delta"],
-                    epsilon=None if summed is None else summed,
+                    epsilon=summed,
                 )
                 plan = SetAside(
                     number=entry.number,
@@ -181,11 +184,11 @@ class Book:
             raise damaged(entry.number, "what it says of a standing question cannot be read") from error
         return {**self.standing, name: plan}
 
-    def rewound(self) -> Book | None:
+    def rewound(self) -> LedgerState | None:
         """Return the accounts as they were before the last charge, or None if only the whole chain can tell."""
         if self._replaced is None:
             return None
-        before = Book()
+        before = LedgerState()
         before.id, before.anchor = self.id, self.anchor
         before.accounts = self.accounts | self._replaced
         before.standing = self._stood
@@ -193,7 +196,6 @@ class Book:
 
     def follow_all(self, rows: Iterable[Row]) -> None:
         """Check a whole chain; the same as :meth:`follow` on every row, at a fraction of the time."""
-        sha256 = hashlib.sha256
         number, previous = self.head.number, self.head.hash
         # The last charge of each analyst on each data set, and the last one that left the data set's account alone.
         charges: dict[tuple[bytes, bytes, bytes], Row] = {}
@@ -201,10 +203,8 @@ class Book:
         try:
             for row in rows:
                 number += 1
-                found, kind, data, analyst, request, about, weight, body, hashed = row
-                names = (previous, found, kind, data, analyst, request, about, weight, body)
-                text = b"%b%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % names
-                if found != number or text.count(b"\n", 32) != 7 or sha256(text).digest() != hashed:
+                _, kind, data, analyst, _, about, _, _, hashed = row
+                if row[0] != number or digest(previous, *row[:8]) != hashed:
                     follow_one(Head(number=number - 1, hash=previous), row)  # says what is wrong
                 previous = hashed
                 if kind == b"reserve" and analyst:
@@ -229,11 +229,12 @@ class Book:
         self.head = Head(number=number, hash=previous)
 
     def _settle(self, charges: dict[tuple[bytes, bytes, bytes], Row]) -> None:
-        """Take over the last charges, in order, so that the last of all says what a data set's account is."""
+        """Take over the last charges in order, so that a data set's account comes from its very last charge."""
+        # A row begins with its number. Charges of different analysts share the data set's account: the last one wins.
         for row in sorted(charges.values()):
             self.take(Entry.of(row))
         charges.clear()
-        self._replaced = None
+        self._replaced = None  # many entries at once: the state before the last one was never held
 
     @property
     def empty(self) -> bool:

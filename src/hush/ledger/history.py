@@ -1,9 +1,9 @@
-"""What can be read from a ledger: budgets, charges, acts. Computed from public entries alone, never from data.
+"""Reading a ledger: budgets, charges and acts, computed from public entries alone, never from data.
 
 *How many more counts is that?* A count with Laplace noise of scale b = 1/ε (sensitivity 1) is off by more than t with
 probability e^{-t/b} (THEORY, item 12), so a count good to ±t at confidence 1-β needs ε = ln(1/β)/t: at ±50 and 95%,
-ε = 0.0599. The number that fits is what is left of the limit divided by such a count's price in the account's own
-currency; for a Rényi account this is far more than what is left in ε divided by that ε.
+ε = 0.0599. The number that fits is what is left of the limit divided by the price of one count in the account's
+own currency; for a Rényi account this is far more than what is left in ε divided by that ε.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from html import escape
 from textwrap import shorten
@@ -19,18 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from hush.accounting.events import Event, LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
-from hush.core import InvalidValueError, Number, fraction_between, positive
-from hush.core.format import figure, visible
-from hush.core.values import dataclass
-from hush.ledger.actors import Actor
-from hush.ledger.acts import in_words
-from hush.ledger.book import Key
-from hush.ledger.budgets import price, under
+from hush.core import HushError, InvalidValueError, Number, fraction_between, positive
+from hush.core.format import decimal, figure, visible
+from hush.ledger.actors import Actor, in_words
+from hush.ledger.budgets import percent, price, under
 from hush.ledger.chain import Chain
-from hush.ledger.entries import Entry
+from hush.ledger.entries import Entry, damaged
 from hush.ledger.errors import UnknownReceiptError
-from hush.ledger.shares import percent, took
-from hush.ledger.system import alive
+from hush.ledger.state import Key
+from hush.storage import alive
 
 if TYPE_CHECKING:
     from hush.core.chart import Chart
@@ -55,13 +53,13 @@ class AccountView:
     analyst: str | None
     """None for the data set itself."""
     account: Filter
-    """The filter: its kind, limit, and the exact state; what is set aside counts as spent."""
+    """The filter, with its kind, limit and exact state; the part set aside for streams counts as spent."""
     pending: int
     """How many charges have no outcome yet, those of dead processes among them."""
     removed: bool = False
-    """Whether the policy names this analyst no longer: what they spent stays spent, and they cannot ask."""
+    """Whether the policy no longer names this analyst: their charges stay, and they cannot ask."""
     charged: Filter | None = None
-    """The same without what is set aside for standing questions; None where nothing is."""
+    """The filter without the part set aside for streams; None if nothing is set aside."""
 
     @property
     def epsilon(self) -> Fraction:
@@ -80,26 +78,43 @@ class AccountView:
 
     @property
     def spent(self) -> Amount:
-        """What was spent, on the scale of one pure step."""
+        """The amount spent, on the scale of one pure step."""
         return (self.charged or self.account).spent
 
     @property
     def set_aside(self) -> Fraction:
-        """The share of the budget that is set aside for standing questions, and not spent yet."""
+        """The share of the budget that is set aside for streams, and not spent yet."""
         return Fraction(0) if self.charged is None else self.account.share_spent - self.charged.share_spent
 
     @property
     def remaining(self) -> Amount:
-        """What is left, on the scale of one pure step."""
+        """The amount left, on the scale of one pure step."""
         return self.account.remaining()
 
     def counts(self, *, error: Number = 50, confidence: Number = "0.95") -> int:
         """Return how many more counts fit that are good to ±``error`` at this confidence."""
         return counts(self.account, error=error, confidence=confidence)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the account as plain JSON values; amounts are exact texts."""
+        told = {
+            name: {"epsilon": decimal(amount.epsilon), "delta": decimal(amount.delta), "share": float(amount.share)}
+            for name, amount in (("spent", self.spent), ("remaining", self.remaining))
+        }
+        return {
+            "data": self.data,
+            "analyst": self.analyst,
+            "kind": self.account.kind,
+            "budget": {"epsilon": decimal(self.epsilon), "delta": decimal(self.delta)},
+            **told,
+            "delta_for_keys": decimal(self.reserve),
+            "set_aside": float(self.set_aside),
+            "pending": self.pending,
+        }
+
     @property
     def whose(self) -> str:
-        """Whose budget it is, in words."""
+        """The name of the budget, for people to read."""
         return f"{self.analyst}'s budget" if self.analyst is not None else f"the budget of {self.data}"
 
     def __str__(self) -> str:
@@ -111,7 +126,7 @@ class AccountView:
             line += f", δ={figure(left.delta)} of {figure(self.reserve)} for keys"
             line += f" (the budget's δ is {figure(self.delta)})" if self.reserve != self.delta else ""
         line += ")"
-        line += f", {percent(self.set_aside)} is set aside for standing questions" if self.set_aside else ""
+        line += f", {percent(self.set_aside)} is set aside for streams" if self.set_aside else ""
         return line + (f", {self.pending} pending" if self.pending else "") + (", removed" if self.removed else "")
 
     def __repr__(self) -> str:
@@ -128,57 +143,39 @@ class Budgets(list[AccountView]):
     __repr__ = __str__
 
     def chart(self) -> Chart:
-        """Return a bar for each budget: which share of it is spent, and which is left.
+        """Return a chart with a bar for each budget, divided into the shares spent, set aside and left.
 
         >>> from hush.ledger import Actor, Budget, Ledger
         >>> ledger = Ledger.in_memory()
         >>> ledger.create_data("clinic", Budget(epsilon=1), actor=Actor.owner("o"))
-        >>> [bar["share"] for bar in ledger.budget(Actor.owner("o")).chart().spec["data"]["values"]]
-        [0.0, 1.0]
+        >>> ledger.budget(Actor.owner("o")).chart()
+        <Chart: Budgets>
         """
-        from hush.core.chart import Chart
+        from hush.core.chart import bar_chart
+        from hush.core.svg import ChartAxis, ChartBar
 
-        values = []
-        colours = {"spent": "#d1552b", "set aside": "#e0a94f", "left": "#c9d9ec"}
+        colours = {"spent": "c1", "set aside": "c4", "left": "h1"}
         if not any(view.set_aside for view in self):
             del colours["set aside"]
-        for view in self:
+        labels, bars = [], []
+        for row, view in enumerate(self):
             left, aside = float(view.remaining.share), float(view.set_aside)
-            parts = [("spent", 1 - left - aside), *([("set aside", aside)] if aside else []), ("left", left)]
-            name = visible(view.whose) + " (removed)" * view.removed
-            total = f"ε={figure(view.epsilon)}" + (f", δ={figure(view.delta)}" if view.delta else "")
-            values += [
-                {"budget": name, "part": part, "share": share, "shown": f"{share:.3%}", "total": total, "order": order}
-                for order, (part, share) in enumerate(parts)
-            ]
-        return Chart(
-            {
-                "title": {"text": "Budgets", "subtitle": "which share of each is spent, and which is left"},
-                "data": {"values": values},
-                "width": 420,
-                "height": {"step": 26},
-                "mark": {"type": "bar"},
-                "encoding": {
-                    "y": {"field": "budget", "type": "nominal", "title": None, "sort": None},
-                    "x": {
-                        "field": "share",
-                        "type": "quantitative",
-                        "stack": "zero",
-                        "title": "share of the budget",
-                        "axis": {"format": "%"},
-                        "scale": {"domain": [0, 1]},
-                    },
-                    "color": {
-                        "field": "part",
-                        "type": "nominal",
-                        "title": None,
-                        "scale": {"domain": [*colours], "range": [*colours.values()]},
-                    },
-                    "order": {"field": "order"},
-                    "tooltip": [{"field": name} for name in ("budget", "total", "part", "shown")],
-                },
+            ends = {
+                "spent": (0.0, 1 - left - aside),
+                "set aside": (1 - left - aside, 1 - left),
+                "left": (1 - left, 1.0),
             }
-        )
+            labels.append(view.whose + " (removed)" * view.removed)
+            total = f"ε={figure(view.epsilon)}" + (f", δ={figure(view.delta)}" if view.delta else "")
+            for part, classes in colours.items():
+                start, end = ends[part]
+                tooltip = f"{labels[-1]}, {total}: {end - start:.3%} {part}"
+                if end > start:
+                    bars.append(ChartBar(row=row, start=start, end=end, classes=classes, tooltip=tooltip))
+        quarters = [(part / 4, f"{25 * part}%") for part in range(5)]
+        axis = ChartAxis(name="share of the budget", low=0, high=1, ticks=quarters)
+        subtitle = "which share of each is spent, and which is left"
+        return bar_chart(labels, bars, axis, title="Budgets", subtitle=subtitle, legend=[*colours.items()])
 
     plot = chart
 
@@ -196,7 +193,7 @@ class Budgets(list[AccountView]):
 
 
 def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") -> int:
-    """Return how many counts, each within ±error at the confidence, fit into what is left of an account."""
+    """Return how many counts, each within ±error at the confidence, fit into an account's remaining budget."""
     width, sure = positive(error, "error"), fraction_between(confidence, "confidence")
     # ε = ln(1/β)/t, rounded up to a short decimal: the count is then a little better than asked for, never worse.
     epsilon = math.log(1 / (1 - sure)) / float(width)
@@ -205,18 +202,19 @@ def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") 
 
 
 def repeats(account: Filter, events: Sequence[Event]) -> int:
-    """Return how many times a question with these events fits into what is left of an account."""
+    """Return how many times a question with these events fits into an account's remaining budget."""
     one = price(account, list(events))
     rooms = [(account.limit - account.spent_loss, one.loss)]
     if account.spent_epsilon is not None and one.epsilon is not None:
         rooms.append((account.epsilon - account.spent_epsilon, one.epsilon))
+    # The account admits by whichever sum has room. Two zeros: max() needs two arguments if every loss is 0.
     most = max(0, 0, *(int(room // loss) for room, loss in rooms if loss))
     return min(most, int((account.reserve - account.spent_delta) // one.delta)) if one.delta else most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One charge and what became of it.
+    """One charge and its outcome.
 
     >>> from hush.accounting import LaplaceEvent
     >>> from hush.ledger import Actor, Ledger
@@ -237,7 +235,7 @@ class Release:
     question: str
     question_hash: str
     events: list[dict[str, Any]]
-    """What was released, in the vocabulary of events: it can be accounted for again at any time."""
+    """The released events as JSON, so that the charge can be accounted for again at any time."""
     price: list[dict[str, str]]
     """The exact price to the data set's account, then to the analyst's if it has one."""
     share: float
@@ -250,13 +248,13 @@ class Release:
     ``shared`` is another analyst's answer, charged to this one's own account alone.
     """
     epsilon: str | None = None
-    """What the analyst called its price; None where nobody said one, as for Gaussian noise of a given σ."""
+    """The ε that the analyst stated; None without one, as for Gaussian noise of a given σ."""
     finished: str | None
     reason: str | None
 
     @property
     def who(self) -> str:
-        """Who asked; of a release of a standing question, which one it is."""
+        """The analyst, or for a release of a declared stream its request id."""
         return self.analyst or self.request
 
     def __repr__(self) -> str:
@@ -306,8 +304,8 @@ class Act:
             case "approved" | "declined":
                 return f"{self.kind} request {self.detail['of']} of {who}{reason}"
             case "standing" | "ended":
-                what = "set aside for" if self.kind == "standing" else "ended"
-                return f"{what} the standing question {self.detail['name']} on {self.data}{reason}"
+                what = "set aside for" if self.kind == "standing" else "stopped"
+                return f"{what} the stream {self.detail['name']} on {self.data}{reason}"
             case _:
                 return f"{self.kind} {who}{reason}".rstrip()
 
@@ -331,9 +329,9 @@ def budget(
 
     ``granted`` are accounts that the first charge opens. Of analysts who are not ``named`` it says so.
     """
-    with chain.reading() as book:
-        accounts, pending = dict(granted) | dict(book.accounts), list(book.pending.values())
-        committed = {key: book.committed(key) for key in {(plan.data, "") for plan in book.standing.values()}}
+    with chain.reading() as state:
+        accounts, pending = dict(granted) | dict(state.accounts), list(state.pending.values())
+        committed = {key: state.committed(key) for key in {(plan.data, "") for plan in state.standing.values()}}
     mine = {data for data, analyst in accounts if analyst and actor.sees(analyst)}
     waiting = Counter([*(key for key in pending if key[1]), *((data, "") for data, _ in pending)])
     return Budgets(
@@ -435,19 +433,54 @@ def _release(
 def charge_shares(
     chain: Chain, entry: Entry, lowered: Mapping[Key, tuple[Fraction, Fraction]]
 ) -> dict[Key, tuple[Filter, Fraction]]:
-    """Return the accounts above a charge as they are now, each with the share that the charge took of it."""
+    """Return the accounts that a charge concerns, as they are now, each with the share that the charge took."""
     found = {}
     for key in ((entry.data, ""), (entry.data, entry.analyst)):
-        account = chain.book.committed(key) if key in chain.book.accounts else None
+        account = chain.state.committed(key) if key in chain.state.accounts else None
         if account is not None:
             now = _now(key, account, lowered)
             found[key] = (now, took(chain, entry, key, now))
     return found
 
 
+def took(chain: Chain, entry: Entry, key: Key, now: Filter) -> Fraction:
+    """Return the share of an account that a charge took, under the budget that holds ``now``; 0 if it took nothing."""
+    after = _state(entry, key)
+    if after is None:
+        return Fraction(0)
+    before, earlier = None, entry
+    # An entry of the same data set may leave this account alone (another analyst's charge): go back further.
+    while before is None:
+        previous = chain.store.previous(earlier.number, key[0])
+        if previous is None:
+            raise damaged(entry.number, "it charges an account that nobody opened")
+        before, earlier = _state(previous, key), previous
+    return _share(after, now) - _share(before, now)
+
+
+def _share(state: Filter, now: Filter) -> Fraction:
+    """Return the share of today's budget that a state of the past had spent."""
+    loss, summed = state.spent_loss, state.spent_epsilon
+    if now.currency != state.currency:  # a budget lowered so far that only the sum of ε counts
+        loss = now.epsilon if summed is None else summed
+    return replace(now, spent_loss=loss, spent_delta=state.spent_delta, spent_epsilon=summed).share_spent
+
+
+def _state(entry: Entry, key: Key) -> Filter | None:
+    """Return the state of an account after an entry; None if the entry does not change it."""
+    try:
+        for state in entry.read().get("accounts", ()):
+            if (state["data"], state["analyst"]) == key and state["state"] is not None:
+                return filter_from_json(state["state"])
+    except (KeyError, TypeError, HushError) as error:
+        raise damaged(entry.number, "its accounts cannot be read") from error
+    return None
+
+
 def acts(chain: Chain) -> list[Act]:
-    """Return what owners did, oldest first."""
+    """Return the acts of owners, oldest first."""
     with chain.reading(), chain.store.entries() as rows:
+        # Column 1 is the kind; column 5, the reservation that an entry is about, is set in outcomes only.
         entries = [Entry.of(row) for row in rows if row[1] not in _CHARGED and not row[5]]
     found = []
     for entry in entries:

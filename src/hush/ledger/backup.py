@@ -7,14 +7,20 @@ A copy may lack the newest charges, whose answers are out in the world. Nobody b
 was, so both imports and restores demand it: ``none`` (this is the newest copy), ``all`` (unknown: every account
 counts as used up; the owner can then raise budgets deliberately), or an ε, or (ε, δ), that is charged to every
 account. The act is an entry of its own.
+
+*Verifying* is the full check: every hash, every rule, every answer, and the totals accounted for afresh. Opening a
+ledger checks the chain and the anchor; this also asks whether what was written is right, entry by entry
+(`hush.ledger.rules`).
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,28 +28,26 @@ from hush.accounting.events import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, nonnegative, probability
 from hush.ledger.actors import Actor, prose
 from hush.ledger.anchors import Mark
-from hush.ledger.book import Book, account_state
 from hush.ledger.chain import WITNESS, Chain
-from hush.ledger.entries import Entry, Head, Row, canonical
+from hush.ledger.entries import Entry, Head, Row, canonical, damaged, follow, now
 from hush.ledger.errors import LedgerDamagedError, LedgerError
-from hush.ledger.rules import written_off
-from hush.ledger.stores import Store, open_store
-from hush.ledger.system import now
-from hush.ledger.verifying import checked
+from hush.ledger.rules import check, written_off
+from hush.ledger.state import LedgerState, account_state
+from hush.ledger.store import Store, open_store
 
 Lost = str | Number | tuple[Number, Number]
-"""What a copy does not show: "none", "all", an ε, or an (ε, δ)."""
+"""The privacy loss of releases that a copy lacks: "none", "all", an ε, or an (ε, δ)."""
 
 FORMAT = 1
 
 
 def restore(url: str | Path, *, actor: Actor, reason: str, lost: Lost, anchor: str | Path | None) -> Chain:
-    """Open a copy that its anchor does not vouch for, record the owner's act, and set the anchor to it."""
+    """Open a copy that does not agree with its anchor, record the owner's act, and set the anchor to it."""
     actor.require_owner("restore a ledger")
     chain = Chain.open(url, anchor=anchor, create=None, trust=True)
     try:
         with chain.store.entries() as rows:
-            for _ in checked(Book(), rows, chain.store.entry):
+            for _ in checked(LedgerState(), rows, chain.store.entry):
                 pass
         _record(chain, actor=actor, reason=reason, lost=lost)
     except BaseException:
@@ -57,26 +61,32 @@ def import_(
 ) -> Chain:
     """Build a ledger from an export at a place that has none, and record the owner's act."""
     actor.require_owner("import a ledger")
+    # Refuse wrong arguments before anything is made; `restore` below checks them again.
     prose(reason, "reason", longest=2000)
     losses(lost)
+    new = None if "://" in str(url) or Path(url).exists() else Path(url)
     store = open_store(url, create=True)
     try:
-        with store.locked():
+        with store.storage.locked():
             if store.exists():
                 raise LedgerError(f"There is a ledger at {store.place} already; import into a new place.")
             store.prepare()
             _fill(store, file)
-            store.commit()
+            store.storage.commit()
+        new = None  # committed: the file stays, even if the act below cannot be recorded
     finally:
-        store.close()
+        store.storage.close()
+        if new is not None:  # it holds nothing, and would be in the way of the next attempt
+            for end in ("", "-wal", "-shm", "-journal"):
+                Path(f"{new}{end}").unlink(missing_ok=True)
     return restore(url, actor=actor, reason=reason, lost=lost, anchor=anchor)
 
 
 def _fill(store: Store, file: IO[str]) -> None:
-    book = Book()
+    state = LedgerState()
     answers: dict[int, bytes] = {}
     before = Head()
-    for entry in checked(book, _lines(file, answers), store.entry):
+    for entry in checked(state, _lines(file, answers), store.entry):
         store.append(entry, after=before)
         before = entry.head
         if entry.kind == "answered" and entry.about in answers:
@@ -84,7 +94,7 @@ def _fill(store: Store, file: IO[str]) -> None:
 
 
 def losses(lost: Lost) -> Any:
-    """Return what was lost as entries hold it: "none", "all", or the events of a black box."""
+    """Return the stated loss in the form that entries hold: "none", "all", or a list of one (ε, δ) event."""
     if isinstance(lost, str) and lost in {"none", "all"}:
         return lost
     allowed = "none, all, an epsilon, or a pair of epsilon and delta"
@@ -98,16 +108,16 @@ def losses(lost: Lost) -> Any:
 
 
 def _record(chain: Chain, *, actor: Actor, reason: str, lost: Lost) -> None:
-    """Append the act and set the anchor, prepared first, as for every act of an owner: no crash is in the way."""
+    """Write the act of restoring to the anchor, then append it to the ledger."""
     why, gone = prose(reason, "reason", longest=2000), losses(lost)
     anchor = chain.anchor
-    with chain.store.locked():
-        book = chain.book
-        if chain.store.head() != book.head:
+    with chain.store.storage.locked():
+        state = chain.state
+        if chain.store.head() != state.head:
             raise LedgerError("Somebody else is writing to the ledger; stop everything that uses it, then restore.")
         accounts = [
             account_state(key, written_off(account, gone))
-            for key, account in sorted(book.accounts.items())
+            for key, account in sorted(state.accounts.items())
             if account is not None and gone != "none"
         ]
         found = _mark(chain)
@@ -120,33 +130,36 @@ def _record(chain: Chain, *, actor: Actor, reason: str, lost: Lost) -> None:
             "anchored": None if found is None else {"ledger": found.ledger, "entries": found.entry.number},
             "accounts": accounts,
         }
-        entry = Entry.draft("restored", body, after=book.head)
+        entry = Entry.draft("restored", body, after=state.head)
+        # The anchor first: after a crash before the commit, an exclusive anchor is one entry ahead, and the next opener
+        # appends the act from its mark (`Chain._complete`).
         if anchor is not None:
-            anchor.reset(Mark(ledger=book.id, before=book.head, entry=entry, place=chain.store.place))
+            anchor.reset(Mark(ledger=state.id, before=state.head, entry=entry, place=chain.store.place))
         chain.forget_usual(anchor)
-        chain.store.append(entry, after=book.head)
-        chain.store.commit()
+        chain.store.append(entry, after=state.head)
+        chain.store.storage.commit()
     chain.refresh()
 
 
 def _mark(chain: Chain) -> Mark | None:
     try:
         return None if chain.anchor is None else chain.anchor.read()
-    except LedgerDamagedError:
+    except LedgerDamagedError:  # an anchor that cannot be read is one reason to restore
         return None
 
 
 def export(chain: Chain, file: IO[str]) -> int:
     """Write a header, then every entry and answer, a line each."""
-    with chain.reading() as book, chain.store.entries() as rows:
-        _line(file, {"hush-ledger": FORMAT, "id": book.id, "entries": book.head.number})
-        for row in itertools.islice(rows, book.head.number):
+    with chain.reading() as state, chain.store.entries() as rows:
+        _line(file, {"hush-ledger": FORMAT, "id": state.id, "entries": state.head.number})
+        # The first line states the count, so entries that others append meanwhile are left out.
+        for row in itertools.islice(rows, state.head.number):
             entry = Entry.of(row)
             answer = chain.store.answer(entry.about) if entry.kind == "answered" else None
             if answer is not None:  # before its entry, so that a reader has both at once
                 _line(file, {"answer": base64.b64encode(answer).decode("ascii"), "about": entry.about})
             _line(file, {**entry.to_json(), "body": entry.read()})
-        return book.head.number
+        return state.head.number
 
 
 def _line(file: IO[str], value: Any) -> None:
@@ -154,7 +167,7 @@ def _line(file: IO[str], value: Any) -> None:
 
 
 def _lines(file: IO[str], answers: dict[int, bytes]) -> Iterator[Row]:
-    """Yield the entries of an export; answers are put aside as they come."""
+    """Yield the entries of an export, and collect its answers in ``answers``."""
     expected, count = 0, 0
     for at, line in enumerate(file, start=1):
         try:
@@ -165,6 +178,7 @@ def _lines(file: IO[str], answers: dict[int, bytes]) -> Iterator[Row]:
                 answers[item["about"]] = base64.b64decode(item["answer"], validate=True)
             else:
                 count += 1
+                # The hash covers the canonical text of a body, and a file may have been formatted in another way.
                 yield Entry.from_json({**item, "body": canonical(item["body"]).decode("ascii")}).row
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise InvalidValueError(
@@ -174,3 +188,72 @@ def _lines(file: IO[str], answers: dict[int, bytes]) -> Iterator[Row]:
         raise InvalidValueError(
             "file", got=f"{count} entries", allowed=f"a whole export, of {expected or 'some'} entries"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """The counts of a ledger that passed every check; a check that fails raises an error instead.
+
+    >>> from hush.ledger import Ledger
+    >>> Ledger.in_memory().verify().entries
+    1
+    """
+
+    entries: int
+    head: str
+    charges: int
+    answered: int
+    failed: int
+    pending: int
+    accounts: int
+    anchor: str
+    """The place of the anchor, or ``none``."""
+
+
+def verify(chain: Chain) -> Verification:
+    """Check everything, or raise :class:`~hush.ledger.errors.LedgerDamagedError` at the first entry that is wrong."""
+    counted = {"reserve": 0, "answered": 0, "failed": 0}
+    state = LedgerState()
+    with chain.reading() as known, chain.store.entries() as rows:
+        for entry in checked(state, rows, chain.store.entry):
+            if entry.kind in counted:
+                counted[entry.kind] += 1
+            if entry.kind == "answered":
+                stored = chain.store.answer(entry.about)
+                if stored is None or hashlib.sha256(stored).hexdigest() != entry.read()["answer"]:
+                    raise damaged(entry.number, "the answer stored with it is not the one that was given")
+        # More entries are in order: other processes may append while this one checks.
+        if state.head.number < known.head.number:
+            raise damaged(state.head.number + 1, "it disappeared while the ledger was being checked")
+    return Verification(
+        entries=state.head.number,
+        head=state.head.hash.hex(),
+        charges=counted["reserve"],
+        answered=counted["answered"],
+        failed=counted["failed"],
+        pending=counted["reserve"] - counted["answered"] - counted["failed"],
+        accounts=len(state.accounts),
+        anchor="none" if chain.anchor is None else chain.anchor.place,
+    )
+
+
+def checked(state: LedgerState, rows: Iterable[Row], find: Callable[[int], Entry | None]) -> Iterable[Entry]:
+    """Yield entries, each checked by its hash and by the rules against all before it.
+
+    ``find`` returns an entry that was checked before, by its number.
+    """
+    open_charges: dict[int, Entry] = {}
+    requests: set[tuple[str, str]] = set()
+    for row in rows:
+        follow(state.head, row)
+        entry = Entry.of(row)
+        # Taken out of the open charges: a second outcome of the same reservation finds none, and is refused.
+        paid = find(entry.paid_by) if entry.kind == "shared" else open_charges.pop(entry.about, None)
+        check(state, entry, paid)
+        state.take(entry)
+        if entry.kind == "reserve":
+            if (entry.analyst, entry.request) in requests:
+                raise damaged(entry.number, "its request id was used before")
+            requests.add((entry.analyst, entry.request))
+            open_charges[entry.number] = entry
+        yield entry

@@ -1,7 +1,4 @@
-"""A store: where entries lie, and the one lock that orders them.
-
-The two stores speak the same SQL; what differs is how a connection is made, how the lock is taken and which of the
-driver's errors means what. A :class:`Store` is used by one thread at a time (the ledger sees to it).
+"""The tables of a ledger, in a `hush.storage`, and the one lock that orders them.
 
 The lock orders writers over all processes and hosts. Holding it, a writer reads what is new, decides, and appends
 with a write that is conditional on the head it decided on, all in one transaction. The commit is durable when it
@@ -21,108 +18,135 @@ version is refused. Entries themselves are never migrated: their vocabulary only
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, ClassVar, Final, cast
+from pathlib import Path
+from typing import Any, Final, cast
 
+from hush.core import InvalidValueError
 from hush.ledger.entries import Entry, Head, Row
-from hush.ledger.errors import LedgerDamagedError, LedgerError
+from hush.ledger.errors import (
+    RESTORE,
+    LedgerBusyError,
+    LedgerDamagedError,
+    LedgerError,
+    LedgerFullError,
+    LedgerMissingError,
+    LedgerUnavailableError,
+    missing,
+)
+from hush.storage import Kind, Options, Storage, in_database, open_storage, without_password
 
 _COLUMNS = "number, kind, data, analyst, request, about, weight, body, hash"
 _PARKED = "kind IN ('requested', 'approved', 'declined')"
 _APPROVED = """kind IN ('reserve', 'shared') AND replace(body, '"approved":', '') <> body"""
-"""What finds the charges that an owner approved; quotes inside of a text are escaped in a body."""
+"""The condition for charges that an owner approved; no text can imitate it, for its quotes are escaped in a body."""
 _REMEMBERED = 1000
-"""So many request ids of one analyst that brought paid answers again are remembered."""
+"""The number of request ids in ``hush_bound`` for each analyst; older ones are deleted."""
 _FROM = f"SELECT {_COLUMNS} FROM hush_entries WHERE number >= ? ORDER BY number"  # noqa: S608
 
 
-class Store(ABC):
-    """Entries on disk, behind one lock."""
+LEAST_FREE = 64 * 2**20
+"""With fewer bytes left on the disk nothing is charged."""
 
-    blob: ClassVar[str]
-    integer: ClassVar[str]
-    place: str
-    """What names the store in messages and in default anchors; without any password."""
 
-    @abstractmethod
-    def run(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows; errors come out as ledger errors."""
+def failure(kind: Kind, place: str, error: Exception) -> LedgerError:
+    """Return the error for a failure of the storage of a ledger or an anchor."""
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    if kind == "busy":
+        return LedgerBusyError(f"The ledger at {place} was locked for too long. Try again.")
+    if kind == "unavailable":
+        return LedgerUnavailableError(
+            f"The ledger at {place} could not be reached, read or written ({reason}). Nothing is granted. Check the "
+            "disk (space, rights) or the server, then try again."
+        )
+    return LedgerDamagedError(
+        f"The ledger at {place} is not readable as a ledger ({reason}). No budget is given out. {RESTORE}"
+    )
 
-    @abstractmethod
-    def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Run one statement and return how many rows it changed."""
 
-    @abstractmethod
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Generator[tuple[Any, ...]]:
-        """Run a query and yield its rows without holding them all."""
+OPTIONS = Options(lock="hush ledger", lock_table="hush_head", raw=True, fsync=True, wait=30.0, failure=failure)
 
-    @abstractmethod
-    def lock(self) -> None:
-        """Begin a transaction that excludes every other writer."""
 
-    @abstractmethod
-    def commit(self) -> None:
-        """Make the transaction durable."""
+def spellings(url: str | Path) -> tuple[str, ...]:
+    """Return the names of a place: its own first, without links and detours, then the one that was written.
 
-    @abstractmethod
-    def rollback(self) -> None:
-        """Forget the transaction; never fails."""
+    >>> spellings("/srv/clinic/../clinic/hush.ledger")
+    ('/srv/clinic/hush.ledger', '/srv/clinic/../clinic/hush.ledger')
+    """
+    if in_database(url):
+        return (without_password(str(url)),)
+    if url == ":memory:":
+        return ("memory",)
+    return tuple(dict.fromkeys((os.path.realpath(url), str(Path(url).absolute()))))
 
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of the connection; never fails."""
 
-    @abstractmethod
+def open_store(url: str | Path, *, create: bool) -> Store:
+    """Return the store at a path, at ``:memory:`` or at a ``postgresql://`` URL."""
+    if not in_database(url):
+        if "://" in str(url):
+            shown = str(url).split("://", maxsplit=1)[0] + "://…"
+            raise InvalidValueError("ledger", got=shown, allowed="a path or a postgresql:// URL")
+        if not create and url != ":memory:" and not Path(url).exists():
+            raise LedgerMissingError(missing(str(Path(url).absolute())))
+    return Store(open_storage(url, OPTIONS))
+
+
+class Store:
+    """Entries in the tables of a storage, which has the lock; used by one thread at a time (the chain sees to it)."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.place = storage.place
+        """The ledger's name in messages and in default anchors; without any password."""
+
     def exists(self) -> bool:
-        """Say whether the tables are there."""
+        """Return whether the tables are there."""
+        return self.storage.has_table("hush_entries")
 
-    def ready(self) -> None:  # noqa: B027 - nothing to compare by default
-        """Refuse when what was opened is no longer what lies there."""
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the lock; whatever was not committed inside is forgotten."""
-        self.lock()
-        try:
-            yield
-        finally:
-            self.rollback()
+    def check_room(self) -> None:
+        """Refuse a charge where the disk is nearly full: the answer must be kept too, and the journal."""
+        free = self.storage.free_bytes()
+        if free is not None and free < LEAST_FREE:
+            raise LedgerFullError(
+                f"The disk of the ledger at {self.place} has {free // 2**20} MiB left, and charges need "
+                f"{LEAST_FREE >> 20} MiB, so that what is paid for can be kept. Nothing was charged. Make room, then "
+                "ask again."
+            )
 
     def prepare(self) -> None:
         """Make the tables (inside a lock)."""
-        for statement in CREATE:
-            self.change(statement.format(blob=self.blob, integer=self.integer))
-        self.change("INSERT INTO hush_meta (name, value) VALUES (?, ?)", ("version", str(VERSION)))
-        self.change("INSERT INTO hush_head (id, number, hash) VALUES (1, 0, ?)", (Head().hash,))
+        self.storage.make(CREATE)
+        self.storage.change("INSERT INTO hush_meta (name, value) VALUES (?, ?)", "version", str(VERSION))
+        self.storage.change("INSERT INTO hush_head (id, number, hash) VALUES (1, 0, ?)", Head().hash)
 
     def migrate(self) -> None:
         """Bring an older ledger's tables to this version; refuse a newer one."""
         if self._version() == VERSION:
             return
-        with self.locked():
+        with self.storage.changing():
+            # Read again under the lock: another process may have migrated the ledger meanwhile.
             version = self._version()
             if not 1 <= version <= VERSION:
                 raise LedgerError(
                     f"The ledger at {self.place} has schema version {version}; this hush knows versions 1 to "
                     f"{VERSION}. Use the newer hush that wrote it."
                 )
-            for statement in statements(version, VERSION, MIGRATIONS):
-                self.change(statement.format(blob=self.blob, integer=self.integer))
-            self.change("UPDATE hush_meta SET value = ? WHERE name = ?", (str(VERSION), "version"))
-            self.commit()
+            for step in range(version, VERSION):
+                self.storage.make(MIGRATIONS[step])
+            self.storage.change("UPDATE hush_meta SET value = ? WHERE name = ?", str(VERSION), "version")
 
     def _version(self) -> int:
-        rows = self.run("SELECT value FROM hush_meta WHERE name = ?", ("version",))
+        rows = self.storage.rows("SELECT value FROM hush_meta WHERE name = ?", "version")
         try:
             return int(rows[0][0])
         except (IndexError, ValueError, TypeError) as error:
             raise LedgerDamagedError(f"The ledger at {self.place} does not say which version it is.") from error
 
     def head(self) -> Head:
-        """Return the head as stored: what the conditional write compares."""
-        rows = self.run("SELECT number, hash FROM hush_head WHERE id = 1")
+        """Return the stored head, which the conditional write compares."""
+        rows = self.storage.rows("SELECT number, hash FROM hush_head WHERE id = 1")
         if len(rows) != 1:
             raise LedgerDamagedError(f"The ledger at {self.place} has lost its head.")
         return Head(number=rows[0][0], hash=rows[0][1])
@@ -130,127 +154,135 @@ class Store(ABC):
     @contextmanager
     def entries(self) -> Iterator[Iterator[Row]]:
         """Read all entries in order; the query ends with the block, however it is left."""
-        with closing(self.stream(_FROM, (1,))) as rows:
+        with closing(self.storage.stream(_FROM, 1)) as rows:
             yield cast("Iterator[Row]", rows)
 
     def tail(self, start: int) -> list[Row]:
         """Return the entries from a number on."""
-        return cast("list[Row]", self.run(_FROM, (start,)))
+        return cast("list[Row]", self.storage.rows(_FROM, start))
 
     def entry(self, number: int) -> Entry | None:
         """Return one entry."""
-        return self._one("number = ?", (number,))
+        return self._one("number = ?", number)
 
     def previous(self, number: int, data: str) -> Entry | None:
         """Return the last entry before a number that may have changed an account of a data set."""
         condition = "number < ? AND about = 0 AND (data = ? OR kind = 'restored') ORDER BY number DESC LIMIT 1"
-        return self._one(condition, (number, data))
+        return self._one(condition, number, data)
 
     def charge_before(self, number: int, data: str, analyst: str) -> Entry | None:
         """Return an analyst's last charge on a data set before a number."""
         condition = "number < ? AND kind IN ('reserve', 'shared') AND data = ? AND analyst = ?"
-        return self._one(f"{condition} ORDER BY number DESC LIMIT 1", (number, data, analyst))
+        return self._one(f"{condition} ORDER BY number DESC LIMIT 1", number, data, analyst)
 
     def parked(self) -> list[Entry]:
-        """Return all requests and what was decided of them, oldest first."""
-        rows = self.run(f"SELECT {_COLUMNS} FROM hush_entries WHERE {_PARKED} ORDER BY number")  # noqa: S608
+        """Return all requests and all decisions on requests, oldest first."""
+        rows = self.storage.rows(f"SELECT {_COLUMNS} FROM hush_entries WHERE {_PARKED} ORDER BY number")  # noqa: S608
         return [Entry.of(cast("Row", row)) for row in rows]
 
     def used_approvals(self) -> set[int]:
         """Return the requests that were approved, and charged."""
-        rows = self.run(f"SELECT {_COLUMNS} FROM hush_entries WHERE {_APPROVED}")  # noqa: S608
+        rows = self.storage.rows(f"SELECT {_COLUMNS} FROM hush_entries WHERE {_APPROVED}")  # noqa: S608
         return {Entry.of(cast("Row", row)).read()["approved"] for row in rows}
 
     def reservation(self, analyst: str, request: str) -> Entry | None:
         """Return the charge that an analyst made under a request id: a reservation, or for a shared answer."""
-        names = (analyst, request)
-        return self._one("kind = 'reserve' AND analyst = ? AND request = ?", names) or self._one(
-            "kind = 'shared' AND analyst = ? AND request = ? ORDER BY number LIMIT 1", names
-        )
+        # each kind has a partial index of its own
+        own = f"SELECT {_COLUMNS} FROM hush_entries WHERE kind = '%s' AND analyst = ? AND request = ?"  # noqa: S608
+        both = f"{own % 'reserve'} UNION ALL {own % 'shared'} ORDER BY kind, number LIMIT 1"
+        rows = self.storage.rows(both, analyst, request, analyst, request)
+        return Entry.of(cast("Row", rows[0])) if rows else None
 
     def without_analyst(self, first: str, last: str) -> dict[str, tuple[int, str]]:
-        """Return the reservations that nobody asked for and whose request ids lie between two.
+        """Return the reservations without an analyst that have a request id from ``first`` to ``last``.
 
-        By its request id, each one's number and the kind of its outcome, which is empty if there is none yet.
+        The result has, by request id, the reservation's number and its outcome's kind (empty without an outcome).
         """
-        rows = self.run(
+        rows = self.storage.rows(
             "SELECT charge.request, charge.number, outcome.kind FROM hush_entries charge LEFT JOIN hush_entries "
             "outcome ON outcome.about > 0 AND outcome.about = charge.number WHERE charge.kind = 'reserve' AND "
             "charge.analyst = '' AND charge.request >= ? AND charge.request <= ?",
-            (first, last),
+            first,
+            last,
         )
         return {bytes(request).decode(): (number, bytes(kind or b"").decode()) for request, number, kind in rows}
 
     def act(self, identity: str) -> Entry | None:
         """Return the last act that was recorded under an identity."""
-        return self._one("kind = 'act' AND request = ? ORDER BY number DESC LIMIT 1", (identity,))
+        return self._one("kind = 'act' AND request = ? ORDER BY number DESC LIMIT 1", identity)
 
     def repeats(self, question: str) -> list[Entry]:
         """Return the charges for one question, newest first."""
-        rows = self.run(
+        rows = self.storage.rows(
             f"SELECT {_COLUMNS} FROM hush_entries WHERE number IN "  # noqa: S608
             "(SELECT number FROM hush_repeats WHERE question = ?) ORDER BY number DESC",
-            (question,),
+            question,
         )
+        # The table is not covered by the hashes, the entries are: believe what the entry says.
         return [entry for entry in (Entry.of(cast("Row", row)) for row in rows) if entry.same_question == question]
 
     def bound(self, analyst: str, request: str) -> str | None:
         """Return the hash of the question that a request id was used for without a charge, if it was."""
-        rows = self.run("SELECT question FROM hush_bound WHERE analyst = ? AND request = ?", (analyst, request))
+        rows = self.storage.rows("SELECT question FROM hush_bound WHERE analyst = ? AND request = ?", analyst, request)
         return None if not rows else rows[0][0].decode() if isinstance(rows[0][0], bytes) else rows[0][0]
 
     def bind(self, analyst: str, request: str, question: str) -> None:
         """Note which question a request id was used for, for a while (inside a lock)."""
         numbers = "SELECT COALESCE(MAX(number), 0) FROM hush_bound WHERE analyst = ?"
-        number = self.run(numbers, (analyst,))[0][0] + 1
-        self.change(
+        number = self.storage.rows(numbers, analyst)[0][0] + 1
+        self.storage.change(
             "INSERT INTO hush_bound (analyst, request, question, number) VALUES (?, ?, ?, ?)",
-            (analyst, request, question, number),
+            analyst,
+            request,
+            question,
+            number,
         )
-        self.change("DELETE FROM hush_bound WHERE analyst = ? AND number <= ?", (analyst, number - _REMEMBERED))
+        self.storage.change("DELETE FROM hush_bound WHERE analyst = ? AND number <= ?", analyst, number - _REMEMBERED)
 
     def outcome(self, number: int) -> Entry | None:
         """Return the outcome of a reservation."""
-        return self._one("about > 0 AND about = ?", (number,))
+        # "about > 0" is the condition of the unique index, which is used only by queries that repeat it.
+        return self._one("about > 0 AND about = ?", number)
 
-    def _one(self, condition: str, parameters: Sequence[Any]) -> Entry | None:
-        rows = self.run(f"SELECT {_COLUMNS} FROM hush_entries WHERE {condition}", parameters)  # noqa: S608
+    def _one(self, condition: str, *values: Any) -> Entry | None:
+        rows = self.storage.rows(f"SELECT {_COLUMNS} FROM hush_entries WHERE {condition}", *values)  # noqa: S608
         return Entry.of(cast("Row", rows[0])) if rows else None
 
     def heaviest(self, data: str, analyst: str, limit: int) -> list[Entry]:
         """Return the reservations that took the largest shares of a budget."""
-        condition, parameters = ("AND analyst = ?", (data, analyst)) if analyst else ("", (data,))
-        rows = self.run(
+        condition, values = ("AND analyst = ?", [data, analyst]) if analyst else ("", [data])
+        rows = self.storage.rows(
             f"SELECT {_COLUMNS} FROM hush_entries WHERE kind = 'reserve' AND data = ? {condition} "  # noqa: S608
             f"ORDER BY weight DESC, number LIMIT {int(limit)}",
-            parameters,
+            *values,
         )
         return [Entry.of(cast("Row", row)) for row in rows]
 
     def append(self, entry: Entry, *, after: Head) -> None:
         """Write an entry, on the condition that the head is still the one it was made for (inside a lock)."""
-        marks = ", ".join("?" * len(entry.row))
-        self.change(f"INSERT INTO hush_entries ({_COLUMNS}) VALUES ({marks})", self._stored(entry.row))  # noqa: S608
+        values = (*(value.decode() if isinstance(value, bytes) else value for value in entry.row[:8]), entry.hash)
+        marks = ", ".join("?" * len(values))
+        self.storage.change(f"INSERT INTO hush_entries ({_COLUMNS}) VALUES ({marks})", *values)  # noqa: S608
         if question := entry.same_question:
-            self.change("INSERT INTO hush_repeats (number, question) VALUES (?, ?)", (entry.number, question))
-        changed = self.change(
+            self.storage.change("INSERT INTO hush_repeats (number, question) VALUES (?, ?)", entry.number, question)
+        changed = self.storage.change(
             "UPDATE hush_head SET number = ?, hash = ? WHERE id = 1 AND number = ? AND hash = ?",
-            (entry.number, entry.hash, after.number, after.hash),
+            entry.number,
+            entry.hash,
+            after.number,
+            after.hash,
         )
+        # The lock should exclude this. If it did not, two writers decided on the same head, and this one must give up.
         if changed != 1:
             raise LedgerDamagedError(f"The head of the ledger at {self.place} moved while it was locked.")
 
-    @staticmethod
-    def _stored(row: Row) -> tuple[Any, ...]:
-        return tuple(value.decode() if isinstance(value, bytes) and at < 8 else value for at, value in enumerate(row))
-
     def keep_answer(self, number: int, answer: bytes) -> None:
         """Store an answer's bytes under its reservation's number."""
-        self.change("INSERT INTO hush_answers (number, answer) VALUES (?, ?)", (number, answer))
+        self.storage.change("INSERT INTO hush_answers (number, answer) VALUES (?, ?)", number, answer)
 
     def answer(self, number: int) -> bytes | None:
         """Return a stored answer."""
-        rows = self.run("SELECT answer FROM hush_answers WHERE number = ?", (number,))
+        rows = self.storage.rows("SELECT answer FROM hush_answers WHERE number = ?", number)
         return bytes(rows[0][0]) if rows else None
 
 
@@ -295,8 +327,3 @@ CREATE: Final[Sequence[str]] = (
 
 MIGRATIONS: Mapping[int, Sequence[str]] = {1: _REPEATS, 2: _BOUND, 3: _WAITING}
 """Statements that turn version n into version n + 1, by n."""
-
-
-def statements(version: int, target: int, migrations: Mapping[int, Sequence[str]]) -> list[str]:
-    """Return what turns one version into another."""
-    return [statement for step in range(version, target) for statement in migrations[step]]

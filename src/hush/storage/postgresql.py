@@ -1,0 +1,190 @@
+"""Tables in a PostgreSQL database, for several hosts, in the schema that the search path names first.
+
+Writers queue on a lock at READ COMMITTED, so a writer that gets it sees everything committed before. Durable commits
+wait for the disk: a session with ``synchronous_commit`` off or local is set to on. A client that stops answering with
+the lock in its hands is disconnected by the server after a minute, its transaction forgotten. When a connection breaks
+during a commit nobody knows whether it happened: that is an error, and the caller must allow for both.
+
+``postgresql://host/db?options=-csearch_path%3Dclinic`` names a schema.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from hush.core import HushError
+from hush.storage import Options, Row, Storage, without_password
+
+if TYPE_CHECKING:
+    import psycopg
+
+_BATCH = 2000
+
+
+def driver() -> Any:
+    """Return psycopg, or say how to get it."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise HushError("PostgreSQL needs psycopg: pip install 'hush[postgresql]'.") from error
+    return psycopg
+
+
+class PostgreSQLStorage(Storage):
+    """Tables in PostgreSQL."""
+
+    def __init__(self, url: str, options: Options) -> None:
+        super().__init__(without_password(url), options)
+        kept = "" if options.durable else "UNLOGGED"
+        names = {"blob": "BYTEA", "integer": "BIGINT", "real": "DOUBLE PRECISION", "serial": "BIGSERIAL", "kept": kept}
+        self.types = names
+        self._url = url
+        self._psycopg = driver()
+        self._in_transaction = False
+        self._has_lock_table = False
+        self._connection = self._connect()
+
+    def _connect(self) -> psycopg.Connection[Row]:
+        self._pid = os.getpid()
+        with self._translated():
+            connection = self._psycopg.connect(self._url, autocommit=True, connect_timeout=10, client_encoding="utf8")
+            try:
+                if self.options.raw:
+                    connection.adapters.register_loader("text", _raw_loader())
+                connection.execute(f"SET lock_timeout = '{self.options.wait:g}s'")
+                connection.execute("SET idle_in_transaction_session_timeout = '60s'")
+                connection.execute("SET client_min_messages = warning")
+                weak, forced = connection.execute(
+                    "SELECT current_setting('synchronous_commit') IN ('off', 'local'), current_setting('fsync') = 'on'"
+                ).fetchone()
+                if weak or not self.options.durable:
+                    connection.execute(f"SET synchronous_commit = {'on' if self.options.durable else 'off'}")
+                if self.options.fsync and not forced:
+                    error = RuntimeError("the server runs with fsync off, and could lose what it committed; turn it on")
+                    raise self.options.failure("unavailable", self.place, error)  # noqa: TRY301
+            except BaseException:
+                connection.close()
+                raise
+        return cast("psycopg.Connection[Row]", connection)
+
+    def ready(self) -> None:
+        """Connect afresh after a fork or a broken connection."""
+        if self._pid != os.getpid():
+            # Closing the parent's connection here would end its session on the server.
+            self._inherited = self._connection
+            self._connection = self._connect()
+        elif self._connection.closed:
+            self._connection = self._connect()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        errors, failure = self._psycopg.errors, self.options.failure
+        try:
+            yield
+        except (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected) as error:
+            raise failure("busy", self.place, error) from error
+        except errors.IntegrityError as error:
+            raise failure("conflict", self.place, error) from error
+        except (errors.UndefinedTable, errors.UndefinedColumn, errors.DataError) as error:
+            raise failure("damaged", self.place, error) from error
+        except self._psycopg.Error as error:
+            raise failure("unavailable", self.place, error) from error
+
+    def _run(self, statement: str, values: tuple[Any, ...]) -> Any:
+        """Run a statement; where the connection turns out to be broken before a transaction, on a new one."""
+        text = cast("Any", statement.replace("?", "%s"))
+        with self.mutex, self._translated():
+            try:
+                return self._connection.execute(text, values)
+            except self._psycopg.OperationalError:
+                if self._in_transaction or not self._connection.closed:
+                    raise
+            self.ready()
+            return self._connection.execute(text, values)
+
+    def rows(self, statement: str, *values: Any) -> list[Row]:
+        """Run a statement and return its rows."""
+        return cast("list[Row]", self._run(statement, values).fetchall())
+
+    def change(self, statement: str, *values: Any) -> int:
+        """Run a statement and return the number of rows it changed."""
+        return int(self._run(statement, values).rowcount)
+
+    def stream(self, statement: str, *values: Any) -> Generator[Row]:
+        """Run a query and yield its rows, some thousands at a time."""
+        text = cast("Any", statement.replace("?", "%s"))
+        with self._connection.transaction(), self._connection.cursor(name="hush_stream") as cursor:
+            with self._translated():
+                cursor.execute(text, values)
+            while True:
+                with self._translated():
+                    rows = cursor.fetchmany(_BATCH)
+                if not rows:
+                    return
+                yield from rows
+
+    def begin(self) -> None:
+        """Begin a transaction, and queue on the lock."""
+        self.change("BEGIN ISOLATION LEVEL READ COMMITTED")
+        self._in_transaction = True
+        try:
+            table = self.options.lock_table
+            self._has_lock_table = self._has_lock_table or (bool(table) and self.has_table(table))
+            if self._has_lock_table:
+                self.rows(f"SELECT id FROM {table} WHERE id = 1 FOR UPDATE")  # noqa: S608 - ours
+            else:  # nobody has made the tables yet, or there is none to lock
+                key = "hashtext(? || COALESCE(current_schema(), ''))"
+                self.rows(f"SELECT pg_advisory_xact_lock({key})", self.options.lock)
+        except BaseException:
+            self.rollback()
+            raise
+
+    def commit(self) -> None:
+        """Make the transaction durable."""
+        # A transaction in which something failed answers COMMIT with a rollback, and no error.
+        if self._run("COMMIT", ()).statusmessage != "COMMIT":
+            error = RuntimeError("the server did not commit")
+            raise self.options.failure("unavailable", self.place, error)
+        self._in_transaction = False
+
+    def rollback(self) -> None:
+        """Forget the transaction, if one is open."""
+        self._in_transaction = False
+        if not self._connection.closed and self._connection.info.transaction_status:
+            with suppress(self._psycopg.Error):
+                self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self.mutex:
+            if self._pid == os.getpid():
+                with suppress(self._psycopg.Error):
+                    self._connection.close()
+
+    def has_table(self, name: str) -> bool:
+        """Return whether a table is there.
+
+        The catalogue itself is read. ``to_regclass`` answers from what a session remembers, and within a transaction
+        that waited for the lock a session still remembers that there was nothing.
+        """
+        visible = "relname = ? AND pg_catalog.pg_table_is_visible(oid)"
+        return self.rows(f"SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE {visible})", name)[0][0] is True  # noqa: S608
+
+    def has_column(self, table: str, name: str) -> bool:
+        """Return whether a table has a column."""
+        of_table = "table_schema = current_schema() AND table_name = ? AND column_name = ?"
+        return bool(self.rows(f"SELECT 1 FROM information_schema.columns WHERE {of_table}", table, name))  # noqa: S608
+
+
+def _raw_loader() -> Any:
+    """Return a loader that gives text as its UTF-8 bytes."""
+    from psycopg.adapt import Loader
+
+    class Raw(Loader):
+        def load(self, data: Any) -> bytes:
+            return bytes(data)
+
+    return Raw
