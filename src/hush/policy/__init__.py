@@ -1,1 +1,1 @@
-"""The owner's file: tables, columns, units, limits and budgets; a first draft of it; the ledger that belongs to it."""
+"""The owner's policy file: tables, columns, units, limits and budgets; its first draft; its ledger."""

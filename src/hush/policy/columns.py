@@ -44,7 +44,7 @@ def kind_of(sql_type: str) -> Kind | None:
 
 
 def plain_type(kind: Kind) -> Type:
-    """Return the type of a column of which only the kind is known."""
+    """Return the type of a column for which only the kind is known."""
     if kind is Kind.BOOLEAN:
         return Type(kind, values=(False, True))
     return Type(kind, step=None if kind in {Kind.TEXT, Kind.DECIMAL} else Fraction(1))
@@ -67,17 +67,19 @@ def read_columns(section: Section) -> dict[str, Type]:
 
 
 def _check_names(section: Section) -> None:
-    seen: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for name in section.values:
         if not name.strip() or not name.isprintable() or len(name) > 200:
             raise section.error(name, "a column's name must be 1 to 200 printable characters.")
-        if name.casefold() in seen:
-            raise section.error(name, f"'{name}' and '{seen[name.casefold()]}' differ in case alone.", "Rename one.")
-        seen[name.casefold()] = name
+        if name.casefold() in spellings:
+            raise section.error(
+                name, f"'{name}' and '{spellings[name.casefold()]}' differ in case alone.", "Rename one."
+            )
+        spellings[name.casefold()] = name
 
 
 def column_type(section: Section) -> Type:
-    """Return the type that a column's words give it."""
+    """Return the type that a column's words declare."""
     section.only(_KEYS)
     kinds = [kind.value for kind in Kind]
     name = section.text("type")
@@ -136,8 +138,8 @@ def _value(section: Section, key: str, value: Any, kind: Kind) -> Value:
         except InvalidValueError:
             number = None
         if number is None or (kind is Kind.INTEGER and number.denominator != 1):
-            wanted = "a whole number" if kind is Kind.INTEGER else "a number"
-            raise section.error(key, f"{section.name}.{key} must be {wanted}; got {shown(value)}.")
+            expected = "a whole number" if kind is Kind.INTEGER else "a number"
+            raise section.error(key, f"{section.name}.{key} must be {expected}; got {shown(value)}.")
         return number
     if kind is Kind.TEXT:
         if not isinstance(value, str):
@@ -171,16 +173,16 @@ def _time(section: Section, key: str, value: Any, kind: Kind) -> Value:
 def _values(section: Section, kind: Kind) -> tuple[Value, ...] | None:
     if "values" not in section.values:
         return None
-    listed = section.values["values"]
+    entries = section.values["values"]
     if kind is Kind.BOOLEAN:
         raise section.error("values", "a boolean column has the values true and false.", "Leave values out.")
-    if not isinstance(listed, list) or not listed or len(listed) > MAX_VALUES:
+    if not isinstance(entries, list) or not entries or len(entries) > MAX_VALUES:
         raise section.error("values", f"{section.name}.values must be a list of 1 to {MAX_VALUES} values.")
-    found = [_value(section, "values", value, kind) for value in listed]
-    if len(set(found)) != len(found):
-        double = next(value for value in listed if listed.count(value) > 1) if len(listed) < 10_000 else "one"
+    public_values = [_value(section, "values", value, kind) for value in entries]
+    if len(set(public_values)) != len(public_values):
+        double = next(value for value in entries if entries.count(value) > 1) if len(entries) < 10_000 else "one"
         raise section.error("values", f"{section.name}.values lists {shown(double)} twice.")
-    return tuple(found)
+    return tuple(public_values)
 
 
 def _step(

@@ -1,4 +1,4 @@
-r"""The text of a policy: what is written in each section, on which line, and what is wrong with it.
+r"""The text of a policy: sections, keys with their lines, and errors that point to them.
 
 The standard library's parser does not tell where a key stands. `locate` walks text that ``tomllib`` has already
 accepted, so it needs to know only where keys, strings and brackets begin and end, not what is allowed.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypeVar
@@ -18,7 +19,6 @@ from typing import Any, TypeVar
 from hush.core import HushError, InvalidValueError
 from hush.core.errors import shown
 from hush.core.numbers import exact
-from hush.core.values import dataclass
 from hush.query.errors import did_you_mean
 
 Path = tuple[str, ...]
@@ -35,10 +35,10 @@ class Document:
     file: str
     lines: Mapping[Path, int]
     mistakes: list[HushError] | None = None
-    """Where mistakes are collected, if more than the first is wanted."""
+    """The list that collects mistakes; None if the first one is raised."""
 
     def tolerant(self, read: Callable[[], T], default: T) -> T:
-        """Return what is read; if mistakes are collected, one is noted and the default returned in its place."""
+        """Return the result of ``read``; if mistakes are collected, note a mistake and return the default instead."""
         try:
             return read()
         except PolicyError as error:
@@ -47,19 +47,19 @@ class Document:
             self.mistakes.append(error)
             return default
 
-    def each(self, listed: Iterable[tuple[str, K]], read: Callable[[str, K], T]) -> dict[str, T]:
-        """Return what is read of each key; where mistakes are collected, without those that have one."""
-        found: dict[str, T] = {}
-        for key, value in listed:
-            self.tolerant(partial(_put, found, key, value, read), None)
-        return found
+    def each(self, entries: Iterable[tuple[str, K]], read: Callable[[str, K], T]) -> dict[str, T]:
+        """Return the result of ``read`` by key; if mistakes are collected, keys with a mistake are left out."""
+        results: dict[str, T] = {}
+        for key, value in entries:
+            self.tolerant(partial(_put, results, key, value, read), None)
+        return results
 
-    def error(self, path: Path, what: str, hint: str = "") -> HushError:
+    def error(self, path: Path, problem: str, hint: str = "") -> HushError:
         """Return an error at a key, or at the nearest one above it."""
-        return PolicyError(self.file, self._line(path), what, hint)
+        return PolicyError(self.file, self._line(path), problem, hint)
 
     def place(self, path: Path) -> str:
-        """Return where a key is, or the nearest one above it: ``hush.toml:3``."""
+        """Return the place of a key, or of the nearest one above it: ``hush.toml:3``."""
         line = self._line(path)
         return self.file if line is None else f"{self.file}:{line}"
 
@@ -69,8 +69,8 @@ class Document:
         return self.lines.get(path)
 
 
-def _put(found: dict[str, T], key: str, value: K, read: Callable[[str, K], T]) -> None:
-    found[key] = read(key, value)
+def _put(results: dict[str, T], key: str, value: K, read: Callable[[str, K], T]) -> None:
+    results[key] = read(key, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Section:
 
     @classmethod
     def of(cls, document: Document, path: Path, values: object) -> Section:
-        """Return a section; refuse what is not a table."""
+        """Return a section; refuse a value that is not a table."""
         if not isinstance(values, Mapping):
             raise document.error(path, f"{'.'.join(path)} must be a table; got {shown(values)}.")
         return cls(document, path, values)
@@ -93,9 +93,9 @@ class Section:
         """The dotted name, for messages."""
         return ".".join(self.path)
 
-    def error(self, key: str | None, what: str, hint: str = "") -> HushError:
+    def error(self, key: str | None, problem: str, hint: str = "") -> HushError:
         """Return an error at one of the section's keys, or at the section."""
-        return self.document.error(self.path if key is None else (*self.path, key), what, hint)
+        return self.document.error(self.path if key is None else (*self.path, key), problem, hint)
 
     def only(self, allowed: Iterable[str]) -> None:
         """Refuse keys that nobody reads: a misspelt bound must not be passed over."""
@@ -105,11 +105,11 @@ class Section:
 
     def _check_key(self, key: str, allowed: list[str]) -> None:
         if key not in allowed:
-            listed = f"Allowed are {', '.join(allowed)}." if allowed else ""
+            alternatives = f"Allowed are {', '.join(allowed)}." if allowed else ""
             raise self.error(
                 key,
                 f"unknown key '{key}' in {self.name or 'the file'}.",
-                did_you_mean(key, allowed, otherwise=listed),
+                did_you_mean(key, allowed, otherwise=alternatives),
             )
 
     def section(self, key: str) -> Section:
@@ -118,15 +118,15 @@ class Section:
 
     def sections(self) -> list[tuple[str, Section]]:
         """Return all sections inside this one, by name; names that differ in case alone are refused."""
-        found: dict[str, str] = {}
+        spellings: dict[str, str] = {}
         for key in self.values:
-            if key.casefold() in found:
+            if key.casefold() in spellings:
                 raise self.error(
-                    key, f"'{key}' and '{found[key.casefold()]}' differ in case alone.", "Rename one of them."
+                    key, f"'{key}' and '{spellings[key.casefold()]}' differ in case alone.", "Rename one of them."
                 )
             if not key.strip() or not key.isprintable() or len(key) > 100:
                 raise self.error(key, "a name must be 1 to 100 printable characters.")
-            found[key.casefold()] = key
+            spellings[key.casefold()] = key
         return [(key, self.section(key)) for key in self.values]
 
     def text(self, key: str, default: str | None = None, *, hint: str = "") -> str | None:
@@ -145,12 +145,12 @@ class Section:
             raise self.error(key, f"{self.name}.{key} must be true or false; got {shown(value)}.")
         return value
 
-    def whole(self, key: str, default: int, *, most: int, hint: str) -> int:
-        """Return a whole number from 1 to ``most``."""
+    def whole(self, key: str, default: int, *, maximum: int, hint: str) -> int:
+        """Return a whole number from 1 to ``maximum``."""
         value = self.values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
             raise self.error(
-                key, f"{self.name}.{key} must be a whole number from 1 to {most}; got {shown(value)}.", hint
+                key, f"{self.name}.{key} must be a whole number from 1 to {maximum}; got {shown(value)}.", hint
             )
         return value
 
@@ -194,7 +194,7 @@ class _Walker:
         return len(self.text) if end < 0 else end + 1
 
     def _skip_blank_lines(self) -> bool:
-        """Go to the next character that says something; False at the end."""
+        """Go to the next character that is no blank or comment; return False at the end."""
         while self.at < len(self.text):
             if self.text[self.at] in " \t\r\n":
                 self.at += 1
@@ -212,12 +212,12 @@ class _Walker:
             if self.text[self.at] in "\"'":
                 start = self.at
                 self._string()
-                part = self.text[start + 1 : self.at - 1]
+                segment = self.text[start + 1 : self.at - 1]
             else:
                 match = _BARE.match(self.text, self.at)
-                part = match.group() if match else ""
-                self.at += max(len(part), 1)
-            path = (*path, part)
+                segment = match.group() if match else ""
+                self.at += max(len(segment), 1)
+            path = (*path, segment)
             self.found.setdefault(path, self._line())
             self.at = self._blank()
             if not self.text.startswith(".", self.at):
@@ -235,6 +235,7 @@ class _Walker:
         self._value(path)
 
     def _value(self, path: Path) -> None:
+        # tomllib has accepted the text, so the first character tells the kind of value.
         start = self.text[self.at : self.at + 1]
         if start in {'"', "'"}:
             self._string()
@@ -247,19 +248,19 @@ class _Walker:
                 self.at += 1
 
     def _items(self, path: Path, closing: str) -> None:
-        """Walk an array or an inline table; an item of an array is found under its place."""
+        """Walk an array or an inline table; the path of an array's item ends in its index."""
         self.at += 1
-        place = 0
+        index = 0
         while self._skip_blank_lines() and self.text[self.at] != closing:
             if self.text[self.at] == ",":
                 self.at += 1
             elif closing == "}":
                 self._pair(path)
             else:
-                item = (*path, str(place))
-                self.found.setdefault(item, self._line())
-                self._value(item)
-                place += 1
+                item_path = (*path, str(index))
+                self.found.setdefault(item_path, self._line())
+                self._value(item_path)
+                index += 1
         self.at += 1
 
     def _string(self) -> None:
@@ -279,17 +280,17 @@ class _Walker:
 
 
 class PolicyError(HushError):
-    """Something in hush.toml is not allowed: where, what, and what to write instead."""
+    """A mistake in hush.toml: its place, its kind, and a remedy."""
 
     code = "policy"
 
-    def __init__(self, file: str, line: int | None, what: str, hint: str = "") -> None:
+    def __init__(self, file: str, line: int | None, problem: str, hint: str = "") -> None:
         self.file = file
         self.line = line
-        self.what = what
+        self.what = problem
         self.hint = hint
-        place = file if line is None else f"{file}:{line}"
-        super().__init__(f"{place}: {what} {hint}".rstrip())
+        location = file if line is None else f"{file}:{line}"
+        super().__init__(f"{location}: {problem} {hint}".rstrip())
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.file, self.line, self.what, self.hint))

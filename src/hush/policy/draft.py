@@ -29,10 +29,10 @@ from typing import Any
 from hush.policy.columns import kind_of
 from hush.query.types import Kind
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_SCALE = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*\d+\s*,\s*(\d{1,2})\s*\)", re.IGNORECASE)
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_DECIMAL_SCALE = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*\d+\s*,\s*(\d{1,2})\s*\)", re.IGNORECASE)
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ADVICE = {
     Kind.INTEGER: "add lower = …, upper = …",
     Kind.DECIMAL: "add lower = …, upper = …",
@@ -93,9 +93,9 @@ def draft(
 
     ``columns`` are (table, column, SQL type) as an engine describes them; ``sources`` says where each table is,
     and ``untyped`` which of them are in files that keep no types, such as CSV.
-    ``said`` is what the owner has already said of a (table, column), in the policy's words.
-    ``reading`` is how each table's file is written: separator, encoding, decimal, timezone.
-    ``unit``, ``epsilon`` and ``delta`` are what the owner has already answered; a unit of None leaves it empty, unless
+    ``said`` are the owner's words for a (table, column), in the policy's terms.
+    ``reading`` is the format of each table's file: separator, encoding, decimal, timezone.
+    ``unit``, ``epsilon`` and ``delta`` are the owner's answers; a unit of None leaves it empty, unless
     ``every_row`` is another person. ``paths`` says where a table without the unit finds it, or `PUBLIC`; ``limits`` is
     max_groups and max_rows of a table; ``left_out`` are columns that nobody may ask about. Analysts have a budget of
     their own where ``own_epsilon`` says so.
@@ -114,7 +114,7 @@ def draft(
         "# the number of people, or 0.",
         _budget(epsilon, delta),
     ]
-    for table, found in tables.items():
+    for table, described in tables.items():
         lines += ["", f"[data.{_key(data)}.tables.{_key(table)}]"]
         lines.append(f"source = {_text(sources.get(table, table))}")
         for key, value in reading.get(table, {}).items():
@@ -126,13 +126,13 @@ def draft(
             continue
         if paths.get(table):
             lines.append(f"unit = {_text(paths[table])}  # where a row finds its unit")
-        elif unit is not None and not _has(found, unit):
+        elif unit is not None and not _has(described, unit):
             lines += _path(table, tables, unit)
         groups, rows = limits.get(table, ("1", "1"))
         lines += [*_LIMITS, f"max_groups = {groups}", f"max_rows = {rows}"]
         mine = {column: words for (name, column), words in said.items() if name == table}
-        named = [(column, sql_type) for column, sql_type in found if (table, column) not in left_out]
-        lines += _columns(named, unit, mine, untyped=table in untyped)
+        askable = [(column, sql_type) for column, sql_type in described if (table, column) not in left_out]
+        lines += _columns(askable, unit, mine, untyped=table in untyped)
     lines += ["", *_PUBLIC_TABLES]
     for analyst in analysts:
         lines += ["", f"[analysts.{_key(analyst)}]", f"data = [{_text(data)}]"]
@@ -146,7 +146,7 @@ def _budget(epsilon: str, delta: str) -> str:
 
 def without_unit(columns: Iterable[tuple[str, str, str]], unit: str) -> list[str]:
     """Return the tables that have no column of the unit's name."""
-    return [table for table, found in _by_table(columns).items() if not _has(found, unit)]
+    return [table for table, described in _by_table(columns).items() if not _has(described, unit)]
 
 
 def _by_table(columns: Iterable[tuple[str, str, str]]) -> dict[str, list[tuple[str, str]]]:
@@ -156,12 +156,12 @@ def _by_table(columns: Iterable[tuple[str, str, str]]) -> dict[str, list[tuple[s
     return tables
 
 
-def _has(found: list[tuple[str, str]], unit: str) -> bool:
-    return any(column.casefold() == unit.casefold() for column, _ in found)
+def _has(described: list[tuple[str, str]], unit: str) -> bool:
+    return any(column.casefold() == unit.casefold() for column, _ in described)
 
 
 def suggested_paths(table: str, columns: Iterable[tuple[str, str, str]], unit: str) -> list[str]:
-    """Return over which columns a table without the unit may find it, by the names that it shares with others.
+    """Return unit paths for a table without the unit, by column names that it shares with other tables.
 
     >>> columns = [("visits", "pid", "BIGINT"), ("visits", "visit_id", "BIGINT"), ("drugs", "visit_id", "BIGINT")]
     >>> suggested_paths("drugs", columns, "pid")
@@ -171,18 +171,18 @@ def suggested_paths(table: str, columns: Iterable[tuple[str, str, str]], unit: s
 
 
 def _suggested(table: str, tables: Mapping[str, list[tuple[str, str]]], unit: str) -> list[str]:
-    own = {column.casefold(): column for column, _ in tables[table]}
+    names = {column.casefold(): column for column, _ in tables[table]}
     return [
-        f"{_name(other)}.{_name(unit)} via {_name(own[column.casefold()])}"
-        for other, found in tables.items()
-        if _has(found, unit)
-        for column, _ in found
-        if column.casefold() in own
+        f"{_name(owner_table)}.{_name(unit)} via {_name(names[column.casefold()])}"
+        for owner_table, described in tables.items()
+        if _has(described, unit)
+        for column, _ in described
+        if column.casefold() in names
     ]
 
 
 def _path(table: str, tables: Mapping[str, list[tuple[str, str]]], unit: str) -> list[str]:
-    """Return an empty place for where a table without the unit finds it, with what the columns' names suggest."""
+    """Return the lines of an empty unit path for a table without the unit, with examples from column names."""
     examples = _suggested(table, tables, unit) or [f"TABLE.{_name(unit)} via KEY"]
     return [
         f"# There is no column {_comment(unit)} here. Say where a row finds its unit: in which row of another table,",
@@ -194,11 +194,11 @@ def _path(table: str, tables: Mapping[str, list[tuple[str, str]]], unit: str) ->
 
 
 def _name(name: str) -> str:
-    return name if _BARE.fullmatch(name) else f'"{name}"'
+    return name if _BARE_KEY.fullmatch(name) else f'"{name}"'
 
 
 def first_words(sql_type: str) -> dict[str, Any]:
-    """Return what a column's type alone says of it, in the policy's words; nothing if the type is not supported.
+    """Return a column's words as its SQL type alone gives them; empty if the type is not supported.
 
     >>> first_words("DECIMAL(10,2)")
     {'type': 'decimal', 'step': '0.01'}
@@ -206,13 +206,13 @@ def first_words(sql_type: str) -> dict[str, Any]:
     kind = kind_of(sql_type)
     if kind is None:
         return {}
-    scale = _SCALE.fullmatch(sql_type.strip())
+    scale = _DECIMAL_SCALE.fullmatch(sql_type.strip())
     step = {"step": _step(int(scale.group(1)))} if kind is Kind.DECIMAL and scale else {}
     return {"type": kind.value, **step}
 
 
 def _columns(
-    found: list[tuple[str, str]], unit: str | None, said: Mapping[str, Mapping[str, Any]], *, untyped: bool
+    described: list[tuple[str, str]], unit: str | None, answers: Mapping[str, Mapping[str, Any]], *, untyped: bool
 ) -> list[str]:
     lines = [
         "# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds",
@@ -224,18 +224,18 @@ def _columns(
             "# This file keeps no types, so every column is taken as text. Say what each of them is: integer, decimal,",
             "# boolean, date, timestamp or text. What cannot be read as its type is then NULL.",
         ]
-    for column, sql_type in found:
+    for column, sql_type in described:
         if unit is not None and column.casefold() == unit.casefold():
             continue
-        words = said.get(column) or first_words(sql_type)
+        words = answers.get(column) or first_words(sql_type)
         if not words:
             lines.append(f"# columns.{_key(column)}: {_comment(sql_type)} is not supported")
             continue
         kind = Kind(words["type"])
-        known = "values" in words or {"lower", "upper"} <= words.keys()
-        advice = f"  # {_ADVICE[kind]}" if kind in _ADVICE and not known else ""
-        written = ", ".join(f"{key} = {_value(value, kind, key)}" for key, value in words.items())
-        lines.append(f"columns.{_key(column)} = {{ {written} }}{advice}")
+        bounded = "values" in words or {"lower", "upper"} <= words.keys()
+        advice = f"  # {_ADVICE[kind]}" if kind in _ADVICE and not bounded else ""
+        assignments = ", ".join(f"{key} = {_value(value, kind, key)}" for key, value in words.items())
+        lines.append(f"columns.{_key(column)} = {{ {assignments} }}{advice}")
     return lines
 
 
@@ -247,7 +247,7 @@ def _value(value: str | list[str], kind: Kind, key: str) -> str:
     """Return a word as TOML; a bound that is a whole number or a day needs no quotes."""
     if not isinstance(value, str):
         return f"[{', '.join(map(_text, value))}]"
-    if key in {"lower", "upper"} and (_WHOLE if kind.numeric else _DAY).fullmatch(value):
+    if key in {"lower", "upper"} and (_INTEGER if kind.numeric else _ISO_DATE).fullmatch(value):
         return value
     return _text(value)
 
@@ -258,8 +258,9 @@ def _text(value: str) -> str:
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _text(name)
+    return name if _BARE_KEY.fullmatch(name) else _text(name)
 
 
 def _comment(text: str) -> str:
+    # A line break in a name would end the comment, and what follows would be read as TOML.
     return " ".join("".join(c for c in text if c.isprintable()).split())[:80]

@@ -1,7 +1,7 @@
-r"""The owner's policy, ``hush.toml``: which tables, whose privacy, how much may ever be learned, by whom.
+r"""The owner's policy, ``hush.toml``: tables, protected units, budgets for ever, and analysts.
 
-Everything the analyst may know of a data set comes from here and nothing from its rows. What is not declared is not
-there: a column without a line is invisible. A mistake is reported with its line, and a key that nobody reads is a
+Everything the analyst may know of a data set comes from here and nothing from its rows. A column without a line is
+invisible. A mistake is reported with its line, and a key that nobody reads is a
 mistake, so that a misspelt bound is never passed over.
 
 >>> policy = Policy.parse('''
@@ -24,10 +24,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -46,27 +47,27 @@ from hush.core.storage import (
     path_of,
     text_encoding,
 )
-from hush.core.values import dataclass
-from hush.ledger.allowances import Allowance
-from hush.ledger.budgets import LARGEST_EPSILON
-from hush.ledger.standing import StandingQuestion
+from hush.ledger.budgets import LARGEST_EPSILON, Allowance
+from hush.ledger.streams import StreamDeclaration
 from hush.policy.columns import kind_of, plain_type, read_columns
 from hush.policy.document import Document, PolicyError, Section, locate
-from hush.policy.standing import read_standing
+from hush.policy.streams import SECTIONS, read_streams
 from hush.policy.units import Header, UnitPaths, no_header
 from hush.query.errors import QuestionError, did_you_mean
-from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
+from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Beyond, Schema, Table
 from hush.query.types import Type
 
+log = logging.getLogger("hush.curator")
 MAX_SIZE = 10_000_000
-_DATA = ("engine", "cache", "time_limit", "unit", "neighbours", "budget", "version", "share", "tables")
-_TABLE = ("source", *READING, "keep", "public", "unit", "max_groups", "max_rows", "beyond", "columns")
+_DATA_KEYS = ("engine", "cache", "time_limit", "unit", "neighbours", "budget", "version", "share", "tables")
+_TABLE_KEYS = ("source", *READING, "rows", "public", "unit", "max_groups", "max_rows", "beyond", "columns")
+_ROWS_HINT = "Write a round number that the table will not exceed, such as 1_000_000; everybody may know it."
 MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
 MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
-_VERSION = 'Write for instance version = "2026-06", and another one whenever the rows were replaced.'
+_VERSION_HINT = 'Write for instance version = "2026-06", and another one whenever the rows were replaced.'
 _ENCODED = f"Such as {ENCODINGS}."
-_BEYOND = ("max_rows", "max_groups", "by", "share", "error", "receipt", "when")
+_BEYOND_KEYS = ("max_rows", "max_groups", "by", "share", "error", "receipt", "when")
 _BEYOND_EXAMPLE = (
     'Copy the line that hush bounds prints: beyond = [{ max_rows = 3, share = "0.17", error = "0.02", … }].'
 )
@@ -75,7 +76,7 @@ _TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyBudget:
-    """How much may be learned in all, exactly."""
+    """The ε and δ of everything that may ever be learned, as exact numbers."""
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
@@ -83,14 +84,14 @@ class PolicyBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTable:
-    """A table of the policy: where its rows are, and what is public about it."""
+    """A table of the policy: its source and its public schema."""
 
     source: str
     table: Table
     reading: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """How the file is written, where the policy says so: separator, encoding, decimal, quotes, timezone."""
-    keep: bool = False
-    """Whether what was read of a text file is kept for the next process, in a private directory beside the policy."""
+    """The declared format of the file: separator, encoding, decimal, quotes, timezone."""
+    rows: int | None = None
+    """A public estimate of the number of rows; a service derives from it when answers leave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,29 +101,29 @@ class DataSet:
     name: str
     engine: str
     cache: str
-    """How much memory the engine may use to keep results and bounded rows for the next question."""
+    """The memory that the engine may use to keep results and bounded rows for the next question."""
     unit: str | None
     neighbours: Neighbours
     budget: PolicyBudget
     tables: Mapping[str, SourceTable]
     version: str = ""
-    """Which state of the rows this is, as the owner calls it. Under a new one, no question counts as asked before."""
+    """The owner's name for this state of the rows. Under a new name, no question counts as asked before."""
     time_limit: int = 600
-    """How many seconds a statement of the engine may take."""
+    """The seconds that a statement of the engine may take."""
     share: bool = False
     """Whether analysts get each other's answers, where they ask the same: the data set then pays once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analyst:
-    """Somebody who may ask, about what, and how much."""
+    """An analyst: data sets, own budget, allowance and limit without approval."""
 
     name: str
     data: tuple[str, ...]
     budget: PolicyBudget | None = None
     """Their own budget on each of the data sets; None where the data set's alone binds them."""
     allowance: Allowance | None = None
-    """How much of it they may spend in each window of time; None without such a limit."""
+    """The largest part of the budget for each window of time; None if there is no limit."""
     ask_first: Fraction | None = None
     """The largest ε of a question that needs no approval of the owner; None where none needs one."""
 
@@ -133,22 +134,22 @@ class Policy:
 
     data: Mapping[str, DataSet]
     analysts: Mapping[str, Analyst] = field(default_factory=lambda: MappingProxyType({}))
-    standing: Mapping[str, StandingQuestion] = field(default_factory=lambda: MappingProxyType({}))
+    streams: Mapping[str, StreamDeclaration] = field(default_factory=lambda: MappingProxyType({}))
     """Questions that are released again and again."""
     ledger: str | None = None
-    """Where the ledger is, relative to ``directory``; None for the usual place."""
+    """The path of the ledger, relative to ``directory``; None for the usual one."""
     ledger_id: str | None = None
-    """Which ledger it is, wherever it lies: written by ``hush ledger open``. No other one will do."""
+    """The id of the ledger, written by ``hush ledger open``. Any other ledger is refused."""
     directory: Path = Path()
-    """What relative sources are relative to."""
+    """The directory of the policy, for relative sources."""
     document: Document = field(default_factory=lambda: Document("hush.toml", MappingProxyType({})))
-    """Where each key stands, for what is found out later."""
+    """The lines of all keys, for errors that show up later."""
 
     @classmethod
     def read(cls, path: str | Path, *, mistakes: list[HushError] | None = None, header: Header = no_header) -> Policy:
         """Return the policy in a file.
 
-        A list of ``mistakes`` collects all of them, if it is TOML at all; what is returned then lacks what has one.
+        A list of ``mistakes`` collects all mistakes, if the file is TOML at all; the returned policy lacks those parts.
         ``header`` reads the names of a source's columns, to tell which of two words is misspelt.
         """
         path = path_of(path)
@@ -179,8 +180,8 @@ class Policy:
             values = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             match = _TOML_PLACE.search(str(error))
-            what = _TOML_PLACE.sub("", str(error)).strip() or "cannot be read"
-            raise PolicyError(file, int(match.group(1)) if match else None, f"this is not TOML: {what}.") from None
+            problem = _TOML_PLACE.sub("", str(error)).strip() or "cannot be read"
+            raise PolicyError(file, int(match.group(1)) if match else None, f"this is not TOML: {problem}.") from None
         except ValueError:  # Python's own limit, which tomllib lets out
             raise PolicyError(file, None, f"it has a whole number of more than {MAX_DIGITS:,} digits.") from None
         except RecursionError:
@@ -190,19 +191,21 @@ class Policy:
     def data_set(self, name: str) -> DataSet:
         """Return a data set by its name."""
         if name not in self.data:
-            listed = f"There are {', '.join(self.data)}."
-            raise QuestionError(f"There is no data set '{name}'.", did_you_mean(name, self.data, otherwise=listed))
+            alternatives = f"There are {', '.join(self.data)}."
+            raise QuestionError(
+                f"There is no data set '{name}'.", did_you_mean(name, self.data, otherwise=alternatives)
+            )
         return self.data[name]
 
     def schema(self, data: str, found: Mapping[str, Mapping[str, str]] | None = None) -> Schema:
         """Return everything that is public about a data set.
 
-        ``found`` are the columns (name and SQL type) that an engine found; they stand in where the policy declares no
-        columns for a public table. Of private tables only those are looked at by which paths lead to units.
+        ``found`` are the columns (name and SQL type) that an engine found. Public tables without declared columns use
+        them; in private tables only the keys of unit paths are looked at.
         """
-        chosen = self.data_set(data)
+        data_set = self.data_set(data)
         tables = {}
-        for name, source in chosen.tables.items():
+        for name, source in data_set.tables.items():
             table = source.table
             if table.public and not table.columns and found and name in found:
                 kinds = {column: kind_of(sql_type) for column, sql_type in found[name].items()}
@@ -212,7 +215,7 @@ class Policy:
                     unsupported={column: found[name][column] for column, kind in kinds.items() if not kind},
                 )
             tables[name] = table
-        schema = Schema(data=data, tables=tables, neighbours=chosen.neighbours, unit=chosen.unit)
+        schema = Schema(data=data, tables=tables, neighbours=data_set.neighbours, unit=data_set.unit)
         for name, table in tables.items():
             stored = {} if found is None or table.public else found.get(name, {})
             tables[name] = replace(table, keys=_undeclared_keys(schema, table, stored))
@@ -221,8 +224,12 @@ class Policy:
     def analyst(self, name: str) -> Analyst:
         """Return an analyst by name."""
         if name not in self.analysts:
-            listed = f"There are {', '.join(self.analysts)}." if self.analysts else "The policy names no analysts."
-            raise QuestionError(f"There is no analyst '{name}'.", did_you_mean(name, self.analysts, otherwise=listed))
+            alternatives = (
+                f"There are {', '.join(self.analysts)}." if self.analysts else "The policy names no analysts."
+            )
+            raise QuestionError(
+                f"There is no analyst '{name}'.", did_you_mean(name, self.analysts, otherwise=alternatives)
+            )
         return self.analysts[name]
 
 
@@ -231,29 +238,28 @@ def _undeclared_keys(schema: Schema, table: Table, stored: Mapping[str, str]) ->
     declared = {column.casefold() for column in table.columns}
     if table.unit is not None and not table.unit.hops:
         declared.add(table.unit.column.casefold())
-    wanted = schema.targets(table).keys() - declared
-    kinds = {column: kind_of(sql_type) for column, sql_type in stored.items() if column.casefold() in wanted}
+    targets = schema.targets(table).keys() - declared
+    kinds = {column: kind_of(sql_type) for column, sql_type in stored.items() if column.casefold() in targets}
     return {column: plain_type(kind) for column, kind in kinds.items() if kind}
 
 
 def _policy(root: Section, directory: Path, header: Header) -> Policy:
-    root.only(("data", "analysts", "standing", "ledger", "ledger_id"))
+    root.only(("data", "analysts", *SECTIONS, "ledger", "ledger_id"))
     document = root.document
     none: list[tuple[str, Section]] = []
-    listed = document.tolerant(lambda: root.section("data").sections(), none)
-    if not listed:
+    data_sections = document.tolerant(lambda: root.section("data").sections(), none)
+    if not data_sections:
         raise root.error("data", "the policy has no data set.", "Start one with [data.NAME], or run: hush init FILE…")
     header_of = partial(_header, directory, header)
-    data = document.each(listed, lambda name, section: _data_set(name, section, header_of))
-    names = [name for name, _ in listed]
+    data = document.each(data_sections, lambda name, section: _data_set(name, section, header_of))
+    # Also data sets with mistakes: analysts who name one would else be told of a second mistake that is none.
+    names = [name for name, _ in data_sections]
     people = document.tolerant(lambda: root.section("analysts").sections(), none)
     analysts = document.each(people, lambda name, section: _analyst(name, section, names))
-    declared = document.tolerant(lambda: root.section("standing").sections(), none)
-    standing = document.each(declared, lambda name, section: read_standing(name, section, dict(listed), analysts))
     return Policy(
         data=MappingProxyType(data),
         analysts=MappingProxyType(analysts),
-        standing=MappingProxyType(standing),
+        streams=MappingProxyType(read_streams(root, dict(data_sections), analysts)),
         ledger=document.tolerant(lambda: root.text("ledger"), None),
         ledger_id=document.tolerant(lambda: root.text("ledger_id"), None),
         directory=directory,
@@ -262,18 +268,20 @@ def _policy(root: Section, directory: Path, header: Header) -> Policy:
 
 
 def _data_set(name: str, section: Section, header: Callable[[Section], Sequence[str]]) -> DataSet:
-    section.only(_DATA)
+    section.only(_DATA_KEYS)
     tolerant = section.document.tolerant
-    whose = "Name the column that says whose row it is; delete the line only if every row is another person."
-    unit = tolerant(lambda: section.text("unit", hint=whose), None)
+    unit_hint = "Name the column that says whose row it is; delete the line only if every row is another person."
+    unit = tolerant(lambda: section.text("unit", hint=unit_hint), None)
     neighbours = tolerant(lambda: _neighbours(section), Neighbours.ADD_REMOVE)
     budget = tolerant(lambda: _budget(section), PolicyBudget(epsilon=Fraction(1)))
-    listed = section.section("tables").sections()
-    if not listed:
+    table_sections = section.section("tables").sections()
+    if not table_sections:
         raise section.error(None, f"{section.name} has no tables.", f"Start one with [{section.name}.tables.NAME].")
-    private = {key: part for key, part in listed if part.values.get("public") is not True}
+    private = {
+        key: table_section for key, table_section in table_sections if table_section.values.get("public") is not True
+    }
     units = UnitPaths(unit, private, section, header)
-    tables = section.document.each(listed, lambda key, part: _table(key, part, units))
+    tables = section.document.each(table_sections, lambda key, table_section: _table(key, table_section, units))
     if not private:
         raise section.error("tables", f"all tables of {section.name} are public, so there is nothing to protect.")
     return DataSet(
@@ -284,14 +292,14 @@ def _data_set(name: str, section: Section, header: Callable[[Section], Sequence[
         neighbours=neighbours,
         budget=budget,
         tables=MappingProxyType(tables),
-        version=tolerant(lambda: section.text("version", hint=_VERSION), None) or "",
-        time_limit=tolerant(lambda: section.whole("time_limit", 600, most=604_800, hint="It counts seconds."), 600),
+        version=tolerant(lambda: section.text("version", hint=_VERSION_HINT), None) or "",
+        time_limit=tolerant(lambda: section.whole("time_limit", 600, maximum=604_800, hint="It counts seconds."), 600),
         share=tolerant(lambda: section.flag("share", default=False), default=False),
     )
 
 
 def _header(directory: Path, header: Header, table: Section) -> Sequence[str]:
-    """Return the names that a table's source gives its columns, as far as the policy says where it is."""
+    """Return the column names of a table's source; empty if the policy does not name the source."""
     source = table.values.get("source")
     if not isinstance(source, str):
         return []
@@ -317,7 +325,7 @@ def _cache(section: Section) -> str:
 
 
 def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
-    section.only(_TABLE)
+    section.only((*_TABLE_KEYS, "keep"))
     public = section.document.tolerant(lambda: section.flag("public", default=False), default=False)
     source = section.text("source")
     if source is None:
@@ -340,6 +348,7 @@ def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
             None, f"{section.name} declares no columns, so nothing could be asked.", "Add columns.NAME = { type = … }."
         )
     if path is not None:
+        # The unit is refused under either name, that of this table and that of the data set.
         hidden = {path.column.casefold()} if not path.hops else set()
         hidden |= {units.unit.casefold()} if units.unit else set()
         for column in columns:
@@ -355,8 +364,8 @@ def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
         columns=columns,
         public=public,
         unit=path,
-        max_rows=section.whole("max_rows", 1, most=MAX_ROWS, hint=MORE_ROWS),
-        max_groups=section.whole("max_groups", 1, most=MAX_GROUPS, hint=MORE_GROUPS),
+        max_rows=section.whole("max_rows", 1, maximum=MAX_ROWS, hint=MORE_ROWS),
+        max_groups=section.whole("max_groups", 1, maximum=MAX_GROUPS, hint=MORE_GROUPS),
         beyond=_beyond(section),
     )
     if path is None and not public and (table.max_rows, table.max_groups) != (1, 1):
@@ -366,23 +375,30 @@ def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
         )
     nothing: Mapping[str, Any] = MappingProxyType({})
     reading = section.document.tolerant(lambda: _reading(section), nothing)
-    return SourceTable(source=source, table=table, reading=reading, keep=section.flag("keep", default=False))
+    if "keep" in section.values:
+        log.warning(
+            "%s.keep is no longer used: delete the line, and the directory hush.kept, which holds copies of rows; "
+            "a large CSV file is read faster as parquet",
+            section.name,
+        )
+    rows = section.whole("rows", 1, maximum=10**12, hint=_ROWS_HINT) if "rows" in section.values else None
+    return SourceTable(source=source, table=table, reading=reading, rows=rows)
 
 
 def _beyond(section: Section) -> tuple[Beyond, ...]:
-    """Return what a table of a policy says of an estimate."""
-    listed = section.values.get("beyond", [])
-    if not isinstance(listed, list) or not all(isinstance(estimate, Mapping) for estimate in listed):
+    """Return the estimates of rows beyond the limits that a table of the policy records."""
+    estimates = section.values.get("beyond", [])
+    if not isinstance(estimates, list) or not all(isinstance(estimate, Mapping) for estimate in estimates):
         raise section.error(
-            "beyond", f"{section.name}.beyond must be a list of estimates; got {shown(listed)}.", _BEYOND_EXAMPLE
+            "beyond", f"{section.name}.beyond must be a list of estimates; got {shown(estimates)}.", _BEYOND_EXAMPLE
         )
     return tuple(
-        _estimate(section, Section(section.document, (*section.path, "beyond"), estimate)) for estimate in listed
+        _estimate(section, Section(section.document, (*section.path, "beyond"), estimate)) for estimate in estimates
     )
 
 
 def _estimate(table: Section, section: Section) -> Beyond:
-    section.only(_BEYOND)
+    section.only(_BEYOND_KEYS)
     by = section.text("by")
     key = "max_rows" if by is None else "max_groups"
     if set(section.values) - {"by"} != {key, "share", "error", "receipt", "when"}:
@@ -396,17 +412,17 @@ def _estimate(table: Section, section: Section) -> Beyond:
         raise table.error(
             "beyond", f"{section.name}.when must be a date; got {shown(section.values['when'])}.", _BEYOND_EXAMPLE
         ) from None
-    limit = section.whole(key, 1, most=MAX_ROWS, hint=_BEYOND_EXAMPLE)
+    limit = section.whole(key, 1, maximum=MAX_ROWS, hint=_BEYOND_EXAMPLE)
     return Beyond(by=by, limit=limit, share=share, error=error, receipt=section.text("receipt") or "", when=when)
 
 
 def _reading(section: Section) -> Mapping[str, Any]:
-    """Return what the policy says of how a table's file is written."""
+    """Return the declared format of a table's file."""
     for key, allowed in (("separator", SEPARATORS), ("decimal", DECIMALS)):
         value = section.values.get(key)
         if value is not None and value not in allowed:
-            listed = ", ".join(map(json.dumps, allowed))
-            raise section.error(key, f"{section.name}.{key} must be one of {listed}; got {shown(value)}.")
+            choices = ", ".join(map(json.dumps, allowed))
+            raise section.error(key, f"{section.name}.{key} must be one of {choices}; got {shown(value)}.")
     encoding = section.values.get("encoding")
     if encoding is not None and text_encoding(encoding) is None:
         raise section.error(
@@ -474,25 +490,29 @@ def _raw(section: Section, key: str) -> Any:
 
 def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
     section.only(("data", "budget", "allowance", "ask_first"))
-    listed = section.values.get("data")
-    if not isinstance(listed, list) or not listed or not all(isinstance(item, str) for item in listed):
+    data_sets = section.values.get("data")
+    if (
+        not isinstance(data_sets, list)
+        or not data_sets
+        or not all(isinstance(name_of_data, str) for name_of_data in data_sets)
+    ):
         raise section.error(
             "data",
-            f"{section.name}.data must be a list of data sets; got {shown(listed)}.",
+            f"{section.name}.data must be a list of data sets; got {shown(data_sets)}.",
             f'Write data = ["{next(iter(data))}"].',
         )
-    for place, item in enumerate(listed):
-        if item not in data:
+    for index, name_of_data in enumerate(data_sets):
+        if name_of_data not in data:
             raise section.document.error(
-                (*section.path, "data", str(place)),
-                f"{section.name}.data names '{item}', which is no data set.",
-                did_you_mean(item, data, otherwise=f"There are {', '.join(data)}."),
+                (*section.path, "data", str(index)),
+                f"{section.name}.data names '{name_of_data}', which is no data set.",
+                did_you_mean(name_of_data, data, otherwise=f"There are {', '.join(data)}."),
             )
-    own = _budget(section) if "budget" in section.values else None
+    budget = _budget(section) if "budget" in section.values else None
     return Analyst(
         name=name,
-        data=tuple(dict.fromkeys(listed)),
-        budget=own,
+        data=tuple(dict.fromkeys(data_sets)),
+        budget=budget,
         allowance=_allowance(section),
         ask_first=_ask_first(section),
     )

@@ -1,4 +1,4 @@
-"""A policy's ledger: where it is, which one it is, and the one act that makes it.
+"""A policy's ledger: its place, its identity, and its creation.
 
 A ledger that was lost must never become a fresh budget, so no question makes one. The owner makes it once, with ``hush
 ledger open`` or ``hush.open(…, create=True)``. That writes the ledger's id into the policy::
@@ -46,21 +46,21 @@ from hush.policy.file import Policy, PolicyBudget
 
 log = logging.getLogger("hush.curator")
 POLICY = Actor.owner("policy")
-"""Who opens the accounts that a policy names."""
+"""The actor that opens the accounts of a policy."""
 
 _WRITTEN = "  # written by hush ledger open: no other ledger will do"
 
 
 def ledger_of(policy: Policy) -> str | Path:
-    """Return where a policy's ledger is."""
+    """Return the path or the address of a policy's ledger."""
     where = policy.ledger or "hush.ledger"
     return where if "://" in where else policy.directory / where
 
 
 def streams_of(policy: Policy, analyst: str) -> Path:
     """Return the directory of an analyst's streams, beside the ledger: nobody sees another's, nor their names."""
-    place = ledger_of(policy)
-    beside = policy.directory / "hush.ledger" if isinstance(place, str) else place
+    location = ledger_of(policy)
+    beside = policy.directory / "hush.ledger" if isinstance(location, str) else location
     return beside.with_name(beside.name + ".streams") / hashlib.sha256(analyst.encode()).hexdigest()[:32]
 
 
@@ -78,8 +78,8 @@ def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
 
 def check_data(policy: Policy, ledger: Ledger, names: Iterable[str]) -> None:
     """Refuse data sets that the ledger has no budget for."""
-    held = {view.data for view in ledger.budget(POLICY)}
-    lacking = [name for name in names if name not in held]
+    data_sets = {view.data for view in ledger.budget(POLICY)}
+    lacking = [name for name in names if name not in data_sets]
     if lacking:
         raise LedgerMissingError(
             f"{policy.document.place(('data', lacking[0]))}: the ledger at {ledger.place} has no budget for "
@@ -154,6 +154,7 @@ def name_ledger(path: str | Path, identity: str) -> bool:
             changed = re.sub(r"(?m)^ledger_id[ \t]*=[^\r\n]*", line, text, count=1)
         else:
             changed = line + ("\r\n" if "\r\n" in text else "\n") + text
+        # The changed text is parsed again: it is written only if nothing but the id differs.
         if tomllib.loads(changed) != {**content, "ledger_id": identity}:
             return False
         replace_file(file, changed)
@@ -163,12 +164,12 @@ def name_ledger(path: str | Path, identity: str) -> bool:
 
 
 def replace_file(file: Path, text: str) -> None:
-    """Put a text in a file's place, all of it or nothing, with the file's own rights."""
+    """Replace a file's text atomically; the file keeps its permissions."""
     with tempfile.NamedTemporaryFile("wb", dir=file.parent, prefix=f".{file.name}-", delete=False) as new:
         try:
             new.write(text.encode())
             new.flush()
-            os.fsync(new.fileno())
+            os.fsync(new.fileno())  # the bytes are durable before the name points to them
             Path(new.name).chmod(file.stat().st_mode & 0o7777)
             Path(new.name).replace(file)
         except BaseException:
@@ -207,9 +208,9 @@ def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False) -> Led
 
 
 def _open_accounts(ledger: Ledger, policy: Policy, *, data: bool) -> None:
-    held = {(view.data, view.analyst): view for view in ledger.budget(POLICY)}
-    new = [name for name in policy.data if (name, None) not in held]
-    unnamed = sorted({name for name, _ in held} - set(policy.data))
+    accounts = {(view.data, view.analyst): view for view in ledger.budget(POLICY)}
+    new = [name for name in policy.data if (name, None) not in accounts]
+    unnamed = sorted({name for name, _ in accounts} - set(policy.data))
     if data and new and unnamed:
         log.warning(
             "A budget is opened for %s. The ledger also has %s, which the policy does not name: if that is a new name "
@@ -217,43 +218,43 @@ def _open_accounts(ledger: Ledger, policy: Policy, *, data: bool) -> None:
             ", ".join(new),
             ", ".join(unnamed),
         )
-    wanted: dict[tuple[str, str | None], PolicyBudget | None] = {
-        (name, None): one.budget for name, one in policy.data.items()
+    budgets: dict[tuple[str, str | None], PolicyBudget | None] = {
+        (name, None): data_set.budget for name, data_set in policy.data.items()
     }
-    wanted |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
-    for (name, person), chosen in wanted.items():
+    budgets |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
+    for (name, person), budget in budgets.items():
         if name in new and not data:
-            continue
-        if (name, person) not in held:
-            _open_account(ledger, name, person, chosen, at_once=data)
-        elif chosen is not None:
-            _warn_of_larger(held[name, person], chosen)
-        if chosen is not None:
-            ledger.lower(name, person, epsilon=chosen.epsilon, delta=chosen.delta)
+            continue  # only `make_ledger` opens data sets: a renamed one would otherwise get a fresh budget
+        if (name, person) not in accounts:
+            _open_account(ledger, name, person, budget, at_once=data)
+        elif budget is not None:
+            _warn_of_larger(accounts[name, person], budget)
+        if budget is not None:
+            ledger.lower(name, person, epsilon=budget.epsilon, delta=budget.delta)
     for analyst in policy.analysts.values():
         for name in analyst.data:
             if analyst.allowance is not None:
                 ledger.allow(name, analyst.name, epsilon=analyst.allowance.epsilon, every=analyst.allowance.every)
             if analyst.ask_first is not None:
                 ledger.ask_first(name, analyst.name, epsilon=analyst.ask_first)
-    ledger.name_analysts((name, person) for name, person in wanted if person is not None)
+    ledger.name_analysts((name, person) for name, person in budgets if person is not None)
 
 
-def _open_account(ledger: Ledger, name: str, person: str | None, chosen: PolicyBudget | None, *, at_once: bool) -> None:
+def _open_account(ledger: Ledger, name: str, person: str | None, budget: PolicyBudget | None, *, at_once: bool) -> None:
     """Open an account that a policy names: at once, or an analyst's with their first charge."""
     with suppress(AccountExistsError):  # another process was quicker, or an analyst without a budget of their own
         if person is None:
-            if chosen is not None:
-                ledger.create_data(name, _budget(chosen), actor=POLICY)
+            if budget is not None:
+                ledger.create_data(name, _budget(budget), actor=POLICY)
         elif at_once:
-            ledger.add_analyst(person, data=name, budget=None if chosen is None else _budget(chosen), actor=POLICY)
+            ledger.add_analyst(person, data=name, budget=None if budget is None else _budget(budget), actor=POLICY)
         else:
-            ledger.grant(person, data=name, budget=None if chosen is None else _budget(chosen), actor=POLICY)
+            ledger.grant(person, data=name, budget=None if budget is None else _budget(budget), actor=POLICY)
 
 
-def _warn_of_larger(view: AccountView, chosen: PolicyBudget) -> None:
+def _warn_of_larger(view: AccountView, budget: PolicyBudget) -> None:
     """Warn of a budget that is larger in the policy than in the ledger, which holds."""
-    if chosen.epsilon <= view.epsilon and chosen.delta <= view.delta:
+    if budget.epsilon <= view.epsilon and budget.delta <= view.delta:
         return
     log.warning(
         "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
@@ -261,8 +262,8 @@ def _warn_of_larger(view: AccountView, chosen: PolicyBudget) -> None:
         view.data if view.analyst is None else f"{view.analyst} on {view.data}",
         view.data,
         "" if view.analyst is None else f" --analyst {view.analyst}",
-        decimal(chosen.epsilon),
-        decimal(chosen.delta),
+        decimal(budget.epsilon),
+        decimal(budget.delta),
     )
 
 

@@ -1,4 +1,4 @@
-"""What `protect` is told about columns: Python's words for what a policy writes, read by the policy's own rules.
+"""The arguments of `protect` that describe columns, read by the policy's own rules.
 
 A type is never taken from the rows. It comes from ``types``, else from the source's schema; and where a source has none
 (CSV, JSON: all is text), from the words in which the owner gives bounds or values: dates, true and false, whole numbers
@@ -38,9 +38,9 @@ _FORMS = {
 class _Call(Document):
     """A call of `protect`, in place of a file."""
 
-    def error(self, path: Path, what: str, hint: str = "") -> HushError:
-        named = what.startswith(path[0])  # names keep their spelling, sentences begin with a capital
-        return QuestionError(what if named else what[:1].upper() + what[1:], hint)
+    def error(self, path: Path, problem: str, hint: str = "") -> HushError:
+        begins_with_name = problem.startswith(path[0])  # names keep their spelling, sentences begin with a capital
+        return QuestionError(problem if begins_with_name else problem[:1].upper() + problem[1:], hint)
 
 
 def describe(
@@ -52,17 +52,17 @@ def describe(
     values: Mapping[str, Any] | None = None,
     types: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, Type], dict[str, str]]:
-    """Return the columns that can be asked about, and the stored types of those that cannot.
+    """Return the columns that can be asked about, and the stored types of the others.
 
-    ``stored`` are the names and types of the source's schema; ``untyped`` are the
-    columns of which it has none, so that all is text.
+    ``stored`` are the names and types of the source's schema; ``untyped`` are the columns
+    without a type, which are stored as text.
     """
-    given = {"bounds": bounds or {}, "values": values or {}, "types": types or {}}
-    for parameter, mapping in given.items():
+    arguments = {"bounds": bounds or {}, "values": values or {}, "types": types or {}}
+    for parameter, mapping in arguments.items():
         _check(parameter, mapping, stored, unit)
     columns, unsupported = {}, {}
     for name, sql_type in stored.items():
-        words = {parameter: mapping[name] for parameter, mapping in given.items() if name in mapping}
+        words = {parameter: mapping[name] for parameter, mapping in arguments.items() if name in mapping}
         kind = kind_of(sql_type)
         if name == unit:
             continue
@@ -81,9 +81,9 @@ _CONVERT = "Store it as a number, a text, a boolean, a date or a timestamp."
 
 
 def _check(parameter: str, mapping: object, stored: Mapping[str, str], unit: str | None) -> None:
-    what, example = _FORMS[parameter]
+    form, example = _FORMS[parameter]
     if not isinstance(mapping, Mapping):
-        raise InvalidValueError(parameter, got=mapping, allowed=f"{what} by column, such as {example}")
+        raise InvalidValueError(parameter, got=mapping, allowed=f"{form} by column, such as {example}")
     for name in mapping:
         if name == unit and unit is not None:
             raise QuestionError(f"'{name}' is the protected unit, whose values nobody sees.", "Describe other columns.")
@@ -97,7 +97,7 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
     values = _values(name, words["values"]) if "values" in words else None
     if "types" in words:
         word = words["types"]
-        kind = Kind(word) if word in [known.value for known in Kind] else kind
+        kind = Kind(word) if word in [each.value for each in Kind] else kind
     elif kind is Kind.TEXT and untyped:
         word = _kind_of_words(bounds, values).value
         kind = Kind(word)
@@ -110,20 +110,20 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
     else:
         word = "" if kind is None else kind.value
         _check_texts(name, kind, values)
-    written: dict[str, Any] = {"type": word}
+    declared: dict[str, Any] = {"type": word}
     if bounds is not None:
-        written |= dict(zip(("lower", "upper", "step"), (_plain(end, kind) for end in bounds), strict=False))
+        declared |= dict(zip(("lower", "upper", "step"), (_plain(end, kind) for end in bounds), strict=False))
     if values is not None:
-        listed = [_plain(value, kind) for value in values if value is not None]
-        if kind is not Kind.BOOLEAN or set(map(id, listed)) != {id(True), id(False)}:
-            written["values"] = listed
-        if len(listed) < len(values):
-            written["nullable"] = True
-    return column_type(Section(_Call("", {}), (name,), written))
+        public_values = [_plain(value, kind) for value in values if value is not None]
+        if kind is not Kind.BOOLEAN or set(map(id, public_values)) != {id(True), id(False)}:
+            declared["values"] = public_values
+        if len(public_values) < len(values):
+            declared["nullable"] = True
+    return column_type(Section(_Call("", {}), (name,), declared))
 
 
 def _check_texts(name: str, kind: Kind | None, values: Sequence[Any] | None) -> None:
-    """Refuse texts as the values of numbers, as of an empty column that a frame takes to be one of numbers."""
+    """Refuse texts as values of a numeric column; a frame takes an empty column for one."""
     for value in values or () if kind is not None and kind.numeric else ():
         if isinstance(value, str) and _number(value) is None:
             raise QuestionError(
@@ -145,25 +145,26 @@ def _values(name: str, values: Any) -> Sequence[Any]:
     if isinstance(values, str | bytes | Mapping):
         raise InvalidValueError(f"values[{name}]", got=values, allowed=allowed)
     try:
-        listed: list[Any] = list(values)
+        entries: list[Any] = list(values)
     except TypeError:  # a number, say, has no elements
-        listed = []
-    if all(value is None for value in listed):
+        entries = []
+    if all(value is None for value in entries):
         raise InvalidValueError(f"values[{name}]", got=values, allowed=allowed)
-    return listed
+    return entries
 
 
 def _kind_of_words(bounds: Sequence[Any] | None, values: Sequence[Any] | None) -> Kind:
-    """Return what the owner's own words say of a column whose source has no types."""
+    """Return the kind of a column without a stored type, by the owner's bounds or values."""
     words = [*(bounds or ())[:2], *(value for value in values or () if value is not None)]
     if all(isinstance(word, bool | np.bool_) for word in words):
         return Kind.BOOLEAN
     if all(isinstance(word, dt.date | np.datetime64) for word in words):
         times = any(isinstance(word, dt.datetime | np.datetime64) for word in words)
         return Kind.TIMESTAMP if times else Kind.DATE
+    # Listed values are categories: whole numbers, or text.
     if bounds is None:
-        whole = all(isinstance(word, int | np.integer) and not isinstance(word, bool) for word in words)
-        return Kind.INTEGER if whole else Kind.TEXT
+        integers = all(isinstance(word, int | np.integer) and not isinstance(word, bool) for word in words)
+        return Kind.INTEGER if integers else Kind.TEXT
     numbers = [_number(word) for word in bounds]
     if all(number is not None and number.denominator == 1 for number in numbers) and len(numbers) == 3:
         return Kind.INTEGER

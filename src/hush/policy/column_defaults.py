@@ -1,6 +1,6 @@
 """A column in an owner's few words: ``int 0..120``, ``date 2024-01-01..2024-12-31``, ``red, green, blue``.
 
-What is usual for a column comes from its name alone. It is only ever proposed.
+The usual words of a column follow from its name alone. They are only ever proposed.
 
 >>> known_words("age", "int 0..120", {"type": "text"}, untyped=True)
 {'type': 'integer', 'lower': '0', 'upper': '120'}
@@ -24,8 +24,8 @@ from hush.query.errors import did_you_mean
 from hush.query.types import Kind
 
 LEAVE_OUT = "-"
-"""The word that a column is not to be asked about."""
-_USUAL = {
+"""The word for a column that nobody may ask about."""
+_USUAL_WORDS = {
     r"age|age_years": "integer 0..120",
     r"sex|gender": "text female, male",
     r"(year_of_)?birth(_?year)?|yob|year": "integer 1900..2100",
@@ -41,7 +41,7 @@ _USUAL = {
     r"time(stamp)?|.*_(at|time|timestamp)": "timestamp 2000-01-01..2030-12-31",
     r"id|.*_id|uuid|.*name|e?mail|phone|.*_(e?mail|phone|address)|address|ssn|iban|notes?|comments?": LEAVE_OUT,
 }
-"""What is usual for columns of well-known names; never taken from rows, and never without a word of the owner."""
+"""Usual words by patterns of column names. They never come from rows, and the owner confirms each."""
 _TYPES = {"int": "integer", "float": "decimal", "number": "decimal", "str": "text", "string": "text", "bool": "boolean"}
 _INFERRED = (
     (r"[-+]?[0-9]+", Kind.INTEGER),
@@ -52,47 +52,50 @@ _INFERRED = (
 
 
 def usual_words(column: str, kind: Kind | None = None) -> str:
-    """Return what is usual for a column of a well-known name, and of this kind; nothing for others."""
+    """Return the usual words of a column with a well-known name and this kind; an empty text for others."""
+    # birthYear, "Birth Year" and birth_year are one name.
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).replace(" ", "_").casefold()
-    usual = next((words for pattern, words in _USUAL.items() if re.fullmatch(pattern, name)), "")
+    usual = next((words for pattern, words in _USUAL_WORDS.items() if re.fullmatch(pattern, name)), "")
     if kind is None or usual in {"", LEAVE_OUT}:
         return usual
-    type_, _, rest = usual.partition(" ")
+    type_, _, domain = usual.partition(" ")
+    # A file's own type wins over the usual one, but the two kinds of numbers can share a range.
     fits = type_ == kind.value or {type_, kind.value} <= {Kind.INTEGER.value, Kind.DECIMAL.value}
-    return rest if fits else ""
+    return domain if fits else ""
 
 
-def known_words(column: str, said: str, words: Mapping[str, Any], *, untyped: bool) -> Mapping[str, Any]:
-    """Return a column's words with what is said of it: a type if the file keeps none, a range, or public values."""
-    kind, rest = Kind(words["type"]), said
+def known_words(column: str, answer: str, words: Mapping[str, Any], *, untyped: bool) -> Mapping[str, Any]:
+    """Return a column's words, completed by the owner's: a type if the file keeps none, a range, or public values."""
+    kind, domain = Kind(words["type"]), answer
     if untyped:
-        first, _, others = said.partition(" ")
-        named = _TYPES.get(first.casefold(), first.casefold())
-        if named in {each.value for each in Kind}:
-            kind, rest = Kind(named), others.strip()
-        elif ".." in said:
-            kind = _inferred(said)
-        elif "," not in said:
+        first, _, after_type = answer.partition(" ")
+        type_name = _TYPES.get(first.casefold(), first.casefold())
+        if type_name in {each.value for each in Kind}:
+            kind, domain = Kind(type_name), after_type.strip()
+        elif ".." in answer:
+            kind = _inferred(answer)
+        elif "," not in answer:
             types = ", ".join(each.value for each in Kind)
             hint = did_you_mean(first, [each.value for each in Kind], otherwise="")
             allowed = f"a type ({types}), a range such as 0..100, or public values with commas between"
-            raise InvalidValueError(column, got=said, allowed=allowed, hint=hint)
-    kept = words if kind.value == words["type"] else {}
-    found: dict[str, Any] = {**kept, "type": kind.value}
-    if not rest:
-        return checked_words(column, found)
+            raise InvalidValueError(column, got=answer, allowed=allowed, hint=hint)
+    # Words of another type, a step for instance, would mean nothing for this one.
+    base = words if kind.value == words["type"] else {}
+    completed: dict[str, Any] = {**base, "type": kind.value}
+    if not domain:
+        return checked_words(column, completed)
     if not kind.ranged:
-        return checked_words(column, {**found, "values": texts(rest)})
-    rest, _, step = rest.partition(" step ")
-    lower, dots, upper = rest.partition("..")
-    found["lower"] = lower.strip()
-    found |= ({"upper": upper.strip()} if dots else {}) | ({"step": step.strip()} if step else {})
-    return checked_words(column, found)
+        return checked_words(column, {**completed, "values": texts(domain)})
+    domain, _, step = domain.partition(" step ")
+    lower, dots, upper = domain.partition("..")
+    completed["lower"] = lower.strip()
+    completed |= ({"upper": upper.strip()} if dots else {}) | ({"step": step.strip()} if step else {})
+    return checked_words(column, completed)
 
 
-def _inferred(said: str) -> Kind:
-    """Return the kind of number, date or time that both ends of a range are."""
-    ends = [end.strip() for end in said.partition(" step ")[0].split("..", 1)]
+def _inferred(answer: str) -> Kind:
+    """Return the kind (number, date or time) that both ends of a range have."""
+    ends = [end.strip() for end in answer.partition(" step ")[0].split("..", 1)]
     return next(
         (kind for pattern, kind in _INFERRED if all(re.fullmatch(pattern, end) for end in ends)), Kind.TIMESTAMP
     )
@@ -100,11 +103,12 @@ def _inferred(said: str) -> Kind:
 
 def checked_words(column: str, words: dict[str, Any]) -> dict[str, Any]:
     """Return a column's words, if the policy's rules allow them."""
+    # The policy's own reader is the judge, so that a draft never says what a policy cannot.
     column_type(Section(Document("", {}), (column,), words))
     return words
 
 
-def texts(said: str) -> list[str]:
+def texts(answer: str) -> list[str]:
     """Return the texts of a list; one with a comma in it stands in double quotes."""
-    texts = [text.strip() for text in next(csv.reader([said], skipinitialspace=True))]
+    texts = [text.strip() for text in next(csv.reader([answer], skipinitialspace=True))]
     return [text for text in texts if text]
