@@ -1,4 +1,4 @@
-"""Aggregates: how each is written, what its arguments need, and what it gives; or what it is rewritten into.
+"""Aggregates: names, requirements on arguments and types of results, or the SQL that replaces an aggregate.
 
 A sum, mean, variance or quantile needs to know between which values its argument lies; that is what makes the
 influence of one unit finite. A count needs nothing. A mode needs to know the candidates.
@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from hush.core.values import dataclass
 from hush.query.expressions import Expression
 from hush.query.question import AggregateKind
 from hush.query.types import Kind, Type
 
 
 class ArgumentNeed(Enum):
-    """What an aggregate must know of its arguments."""
+    """Public facts that an aggregate needs about its arguments."""
 
     NOTHING = "nothing"
     NUMBERS = "numbers with bounds"
@@ -38,23 +38,23 @@ Arguments = tuple[Expression, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateFunction:
-    """One aggregate: a kind of its own, or a way to write others."""
+    """One aggregate: a kind of its own, or an abbreviation of an expression over others."""
 
     names: tuple[str, ...]
-    """How it is called, the usual name first."""
+    """Its names in SQL, the usual one first."""
     nodes: tuple[str, ...] = ()
-    """sqlglot's classes for it; without one it is known by its names."""
+    """The sqlglot node classes; an aggregate without a class is found by name."""
     kind: AggregateKind | None = None
     arity: int = 1
     of_booleans: bool = False
-    """Whether it takes truth for 1 and falsehood for 0."""
+    """Whether it accepts booleans, as 1 and 0."""
     needs: ArgumentNeed = ArgumentNeed.NUMBERS
     result: Callable[[Arguments], Type] = lambda _: Type(Kind.DECIMAL)
     """The type of the answer."""
     parameters: tuple[str, ...] = ()
-    """The names of its arguments in the text that it is rewritten into."""
+    """The names of its arguments in ``rewrite``."""
     rewrite: str = ""
-    """Aggregates, and functions of them, in SQL."""
+    """The equal expression over other aggregates, in SQL."""
 
 
 def _number_of(_: Arguments) -> Type:
@@ -72,31 +72,32 @@ def _chosen(arguments: Arguments) -> Type:
 
 
 def _covariance(arguments: Arguments) -> Type:
-    """Return the bounds of the truth, by which error bars end; noise knows no bounds."""
+    """Return the type of a covariance; its bounds hold for the truth and limit error bars."""
+    # by Cauchy-Schwarz and Popoviciu: a variance is at most a quarter of the squared range
     most = math.prod((_spread(argument.type) for argument in arguments), start=Fraction(1, 4))
     return Type(Kind.DECIMAL, lower=-most, upper=most)
 
 
 def _sample_covariance(arguments: Arguments) -> Type:
-    """Return the same of two rows or more, where n/(n - 1) is at most 2."""
+    """Return the type of a sample covariance: n/(n - 1) is at most 2 from two rows on."""
     most = 2 * math.prod((_spread(argument.type) for argument in arguments), start=Fraction(1, 4))
     return Type(Kind.DECIMAL, lower=-most, upper=most)
 
 
 def _correlation(_: Arguments) -> Type:
-    """Return the bounds into which correlations are moved."""
+    """Return the type of a correlation, from -1 to 1."""
     return Type(Kind.DECIMAL, lower=Fraction(-1), upper=Fraction(1))
 
 
 def _spread(type_: Type) -> Fraction:
-    """Return how far apart two values of a bounded type can be."""
+    """Return the width of the range of a bounded type."""
     assert type_.lower is not None  # noqa: S101 - the bounds were checked
     assert type_.upper is not None  # noqa: S101
     return type_.upper - type_.lower
 
 
 def _regression(name: str, node: str, rewrite: str) -> AggregateFunction:
-    """Return a part of the least-squares line of y over x, over the rows in which neither is NULL."""
+    """Return a regression aggregate of y on x, over the rows where neither is NULL."""
     return AggregateFunction(names=(name,), nodes=(node,), parameters=("y", "x"), rewrite=rewrite)
 
 
@@ -112,7 +113,7 @@ AGGREGATES = (
     AggregateFunction(
         names=("APPROX_COUNT_DISTINCT",), nodes=("ApproxDistinct",), parameters=("x",), rewrite="COUNT(DISTINCT x)"
     ),
-    AggregateFunction(names=("SUM",), nodes=("Sum",), kind=_K.SUM, result=_summed),
+    AggregateFunction(names=("SUM",), nodes=("Sum",), kind=_K.SUM, of_booleans=True, result=_summed),
     AggregateFunction(names=("AVG", "MEAN"), nodes=("Avg",), kind=_K.AVG, of_booleans=True),
     AggregateFunction(names=(), kind=_K.SUM_DISTINCT, result=_summed),
     AggregateFunction(names=(), kind=_K.AVG_DISTINCT, of_booleans=True),
@@ -151,7 +152,7 @@ AGGREGATES = (
     AggregateFunction(names=("MAX",), nodes=("Max",), kind=_K.MAX, needs=ArgumentNeed.ORDER, result=_chosen),
     AggregateFunction(names=("MODE",), nodes=("Mode",), kind=_K.MODE, needs=ArgumentNeed.CANDIDATES, result=_chosen),
 )
-"""Everything that can be asked about a group."""
+"""All aggregates over a group."""
 
 BY_KIND: dict[AggregateKind, AggregateFunction] = {
     record.kind: record for record in AGGREGATES if record.kind is not None

@@ -18,26 +18,158 @@ SELECT AVG(CLIP(n, 0, 20)) AS "mean" FROM (SELECT patient_id, COUNT(*) AS "n" FR
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hush.core import integer
-from hush.core.values import dataclass
-from hush.query.composed import Composed
+from hush.query.answers.tree import Composed
 from hush.query.errors import QuestionError
 from hush.query.question import Question
 from hush.query.schema import Schema
-from hush.query.steps import Fragment, Item, JoinStep, Steps
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 _HOW = ("inner", "left", "cross")
+_ORDER = re.compile(r"(?is)^(.*?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?\s*$")
 
 Written = str | tuple[Any, ...]
 """A SQL expression, or one with the values of its ``?``: ``("COUNT_IF(age > ?)", 30)``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A SQL expression and the values of its ``?``."""
+
+    text: str
+    values: tuple[Any, ...] = ()
+
+
+Item = tuple[str | None, Fragment]
+"""The name of a result, if it has one, and its expression."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinStep:
+    """A join with another table or question."""
+
+    source: str | Steps
+    alias: str | None
+    how: str
+    on: Fragment | None
+    using: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """One SELECT in the making."""
+
+    source: str | Steps
+    alias: str | None = None
+    joins: tuple[JoinStep, ...] = ()
+    where: tuple[Fragment, ...] = ()
+    keys: tuple[Item, ...] = ()
+    select: tuple[Item, ...] = ()
+    """Keys and aggregates, or columns of rows; nothing means all columns."""
+    grouped: bool = False
+    having: tuple[Fragment, ...] = ()
+    order: tuple[Fragment, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    also: tuple[Steps, ...] = ()
+    """Further parts of a UNION ALL."""
+
+    def rows(self) -> Steps:
+        """Return steps that can still be added to: finished ones become a table."""
+        return self.wrapped() if self.grouped or self.select or self.also else self
+
+    def wrapped(self) -> Steps:
+        """Return the same rows as a table of their own, which keeps the name of a single table."""
+        if self == replace(Steps(source=self.source), alias=self.alias):
+            return self
+        single = isinstance(self.source, str) and not (self.joins or self.grouped or self.also)
+        name = self.alias or (self.source if single and isinstance(self.source, str) else "t")
+        return Steps(source=self, alias=name if single or self.alias else "t")
+
+
+def tree(steps: Steps) -> tuple[exp.Expr, list[Any]]:
+    """Return the syntax tree of a question, as from SQL text, and the values of its parameters in order."""
+    from sqlglot import exp
+
+    from hush.query.sql.text import read_expression
+
+    values: list[Any] = []
+
+    def read(fragment: Fragment) -> exp.Expr:
+        node = read_expression(fragment.text, len(values) + 1)
+        values.extend(fragment.values)
+        return node
+
+    def source(table: str | Steps, alias: str | None) -> exp.Expr:
+        name = None if alias is None else exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+        if isinstance(table, Steps):
+            return exp.Subquery(this=select(table), alias=name)
+        return exp.Table(this=exp.to_identifier(table, quoted=True), alias=name)
+
+    def result(item: Item) -> exp.Expr:
+        name, fragment = item
+        node = read(fragment)
+        return node if name is None else exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True))
+
+    def join(step: JoinStep) -> exp.Expr:
+        node = exp.Join(this=source(step.source, step.alias))
+        if step.how != "inner":
+            node.set("side" if step.how == "left" else "kind", step.how.upper())
+        if step.on is not None:
+            node.set("on", read(step.on))
+        if step.using:
+            node.set("using", [exp.to_identifier(name, quoted=True) for name in step.using])
+        return node
+
+    def conjunction(fragments: Sequence[Fragment]) -> exp.Expr:
+        conjunction, *further = [read(fragment) for fragment in fragments]
+        for condition in further:
+            sides = [exp.Paren(this=side) if isinstance(side, exp.Or) else side for side in (conjunction, condition)]
+            conjunction = exp.And(this=sides[0], expression=sides[1])
+        return conjunction
+
+    def ordered(fragment: Fragment) -> exp.Expr:
+        match = _ORDER.match(fragment.text)
+        text, direction, nulls = match.groups() if match else (fragment.text, None, None)
+        descending = (direction or "").lower() == "desc"
+        first = (nulls or "").lower() == "first"
+        return exp.Ordered(this=read(Fragment(text)), desc=descending or None, nulls_first=first)
+
+    def select(steps: Steps) -> exp.Expr:
+        """Return the tree of a SELECT, in the order in which SQL is written, and collect its values."""
+        query = exp.Select(expressions=[result(item) for item in steps.select] or [exp.Star()])
+        query.set("from_", exp.From(this=source(steps.source, steps.alias)))
+        if steps.joins:
+            query.set("joins", [join(step) for step in steps.joins])
+        if steps.where:
+            query.set("where", exp.Where(this=conjunction(steps.where)))
+        if steps.grouped and steps.keys:
+            query.set("group", exp.Group(expressions=[read(fragment) for _, fragment in steps.keys]))
+        if steps.having:
+            query.set("having", exp.Having(this=conjunction(steps.having)))
+        if steps.order:
+            query.set("order", exp.Order(expressions=[ordered(fragment) for fragment in steps.order]))
+        if steps.limit is not None:
+            query.set("limit", exp.Limit(expression=exp.Literal.number(steps.limit)))
+        if steps.offset:
+            query.set("offset", exp.Offset(expression=exp.Literal.number(steps.offset)))
+        union: exp.Expr = query
+        for member in steps.also:
+            union = exp.Union(this=union, expression=select(member), distinct=False)
+        return union
+
+    return select(steps), values
+
+
 class Asker(Protocol):
-    """Whoever answers: a curator."""
+    """The curator that answers."""
 
     @property
     def ask(self) -> Callable[..., Any]:
@@ -45,7 +177,7 @@ class Asker(Protocol):
 
     @property
     def explain(self) -> Callable[..., Any]:
-        """Say what a question would cost."""
+        """Explain the price of a question without asking it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +189,8 @@ class Builder:
 
     def where(self, condition: str, *values: Any) -> Builder:
         """Keep the rows for which a condition is true; several are joined by AND."""
-        here = self.steps.rows()
-        return self._with(replace(here, where=(*here.where, _fragment((condition, *values)))))
+        steps = self.steps.rows()
+        return self._with(replace(steps, where=(*steps.where, _fragment((condition, *values)))))
 
     def join(
         self,
@@ -74,9 +206,9 @@ class Builder:
             raise QuestionError(f"A join is one of {', '.join(_HOW)}; got {how!r}.")
         if how != "cross" and on is None and not using:
             raise QuestionError("join needs on= or using=.", "how='cross' pairs every row with every row.")
-        here = self.steps.rows()
-        if here.where or here.keys:
-            here = here.wrapped()
+        steps = self.steps.rows()
+        if steps.where or steps.keys:
+            steps = steps.wrapped()
         step = JoinStep(
             source=other.steps if isinstance(other, Builder) else other,
             alias=alias,
@@ -84,13 +216,13 @@ class Builder:
             on=None if on is None else _fragment((on, *values)),
             using=(using,) if isinstance(using, str) else tuple(using),
         )
-        return self._with(replace(here, joins=(*here.joins, step)))
+        return self._with(replace(steps, joins=(*steps.joins, step)))
 
     def derive(self, **columns: Written) -> Builder:
         """Add columns computed from a row; of two tables' columns with one name, x, the second is x_1 from there on."""
-        here = self.steps.rows()
-        here = here.wrapped() if here.keys else here
-        return self._with(replace(here, select=((None, Fragment("*")), *_items((), columns))))
+        steps = self.steps.rows()
+        steps = steps.wrapped() if steps.keys else steps
+        return self._with(replace(steps, select=((None, Fragment("*")), *_items((), columns))))
 
     def select(self, *columns: Written, **named: Written) -> Builder:
         """Keep these columns of a row, and no others."""
@@ -102,25 +234,25 @@ class Builder:
 
     def group_by(self, *keys: Written, **named: Written) -> Builder:
         """Group by expressions; a keyword names one: ``group_by(decade="FLOOR(age / 10) * 10")``."""
-        here = self.steps.rows()
-        return self._with(replace(here, keys=(*here.keys, *_items(keys, named))))
+        steps = self.steps.rows()
+        return self._with(replace(steps, keys=(*steps.keys, *_items(keys, named))))
 
     def agg(self, **aggregates: Written) -> Builder:
         """Ask for aggregates of each group; the results are the keys and these."""
         if not aggregates:
             raise QuestionError("agg needs at least one aggregate.", "Write for instance agg(n='COUNT(*)').")
-        here = self.steps.rows()
-        return self._with(replace(here, select=(*here.keys, *_items((), aggregates)), grouped=True))
+        steps = self.steps.rows()
+        return self._with(replace(steps, select=(*steps.keys, *_items((), aggregates)), grouped=True))
 
     def having(self, condition: str, *values: Any) -> Builder:
-        """Keep the groups whose noisy answers satisfy a condition."""
-        here = self._answers("having")
-        return self._with(replace(here, having=(*here.having, _fragment((condition, *values)))))
+        """Keep the groups with noisy answers that satisfy a condition."""
+        steps = self._answers("having")
+        return self._with(replace(steps, having=(*steps.having, _fragment((condition, *values)))))
 
     def order_by(self, *items: str) -> Builder:
         """Sort the answers: ``order_by("n DESC", "disease")``."""
-        here = self._answers("order_by")
-        return self._with(replace(here, order=(*here.order, *(_fragment(item) for item in items))))
+        steps = self._answers("order_by")
+        return self._with(replace(steps, order=(*steps.order, *(_fragment(item) for item in items))))
 
     def limit(self, count: int, offset: int = 0) -> Builder:
         """Keep the first answers."""
@@ -130,7 +262,6 @@ class Builder:
     def question(self, schema: Schema) -> Question | Composed:
         """Return the question, with all names resolved."""
         from hush.query.sql import resolve
-        from hush.query.sql.building import tree
 
         node, values = tree(self.steps)
         return resolve(node, schema, values, str(self))
@@ -140,12 +271,10 @@ class Builder:
         return self._asked().ask(self, **options)
 
     def explain(self, **options: Any) -> Any:
-        """Let the curator this was started from say what it would cost."""
+        """Explain the price of the question without asking it; the curator is the one that started it."""
         return self._asked().explain(self, **options)
 
     def __str__(self) -> str:
-        from hush.query.sql.building import tree
-
         return tree(self.steps)[0].sql(dialect="duckdb")
 
     def _with(self, steps: Steps) -> Builder:
@@ -177,7 +306,7 @@ def _items(plain: Sequence[Written], named: Mapping[str, Written]) -> tuple[Item
 def _fragment(written: Written) -> Fragment:
     if not isinstance(written, str | tuple) or not written:
         raise QuestionError(f"An expression is SQL as text, or a tuple of it and its values; got {written!r}.")
-    from hush.query.sql.reading import count_parameters
+    from hush.query.sql.text import count_parameters
 
     text, *values = (written,) if isinstance(written, str) else written
     marks = count_parameters(text)

@@ -1,4 +1,4 @@
-"""Errors of questions: what an analyst asked cannot be understood, or may not be answered.
+"""Errors of questions: a question is not understood, or must not be answered.
 
 ::
 
@@ -22,7 +22,7 @@ from hush.core.format import visible
 
 
 class QuestionError(HushError):
-    """A question that is refused: what is wrong, and the way out."""
+    """A refused question, with the reason and a hint."""
 
     code = "question"
 
@@ -80,7 +80,7 @@ def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str
 
 
 class UnplannableError(HushError, ValueError):
-    """A question that cannot be answered privately as it stands; the message says why and what to do."""
+    """A question that cannot be answered privately as it stands; the message has the reason and a remedy."""
 
     code = "unplannable"
 

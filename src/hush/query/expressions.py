@@ -1,7 +1,7 @@
 """Expressions over one row: columns, literals and calls of total functions.
 
-There are four kinds of node and no others, so that whoever walks a tree (typing, SQL generation, evaluation over
-noisy answers) handles everything there is. Each function is an `Op`; whatever is not an `Op` does not exist here.
+There are four kinds of node and no others, so that code that walks a tree (typing, SQL generation, evaluation
+over noisy answers) can handle all of them. Each function is an `Op`; functions without an `Op` do not exist here.
 All are total: division by zero, a logarithm of a negative number, a cast that fails, an overflow give NULL, so that
 no row can make a question fail.
 
@@ -19,24 +19,29 @@ tree never changes, so its hash is found once (`hashed_once`). It is in no copy,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from hush.core.values import dataclass
+from hush.core.work import spend
+from hush.query.errors import QuestionError
 from hush.query.types import Type, Value
 
 _Class = TypeVar("_Class", bound="type[Hashed]")
+MOST_PIECES = 20_000
+"""How many pieces an expression may have, each counted as often as it is there."""
 
 
 class Hashed:
-    """Has a place for its hash."""
+    """Has a place for its hash, and for how many pieces it has."""
 
-    __slots__ = ("_hash",)
+    __slots__ = ("_hash", "size")
     _hash: int
+    size: int
 
 
 def hashed_once(cls: _Class) -> _Class:
-    """Make instances of a class remember what its own hash function finds."""
+    """Make instances of a class cache their hash."""
     find = cls.__hash__
 
     def remembered(self: Hashed) -> int:
@@ -172,11 +177,21 @@ class Call(Hashed):
     arguments: tuple[Expression, ...]
     type: Type
 
+    def __post_init__(self) -> None:
+        # A part that is named once and used twice, by parts that are used twice, would grow without end.
+        size = 1 + sum(one.size if isinstance(one, Call) else 1 for one in self.arguments)
+        if size > MOST_PIECES:
+            raise QuestionError(
+                f"An expression has more than {MOST_PIECES:,} parts once what WITH names is put in.",
+                "Ask for less at once.",
+            )
+        object.__setattr__(self, "size", size)
+
 
 @hashed_once
 @dataclass(frozen=True, slots=True)
 class Released(Hashed):
-    """What a question releases, in post-processing only: group key or noisy aggregate number ``index``."""
+    """A released value, for post-processing only: the group key or noisy aggregate number ``index``."""
 
     source: str
     """"key" or "aggregate"."""
@@ -189,14 +204,19 @@ Expression = Column | Literal | Call | Released
 
 def pieces(expression: Expression) -> Iterator[Expression]:
     """Yield an expression and all that is in it, from left to right, as often as it is there."""
-    yield expression
     if isinstance(expression, Call):
-        for argument in expression.arguments:
-            yield from pieces(argument)
+        spend(expression.size)
+    left = [expression]
+    while left:
+        one = left.pop()
+        yield one
+        if isinstance(one, Call):
+            # reversed, because a stack returns the last one first
+            left.extend(reversed(one.arguments))
 
 
 def substituted(expression: Expression, known: Callable[[Expression], Expression | None]) -> Expression:
-    """Return an expression in which every piece that is known stands as what it is known as; None: it is not."""
+    """Return an expression with each piece replaced by ``known(piece)``; None keeps a piece."""
     found = known(expression)
     if found is not None:
         return found

@@ -31,7 +31,7 @@ from hush.query.types import Value
 
 
 def to_wire(value: Any) -> Any:
-    """Return a parameter, or a list or mapping of such, as JSON values."""
+    """Return a parameter, or a list or mapping of parameters, as JSON values."""
     if type(value).__module__.split(".")[0] in {"numpy", "pandas", "polars"}:
         value = value.tolist() if hasattr(value, "tolist") else list(value) if hasattr(value, "__iter__") else value
     if isinstance(value, Mapping):
@@ -90,7 +90,7 @@ _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?",
 
 
 class Binder:
-    """The parameters of one question, and which of them were used."""
+    """The parameters of one question; records which ones were used."""
 
     def __init__(self, parameters: Parameters) -> None:
         parameters = _plain(parameters)
@@ -136,7 +136,7 @@ class Binder:
         return listed
 
     def written(self) -> str:
-        """Return the values as comments to go below the question: what was asked is the text with its values."""
+        """Return the used values as SQL comments, to append to the text of the question."""
         names = sorted(self._used) if self._named else sorted(self._used, key=int)
         return "".join(f"\n-- ${name} = {_shown(self._used[name])}" for name in names)
 

@@ -1,4 +1,4 @@
-"""A question: one grouped aggregate over a private relation, and what is done with the noisy answers.
+"""A question: one grouped aggregation over a private relation, with post-processing of the noisy answers.
 
 This is the meeting point of SQL and the Python builder on one side and of the planner on the other. It says nothing
 of noise, prices or engines. Everything an analyst can ask is one of these; two ways of asking the same thing give
@@ -30,24 +30,23 @@ import datetime as dt
 import hashlib
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from hush.core.values import dataclass
 from hush.query.expressions import Expression
 from hush.query.relations import Named, Relation
 from hush.query.types import Type
 
 
 class AggregateKind(Enum):
-    """What may be asked about a group."""
+    """Kinds of aggregates over a group."""
 
     COUNT = "count"
-    """Rows, or rows whose argument is not NULL."""
+    """COUNT(*), or COUNT(x): rows where the argument is not NULL."""
     COUNT_UNITS = "count units"
     """COUNT(DISTINCT unit)."""
     COUNT_DISTINCT = "count distinct"
@@ -112,12 +111,12 @@ class Question:
     text: str = field(default="", compare=False)
     """The question as it was asked, with the values of its parameters, for the ledger and for messages."""
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """What it means here otherwise than in the dialect that it was written in."""
+    """Notes on differences from the meaning in the question's dialect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowQuestion:
-    """SELECT columns FROM relation, row by row: what a whole release or a model is made from.
+    """SELECT columns FROM relation, row by row: the input of synthetic data and models.
 
     No row of it is ever shown. It names the rows; `hush.query.plan.rows` says what is read of them.
     """
@@ -133,7 +132,11 @@ _PLAIN = (str, bool, int, float, Fraction, Decimal, dt.date, dt.datetime, dt.tim
 
 
 def fingerprint(*trees: object) -> str:
-    """Return 32 hexadecimal digits that stand for trees of dataclasses, collections and plain values."""
+    """Return 32 hexadecimal digits that stand for trees of dataclasses, collections and plain values.
+
+    Names of classes, fields and members of enumerations are part of it. A renamed class makes every paid question new,
+    and ends the streams that were made before.
+    """
     return hashlib.sha256(_written(trees).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -163,6 +166,7 @@ def _fields_of(value: Any) -> list[str]:
     written, kind = [], value.__class__
     for name, default in _compared(kind):
         held = getattr(value, name)
+        # a field at its default is left out: a new field keeps old fingerprints
         if default is MISSING or (held is not default and held != default):
             written.append(f"{name}={_written(held)}")
     return written

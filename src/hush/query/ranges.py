@@ -22,9 +22,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
-
-from hush.core.values import dataclass
 
 INFINITY = math.inf
 _WHOLE = 2**53
@@ -114,7 +113,7 @@ class Interval:
         return Interval(min(self.lower, other.lower), max(self.upper, other.upper))
 
     def meet(self, other: Interval) -> Interval | None:
-        """Return what lies in both, None if nothing does."""
+        """Return the intersection; None if it is empty."""
         lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
         return Interval(lower, upper) if lower <= upper else None
 

@@ -1,4 +1,4 @@
-"""What a condition says about columns: rows that pass ``age BETWEEN 18 AND 65`` have ages from 18 to 65.
+"""Narrower types from conditions: rows that pass ``age BETWEEN 18 AND 65`` have ages from 18 to 65.
 
 A condition is true, false or NULL. From *true* follows: of AND, that both parts are true; of OR, that one of them is;
 of NOT, that the part is false. From *false*: of AND, that one part is false; of OR, that both are. A comparison that
@@ -94,7 +94,7 @@ def narrowed_unless(types: Types, condition: Expression) -> dict[str, Type]:
 
 
 def _not_outcome(types: dict[str, Type], condition: Expression, *, outcome: bool) -> dict[str, Type]:
-    """Return the types for the rows on which a condition is the other of true and false, or NULL."""
+    """Return the types for the rows on which a condition does not have an outcome: the opposite, or NULL."""
     match condition:
         case _ if not condition.type.nullable:
             return narrowed(types, condition, outcome=not outcome)
@@ -114,7 +114,7 @@ def _not_outcome(types: dict[str, Type], condition: Expression, *, outcome: bool
 
 
 def _any_of(ways: list[Type], before: Type) -> Type:
-    """Return the type of a column of which one of several narrowed types is true."""
+    """Return the union of several narrowed types of a column."""
     if all(way == ways[0] for way in ways):
         return ways[0]
     joined = either([Column("", way) for way in ways], nullable=any(way.nullable for way in ways))
@@ -140,7 +140,7 @@ def _compare(found: dict[str, Type], op: Op, left: Expression, right: Expression
 
 
 def _compare_year(found: dict[str, Type], op: Op, column: Expression, other: Expression) -> None:
-    """Narrow a column whose year compares with something."""
+    """Narrow a date column by a comparison of its year."""
     if not isinstance(column, Column) or column.name not in found or not other.type.kind.numeric:
         return
     years = _YEAR if op is Op.NOT_EQUAL else _within(_YEAR, op, other.type)
@@ -158,7 +158,7 @@ def _in_years(type_: Type, years: Type) -> Type:
 
 
 def _within(type_: Type, op: Op, other: Type) -> Type:
-    """Narrow the range of something that compares with something else of a known range."""
+    """Narrow a type by a comparison with a value of another type."""
     span = interval(other)
     match op:
         case Op.EQUAL:

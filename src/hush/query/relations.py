@@ -21,15 +21,16 @@ needed. A projection without columns disappears.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from hush.core.values import dataclass
-from hush.query.expressions import Column, Expression, Literal, columns_in
+from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
+from hush.query.functions import all_of
+from hush.query.functions.logic import conjuncts
 from hush.query.refine import narrowed
-from hush.query.types import Kind, Type
+from hush.query.types import Kind, Type, Value
 
 Named = tuple[str, Expression]
 
@@ -133,13 +134,14 @@ class PerUnit:
 
 
 class WindowKind(Enum):
-    """What a window over a unit's own rows computes."""
+    """Window functions over a unit's own rows."""
 
     ROW_NUMBER = "row_number"
     RANK = "rank"
     DENSE_RANK = "dense_rank"
     LAG = "lag"
     LEAD = "lead"
+    FIRST_VALUE = "first_value"
     COUNT = "count"
     SUM = "sum"
     AVG = "avg"
@@ -197,13 +199,15 @@ class Constants:
 
     columns: tuple[tuple[str, Type], ...]
     rows: tuple[tuple[Literal, ...], ...]
+    awaits: int | None = None
+    """The number of the answer that replaces the one cell once it is released; None for constants."""
 
 
 Relation = Scan | Filter | Project | Join | UnionAll | PerUnit | WithWindows | Constants
 
 
 def columns(relation: Relation) -> dict[str, Type]:
-    """Return the columns of a relation and their types, narrowed by what its conditions say."""
+    """Return the columns of a relation with their types, narrowed by its conditions."""
     match relation:
         case Scan():
             return {name: type_ for name, _, type_ in relation.columns}
@@ -218,6 +222,7 @@ def columns(relation: Relation) -> dict[str, Type]:
             if relation.kind is JoinKind.LEFT:
                 right = {name: type_.or_null(named=True) for name, type_ in right.items()}
             found = columns(relation.left) | right
+            # a LEFT JOIN keeps rows for which its condition fails, so that narrows nothing
             if relation.where is None or relation.kind is JoinKind.LEFT:
                 return found
             return narrowed(found, relation.where)
@@ -231,7 +236,7 @@ def columns(relation: Relation) -> dict[str, Type]:
 
 
 def sources(relation: Relation) -> tuple[Relation, ...]:
-    """Return the relations that one is made of."""
+    """Return the direct sources of a relation."""
     match relation:
         case Scan() | Constants():
             return ()
@@ -241,6 +246,29 @@ def sources(relation: Relation) -> tuple[Relation, ...]:
             return relation.sources
         case Filter() | Project() | PerUnit() | WithWindows():
             return (relation.source,)
+
+
+def awaited_by(relation: Relation) -> dict[int, Kind]:
+    """Return the numbers of the answers that a relation's rows are compared with, each with the kind of its value."""
+    cells = (part for part in relations_in(relation) if isinstance(part, Constants))
+    return {part.awaits: part.columns[0][1].kind for part in cells if part.awaits is not None}
+
+
+def with_answers(relation: Relation, answers: Mapping[int, Value]) -> Relation:
+    """Return a relation with the answers that it awaits."""
+    match relation:
+        case Constants() if relation.awaits is not None:
+            ((cell,),) = relation.rows
+            return replace(relation, rows=((Literal(answers[relation.awaits], cell.type),),))
+        case Scan() | Constants():
+            return relation
+        case Join():
+            left, right = with_answers(relation.left, answers), with_answers(relation.right, answers)
+            return replace(relation, left=left, right=right)
+        case UnionAll():
+            return replace(relation, sources=tuple(with_answers(source, answers) for source in relation.sources))
+        case Filter() | Project() | PerUnit() | WithWindows():
+            return replace(relation, source=with_answers(relation.source, answers))
 
 
 def relations_in(relation: Relation) -> Iterator[Relation]:
@@ -271,7 +299,7 @@ def column(relation: Relation, name: str) -> Column:
 
 
 def window_expressions(window: OwnWindow) -> list[Expression]:
-    """Return all that a window computes of a row."""
+    """Return all expressions in a window."""
     argument = [] if window.argument is None else [window.argument]
     return [*argument, *window.partition, *(order.by for order in window.order)]
 
@@ -307,9 +335,17 @@ def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
         case Constants():
             return relation
         case Filter():
+            conditions = conjuncts(relation.condition)
+            for at, condition in enumerate(conditions):
+                others = [*conditions[:at], *conditions[at + 1 :]]
+                decided = _decided(relation.source, condition, needed | used(others))
+                if decided is not None:
+                    return pruned(Filter(source=decided, condition=all_of(others)) if others else decided, needed)
             return replace(relation, source=pruned(relation.source, needed | used([relation.condition])))
         case Project():
             kept = tuple((name, expression) for name, expression in relation.columns if name in needed)
+            if all(isinstance(value, Column) and value.name == name for name, value in kept):
+                return pruned(relation.source, frozenset(name for name, _ in kept))
             source = pruned(relation.source, used(expression for _, expression in kept))
             return replace(relation, source=source, columns=kept) if kept else source
         case Join():
@@ -334,8 +370,41 @@ def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
             return replace(relation, source=pruned(relation.source, inside), aggregates=aggregates)
 
 
+def _decided(relation: Relation, condition: Expression, needed: frozenset[str]) -> Relation | None:
+    """Return a LEFT JOIN as an ANTI JOIN or inner JOIN, if a condition only tests whether a row has a partner.
+
+    Such a condition tests a column that is true on the optional side. With an ANTI JOIN nothing else of that side can
+    be needed. A condition on one side's columns can be put before an inner join, or before a LEFT JOIN of that side.
+    """
+    negated = isinstance(condition, Call) and condition.op is Op.NOT
+    test = condition.arguments[0] if isinstance(condition, Call) and negated else condition
+    if not isinstance(test, Call) or test.op is not Op.IS_NULL or not isinstance(test.arguments[0], Column):
+        return None
+    mark = test.arguments[0].name
+    match relation:
+        case Filter():
+            source = _decided(relation.source, condition, needed | used([relation.condition]))
+            return None if source is None else replace(relation, source=source)
+        case Join():
+            inside = needed | used([relation.where, *(side for pair in relation.on for side in pair)])
+            if mark in columns(relation.left):
+                left = _decided(relation.left, condition, inside)
+                return None if left is None else replace(relation, left=left)
+            if relation.kind is not JoinKind.LEFT or not isinstance(relation.right, Project):
+                return None
+            value = dict(relation.right.columns).get(mark)
+            if not isinstance(value, Literal) or value.value is not True:
+                return None
+            if negated:
+                return replace(relation, kind=JoinKind.INNER)
+            return None if needed & columns(relation.right).keys() - {mark} else replace(relation, kind=JoinKind.ANTI)
+        case _:
+            return None
+
+
 def _exactly(relation: Relation, names: frozenset[str]) -> Relation:
-    """Return a member of a union with exactly the union's columns, as its projection vanished if it has none."""
-    if frozenset(columns(relation)) == names:
+    """Return a member of a union with exactly the union's columns, as its projection may have vanished."""
+    known = columns(relation)
+    if known.keys() == names:
         return relation
-    return Project(source=relation, columns=())
+    return Project(source=relation, columns=tuple((name, Column(name, known[name])) for name in known if name in names))

@@ -1,4 +1,4 @@
-"""Expressions over what was released: outputs, HAVING and ORDER BY, made of keys and noisy aggregates.
+"""Expressions over released keys and noisy aggregates: outputs, HAVING and ORDER BY.
 
 They see only what is already released, so nothing here can cost privacy or fail differently for different rows.
 
@@ -33,11 +33,10 @@ arguments. The result may be wider than need be, never narrower. What is not kno
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hush.core.values import dataclass
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, pieces, substituted
 from hush.query.functions import FUNCTIONS
@@ -46,48 +45,53 @@ from hush.query.question import Question
 
 
 def noisy(expression: Expression) -> bool:
-    """Return whether an expression over what was released is made of aggregates."""
+    """Return whether an expression reads a noisy aggregate."""
     return any(isinstance(piece, Released) and piece.source == "aggregate" for piece in pieces(expression))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A question whose outputs, HAVING and ORDER BY read further keys: the parts that an engine computes."""
+    """A question with the parts that an engine computes added as further keys."""
 
     question: Question
     parts: tuple[Call, ...]
-    """What stands for the further keys, in their order."""
+    """The expressions of the further keys, in their order."""
     values: Mapping[Expression, Expression]
-    """What to evaluate for the values of expressions of which the engine computes noisy parts as well.
+    """For expressions with noisy parts that the engine computes: the expression to evaluate for their values.
 
     Half-widths, and what noise may have decided, follow from the expressions themselves.
     """
 
 
 def shown(question: Question) -> Shown:
-    """Return what an engine computes of a question, and the question with that as further keys."""
+    """Return a question with all parts that an engine computes moved to further keys."""
     outputs = [expression for _, expression in question.outputs]
-    conditions = [*([] if question.having is None else [question.having]), *(item.by for item in question.order)]
-    whole = [one for one in outputs if isinstance(one, Call) and any(map(noisy, _parts(one)))]
-    found = [part for one in outputs for part in _parts(one) if not noisy(part)]
-    found += [part for one in conditions for part in _parts(one)]
-    parts = tuple(dict.fromkeys([*found, *whole]))
+    conditions = [
+        *([] if question.having is None else [question.having]),
+        *(ordering.by for ordering in question.order),
+    ]
+    mixed = [
+        expression for expression in outputs if isinstance(expression, Call) and any(map(noisy, _parts(expression)))
+    ]
+    public = [part_call for expression in outputs for part_call in _parts(expression) if not noisy(part_call)]
+    public += [part_call for expression in conditions for part_call in _parts(expression)]
+    parts = tuple(dict.fromkeys([*public, *mixed]))
     if not parts:
         return Shown(question=question, parts=(), values={})
     first = len(question.keys)
-    known = {part: Released("key", first + at, part.type) for at, part in enumerate(parts)}
-    plain = {part: key for part, key in known.items() if not noisy(part)}
-    evaluated = [*whole, *conditions]
+    keys_by_part = {part_call: Released("key", first + index, part_call.type) for index, part_call in enumerate(parts)}
+    plain = {part_call: key for part_call, key in keys_by_part.items() if not noisy(part_call)}
+    evaluated = [*mixed, *conditions]
     return Shown(
         question=replace(
             question,
-            keys=(*question.keys, *(("", part) for part in parts)),
-            outputs=tuple((name, _replaced(one, plain)) for name, one in question.outputs),
+            keys=(*question.keys, *(("", part_call) for part_call in parts)),
+            outputs=tuple((name, _replaced(expression, plain)) for name, expression in question.outputs),
             having=None if question.having is None else _replaced(question.having, plain),
-            order=tuple(replace(item, by=_replaced(item.by, plain)) for item in question.order),
+            order=tuple(replace(ordering, by=_replaced(ordering.by, plain)) for ordering in question.order),
         ),
         parts=parts,
-        values={_replaced(one, plain): _replaced(one, known) for one in evaluated},
+        values={_replaced(expression, plain): _replaced(expression, keys_by_part) for expression in evaluated},
     )
 
 
@@ -105,13 +109,13 @@ def _parts(expression: Expression) -> Iterator[Call]:
 
 def released_in(expressions: Iterable[Expression]) -> tuple[Released, ...]:
     """Return the keys and aggregates that expressions read, each once."""
-    found = {piece for one in expressions for piece in pieces(one) if isinstance(piece, Released)}
-    return tuple(sorted(found, key=lambda item: (item.source, item.index)))
+    released = {piece for expression in expressions for piece in pieces(expression) if isinstance(piece, Released)}
+    return tuple(sorted(released, key=lambda each: (each.source, each.index)))
 
 
-def _replaced(expression: Expression, known: Mapping[Call, Released]) -> Expression:
-    """Return an expression in which parts that are known stand as what was released."""
-    return substituted(expression, lambda piece: known.get(piece) if isinstance(piece, Call) else None)
+def _replaced(expression: Expression, keys: Mapping[Call, Released]) -> Expression:
+    """Return an expression with known parts replaced by keys."""
+    return substituted(expression, lambda piece: keys.get(piece) if isinstance(piece, Call) else None)
 
 
 __all__ = ["Array", "as_array", "evaluate", "key_array"]
@@ -137,7 +141,7 @@ def evaluate(expression: Expression, keys: Sequence[Array], aggregates: Sequence
 
 def aggregates_in(expression: Expression) -> set[int]:
     """Return which aggregates an expression reads."""
-    return {one.index for one in pieces(expression) if isinstance(one, Released) and one.source == "aggregate"}
+    return {piece.index for piece in pieces(expression) if isinstance(piece, Released) and piece.source == "aggregate"}
 
 
 Ends = tuple[Array, Array]
@@ -182,18 +186,20 @@ def _apply(expression: Call, arguments: list[Ends], size: int) -> Ends:
     if op is Op.POWER:
         return _power(expression, arguments)
     if op in {Op.EQUAL, Op.NOT_EQUAL}:
-        apart, known = (lows[0] > highs[1]) | (highs[0] < lows[1]), 0 if op is Op.EQUAL else 1
-        return np.where(apart, known, 0), np.where(apart, known, 1)
+        apart, outcome = (lows[0] > highs[1]) | (highs[0] < lows[1]), 0 if op is Op.EQUAL else 1
+        return np.where(apart, outcome, 0), np.where(apart, outcome, 1)
     if op is Op.NULL_IF:
         apart = (lows[0] > highs[1]) | (highs[0] < lows[1])
         return np.where(apart, lows[0], np.nan), highs[0]
     if op is Op.MODULO:  # with the sign of the first argument, and no larger than either
-        most = np.minimum(np.maximum(-lows[0], highs[0]), np.maximum(-lows[1], highs[1]))
+        largest = np.minimum(np.maximum(-lows[0], highs[0]), np.maximum(-lows[1], highs[1]))
         divides = (lows[1] > 0) | (highs[1] < 0)
-        return np.where(divides, np.where(lows[0] >= 0, 0, -most), np.nan), np.where(highs[0] <= 0, 0, most)
+        return np.where(divides, np.where(lows[0] >= 0, 0, -largest), np.nan), np.where(highs[0] <= 0, 0, largest)
     if op is Op.MULTIPLY or op is Op.DIVIDE:
+        # a product or quotient of intervals has its extremes at corners
         corners = [_of(expression, [x, y]) for x in arguments[0] for y in arguments[1]]
         low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
+        # a divisor that may be 0 leaves nothing known
         settled = True if op is Op.MULTIPLY else (lows[1] > 0) | (highs[1] < 0)
         return np.where(settled, low, np.nan), high
     if op is Op.ABS:
@@ -209,40 +215,46 @@ def _case(expression: Call, keys: Sequence[Array], aggregates: Sequence[Ends], s
     may = np.ones(size, dtype=bool)
     *cases, otherwise = expression.arguments
     for condition, value in zip(cases[::2], cases[1::2], strict=True):
-        holds, ends = (enclose(one, keys, aggregates, size) for one in (condition, value))
-        taken = may & (holds[1] > 0)
-        low, high = np.where(taken, np.minimum(low, ends[0]), low), np.where(taken, np.maximum(high, ends[1]), high)
+        holds, ends = (enclose(each, keys, aggregates, size) for each in (condition, value))
+        possible = may & (holds[1] > 0)
+        low, high = (
+            np.where(possible, np.minimum(low, ends[0]), low),
+            np.where(possible, np.maximum(high, ends[1]), high),
+        )
+        # after a condition that surely holds, no later branch is reached
         may = may & (holds[0] < 1)
     ends = enclose(otherwise, keys, aggregates, size)
     return np.where(may, np.minimum(low, ends[0]), low), np.where(may, np.maximum(high, ends[1]), high)
 
 
 def _even(at_low: Array, at_high: Array, low: Array, high: Array) -> Ends:
-    """Return the ends of what falls to 0 at 0 and rises again, from its values at two ends."""
+    """Return the ends of an even function with minimum 0 at 0, from its values at both ends."""
     return np.where((low < 0) & (high > 0), 0.0, np.minimum(at_low, at_high)), np.maximum(at_low, at_high)
 
 
 def _power(expression: Call, arguments: list[Ends]) -> Ends:
     """Return the ends of a power with a constant exponent."""
-    (low, high), (exponent, other) = arguments
+    (low, high), (exponent, exponent_high) = arguments
     at_low, at_high = (_of(expression, [base, exponent]) for base in (low, high))
     even = _even(at_low, at_high, low, high)
-    whole = (exponent == other) & (exponent == np.rint(exponent)) & (exponent >= 0)
-    one_way = (exponent == other) & (low > 0) | whole & ((low >= 0) | (exponent % 2 == 1))
+    is_whole = (exponent == exponent_high) & (exponent == np.rint(exponent)) & (exponent >= 0)
+    one_way = (exponent == exponent_high) & (low > 0) | is_whole & ((low >= 0) | (exponent % 2 == 1))
     ordered = np.minimum(at_low, at_high), np.maximum(at_low, at_high)
-    known = one_way | whole
-    return np.where(known, np.where(one_way, ordered[0], even[0]), np.nan), np.where(one_way, ordered[1], even[1])
+    defined = one_way | is_whole
+    return np.where(defined, np.where(one_way, ordered[0], even[0]), np.nan), np.where(one_way, ordered[1], even[1])
 
 
 def _of(expression: Call, arguments: list[Array]) -> Array:
     """Return a function's values; infinite ends stay infinite."""
-    places = tuple(Released("aggregate", at, part.type) for at, part in enumerate(expression.arguments))
-    found = evaluate(Call(expression.op, places, expression.type), [], [np.clip(one, -_FAR, _FAR) for one in arguments])
-    return np.where(np.abs(found) >= _FAR / 2, np.copysign(np.inf, found), found)
+    places = tuple(Released("aggregate", index, argument.type) for index, argument in enumerate(expression.arguments))
+    values = evaluate(
+        Call(expression.op, places, expression.type), [], [np.clip(each, -_FAR, _FAR) for each in arguments]
+    )
+    return np.where(np.abs(values) >= _FAR / 2, np.copysign(np.inf, values), values)
 
 
 _FAR = 1e150
-"""Stands for ∞ where functions are evaluated, which take that for NULL."""
+"""A finite stand-in for ∞, which functions would turn into NULL."""
 
 
 def _defined(ends: Ends) -> Ends:

@@ -1,4 +1,4 @@
-"""What is public about protected tables: columns, types, whose rows they are, how much of one unit is kept.
+"""Public facts about tables: columns, types, paths to the unit, and limits on rows and groups per unit.
 
 A `Schema` is everything the front end and the planner may know of a data set; it comes from the owner's policy and
 never from the rows.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 
 from hush.core import Neighbours
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 from hush.query.types import Type
 
 
@@ -39,7 +39,7 @@ class Beyond:
     """A released estimate of how much lies beyond a bound, which the owner made public."""
 
     by: str | None
-    """The column whose values are the groups; None for rows."""
+    """The column that defines the groups; None for rows."""
     limit: int
     share: Fraction
     error: Fraction
@@ -48,7 +48,7 @@ class Beyond:
 
     @property
     def key(self) -> str:
-        """What the bound is called in a policy."""
+        """The name of the bound in a policy."""
         return "max_rows" if self.by is None else "max_groups"
 
     @property
@@ -76,7 +76,7 @@ class Table:
     max_groups: int = 1
     """How many groups one unit counts in."""
     beyond: tuple[Beyond, ...] = ()
-    """What was released of how much lies beyond these two."""
+    """Released estimates of the share of rows or groups beyond these two limits."""
     unsupported: Mapping[str, str] = field(default_factory=dict)
     """Columns that cannot be asked about because hush has no type for them, with the engine's name of theirs."""
     keys: Mapping[str, Type] = field(default_factory=dict)

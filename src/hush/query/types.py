@@ -13,18 +13,17 @@ True
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
-
-from hush.core.values import dataclass
 
 Value = Fraction | str | bool | dt.date | dt.datetime | None
 """A value of an expression: numbers are exact."""
 
 
 class Kind(Enum):
-    """What sort of values a column or expression has."""
+    """The kind of values of a column or expression."""
 
     INTEGER = "integer"
     DECIMAL = "decimal"
@@ -40,7 +39,7 @@ class Kind(Enum):
 
     @property
     def ranged(self) -> bool:
-        """Whether values lie on a line, so that bounds mean something."""
+        """Whether values are ordered on a line and can have bounds."""
         return self not in {Kind.TEXT, Kind.BOOLEAN}
 
 
@@ -58,9 +57,11 @@ class Type:
     """All values there can be (without NULL), if they are listed in public."""
     lists_null: bool = False
     """Whether the policy, or the question, names NULL as one of the values, if NULL is still possible."""
+    written: str = field(default="", compare=False, repr=False)
+    """The type of a number in the question's dialect, which may decide the meaning of ``/``; not part of equality."""
 
     def __hash__(self) -> int:
-        """Return the hash of a part: long lists and rationals take long, and what has a type has a name as well."""
+        """Return a partial hash: long lists are slow to hash, and expressions are told apart by their names."""
         return hash(self.nullable)
 
     @property
@@ -76,6 +77,16 @@ class Type:
     def or_null(self, *, named: bool = False) -> Type:
         """Return the same type with NULL allowed; ``named`` where the question itself says that there may be one."""
         return replace(self, nullable=True, lists_null=named or self.null_is_key)
+
+
+UNKNOWN = "unknown"
+"""The dialect type of a number, where it is not known."""
+
+
+def written_in(types: Iterable[Type]) -> str:
+    """Return the common dialect type of several types; ``UNKNOWN`` if they differ."""
+    found = {type_.written for type_ in types}
+    return found.pop() if len(found) == 1 else UNKNOWN
 
 
 _EPOCH = dt.date(1970, 1, 1)

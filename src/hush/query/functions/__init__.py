@@ -33,10 +33,10 @@ from hush.query.types import Kind
 __all__ = ["FUNCTIONS", "REWRITES", "all_of", "call", "cast", "constant", "describe", "folded", "negated", "number"]
 
 FUNCTIONS: dict[Op, Function] = {record.op: record for record in (*NUMBERS, *LOGIC, *TEXTS, *REGULAR, *DATES, *CASTS)}
-"""Everything that a row's expression can call."""
+"""All functions that an expression over a row can call."""
 
 REWRITES: tuple[Rewrite, ...] = (*numbers.REWRITES, *dates.REWRITES)
-"""Functions that stand for others."""
+"""Functions that abbreviate others."""
 
 _TIMES = {Op.TO_DATE: Kind.DATE, Op.TO_TIMESTAMP: Kind.TIMESTAMP}
 

@@ -1,4 +1,4 @@
-"""Casts to numbers, texts, booleans and times. What has no sensible result becomes NULL.
+"""Casts to numbers, texts, booleans and times; values without a sensible result become NULL.
 
 CAST AS DECIMAL(width, digits) is a rounding, in `hush.query.functions.numbers`.
 """
@@ -19,7 +19,7 @@ from hush.query.ranges import Interval
 from hush.query.types import Kind, Type, Value
 
 MICROSECONDS = 86_400_000_000
-"""Of a day."""
+"""Microseconds in a day."""
 _NUMBERS = {Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.BOOLEAN}
 _TIMES = {Kind.DATE, Kind.TIMESTAMP, Kind.TEXT}
 

@@ -26,7 +26,7 @@ from hush.query.ranges import Interval
 from hush.query.types import Kind, Type, at_position, position
 
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
-"""What is counted between two moments."""
+"""Units of time in which DATE_DIFF counts."""
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - moments here are without a zone
 _LENGTHS = {"hour": 3600, "minute": 60, "second": 1}
@@ -34,7 +34,7 @@ _LENGTHS = {"hour": 3600, "minute": 60, "second": 1}
 
 DATE_UNITS = ("year", "quarter", "month", "week", "day")
 TIME_UNITS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
-"""What a timestamp may be truncated to besides, in microseconds."""
+"""Further units to which a timestamp may be truncated, in microseconds."""
 _PARTS = {
     Op.QUARTER: (1, 4), Op.MONTH: (1, 12), Op.WEEK: (1, 53), Op.DAY_OF_YEAR: (1, 366), Op.DAY: (1, 31),
     Op.DAY_OF_WEEK: (0, 6), Op.HOUR: (0, 23), Op.MINUTE: (0, 59), Op.SECOND: (0, 59),
@@ -49,7 +49,7 @@ MONTHS = (
     "December",
 )  # fmt: skip
 _MONTHS = 120_000
-"""The longest interval: twelve times the calendar, and far less than what an engine's timestamps hold."""
+"""The longest interval in months: all years of the calendar, far within the range of an engine's timestamps."""
 
 
 def as_moment(value: dt.date) -> dt.datetime:
@@ -151,7 +151,10 @@ def _truncated(op: Op, arguments: Arguments) -> Type:
 def _truncated_time(op: Op, arguments: Arguments) -> Type:
     """TRUNCATE_TIME: a timestamp, with all there can be listed if they are few."""
     need(op, arguments[1:], Kind.DATE, Kind.TIMESTAMP)
-    unit = TIME_UNITS[literal_text(op, arguments[0], "unit")]
+    name = literal_text(op, arguments[0], "unit")
+    if name not in TIME_UNITS:
+        raise QuestionError(f"A time is truncated to {', '.join(TIME_UNITS)}; got {name[:40]!r}.")
+    unit = TIME_UNITS[name]
     type_ = arguments[1].type
     scale = 1 if type_.kind is Kind.TIMESTAMP else MICROSECONDS
     low, high = (None if end is None else end * scale // unit * unit for end in (type_.lower, type_.upper))
@@ -164,7 +167,7 @@ def _truncated_time(op: Op, arguments: Arguments) -> Type:
 
 
 def _made(op: Op, arguments: Arguments) -> Type:
-    """MAKE_DATE(year, month, day): NULL where the calendar has no such day between the years 1 and 9999."""
+    """MAKE_DATE(year, month, day): NULL where the calendar of the years 1 to 9999 lacks that day."""
     for argument in arguments:
         if argument.type.kind is not Kind.INTEGER:
             raise refuse(op, argument, "whole numbers", "Write CAST(… AS INTEGER).")
@@ -196,14 +199,14 @@ _WRITTEN: dict[str, Callable[[dt.datetime], str]] = {
     "V": lambda moment: f"{moment.isocalendar()[1]:02d}",
     "%": lambda _: "%",
 }
-"""What each mark of a format writes."""
+"""The text of each format mark, from a timestamp."""
 _READABLE = frozenset("YymdjHIpMSfAaBb%")
 _WITHIN_DAY = frozenset("HIpMSf")
 _LONGEST_FORMAT = 100
 _MOST_DAYS = 40_000
 _OF_YEARS = frozenset("YyG")
 _CYCLE = (dt.date(2000, 1, 1), dt.date(2027, 12, 31))
-"""After 28 years the days of the week come again on the same days of the same kinds of years."""
+"""28 years in which every combination of weekday and leap year occurs, so formats without a year repeat."""
 
 
 def _format(op: Op, argument: Expression, marks: Iterable[str]) -> str:
@@ -211,9 +214,9 @@ def _format(op: Op, argument: Expression, marks: Iterable[str]) -> str:
     text = literal_text(op, argument, "format")
     used = re.findall(r"%(.?)", text, re.DOTALL)
     unknown = [mark for mark in used if mark not in set(marks)]
-    if unknown or len(text) > _LONGEST_FORMAT:
+    if unknown or not 1 <= len(text) <= _LONGEST_FORMAT:  # on an empty format DuckDB fails, after the charge
         raise QuestionError(
-            f"{op.value} takes a format of at most {_LONGEST_FORMAT} characters with "
+            f"{op.value} takes a format of 1 to {_LONGEST_FORMAT} characters with "
             f"{', '.join(f'%{mark}' for mark in sorted(marks))}; got {text[:40]!r}.",
             f"Write for instance {op.value}(x, '%Y-%m-%d').",
         )
@@ -248,7 +251,7 @@ def _formatted(op: Op, arguments: Arguments) -> Type:
 
 @lru_cache(maxsize=256)
 def _all_written(first: dt.date, last: dt.date, form: str) -> tuple[str, ...] | None:
-    """Return what a format makes of the days between two; None if that is too much to list."""
+    """Return the different texts of a format for all days between two; None if there are too many."""
     texts: dict[str, None] = {}
     for ordinal in range(first.toordinal(), last.toordinal() + 1):
         texts[written(dt.date.fromordinal(ordinal), form)] = None
@@ -374,4 +377,8 @@ REWRITES = (
     Rewrite(names=("DAYNAME",), node="Dayname", parameters=("d",), text="STRFTIME(d, '%A')"),
     Rewrite(names=("MONTHNAME",), node="Monthname", parameters=("d",), text="STRFTIME(d, '%B')"),
     Rewrite(names=("DOY",), parameters=("d",), text="DAYOFYEAR(d)"),
+    *(
+        Rewrite(names=(f"TO{part}",), parameters=("d",), text=f"{part}(d)")
+        for part in ("YEAR", "QUARTER", "MONTH", "HOUR", "MINUTE", "SECOND")
+    ),
 )

@@ -1,4 +1,4 @@
-"""Comparisons, three-valued logic and choice: how arguments are brought to one kind, and what results can be.
+"""Comparisons, three-valued logic and choice: conversion of arguments to one kind, and types of results.
 
 Over arrays truth is 1, falsehood 0 and NULL is NaN.
 """
@@ -44,7 +44,7 @@ from hush.query.functions.rules import (
     spelled,
     step_of,
 )
-from hush.query.types import Kind, Type, Value
+from hush.query.types import Kind, Type, Value, written_in
 
 MAX_WILDCARDS = 5
 """More '%' in one pattern could make matching slow on chosen rows."""
@@ -52,7 +52,7 @@ _NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,18})?", re.ASCII)
 
 
 def boolean(arguments: Sequence[Expression]) -> Type:
-    """Return the type of a condition over these arguments: NULL if one of them may be."""
+    """Return the type of a condition: nullable if an argument is."""
     return replace(BOOLEAN, nullable=any(argument.type.nullable for argument in arguments))
 
 
@@ -178,8 +178,10 @@ def without_escapes(pattern: str, escape: str) -> list[tuple[str, bool]] | None:
 
 
 def either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
-    """Return the type of something that is one of these expressions, which are of one kind."""
+    """Return the common type of expressions of one kind, for a value that is one among them."""
     found = _either(expressions, nullable=nullable)
+    if written := written_in(expression.type for expression in expressions):
+        found = replace(found, written=written)
     named = nullable and any(is_null(item) or item.type.null_is_key for item in expressions)
     return replace(found, lists_null=named) if named else found
 

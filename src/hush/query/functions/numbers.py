@@ -242,9 +242,10 @@ def _power(op: Op, arguments: Arguments) -> Type:
 
 
 def _extreme(op: Op, arguments: Arguments) -> Type:
-    """LEAST and GREATEST of what is not NULL, of numbers or of dates."""
+    """LEAST and GREATEST of numbers or dates; NULLs are ignored."""
     types = [argument.type for argument in arguments]
     spans = [interval(type_) for type_ in types]
+    # NULLs are ignored: only an argument that is never NULL bounds LEAST from above, or GREATEST from below
     sure = [span for span, type_ in zip(spans, types, strict=True) if not type_.nullable]
     if op is Op.LEAST:
         upper = min(span.upper for span in sure) if sure else max(span.upper for span in spans)
@@ -257,7 +258,7 @@ def _extreme(op: Op, arguments: Arguments) -> Type:
 
 
 def _clip(op: Op, arguments: Arguments) -> Type:
-    """CLIP(x, lower, upper): the way to give bounds to what has none."""
+    """CLIP(x, lower, upper): gives bounds to an expression without bounds."""
     need_numeric(op, arguments)
     a = arguments[0].type
     lower, upper = _bounds(op, arguments)
@@ -265,6 +266,7 @@ def _clip(op: Op, arguments: Arguments) -> Type:
     high = upper if a.upper is None else max(min(a.upper, upper), lower)
     kind = a.kind if lower.denominator == upper.denominator == 1 else Kind.DECIMAL
     steps = [step_of(a)]
+    # a clipped value is the bound itself, which may lie off the grid of x
     steps += [lower] if a.lower is None or a.lower < lower else []
     steps += [upper] if a.upper is None or a.upper > upper else []
     return number(
@@ -479,4 +481,7 @@ NUMBERS = (
     ),
 )
 
-REWRITES = (Rewrite(names=("PI",), node="Pi", parameters=(), text="CAST(3.141592653589793 AS DOUBLE)"),)
+REWRITES = (
+    Rewrite(names=("PI",), node="Pi", parameters=(), text="CAST(3.141592653589793 AS DOUBLE)"),
+    Rewrite(names=("ATANH",), node="Atanh", parameters=("x",), text="LN((1 + x) / (1 - x)) / 2"),
+)

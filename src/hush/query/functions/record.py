@@ -1,4 +1,4 @@
-"""What there is to know of a function, in one record.
+"""The record of a function: syntax, types, evaluation and cost.
 
 A `Function` says how an `Op` is written in a question, how its arguments are checked and its type derived, how NumPy
 computes it over noisy answers, and what it costs. The front end, the typing, the evaluation and the engines all read
@@ -20,13 +20,13 @@ import datetime as dt
 import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.values import dataclass
 from hush.query.expressions import Call, Expression, Op
 from hush.query.types import Kind, Type
 
@@ -38,9 +38,9 @@ Evaluation = Callable[[Call, list[Array]], Array]
 """Computes a call over arrays; NaN or None stands for NULL."""
 
 ANY_NUMBER = 1000
-"""As many arguments as anybody will write."""
+"""The limit of arguments for functions with any number of arguments."""
 ONE = ("this",)
-"""Where sqlglot keeps the argument of a function that has one."""
+"""The slot of a sqlglot node for the argument of a function with one argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Reading:
     """A class of sqlglot's nodes that calls a function with the node's own arguments, in order."""
 
     node: str
-    """The name of the class, such as "Left"; this layer does not know the parser."""
+    """The name of the class, for instance "Left"; this layer does not import the parser."""
     slots: tuple[str, ...] = ("this", "expression")
     """The node's arguments; those that are not set are left out. One that starts with * holds a list."""
     ignored: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Reading:
 
 
 class Rising(Enum):
-    """With which arguments a function never falls, the others being constants."""
+    """The arguments in which a function is non-decreasing, the others being constants."""
 
     ALL = "all"
     FIRST = "first"
@@ -69,11 +69,11 @@ class Function:
     op: Op
     rule: Rule
     arity: tuple[int, int]
-    """How many arguments it takes at least and at most."""
+    """The least and the largest number of arguments."""
     names: tuple[str, ...] = ()
-    """How it is called: ``NAME(…)``. The first is its name in engines that have nothing else to say of it."""
+    """Its names in ``NAME(…)``; engines use the first one unless they define their own SQL."""
     reads: tuple[Reading, ...] = ()
-    """Classes of nodes that are nothing but a call of it."""
+    """Classes of nodes that are plain calls to this function."""
     fields: tuple[str, ...] = ()
     """Names of the part of a date that it takes, in EXTRACT and DATE_PART."""
     types: tuple[str, ...] = ()
@@ -81,31 +81,31 @@ class Function:
     prepare: Callable[[Op, Arguments], Arguments] | None = None
     """Brings the arguments to one kind before the rule sees them."""
     chooses: bool = False
-    """Whether its value is one of its arguments, so that its rule says itself what NULL means."""
+    """Whether its value is one of the arguments; then its rule decides about NULL itself."""
     evaluate: Evaluation | None = None
     """How NumPy computes it over noisy numbers; None for a function of texts or dates."""
     by_engine: bool | None = None
     """Whether its meaning is the engine's also over noisy numbers; by default if NumPy has none."""
     rising: Rising | None = None
-    """Whether it never falls, so that intervals pass through it."""
+    """Whether it is non-decreasing, so that it maps the ends of intervals to ends."""
     per_character: int | None = None
     """Nanoseconds per character of its texts, at most, on the slowest engine; None if it reads texts as something."""
     cost: Callable[[Call], int] | None = None
-    """The same where it depends on constants of the call."""
+    """The cost per character where it depends on constants of the call."""
     lengthens: int = 1
-    """A text that it makes has at most so many characters per character of its longest text."""
+    """An upper bound on the length of its result, as a multiple of its longest text argument."""
     searches: bool = False
-    """Whether it looks for its further texts in the first, which costs more the longer they are."""
+    """Whether it searches its first text for the others, so that longer ones cost more."""
 
     @property
     def computed_by_engine(self) -> bool:
-        """Whether an engine computes it, also over what was released."""
+        """Whether an engine computes it even over released answers."""
         return self.evaluate is None if self.by_engine is None else self.by_engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """A function that stands for an expression made of others."""
+    """A function that is an abbreviation of an expression over others."""
 
     names: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -134,7 +134,7 @@ def as_array(values: Sequence[Any], kind: Kind) -> Array:
 
 
 def key_array(values: Sequence[Any], kind: Kind) -> Array:
-    """Return the values of a key as an array: whole numbers that floats do not tell apart as they are."""
+    """Return the values of a key as an array; integers too large for float64 stay Python integers."""
     array = as_array(values, kind)
     if kind is Kind.INTEGER and bool((np.abs(array) >= _FLOATS).any()):
         return np.array([None if value is None else int(value) for value in values], dtype=object)
@@ -219,9 +219,10 @@ def _comparable(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def chosen(conditions: list[Array], values: list[Array]) -> Array:
-    """Return the first value whose condition is 1, else the last value."""
+    """Return the value of the first condition that is 1, else the last value."""
     if all(value.dtype == np.float64 for value in values):
         result = values[-1]
+        # from the last to the first, so that the first condition that holds wins
         for condition, value in zip(reversed(conditions), reversed(values[:-1]), strict=True):
             result = np.where(condition == 1, value, result)
         return np.asarray(result, dtype=np.float64)

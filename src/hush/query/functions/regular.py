@@ -1,4 +1,4 @@
-r"""Regular expressions that no text can make slow: what a pattern may hold, and what a character costs to match.
+r"""Regular expressions with bounded time: the allowed grammar of patterns, and the cost per character.
 
 An engine with a matcher that goes back (PostgreSQL, Java) can take minutes for one chosen text. RE2 (Cox 2010, "Regular
 Expression Matching in the Wild") runs an automaton instead, so time grows with the text's length alone. What a
@@ -6,15 +6,15 @@ character costs depends on the pattern, and is bounded here before anything is c
 
 * A pattern is read by a grammar that is a part of RE2's, so that the engine cannot refuse it after the charge. It has
   at most `MAX_LENGTH` characters and, with counted repetitions written out, `MAX_POSITIONS` places for a character.
-* RE2 makes the states of a deterministic automaton as it meets them, and keeps them. If these are few, a character
-  costs a look into a table. If they are many, it gives up and follows all places at once.
+* RE2 makes the states of a deterministic automaton as it meets them. Few of them are a table: `_TABLE` nanoseconds for
+  a character. If they become many, RE2 gives up and follows all places at once: `_PLACES` nanoseconds for a character,
+  and `_PLACE` more for each place. Both were measured with the worst texts.
 
-So the states are counted here, by the subset construction over the pattern's position automaton (Glushkov 1961), of
-the pattern and, as RE2 matches a pattern with ``$`` from the end, of its reverse. Up to `_FEW` states a character costs
-`_TABLE` nanoseconds, else `_PLACES` and `_PLACE` more for each place: measured with the worst texts.
+How many states there are is bounded, not counted. A state is a set of places, beside the start: at most 2ᵖ⁺¹ for p
+places. A text that stands for itself has p + 2 (Knuth, Morris, Pratt 1977). The borders of words make four of each.
 
->>> cost_of("^https?://[^/]+/"), cost_of("(a|b)*a(a|b){20}c")
-(50, 1280)
+>>> cost_of("^[0-9]+$"), cost_of("https://example"), cost_of("^https?://[^/]+/"), cost_of("(a|b)*a(a|b){20}c")
+(50, 50, 600, 1280)
 >>> cost_of("(a{9}){9}")
 Traceback (most recent call last):
 ...
@@ -23,9 +23,9 @@ hush.query.errors.QuestionError: The pattern '(a{9}){9}' counts a repetition ins
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
-from hush.core.values import dataclass
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Literal, Op
 from hush.query.functions.logic import boolean
@@ -36,54 +36,16 @@ from hush.query.types import Kind, Type
 MAX_LENGTH = 500
 MAX_POSITIONS = 200
 FLAGS = "cis"
-"""Of these letters flags are made: case counts, case does not count, a point is also the end of a line."""
+"""The allowed flags: case-sensitive, case-insensitive, and '.' matches the end of a line."""
 _DEEPEST = 20
-_FEW = 150
-"""RE2 keeps 5 MB of states, each of 3 kB at most: some 1,700, in which bytes between the parts of a character count."""
 _TABLE, _PLACES, _PLACE = 50, 400, 20
-
-Ranges = tuple[tuple[int, int], ...]
-_LAST = 0x10FFFF
-_ANY: Ranges = ((0, _LAST),)
-_DIGIT: Ranges = ((48, 57),)
-_UPPER: Ranges = ((65, 90),)
-_LOWER: Ranges = ((97, 122),)
-_WORD: Ranges = (*_DIGIT, *_UPPER, (95, 95), *_LOWER)
-_SPACE: Ranges = ((9, 10), (12, 13), (32, 32))
-_CLASSES = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
-_POSIX = {
-    "alnum": (*_DIGIT, *_UPPER, *_LOWER),
-    "alpha": (*_UPPER, *_LOWER),
-    "digit": _DIGIT,
-    "lower": _LOWER,
-    "punct": ((33, 47), (58, 64), (91, 96), (123, 126)),
-    "space": ((9, 13), (32, 32)),
-    "upper": _UPPER,
-    "word": _WORD,
-    "xdigit": (*_DIGIT, (65, 70), (97, 102)),
-}
+_FEW_STATES = 150
+"""RE2 keeps 5 MB of states, each of 3 kB at most: some 1,700, in which bytes between the parts of a character count."""
+_OPERATORS = frozenset("\\.*+?{}()|[]")
+_CLASSES = "dws"
+_POSIX = ("alnum", "alpha", "digit", "lower", "punct", "space", "upper", "word", "xdigit")
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
 _ENDS = {"A": "^", "z": "$", "b": "b", "B": "b"}
-
-
-def _others(ranges: Ranges) -> Ranges:
-    """Return all characters that are not in some ranges."""
-    gaps, start = [], 0
-    for low, high in sorted(ranges):
-        if low > start:
-            gaps.append((start, low - 1))
-        start = max(start, high + 1)
-    return (*gaps, (start, _LAST)) if start <= _LAST else tuple(gaps)
-
-
-def _folded(ranges: Ranges) -> Ranges:
-    """Return ranges with the other case of their ASCII letters; other letters are told apart well enough without."""
-    more = []
-    for low, high in ranges:
-        for first, last, shift in ((65, 90, 32), (97, 122, -32)):
-            if low <= last and high >= first:
-                more.append((max(low, first) + shift, min(high, last) + shift))
-    return (*ranges, *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +53,24 @@ class _Pattern:
     """A part of a pattern: a "set", an "end", "all" or "one" of several parts, or one ``least`` to ``most`` "times"."""
 
     kind: str
-    ranges: Ranges = ()
     parts: tuple[_Pattern, ...] = ()
     least: int = 0
     most: int | None = None
 
+    @property
+    def places(self) -> int:
+        """How many places for a character it has, with counted repetitions written out."""
+        if self.kind == "set":
+            return 1
+        copies = max(self.least, 1 if self.most is None else self.most) if self.kind == "times" else 1
+        return copies * sum(part.places for part in self.parts)
+
+
+_SET = _Pattern("set")
+
 
 class _Reader:
-    """Reads a pattern by the grammar of what is allowed."""
+    """A recursive-descent parser for the allowed patterns."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -180,9 +152,8 @@ class _Reader:
             case "(":
                 return self._group()
             case "[":
-                return _Pattern("set", self._class())
-            case ".":
-                return _Pattern("set", _ANY)
+                self._class()
+                return _SET
             case "^" | "$":
                 return _Pattern("end", parts=(), least="^$".index(sign))
             case "\\":
@@ -190,7 +161,7 @@ class _Reader:
             case "*" | "+" | "?" | "{":
                 raise self._refusal(f"has a {sign!r} that repeats nothing", f"Write \\{sign} for the character.")
             case _:
-                return _Pattern("set", ((ord(sign), ord(sign)),))
+                return _SET
 
     def _group(self) -> _Pattern:
         if self._next == "?":
@@ -212,24 +183,23 @@ class _Reader:
         sign = self._take()
         if sign in _ENDS:
             return _Pattern("end", least="^$b".index(_ENDS[sign]))
-        return _Pattern("set", self._meant(sign))
+        self._meant(sign)
+        return _SET
 
-    def _meant(self, sign: str) -> Ranges:
-        """Return what a character means after a backslash."""
+    def _meant(self, sign: str) -> str:
+        """Return the character of an escape sequence; empty for a class of characters."""
         if sign.lower() in _CLASSES:
-            characters = _CLASSES[sign.lower()]
-            return characters if sign.islower() else _others(characters)
+            return ""
         if sign in _CONTROLS or (sign.isascii() and not sign.isalnum() and sign.isprintable()):
-            code = ord(_CONTROLS.get(sign, sign))
-            return ((code, code),)
+            return _CONTROLS.get(sign, sign)
         raise self._refusal(
             f"has \\{sign}", "There are \\d, \\w, \\s, \\D, \\W, \\S, \\b, \\n, \\t, and \\ before a sign."
         )
 
-    def _class(self) -> Ranges:
-        inverted = self._next == "^"
-        self._at += inverted
-        ranges: list[tuple[int, int]] = []
+    def _class(self) -> None:
+        """Read a character class in brackets."""
+        self._at += self._next == "^"
+        # a ']' at the beginning is a character of the class
         first = True
         while first or self._next != "]":
             first = False
@@ -237,145 +207,25 @@ class _Reader:
                 name, closing, _ = self._pattern[self._at + 2 :].partition(":]")
                 if not closing or name not in _POSIX:
                     raise self._refusal("has a '[:' of no known class", f"There are {', '.join(_POSIX)}.")
-                ranges += _POSIX[name]
                 self._at += len(name) + 4
                 continue
             low = self._member()
-            ranges += low
             if self._next == "-" and self._pattern[self._at + 1 : self._at + 2] not in {"]", ""}:
                 self._at += 1
                 high = self._member()
-                single = len(low) == len(high) == 1 and low[0][0] == low[0][1] and high[0][0] == high[0][1]
-                if not single or high[0][0] < low[0][0] or self._pattern[self._at - 1] == "[":
+                if not low or not high or high < low or self._pattern[self._at - 1] == "[":
                     raise self._refusal("has a range that is none", "Write [a-z], from the lower to the upper one.")
-                ranges.append((low[0][0], high[0][0]))
         self._at += 1
-        return _others(tuple(ranges)) if inverted else tuple(ranges)
 
-    def _member(self) -> Ranges:
+    def _member(self) -> str:
         sign = self._take()
-        if sign == "\\":
-            return self._meant(self._take())
-        return ((ord(sign), ord(sign)),)
+        return self._meant(self._take()) if sign == "\\" else sign
 
 
 def _counted(node: _Pattern) -> bool:
     """Return whether a counted repetition stands in a part."""
     counts = node.kind == "times" and (node.least > 1 or (node.most or 0) > 1)
     return counts or any(map(_counted, node.parts))
-
-
-class _Positions:
-    """The position automaton: which places may come first, last and after one another, as bits of integers."""
-
-    def __init__(self, pattern: str, *, fold: bool) -> None:
-        self._pattern = pattern
-        self._fold = fold
-        self.accepts: list[Ranges] = []
-        self.follow: list[int] = []
-        self.words = self.ends = False
-        node = _Reader(pattern).read()
-        self.anchored = _starts(node)
-        _, self.first, self.last = self._made(node)
-
-    def _made(self, node: _Pattern) -> tuple[bool, int, int]:
-        """Return whether a part may be empty, and its first and last places."""
-        match node.kind:
-            case "set":
-                return self._place(node.ranges)
-            case "end":
-                self.words |= node.least == 2
-                self.ends |= node.least == 1
-                return True, 0, 0
-            case "one":
-                made = [self._made(inner) for inner in node.parts]
-                empty, first, last = False, 0, 0
-                for can, begin, end in made:
-                    empty, first, last = empty or can, first | begin, last | end
-                return empty, first, last
-            case "all":
-                return self._after([self._made(inner) for inner in node.parts])
-            case _:
-                return self._times(node)
-
-    def _place(self, ranges: Ranges) -> tuple[bool, int, int]:
-        if len(self.accepts) >= MAX_POSITIONS:
-            raise QuestionError(
-                f"The pattern {self._pattern[:60]!r} has more than {MAX_POSITIONS} places for a character.",
-                "Count fewer repetitions, or split the condition with AND or OR.",
-            )
-        bit = 1 << len(self.accepts)
-        self.accepts.append(_folded(ranges) if self._fold else ranges)
-        self.follow.append(0)
-        return False, bit, bit
-
-    def _after(self, made: list[tuple[bool, int, int]]) -> tuple[bool, int, int]:
-        empty, first, last = True, 0, 0
-        for can, begin, end in made:
-            self._link(last, begin)
-            first |= begin if empty else 0
-            last = last | end if can else end
-            empty = empty and can
-        return empty, first, last
-
-    def _times(self, node: _Pattern) -> tuple[bool, int, int]:
-        (repeated,) = node.parts
-        copies = [self._made(repeated) for _ in range(max(node.least, node.most or 0, 0 if node.most == 0 else 1))]
-        if node.most is None:
-            _, begin, end = copies[-1]
-            self._link(end, begin)
-        made = [(can or at >= node.least, begin, end) for at, (can, begin, end) in enumerate(copies)]
-        return self._after(made)
-
-    def _link(self, ends: int, begins: int) -> None:
-        for at in _bits(ends):
-            self.follow[at] |= begins
-
-    def few_states(self) -> bool:
-        """Return whether the deterministic automata of the pattern, and of its reverse, have few states."""
-        most = _FEW // 4 if self.words else _FEW
-        if not self._few(self.first, self.follow, most, anchored=self.anchored):
-            return False
-        if not self.ends:
-            return True
-        before = [0] * len(self.follow)
-        for at, after in enumerate(self.follow):
-            for other in _bits(after):
-                before[other] |= 1 << at
-        return self._few(self.last, before, most, anchored=True)
-
-    def _few(self, first: int, follow: list[int], most: int, *, anchored: bool) -> bool:
-        edges = sorted({edge for ranges in self.accepts for low, high in ranges for edge in (low, high + 1)})
-        letters = {0: None}
-        for edge in edges:
-            accepting = 0
-            for at, ranges in enumerate(self.accepts):
-                accepting |= any(low <= edge <= high for low, high in ranges) << at
-            letters[accepting] = None
-        start = (first, True)
-        seen, waiting = {0}, [start]
-        while waiting:
-            state, initial = waiting.pop()
-            reached = first if initial or not anchored else 0
-            for at in () if initial else _bits(state):
-                reached |= follow[at]
-            for accepting in letters:
-                after = reached & accepting
-                if after not in seen:
-                    seen.add(after)
-                    if len(seen) > most:
-                        return False
-                    waiting.append((after, False))
-        return True
-
-
-def _bits(mask: int) -> list[int]:
-    positions = []
-    while mask:
-        low = mask & -mask
-        positions.append(low.bit_length() - 1)
-        mask ^= low
-    return positions
 
 
 def _starts(node: _Pattern) -> bool:
@@ -415,8 +265,16 @@ def cost_of(pattern: str, flags: str = "") -> int:
         raise QuestionError(f"A pattern has at most {MAX_LENGTH} characters; got {len(pattern)}.")
     if not set(flags) <= set(FLAGS):
         raise QuestionError(f"The flags of a pattern are 'i', 's' and 'c'; got {flags[:40]!r}.", "Leave others out.")
-    automaton = _Positions(pattern, fold="i" in flags)
-    return _TABLE if automaton.few_states() else _PLACES + _PLACE * len(automaton.accepts)
+    places = _Reader(pattern).read().places
+    if places > MAX_POSITIONS:
+        raise QuestionError(
+            f"The pattern {pattern[:60]!r} has more than {MAX_POSITIONS} places for a character.",
+            "Count fewer repetitions, or split the condition with AND or OR.",
+        )
+    states = places + 2 if _OPERATORS.isdisjoint(pattern) else 2 ** (places + 1)
+    if "\\b" in pattern or "\\B" in pattern:
+        states *= 4
+    return _TABLE if states <= _FEW_STATES else _PLACES + _PLACE * places
 
 
 def _rule(op: Op, arguments: Arguments) -> Type:
@@ -447,7 +305,6 @@ REGULAR = (
         arity=(2, 3),
         names=("REGEXP_MATCHES", "REGEXP_LIKE", "REGEXP_CONTAINS"),
         prepare=_prepared,
-        per_character=_TABLE,
         cost=_cost,
     ),
 )

@@ -1,4 +1,4 @@
-"""What the typing rules of all functions share: refusals in the analyst's words, ranges, steps, constants."""
+"""Helpers for the typing rules of all functions: refusals in the analyst's words, ranges, steps, constants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hush.query.ranges import Interval
 from hush.query.types import Kind, Type, Value, position
 
 MAX_VALUES = 1000
-"""Longer lists of values are not carried along."""
+"""The longest list of values that a type keeps."""
 
 BOOLEAN = Type(Kind.BOOLEAN, nullable=False, values=(False, True))
 _RESOLUTION = 2**53
@@ -32,7 +32,7 @@ def shown_number(value: Fraction) -> str:
 
 
 def describe(expression: Expression, depth: int = 4) -> str:
-    """Return a short picture of an expression for messages."""
+    """Return a short form of an expression for messages."""
     match expression:
         case Column():
             return expression.name
@@ -113,7 +113,7 @@ def step_of(type_: Type) -> Fraction | None:
 
 
 def common_step(steps: Iterable[Fraction | None]) -> Fraction | None:
-    """Return the greatest step of which all are multiples.
+    """Return the greatest common divisor of steps; None if a step is unknown.
 
     >>> common_step([Fraction(1, 4), Fraction(1, 6)])
     Fraction(1, 12)
@@ -151,7 +151,7 @@ _CASTS = {Kind.TEXT: "VARCHAR", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}
 
 
 def need(op: Op, arguments: Iterable[Expression], *kinds: Kind) -> None:
-    """Refuse arguments that are of none of these kinds."""
+    """Refuse arguments of other kinds than the given ones."""
     for argument in arguments:
         if is_null(argument) or argument.type.kind not in kinds:
             hint = f"Write CAST(… AS {_CASTS[kinds[0]]})." if kinds[0] in _CASTS and not is_null(argument) else ""
@@ -197,7 +197,7 @@ def wanted_arguments(least: int, most: int) -> str:
 
 
 def strict(op: Op, arguments: tuple[Expression, ...], type_: Type) -> Call:
-    """Return a call that is NULL where an argument is: if that has a group of its own, so has the call's."""
+    """Return a call that is NULL where an argument is; NULL is a key if it is one for an argument."""
     if any(argument.type.null_is_key for argument in arguments):
         type_ = replace(type_, lists_null=True)
     return Call(op, arguments, type_)

@@ -11,20 +11,20 @@ from fractions import Fraction
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Call
-from hush.query.plan.choices import Pick
+from hush.query.plan.draws import Draw
 from hush.query.plan.expected import decided, expected_error, known_error
-from hush.query.plan.limits import TighterLimits
-from hush.query.plan.plan import Extraction, Item, Noise, Plan, Selection, Slip, at_price
+from hush.query.plan.plan import DeltaBudget, ExactQuery, Item, Noise, Plan, Selection, at_price
+from hush.query.plan.stability import TighterLimits
 from hush.query.question import Question
 from hush.query.released import noisy
 from hush.query.schema import Schema
 
 __all__ = [
     "CONFIDENCE",
-    "Extraction",
+    "Draw",
+    "ExactQuery",
     "Item",
     "Noise",
-    "Pick",
     "Plan",
     "Selection",
     "UnplannableError",
@@ -36,11 +36,11 @@ __all__ = [
 
 _SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
 _LEAST, _MOST = Fraction(1, 10**9), 10**6
-"""Between these prices the one is sought that an accuracy needs."""
+"""The range in which the ε that an accuracy needs is searched."""
 CONFIDENCE = 0.95
-"""How often an error bar holds, where nothing else is asked for."""
+"""The default confidence of error bars."""
 _LOWEST, _HIGHEST = 0.5, 0.999
-"""Beyond, what is simulated would tell nothing."""
+"""The least and greatest confidence for which error bars are simulated."""
 
 
 def plan(
@@ -94,46 +94,46 @@ def plan(
             "keys", got=keys, allowed="'public' to list them, 'private' to choose them, or left out"
         )
     tighter = TighterLimits(max_rows=max_rows, max_groups=max_groups)
-    slip = nonnegative(delta, "delta")
-    part = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
-    if part > slip:
-        raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {slip}")
-    if slip >= 1 or 0 < part < _SMALLEST:
+    total = nonnegative(delta, "delta")
+    for_keys = total / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
+    if for_keys > total:
+        raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {total}")
+    if total >= 1 or 0 < for_keys < _SMALLEST:
         raise InvalidValueError("delta", got=delta, allowed="0, or from 1e-100 to below 1")
     if (epsilon is None) == (accuracy is None):
         got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
         raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
-    worth = Slip(slip, part, gaussian, most_rho, prefer_gaussian)
+    budget = DeltaBudget(total, for_keys, gaussian, most_rho, prefer_gaussian)
     if epsilon is not None:
         price = positive(epsilon, "epsilon")
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
             raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
-        return at_price(question, schema, price, worth, confident(confidence), tighter, keys)
-    return _reach(question, schema, worth, accuracy, confidence, tighter, keys)
+        return at_price(question, schema, price, budget, confident(confidence), tighter, keys)
+    return _reach(question, schema, budget, accuracy, confidence, tighter, keys)
 
 
 def _reach(
     question: Question,
     schema: Schema,
-    slip: Slip,
+    budget: DeltaBudget,
     accuracy: object,
     bars: Number | None,
     tighter: TighterLimits,
     keys: str | None,
 ) -> Plan:
-    """Find the smallest ε, to three digits, at which whatever has an error known in advance is as accurate as asked."""
+    """Return the plan at the smallest ε, to three digits, that reaches the accuracy in every output of known error."""
     width, confidence = width_and_confidence(accuracy)
 
     def reached(epsilon: Fraction) -> bool:
         try:
-            candidate = at_price(question, schema, epsilon, slip, confidence, tighter, keys)
+            candidate = at_price(question, schema, epsilon, budget, confidence, tighter, keys)
         except TooSmallError:
             return False
-        known = []
+        errors = []
         for name, output in question.outputs:
             error = expected_error(candidate, output) if noisy(output) else None
             if error is not None:
-                known.append(error)
+                errors.append(error)
             elif decided(candidate, output) and known_error(candidate, output, confidence) is not None:
                 raise UnplannableError(
                     f"accuracy= cannot be promised for {name}: noise decides which rows are shown, and how far off "
@@ -145,20 +145,20 @@ def _reach(
                     f"accuracy= is about counts, sums, and sums and differences of these, which {name} is not; "
                     "give epsilon= instead, or ask for what it is computed from"
                 )
-        if not known:
+        if not errors:
             raise UnplannableError(
                 "accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead"
             )
-        return max(known) <= width
+        return max(errors) <= width
 
     price = smallest(reached)
     if price is None:
         raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    return at_price(question, schema, price, slip, confidence if bars is None else confident(bars), tighter, keys)
+    return at_price(question, schema, price, budget, confidence if bars is None else confident(bars), tighter, keys)
 
 
 def width_and_confidence(accuracy: object) -> tuple[Fraction, float]:
-    """Return the half-width that is asked for, and how often it should hold."""
+    """Return the requested half-width and its confidence."""
     pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
     if len(pair) != 2:
         raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
@@ -166,17 +166,19 @@ def width_and_confidence(accuracy: object) -> tuple[Fraction, float]:
 
 
 def smallest(will_do: Callable[[Fraction], bool]) -> Fraction | None:
-    """Return the smallest ε, to three digits, of those from which on all will do; None if there is none up to 10⁶.
+    """Return the smallest sufficient ε, to three digits; None if no ε up to 10⁶ suffices.
 
     >>> float(smallest(lambda epsilon: epsilon >= Fraction(1, 3)))
     0.3335
     """
+    # errors shrink as ε grows: go up by factors of 8 until it suffices, then bisect
     low = high = _LEAST
     while not will_do(high):
         low, high = high, high * 8
         if high > _MOST:
             return None
     while high > low * Fraction(1001, 1000):
+        # few digits, so that the price is short to write
         middle = Fraction(f"{float((low + high) / 2):.4g}")
         if not low < middle < high:
             break
@@ -185,7 +187,7 @@ def smallest(will_do: Callable[[Fraction], bool]) -> Fraction | None:
 
 
 def confident(value: Number | None) -> float:
-    """Return the confidence that is asked for.
+    """Return the requested confidence, or the default.
 
     >>> confident(None), confident("0.99")
     (0.95, 0.99)

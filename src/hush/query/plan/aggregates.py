@@ -17,37 +17,36 @@ S = Σ(x-c)/h, c the middle of a column's bounds and h half their width:
 A separate count and a separate S have these weights. Halves, whose n and S err by 2v each, v their own variance, have
 twice the sum of both; and three times the weight of COUNT(*) where they count the other rows as well.
 
-**Choice.** At the best split of ε the answers err by Σw_i^{1/3}, cubed (`hush.query.plan.plan`). So the best source is
-the one with the least Σw_i^{1/3}, for each population by itself, except that one column's halves may count the rows of
-a wider population as well. A SUM that shares its count with nothing is summed from zero, with weight 1.
+**Which source.** At the best split of ε the answers err by Σw_i^{1/3}, cubed (`hush.query.plan.plan`). So the best
+source is the one with the least Σw_i^{1/3}, for each population by itself, except that one column's halves may count
+the rows of a wider population as well. A SUM that shares its count with nothing is summed from zero, with weight 1.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from hush.core.values import dataclass
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.choices import Choice, ChoiceKind, LineHistogram, ValueHistogram
-from hush.query.plan.domains import finite_values
+from hush.query.plan.draws import DrawKind, DrawnAggregate, LineHistogram, ValueHistogram
 from hush.query.plan.estimators import (
     MOMENTS,
     PAIRS,
     ROUNDED,
     Centred,
+    Drawn,
     Estimator,
     Linear,
     Mean,
     Moment,
     Parts,
-    Picked,
     added,
 )
-from hush.query.plan.statistics import (
+from hush.query.plan.keys import finite_values
+from hush.query.plan.stability import (
     Count,
     DistinctCount,
     DistinctTotal,
@@ -72,7 +71,7 @@ class Needs:
 
     weighted: bool
     statistics: dict[Noised, Fraction] = field(default_factory=dict)
-    choices: list[Choice] = field(default_factory=list)
+    choices: list[DrawnAggregate] = field(default_factory=list)
 
     def want(self, statistic: Noised, weight: Fraction) -> None:
         """Note a use of a statistic."""
@@ -80,17 +79,17 @@ class Needs:
 
 
 def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> tuple[tuple[Estimator, ...], Needs]:
-    """Return an estimator for each aggregate, and what they need together; units may be ``weighted`` down."""
+    """Return an estimator for each aggregate, and the statistics they need; units may be ``weighted`` down."""
     needs = Needs(weighted=weighted)
-    counted = sources([(item, _population(item)) for item in aggregates], weighted=weighted)
-    return tuple(_compile(item, counted, needs) for item in aggregates), needs
+    counted = sources([(aggregate, _population(aggregate)) for aggregate in aggregates], weighted=weighted)
+    return tuple(_compile(aggregate, counted, needs) for aggregate in aggregates), needs
 
 
 def check_sizes(needs: Needs) -> None:
-    """Refuse numbers that, or whose products, no float can hold: the answer could not be computed."""
+    """Refuse factors that, alone or multiplied, overflow or underflow a float."""
     lines = [choice.histogram for choice in needs.choices if isinstance(choice.histogram, LineHistogram)]
     factors: list[tuple[Factor, ...]] = [(line.factor,) for line in lines]
-    for statistic in (member for item in needs.statistics for member in members(item)):
+    for statistic in (member for noised in needs.statistics for member in members(noised)):
         factors += [statistic.factors] if isinstance(statistic, Total) else []
         factors += [(statistic.factor,)] if isinstance(statistic, DistinctTotal) else []
     for product in factors:
@@ -128,15 +127,15 @@ def _compile(aggregate: Aggregate, counted: Mapping[Population, Source | None], 
             choice = _mode(aggregate, population)
         case AggregateKind.QUANTILE:
             histogram = LineHistogram.of(population, aggregate.arguments[0])
-            choice = Choice(
-                kind=ChoiceKind.QUANTILE, histogram=histogram, fraction=aggregate.fraction or Fraction(1, 2)
+            choice = DrawnAggregate(
+                kind=DrawKind.QUANTILE, histogram=histogram, fraction=aggregate.fraction or Fraction(1, 2)
             )
         case _:
             histogram = LineHistogram.of(population, aggregate.arguments[0])
-            choice = Choice(kind=ChoiceKind(kind.value), histogram=histogram)
+            choice = DrawnAggregate(kind=DrawKind(kind.value), histogram=histogram)
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
         needs.choices.append(choice)
-    return Picked(choice=choice, number=needs.choices.index(choice))
+    return Drawn(choice=choice, number=needs.choices.index(choice))
 
 
 def _alone(statistic: UnitCount | DistinctCount, needs: Needs, *, counts: bool = False) -> Linear:
@@ -145,7 +144,7 @@ def _alone(statistic: UnitCount | DistinctCount, needs: Needs, *, counts: bool =
 
 
 def _distinct_mean(argument: Expression, population: Population, needs: Needs) -> Mean:
-    """Return the mean of the values that occur: a sum of them around the middle of the range, and their number."""
+    """Return the estimator of AVG(DISTINCT x): the centred sum of the distinct values over their number."""
     factor = Factor.centred(argument)
     total = DistinctTotal(population=population, factor=factor)
     count = DistinctCount(population=population, expression=argument)
@@ -156,7 +155,8 @@ def _distinct_mean(argument: Expression, population: Population, needs: Needs) -
 
 
 def _counted(aggregate: Aggregate, weights: Weights, source: Source | None, needs: Needs) -> Estimator:
-    """Return the estimator of what is made of a number of rows, and sums over them."""
+    """Return the estimator of an aggregate that is computed from a number of rows and sums over the rows."""
+    # a SUM that shares its count with nothing: summed from zero, so it needs no count
     if source is None:
         raw = Factor.raw(aggregate.arguments[0], weighted=needs.weighted)
         total = Total(population=_population(aggregate), factors=(raw,))
@@ -172,6 +172,7 @@ def _counted(aggregate: Aggregate, weights: Weights, source: Source | None, need
     if aggregate.kind is AggregateKind.AVG:
         return Mean(total=centred, count=source.count)
     step = centred.factor.step
+    # Σx = Σ(x-c) + c·n
     parts = added((centred.parts, step), (source.count, centred.centre * step))
     return Linear(parts=parts, grid=_grid(centred.factor), rounding=_rounding(centred.factor))
 
@@ -215,10 +216,11 @@ def _moment(aggregate: Aggregate, weights: Weights, source: Source, needs: Needs
 
 def _around_the_middle(total: Total) -> Total:
     low, high = total.range
+    # values in [low, high], shifted by the middle, have half the sensitivity
     return Total(population=total.population, factors=total.factors, offset=(low + high) // 2)
 
 
-def _mode(aggregate: Aggregate, population: Population) -> Choice:
+def _mode(aggregate: Aggregate, population: Population) -> DrawnAggregate:
     argument: Expression = aggregate.arguments[0]
     values = finite_values(argument.type)
     if values is None:
@@ -226,8 +228,8 @@ def _mode(aggregate: Aggregate, population: Population) -> Choice:
         raise UnplannableError(
             f"MODE picks from a public list of values, and this has none; {how} its values in the policy"
         )
-    return Choice(
-        kind=ChoiceKind.MODE, histogram=ValueHistogram(population=population, expression=argument, values=values)
+    return DrawnAggregate(
+        kind=DrawKind.MODE, histogram=ValueHistogram(population=population, expression=argument, values=values)
     )
 
 
@@ -243,7 +245,7 @@ class Weights:
 
     @classmethod
     def of(cls, aggregate: Aggregate) -> Weights | None:
-        """Return the weights; None for an aggregate that is not made of such."""
+        """Return the weights; None for an aggregate that is not computed from a count and sums."""
         kind, arguments = aggregate.kind, aggregate.arguments
         if kind is AggregateKind.COUNT:
             return cls(count=_ONE, totals={})
@@ -251,9 +253,10 @@ class Weights:
             return cls(count=_QUARTER, totals={arguments[0]: _ONE})
         if kind is AggregateKind.SUM:
             factor = Factor.centred(arguments[0])
-            reach = max(abs(factor.first), abs(factor.last), 1) ** 2
+            # weights relative to the largest value squared, (|c|+h)²: see the table above
+            largest = max(abs(factor.first), abs(factor.last), 1) ** 2
             half = Total(population=Population(), factors=(factor,)).bound
-            return cls(count=Fraction(factor.centre**2, reach), totals={arguments[0]: Fraction(half * half, reach)})
+            return cls(count=Fraction(factor.centre**2, largest), totals={arguments[0]: Fraction(half * half, largest)})
         if kind in MOMENTS or kind in PAIRS:
             weight = _HALF if kind in MOMENTS else _QUARTER
             return cls(count=weight, totals=dict.fromkeys(arguments, weight))
@@ -262,7 +265,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What counts the rows of a population."""
+    """The noisy statistic from which the number of rows of a population is taken."""
 
     noised: Count | Halves
     whole: bool = False
@@ -285,13 +288,13 @@ class Source:
 
     @property
     def spread(self) -> int:
-        """The variance of the number of rows, over that of what is noised."""
+        """The variance of the number of rows, divided by the variance of one noisy number."""
         return len(self.count)
 
 
 @dataclass(slots=True)
 class _Demand:
-    """What is asked of one population."""
+    """The weights of all aggregates over one population."""
 
     count: Fraction = Fraction(0)
     totals: dict[Expression, Fraction] = field(default_factory=dict)
@@ -309,26 +312,27 @@ class _Demand:
             self.sums += 1
 
     def cost(self, *, without: Expression | None = None) -> float:
-        """Return what the sums cost with a count from elsewhere; one of them may be had with it."""
+        """Return the cost Σw^{1/3} of the sums; the sum ``without`` cost comes with the count."""
         return sum(math.cbrt(weight) for argument, weight in self.totals.items() if argument != without)
 
     def halved(self, argument: Expression, others: Fraction = Fraction(0)) -> float:
-        """Return what all of it costs with the halves of one argument, which may count the others, too."""
+        """Return the cost of this population with the halves of one argument; ``others`` is the weight of COUNT(*)."""
         return math.cbrt(2 * (self.totals[argument] + self.count) + 3 * others) + self.cost(without=argument)
 
 
 def sources(aggregates: Iterable[tuple[Aggregate, Population]], *, weighted: bool) -> dict[Population, Source | None]:
-    """Return what counts the rows of each population; None where nothing needs to, and sums are taken from zero."""
+    """Return the source of the row count of each population; None where SUMs are taken from zero, without a count."""
     demands: dict[Population, _Demand] = {}
     for aggregate, population in aggregates:
         weights = Weights.of(aggregate)
         if weights is not None:
             demands.setdefault(population, _Demand()).add(aggregate, weights)
-    chosen: dict[Population, Source | None] = {}
+    by_population: dict[Population, Source | None] = {}
     costs: dict[Population, float] = {}
     for population, demand in demands.items():
         options: list[tuple[float, Source | None]] = []
         if demand.sums is not None:
+            # each sum from zero has weight 1, whose cube root is 1
             options.append((float(demand.sums), None))
         else:
             count = Count.of(population, weighted=weighted)
@@ -337,10 +341,10 @@ def sources(aggregates: Iterable[tuple[Aggregate, Population]], *, weighted: boo
             halves = Halves.of(population, argument, weighted=weighted)
             if halves is not None:
                 options.append((demand.halved(argument), Source(noised=halves)))
-        costs[population], chosen[population] = min(options, key=_cost)
-    for whole in [population for population in demands if not population.not_null]:
-        _share_with_one(whole, demands, costs, chosen, weighted=weighted)
-    return chosen
+        costs[population], by_population[population] = min(options, key=_cost)
+    for wider in [population for population in demands if not population.not_null]:
+        _share_with_one(wider, demands, costs, by_population, weighted=weighted)
+    return by_population
 
 
 def _share_with_one(
@@ -372,4 +376,5 @@ def _share_with_one(
 
 def _cost(option: tuple[float, object]) -> float:
     """Return the cost to compare by: of options that cost the same, the first is taken."""
+    # cube roots of floats differ in the last digits; a tie must not depend on them
     return round(option[0], 9)

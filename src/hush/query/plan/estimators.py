@@ -11,19 +11,19 @@ every group and every draw (`Truths`). Groups are rows and draws are columns, ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.values import dataclass
-from hush.query.plan.choices import Choice
-from hush.query.plan.statistics import Factor, Halves, Statistic, Total
+from hush.query.plan.draws import DrawnAggregate
+from hush.query.plan.stability import Factor, Halves, Statistic, Total
 from hush.query.question import AggregateKind
 
 Floats = npt.NDArray[np.float64]
 Groups = slice | npt.NDArray[np.int64]
-"""Which groups are meant, by their places."""
+"""A selection of groups, by their places."""
 Values = Mapping[Statistic, Floats]
 Parts = tuple[tuple[Statistic, Fraction], ...]
 """Statistics that are added up, each with its factor."""
@@ -35,45 +35,45 @@ _SAMPLE = {AggregateKind.VARIANCE, AggregateKind.COVARIANCE}
 
 def added(*pairs: tuple[Parts, Fraction]) -> Parts:
     """Return sums of parts, each times a factor, as parts: every statistic once."""
-    found: dict[Statistic, Fraction] = {}
+    factors: dict[Statistic, Fraction] = {}
     for parts, times in pairs:
         for statistic, factor in parts:
-            found[statistic] = found.get(statistic, Fraction(0)) + factor * times
-    return tuple((statistic, factor) for statistic, factor in found.items() if factor)
+            factors[statistic] = factors.get(statistic, Fraction(0)) + factor * times
+    return tuple((statistic, factor) for statistic, factor in factors.items() if factor)
 
 
 def combined(values: Values, parts: Parts) -> Floats:
     """Return Σ factor·statistic."""
-    (first, times), *others = parts
-    found = values[first] * float(times)
-    for statistic, factor in others:
-        found = found + values[statistic] * float(factor)
-    return np.asarray(found)
+    (first, times), *further = parts
+    total = values[first] * float(times)
+    for statistic, factor in further:
+        total = total + values[statistic] * float(factor)
+    return np.asarray(total)
 
 
 @dataclass(frozen=True, slots=True)
 class Plausible:
-    """What the truth may be in every group: many draws of it."""
+    """Plausible true values in every group: many draws for each."""
 
     of: Callable[[Groups, slice], Floats]
-    """Gives some draws, from an even place on, for some groups, a row each."""
+    """Returns a slice of draws for some groups, one row per group; the slice starts at an even draw."""
     unknown: npt.NDArray[np.bool_] | None = None
-    """Groups of which nothing is known, if their draws are the two ``ends`` by turns."""
+    """Groups with too few rows to know anything, if their draws are the two ``ends`` by turns."""
     ends: tuple[float, float] = (0.0, 0.0)
     undefined: bool = False
-    """Whether draws can be NaN, where there is no truth."""
+    """Whether draws can be NaN, because the true value may be undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truths:
-    """What a sum of statistics may truly be: what was released, a number a group, less noise, a number a draw."""
+    """Plausible true values of Σ factor·statistic: one released number per group minus one noise value per draw."""
 
     released: Floats
     noise: Floats
 
     @classmethod
     def of_parts(cls, parts: Parts, released: Values, noise: Values) -> Truths:
-        """Return those of Σ factor·statistic."""
+        """Return the plausible true values of Σ factor·statistic."""
         return cls(combined(released, parts), combined(noise, parts))
 
     def __call__(self, groups: Groups, draws: slice) -> Floats:
@@ -82,7 +82,7 @@ class Truths:
 
 
 ROUNDED = 2**20
-"""The bars of sums allow for the rounding of so many rows of a group to a grid of 2³⁰ steps: 2⁻¹¹ of the range.
+"""Error bars of sums cover the rounding of this number of rows to a grid of 2³⁰ steps: 2⁻¹¹ of the range.
 
 Many more rows are needed before rounding shows beside the noise.
 """
@@ -100,7 +100,7 @@ class Linear:
     """How far the values of all rows may be moved to their grid, together: half a step each, for `ROUNDED` rows."""
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
-        """Return what the truth may be; answers are taken as they are before they are moved to the grid."""
+        """Return plausible true values around the answers before these are rounded to the grid."""
         return Plausible(Truths.of_parts(self.parts, released, noise))
 
     def widened(self, half_width: Fraction) -> Fraction:
@@ -109,6 +109,7 @@ class Linear:
         Where the truth t lies on the grid, noise z below (k + 1/2)·grid moves the answer k steps away or less.
         """
         half_width += self.rounding
+        # the answer is on the grid already: nothing is rounded
         if all((factor / self.grid).denominator == 1 for _, factor in self.parts):
             return half_width
         widened = half_width + self.grid / 2
@@ -125,7 +126,7 @@ class Centred:
 
     @classmethod
     def of_total(cls, total: Total) -> Centred:
-        """Return the sum that a total is."""
+        """Return the centred sum of a total."""
         factor = total.factors[0]
         return cls(factor=factor, centre=Fraction(factor.centre), parts=((total, Fraction(1)),))
 
@@ -143,7 +144,7 @@ class Centred:
 
 
 def ratio(sums: Floats, counts: Floats) -> Floats:
-    """Return means; as if of one row where there are fewer."""
+    """Return sums over counts, where a count below 1 is taken as 1."""
     return np.asarray(sums / np.maximum(counts, 1))
 
 
@@ -160,19 +161,21 @@ class Mean:
         return self._answer(np.clip(raw, *self.total.ends))
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
-        """Return what the truth may be; see `around`."""
+        """Return plausible true values; see `around`."""
         low, high = self.total.ends
         sums = Truths.of_parts(self.total.parts, released, noise)
         counts = Truths.of_parts(self.count, released, noise)
         answers = ratio(sums.released, counts.released)
+        # a count below 1/2 rounds to 0: the group may be empty, and then has no mean
         unknown = counts.released < 0.5
         rounding = 0.5 if self.total.factor.rounds else 0.0  # in steps, as everything before `_answer`
 
         def of(groups: Groups, draws: slice) -> Floats:
-            found = around(ratio(sums(groups, draws), counts(groups, draws)), answers[groups], low, high)
+            truths = around(ratio(sums(groups, draws), counts(groups, draws)), answers[groups], low, high)
             if rounding:
-                found += rounding * np.where(found < np.clip(answers[groups], low, high)[:, None], -1, 1)
-            return self._answer(unless_empty(found, unknown[groups], low, high))
+                # rounding to the grid moves the mean by half a step at most: away from the answer is the worst case
+                truths += rounding * np.where(truths < np.clip(answers[groups], low, high)[:, None], -1, 1)
+            return self._answer(unless_empty(truths, unknown[groups], low, high))
 
         return Plausible(of, unknown, (float(self._answer(np.array(low))), float(self._answer(np.array(high)))))
 
@@ -199,31 +202,32 @@ class Moment:
         return self._answer(self._raw()(n, sums, (values[product].copy() for product in self.second)), n)
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
-        """Return what the truth may be; see `around`."""
+        """Return plausible true values; see `around`."""
         counts = Truths.of_parts(self.count, released, noise)
         sums = [Truths.of_parts(total.parts, released, noise) for total in self.first]
         products = [Truths(released[product], noise[product]) for product in self.second]
         needed = 2 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 1
+        # a sample variance or a correlation needs two rows
         unknown = counts.released < needed - 0.5
         (low, high), raw = self._range, self._raw()
         answers = raw(
             np.maximum(counts.released, 1),
-            (one.released.copy() for one in sums),
-            (one.released.copy() for one in products),
+            (each.released.copy() for each in sums),
+            (each.released.copy() for each in products),
         )
 
         def of(groups: Groups, draws: slice) -> Floats:
             n = counts(groups, draws)
             np.maximum(n, 1, out=n)
-            found = raw(n, (one(groups, draws) for one in sums), (one(groups, draws) for one in products))
+            truths = raw(n, (each(groups, draws) for each in sums), (each(groups, draws) for each in products))
             if self.kind in MOMENTS:
-                found = around(found, answers[groups], low, high)
-            return self._answer(unless_empty(found, unknown[groups], low, high), n)
+                truths = around(truths, answers[groups], low, high)
+            return self._answer(unless_empty(truths, unknown[groups], low, high), n)
 
         if self.kind in _SAMPLE:  # the ends depend on the number of rows
             return Plausible(of)
-        one = np.ones(())
-        ends = float(self._answer(one * low, one)), float(self._answer(one * high, one))
+        each = np.ones(())
+        ends = float(self._answer(each * low, each)), float(self._answer(each * high, each))
         return Plausible(of, unknown, ends, undefined=self.kind is AggregateKind.CORRELATION)
 
     @property
@@ -236,27 +240,27 @@ class Moment:
         if self.kind is AggregateKind.CORRELATION:
             return -1.0, 1.0
         x, y = self._factors
-        most = (x.last - x.first) * (y.last - y.first) / 4
-        return (0.0 if self.kind in MOMENTS else -most), most
+        largest = (x.last - x.first) * (y.last - y.first) / 4
+        return (0.0 if self.kind in MOMENTS else -largest), largest
 
     def _mean(self, total: Centred, factor: Factor) -> Callable[[Floats, Floats], Floats]:
-        """Return what makes a sum the mean difference from the centre of a product's factor, in its steps."""
+        """Return a function (sums, n) → mean of x around a product factor's centre, in that factor's steps."""
         exact = total.factor.step / factor.step
         times, shift = float(exact), float(total.centre * exact - factor.centre)
         low, high = (float(end) for end in factor.ends)
 
-        def mean(found: Floats, n: Floats) -> Floats:
-            found /= n
+        def mean(sums: Floats, n: Floats) -> Floats:
+            sums /= n
             if times != 1:
-                found *= times
+                sums *= times
             if shift:
-                found += shift
-            return np.clip(found, low, high, out=found)
+                sums += shift
+            return np.clip(sums, low, high, out=sums)
 
         return mean
 
     def _raw(self) -> Callable[[Floats, Iterator[Floats], Iterator[Floats]], Floats]:
-        """Return what makes counts of at least 1, sums and products the result, before it is moved into its range.
+        """Return a function (counts ≥ 1, sums, products) → estimate, before clipping.
 
         Sums and products are made when they are needed and changed in place, so that few are in memory at a time.
         """
@@ -271,7 +275,7 @@ class Moment:
                 found -= both
                 return found
 
-            found = [mean(one, n) for mean, one in zip(means, sums, strict=True)]
+            found = [mean(each, n) for mean, each in zip(means, sums, strict=True)]
             x, y = found[0], found[-1]
             result = central(offsets[0], x * y)
             if self.kind is not AggregateKind.CORRELATION:
@@ -281,6 +285,7 @@ class Moment:
             spread = central(offsets[1], x)
             np.maximum(spread, 0, out=spread)
             spread *= np.maximum(central(offsets[2], y), 0, out=y)
+            # without spread in x or y a correlation is undefined
             np.copyto(spread, np.nan, where=spread == 0)
             np.sqrt(spread, out=spread)
             result /= spread
@@ -295,12 +300,13 @@ class Moment:
         scale = float(x.step * y.step)
         result = np.clip(raw, *self._range) if self.kind in MOMENTS else raw
         if self.kind in _SAMPLE:
+            # Bessel's correction
             result = result * n / np.maximum(n - 1, 1)
         return np.asarray(result * scale)
 
 
 def around(plausible: Floats, released: Floats, low: float, high: float) -> Floats:
-    """Move plausible truths, a row a group, around an answer that was moved into its public range, and keep them there.
+    """Shift plausible truths (one row per group) along with an answer clipped to its public range, and clip them.
 
     Moving the answer brings it closer to the truth, which lies in the range, but takes nothing from the noise: the
     plausible truths move along with it. Where they were cut at the range instead, an answer far outside of it would
@@ -322,12 +328,12 @@ def unless_empty(plausible: Floats, unknown: npt.NDArray[np.bool_], low: float, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picked:
+class Drawn:
     """A choice by the exponential mechanism."""
 
-    choice: Choice
+    choice: DrawnAggregate
     number: int
     """Its place among the plan's picks."""
 
 
-Estimator = Linear | Mean | Moment | Picked
+Estimator = Linear | Mean | Moment | Drawn

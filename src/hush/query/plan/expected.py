@@ -1,4 +1,4 @@
-"""How far off outputs will be, as far as that is known before any data is read.
+"""Expected errors of outputs, as far as they are known before any data is read.
 
 * Counts, sums, and what is made of them by adding, subtracting and constants: Σ aᵢ·(tᵢ + zᵢ) has the noise Σ aᵢ·zᵢ,
   whatever the truth is. An aggregate that is moved to its grid moves the sum by |aᵢ| times half a step at most.
@@ -19,15 +19,15 @@ from fractions import Fraction
 
 from hush.mechanisms.grouped import GroupedDistribution, GroupedMode, GroupedQuantile, sum_error
 from hush.query.expressions import Call, Expression, Literal, Op, Released
-from hush.query.plan.choices import ChoiceKind
-from hush.query.plan.estimators import Linear, Mean, Parts, Picked, added
+from hush.query.plan.draws import DrawKind
+from hush.query.plan.estimators import Drawn, Linear, Mean, Parts, added
 from hush.query.plan.plan import Plan
 from hush.query.released import aggregates_in, noisy
 
 _Form = tuple[dict[int, Fraction], Fraction]
 """Σ aᵢ·(aggregate i) + b, as the aᵢ and b."""
 _LARGEST = 10**250
-"""Half-widths are doubles; beyond this factor they might be none."""
+"""The largest factor with which half-widths stay finite as floats."""
 
 
 def expected_error(plan: Plan, output: Expression) -> float | None:
@@ -41,13 +41,13 @@ def expected_error(plan: Plan, output: Expression) -> float | None:
 
 
 def missing_in_advance(plan: Plan, output: Expression) -> float | None:
-    """Return how often an output's bar may miss; None if that is known with the answer only."""
+    """Return the error probability of an output's bar; None if it is known only with the answer."""
     outside = 1 - plan.confidence
     return plan.winners.known(outside) if plan.winners is not None and decided(plan, output) else outside
 
 
 def decided(plan: Plan, output: Expression) -> bool:
-    """Return whether the noise of an output has a part in which rows are shown."""
+    """Return whether the noise of an output helps to decide which rows are shown."""
     return plan.winners is not None and plan.winners.touch(plan.estimators, aggregates_in(output))
 
 
@@ -56,6 +56,7 @@ def known_error(plan: Plan, output: Expression, confidence: float) -> float | No
     factors = linear_factors(plan, output)
     if factors is None:
         return None
+    # one aggregate keeps its own rounding to the grid, which may give a shorter half-width
     if len(factors) == 1:
         ((index, factor),) = factors.items()
         error = plan.half_width(index, confidence)
@@ -66,7 +67,7 @@ def known_error(plan: Plan, output: Expression, confidence: float) -> float | No
         estimator = plan.estimators[index]
         assert isinstance(estimator, Linear)  # noqa: S101 - `_form` looked
         parts.append((estimator.parts, factor))
-        on_grid = all((part / estimator.grid).denominator == 1 for _, part in estimator.parts)
+        on_grid = all((times / estimator.grid).denominator == 1 for _, times in estimator.parts)
         moved += abs(factor) * (estimator.rounding if on_grid else estimator.rounding + estimator.grid / 2)
     return float(_half_width(plan, added(*parts), confidence) + moved)
 
@@ -82,7 +83,7 @@ def shorter(plan: Plan, output: Expression) -> tuple[float, Fraction]:
 
 
 def error_times_rows(plan: Plan, output: Expression) -> float | None:
-    """Return what the half-width of an average is at most, about, times the number of rows."""
+    """Return an approximate bound on an average's half-width, times its number of rows; None for others."""
     estimator = _estimator(plan, output)
     missing = missing_in_advance(plan, output)
     if not isinstance(estimator, Mean) or missing is None:
@@ -94,12 +95,13 @@ def error_times_rows(plan: Plan, output: Expression) -> float | None:
                 plan, added((estimator.total.parts, step), (estimator.count, -Fraction(end) * step)), 1 - missing
             )
         )
+        # convex in the mean, so largest at an end of its range
         for end in estimator.total.ends
     )
 
 
 def rows_off(plan: Plan, output: Expression) -> float | None:
-    """Return how many rows a quantile will be off."""
+    """Return the expected rank error of a quantile, in rows."""
     quantile = _quantile(plan, output)
     if quantile is None:
         return None
@@ -110,7 +112,7 @@ def rows_off(plan: Plan, output: Expression) -> float | None:
 
 
 def rows_needed(plan: Plan, output: Expression) -> float | None:
-    """Return of how many rows a quantile is known for sure, however they lie; of fewer it may be anything."""
+    """Return the number of rows with which a quantile is known for any data; with fewer it may be any value."""
     quantile = _quantile(plan, output)
     if quantile is None:
         return None
@@ -121,11 +123,19 @@ def rows_needed(plan: Plan, output: Expression) -> float | None:
 
 
 def errs(plan: Plan, output: Expression) -> bool:
-    """Return whether an output will have a half-width: noisy numbers do, and quantiles; what MODE picks has none."""
+    """Return whether an output will have a half-width: noisy numbers and quantiles do, a MODE does not."""
     estimator = _estimator(plan, output)
-    if isinstance(estimator, Picked):
-        return estimator.choice.kind is not ChoiceKind.MODE
+    if isinstance(estimator, Drawn):
+        return estimator.choice.kind is not DrawKind.MODE
     return noisy(output) and output.type.kind.numeric
+
+
+def is_count(expression: Expression, plan: Plan) -> bool:
+    """Return whether the output counts rows or units."""
+    if not isinstance(expression, Released) or expression.source == "key":
+        return False
+    estimator = plan.estimators[expression.index]
+    return isinstance(estimator, Linear) and estimator.counts
 
 
 def _estimator(plan: Plan, output: Expression) -> object:
@@ -137,24 +147,24 @@ def _estimator(plan: Plan, output: Expression) -> object:
 def _quantile(plan: Plan, output: Expression) -> tuple[GroupedQuantile | GroupedDistribution, Fraction, float] | None:
     """Return the mechanism of a quantile, which one it is and its confidence; None for other outputs."""
     estimator = _estimator(plan, output)
-    if not isinstance(estimator, Picked) or estimator.choice.kind is not ChoiceKind.QUANTILE:
+    if not isinstance(estimator, Drawn) or estimator.choice.kind is not DrawKind.QUANTILE:
         return None
-    pick, place = plan.pick(estimator.number)
+    pick, index = plan.draw(estimator.number)
     if isinstance(pick.mechanism, GroupedMode):
         return None
-    return pick.mechanism, pick.choices[place].quantile, pick.confidences[place]
+    return pick.mechanism, pick.choices[index].quantile, pick.confidences[index]
 
 
 def _half_width(plan: Plan, parts: Parts, confidence: float) -> Fraction:
-    return sum_error([(factor, plan.laws[item]) for item, factor in parts], confidence)
+    return sum_error([(factor, plan.laws[statistic]) for statistic, factor in parts], confidence)
 
 
 def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
-    """Return the aggregates that an output is a sum of, with their factors; None if it is nothing of that kind."""
-    found = _form(plan, output)
-    if found is None or any(abs(factor) > _LARGEST for factor in found[0].values()):
+    """Return the factors of an output that is linear in counts and sums, by aggregate; else None."""
+    form = _form(plan, output)
+    if form is None or any(abs(factor) > _LARGEST for factor in form[0].values()):
         return None
-    return {index: factor for index, factor in found[0].items() if factor}
+    return {index: factor for index, factor in form[0].items() if factor}
 
 
 def _form(plan: Plan, expression: Expression) -> _Form | None:
@@ -164,9 +174,9 @@ def _form(plan: Plan, expression: Expression) -> _Form | None:
         return ({expression.index: Fraction(1)}, Fraction(0)) if _linear(plan, expression) else None
     if not isinstance(expression, Call) or expression.op not in _LINEAR:
         return None
-    found = [_form(plan, argument) for argument in expression.arguments]
-    forms = [form for form in found if form is not None]
-    if len(forms) < len(found):
+    all_forms = [_form(plan, argument) for argument in expression.arguments]
+    forms = [form for form in all_forms if form is not None]
+    if len(forms) < len(all_forms):
         return None
     match expression.op, forms:
         case Op.NEGATE, [form]:

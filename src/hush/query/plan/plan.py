@@ -1,4 +1,4 @@
-"""The plan of a question: what the engine computes, how each number is noised, what it costs, how far off it will be.
+"""The plan of a question: exact statistics, noise, price and expected error.
 
 A plan is a pure function of the question, the schema and the price; it reads no data. So the price, the mechanisms, the
 caveats and whether a question can be asked at all depend on nothing private.
@@ -19,16 +19,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
 from hush.accounting.events import Event
-from hush.core.values import dataclass
 from hush.mechanisms.grouped import (
     GroupedDistribution,
     GroupedGaussian,
     GroupedLaplace,
     GroupedNoise,
+    GroupedQuantile,
     KeySelection,
     KeyThreshold,
     exact_share,
@@ -37,34 +38,57 @@ from hush.mechanisms.grouped import (
     zcdp_budget,
 )
 from hush.query.errors import TooSmallError, UnplannableError
+from hush.query.expressions import Column, Expression
+from hush.query.functions import describe as written
 from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
-from hush.query.plan.choices import Pick, Picks
-from hush.query.plan.domains import MANY_KEYS, MAX_KEYS, Domain, Together, domains, most_keys, together, why_private
-from hush.query.plan.estimators import Estimator, Linear, Picked
-from hush.query.plan.limits import AS_DECLARED, Limits, TighterLimits, Units, limits
-from hush.query.plan.statistics import Noised, Statistic, members, per_group
-from hush.query.plan.winners import Winners
-from hush.query.plan.wording import (
-    beyond_bounds,
-    caveats,
-    chosen_by_noise,
-    describe,
-    describe_choices,
-    gaussian_price,
+from hush.query.plan.draws import Draw, DrawnAggregate, DrawPlanner, LineHistogram
+from hush.query.plan.estimators import Drawn, Estimator, Linear, Mean
+from hush.query.plan.keys import (
+    MANY_KEYS,
+    MAX_KEYS,
+    Domain,
+    Together,
+    domains,
+    most_keys,
+    public_size,
+    together,
+    why_private,
 )
+from hush.query.plan.stability import (
+    AS_DECLARED,
+    Distinct,
+    DistinctCount,
+    DistinctTotal,
+    Halves,
+    Limits,
+    Noised,
+    Population,
+    Sensitivity,
+    Statistic,
+    TighterLimits,
+    Total,
+    UnitCount,
+    Units,
+    limits,
+    members,
+    sensitivity,
+)
+from hush.query.plan.winners_curse import Winners
 from hush.query.question import Question
-from hush.query.relations import Named, Relation
+from hush.query.relations import Named, Relation, scans
 from hush.query.released import aggregates_in
 from hush.query.schema import Schema
+from hush.query.types import Type
 
 _SELECTION_WEIGHT = Fraction(1, 2)
 _MOST_UNITS = 2**40
 _FINE = 1000
+_LONGEST = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extraction:
-    """What the engine is asked for: exact integers, one row a group."""
+class ExactQuery:
+    """The query for the engine: exact integers, one row per group."""
 
     relation: Relation
     keys: tuple[Named, ...]
@@ -80,24 +104,21 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """How one statistic, or halves together, are protected: each number is given independent noise of one law."""
+    """The noise of one statistic, or of halves together: independent draws from one distribution."""
 
     noised: Noised
     law: GroupedNoise
-    l1: int
-    """ℓ₁ sensitivity of the vector over all groups and members, in steps."""
-    l2_squared: int
-    linf: int
+    sensitivity: Sensitivity
     epsilon: Fraction
 
     @property
     def event(self) -> Event:
-        """What an accountant needs."""
+        """The event for the accountant."""
         return self.law.event
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
-        """What is noised, one to three vectors over all groups."""
+        """The statistics with this noise: one to three vectors over all groups."""
         return members(self.noised)
 
 
@@ -111,7 +132,7 @@ class Selection:
 
     @property
     def event(self) -> Event:
-        """What an accountant needs."""
+        """The event for the accountant."""
         return self.mechanism.event
 
     @property
@@ -131,19 +152,19 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything about a question that is public."""
+    """The public plan of a question."""
 
     question: Question
-    extraction: Extraction
+    exact_query: ExactQuery
     estimators: tuple[Estimator, ...]
     noises: tuple[Noise, ...]
-    picks: tuple[Pick, ...]
+    draws: tuple[Draw, ...]
     selection: Selection | None
     epsilon: Fraction
     delta: Fraction
-    """What the question takes of the budget's δ: what choosing private keys needs, and nothing else."""
+    """The δ that the question spends from the budget: only for choosing private keys."""
     meant_at: Fraction
-    """The δ at which ε is meant: ``delta``, and what Gaussian noise needs, which no budget counts by the question."""
+    """The δ of the (ε,δ) guarantee: ``delta`` plus the δ of Gaussian noise, which budgets do not count per question."""
     items: tuple[Item, ...]
     caveats: tuple[str, ...]
     confidence: float
@@ -153,19 +174,19 @@ class Plan:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is charged, in the vocabulary of `hush.accounting.events`."""
-        chosen = () if self.selection is None else (self.selection.event,)
-        return (*chosen, *(noise.event for noise in self.noises), *(pick.event for pick in self.picks))
+        """The events to charge, as in `hush.accounting.events`."""
+        selected = () if self.selection is None else (self.selection.event,)
+        return (*selected, *(noise.event for noise in self.noises), *(draw.event for draw in self.draws))
 
-    def pick(self, number: int) -> tuple[Pick, int]:
-        """Return the pick that makes the choice of this number, and the choice's place in it."""
-        pick = next(pick for pick in self.picks if number in pick.numbers)
-        return pick, pick.numbers.index(number)
+    def draw(self, number: int) -> tuple[Draw, int]:
+        """Return the draw that makes the choice of this number, and the choice's place in it."""
+        draw = next(draw for draw in self.draws if number in draw.numbers)
+        return draw, draw.numbers.index(number)
 
     @property
     def laws(self) -> Mapping[Statistic, GroupedNoise]:
         """The noise of each statistic."""
-        return MappingProxyType({item: noise.law for noise in self.noises for item in noise.statistics})
+        return MappingProxyType({statistic: noise.law for noise in self.noises for statistic in noise.statistics})
 
     def half_width(self, aggregate: int, confidence: float) -> float | None:
         """Return the half-width of an aggregate's interval where it does not depend on data, else None."""
@@ -184,31 +205,35 @@ class Plan:
 
     def _parts(self, estimator: Linear) -> list[tuple[Fraction, GroupedNoise]]:
         laws = self.laws
-        return [(factor, laws[item]) for item, factor in estimator.parts]
+        return [(factor, laws[statistic]) for statistic, factor in estimator.parts]
 
 
 @dataclass(frozen=True, slots=True)
-class Slip:
-    """What a question may use of δ: in all, for keys, and whether for Gaussian noise, and of that how much at most."""
+class DeltaBudget:
+    """The δ that a question may use."""
 
-    delta: Fraction
-    keys: Fraction
+    total: Fraction
+    for_keys: Fraction
+    """The part for choosing private keys."""
     gaussian: bool
+    """Whether the accounts that pay take Gaussian noise."""
     most_rho: Fraction | None = None
+    """The zCDP that these accounts hold when they are empty."""
     prefer_gaussian: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
-    """What ε is worth in zCDP at a δ, as far as the accounts that pay can hold it."""
+class RhoBudget:
+    """The zCDP that replaces a part of ε, at the δ of Gaussian noise."""
 
     delta: Fraction
     most: Fraction | None
+    """The largest ρ that the accounts hold."""
     preferred: bool = False
     """Whether numbers get Gaussian noise wherever there is a ρ for it."""
 
     def rho(self, epsilon: Fraction) -> Fraction:
-        """Return ρ; 0 where there is none."""
+        """Return ρ with ρ-zCDP implying (ε, δ); 0 where the question has no δ for Gaussian noise."""
         if not self.delta or not epsilon:
             return Fraction(0)
         rho = zcdp_budget(epsilon, self.delta)
@@ -219,36 +244,38 @@ def at_price(
     question: Question,
     schema: Schema,
     epsilon: Fraction,
-    slip: Slip,
+    budget: DeltaBudget,
     confidence: float,
     tighter: TighterLimits = AS_DECLARED,
     keys: str | None = None,
 ) -> Plan:
     """Plan a question that costs ε."""
-    delta, key_delta = slip.delta, slip.keys
+    delta, key_delta = budget.total, budget.for_keys
     public = _public_keys(question, keys, paid=bool(key_delta))
     by = [key for _, key in question.keys]
     bounds = limits(question.relation, schema, keys=_most(question, public), by=by, tighter=tighter)
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
-    chosen = bool(question.keys) and public is None
-    if chosen and not key_delta:
+    private_keys = bool(question.keys) and public is None
+    if private_keys and not key_delta:
         why = why_private(question.keys, question.relation) if keys is None else "the question wants its keys chosen"
         way = ", and the question's own is 0: leave delta out" if delta else ": use a budget with a delta"
         raise UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
-    if not (needs.statistics or needs.choices or chosen):
+    if not (needs.statistics or needs.choices or private_keys):
         epsilon = Fraction(0)  # public keys alone: the list is the policy's, and says nothing of the data
     check_sizes(needs)
-    parts = _parts(needs, chosen=chosen)
+    parts = _parts(needs, chosen=private_keys)
     selection = None
-    noise_delta = delta if slip.gaussian else Fraction(0)
-    if chosen:
-        noise_delta = (delta - key_delta) / 2 if slip.gaussian else Fraction(0)
+    noise_delta = delta if budget.gaussian else Fraction(0)
+    if private_keys:
+        # half for the selection's Gaussian threshold, half for the numbers
+        noise_delta = (delta - key_delta) / 2 if budget.gaussian else Fraction(0)
         selection = _selection(parts[0] * epsilon, key_delta, noise_delta, bounds)
     combined = together(question.keys, question.relation) if public else ()
     winners = Winners.of(question, estimators, public, combined=bool(combined))
+    # bars of quantiles are drawn with the answer, so their level is fixed before any data is read
     certain = confidence if winners is None else 1 - winners.prepared(1 - confidence)
     deciding = frozenset() if winners is None else winners.deciding
-    choosing = Picks(
+    choosing = DrawPlanner(
         choices=needs.choices,
         shares=[share * epsilon for share in parts[1 + len(needs.statistics) :]],
         confidences=[certain if choice in deciding else confidence for choice in needs.choices],
@@ -256,33 +283,34 @@ def at_price(
         bounds=bounds,
     )
     numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
-    noises, picks, used = _protected(needs, choosing, numeric, Worth(noise_delta, slip.most_rho, slip.prefer_gaussian))
+    rho = RhoBudget(noise_delta, budget.most_rho, budget.prefer_gaussian)
+    noises, draws, used = _protected(needs, choosing, numeric, rho)
     spent = selection.delta if selection else Fraction(0)
     meant_at = spent + (noise_delta if used else 0) + (noise_delta if selection and selection.gaussian else 0)
     return Plan(
         question=question,
-        extraction=Extraction(
+        exact_query=ExactQuery(
             relation=question.relation,
             keys=question.keys,
             domains=public if question.keys else None,
             together=combined,
             limits=bounds,
-            statistics=tuple(member for item in needs.statistics for member in members(item)),
-            count_units=chosen,
+            statistics=tuple(member for noised in needs.statistics for member in members(noised)),
+            count_units=private_keys,
         ),
         estimators=estimators,
         noises=noises,
-        picks=picks,
+        draws=draws,
         selection=selection,
         epsilon=epsilon,
         delta=spent,
         meant_at=meant_at,
-        items=_items(selection, noises, picks),
+        items=_items(selection, noises, draws),
         caveats=(
-            *caveats(question, bounds, estimators, picks, public),
+            *caveats(question, bounds, estimators, draws, public),
             *beyond_bounds(question, bounds, schema),
             *([] if winners is None else chosen_by_noise(winners)),
-            *([gaussian_price(meant_at, drawn=not _gaussian(selection, noises, picks))] if meant_at > spent else []),
+            *([gaussian_price(meant_at, drawn=not _gaussian(selection, noises, draws))] if meant_at > spent else []),
         ),
         confidence=confidence,
         winners=winners,
@@ -293,26 +321,27 @@ def _public_keys(question: Question, wanted: str | None, *, paid: bool) -> tuple
     """Return the keys that are listed; None where they are chosen, for which an account with a δ has ``paid``."""
     if wanted == "private" and question.keys:
         return None
-    listed = domains(question.keys, question.relation, MANY_KEYS if paid and wanted is None else MAX_KEYS)
-    if wanted == "public" and listed is None:
+    lists = domains(question.keys, question.relation, MANY_KEYS if paid and wanted is None else MAX_KEYS)
+    if wanted == "public" and lists is None:
         raise UnplannableError(f"{why_private(question.keys, question.relation)}. So keys='public' is not possible")
-    return listed
+    return lists
 
 
 def _most(question: Question, public: tuple[Domain, ...] | None) -> int | None:
-    """Return in how many groups a unit can be at most; None if that is not known."""
+    """Return the largest number of groups of a unit; None if it is not known."""
     if not question.keys:
         return 1
     return None if public is None else most_keys(public)
 
 
 def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: Limits) -> Selection:
-    """Choose how to choose keys: by a noisy threshold where that shows keys with fewer units."""
+    """Return the mechanism that chooses keys: a noisy threshold where it shows keys with fewer units."""
     keys = bounds.cells
     needed = units_needed(epsilon, delta, keys)
     rho = zcdp_budget(epsilon, meant_at) if meant_at and keys > 1 else Fraction(0)
     if rho:
         above = KeyThreshold.for_rho(rho, delta=delta, keys=keys)
+        # the mechanism that shows keys with fewer units is the better one
         if above.threshold <= min(needed, _MOST_UNITS):
             return Selection(epsilon=epsilon, delta=delta, mechanism=above)
     if math.isinf(needed):
@@ -337,56 +366,60 @@ def shares(weights: Sequence[Fraction], power: float) -> list[Fraction]:
     >>> shares([Fraction(1), Fraction(8)], 1 / 3)
     [Fraction(1, 3), Fraction(2, 3)]
     """
+    # integers first, so that the fractions add up to 1 exactly
     parts = [max(1, round(_FINE * float(weight) ** power)) for weight in weights]
-    return [Fraction(part, sum(parts)) for part in parts]
+    return [Fraction(each, sum(parts)) for each in parts]
 
 
-def _gaussian(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[Pick, ...]) -> bool:
+def _gaussian(selection: Selection | None, noises: tuple[Noise, ...], draws: tuple[Draw, ...]) -> bool:
     """Return whether there is Gaussian noise in a question."""
     return (
         (selection is not None and selection.gaussian)
         or any(isinstance(noise.law, GroupedGaussian) for noise in noises)
-        or any(isinstance(pick.mechanism, GroupedDistribution) and pick.mechanism.rho is not None for pick in picks)
+        or any(isinstance(draw.mechanism, GroupedDistribution) and draw.mechanism.rho is not None for draw in draws)
     )
 
 
 def _alone(question: Question, estimators: tuple[Estimator, ...]) -> frozenset[object]:
     """Return choices that an output is computed from together with others of the same column."""
-    found: set[object] = set()
+    compared: set[object] = set()
     for _, output in question.outputs:
-        chosen = [
-            item.choice for item in map(estimators.__getitem__, aggregates_in(output)) if isinstance(item, Picked)
+        drawn = [
+            estimator.choice
+            for estimator in map(estimators.__getitem__, aggregates_in(output))
+            if isinstance(estimator, Drawn)
         ]
-        histograms = [choice.histogram for choice in chosen]
-        found.update(choice for choice in chosen if histograms.count(choice.histogram) > 1)
-    return frozenset(found)
+        histograms = [choice.histogram for choice in drawn]
+        compared.update(choice for choice in drawn if histograms.count(choice.histogram) > 1)
+    return frozenset(compared)
 
 
 def _protected(
-    needs: Needs, choosing: Picks, numeric: Fraction, worth: Worth
-) -> tuple[tuple[Noise, ...], tuple[Pick, ...], bool]:
-    """Return how numbers and choices are protected, and whether their ε holds at a δ only.
+    needs: Needs, choosing: DrawPlanner, numeric: Fraction, rho: RhoBudget
+) -> tuple[tuple[Noise, ...], tuple[Draw, ...], bool]:
+    """Return the noise of statistics and the draws of choices, and whether their ε holds only at a δ.
 
     Each kind on its own is paid for in zCDP where that errs less. Where both are, they share the ρ of their ε together,
-    which is more than their parts are worth.
+    which is more than the sum of their parts.
     """
-    chosen = sum(choosing.shares, Fraction(0))
-    noises, gaussian = _noises(needs, choosing.bounds, numeric, worth.rho(numeric), preferred=worth.preferred)
-    picks, divergent = _picks(choosing, worth.rho(chosen))
+    drawn = sum(choosing.shares, Fraction(0))
+    noises, gaussian = _noises(needs, choosing.bounds, numeric, rho.rho(numeric), preferred=rho.preferred)
+    draws, divergent = _draws(choosing, rho.rho(drawn))
     if gaussian and divergent:
-        joint = worth.rho(numeric + chosen) / (numeric + chosen)
-        noises, _ = _noises(needs, choosing.bounds, numeric, joint * numeric, preferred=worth.preferred)
-        picks = choosing.made(joint * chosen)
-    return noises, picks, gaussian or divergent
+        # ρ of the sum of two ε exceeds the sum of their ρ, so both share it
+        joint = rho.rho(numeric + drawn) / (numeric + drawn)
+        noises, _ = _noises(needs, choosing.bounds, numeric, joint * numeric, preferred=rho.preferred)
+        draws = choosing.made(joint * drawn)
+    return noises, draws, gaussian or divergent
 
 
-def _picks(choosing: Picks, rho: Fraction) -> tuple[tuple[Pick, ...], bool]:
+def _draws(choosing: DrawPlanner, rho: Fraction) -> tuple[tuple[Draw, ...], bool]:
     """Return how choices are made: for pure ε, or for ρ where that errs less."""
     pure = choosing.made()
     if not rho or not pure:
         return pure, False
     divergent = choosing.made(rho)
-    better = math.fsum(pick.error() for pick in divergent) < math.fsum(pick.error() for pick in pure)
+    better = math.fsum(draw.error() for draw in divergent) < math.fsum(draw.error() for draw in pure)
     return (divergent, True) if better else (pure, False)
 
 
@@ -397,22 +430,24 @@ def _noises(
     if not needs.statistics:
         return (), False
     weights = list(needs.statistics.values())
-    steps = [per_group(item, bounds.rows) for item in needs.statistics]
+    bound = [sensitivity(noised, bounds) for noised in needs.statistics]
+    steps = [limit.per_group for limit in bound]
     pure = [share * epsilon for share in shares(weights, 1 / 3)]
     laplace = [
-        GroupedLaplace.for_epsilon(part, sensitivity=step, contribution=bounds.contribution)
-        for step, part in zip(steps, pure, strict=True)
+        GroupedLaplace.for_epsilon(share, sensitivity=step, contribution=bounds.contribution)
+        for step, share in zip(steps, pure, strict=True)
     ]
     laws: Sequence[GroupedNoise] = laplace
     parts = pure
+    # one number in one group always has Laplace noise: see the top of this module
     single = len(weights) == 1 and bounds.cells == 1
     if rho and (preferred or not single):
         each = [share * rho for share in shares(weights, 1 / 2)]
         gaussian = [
             GroupedGaussian.for_rho(
-                part, sensitivity=step, contribution=bounds.contribution, numbers=len(members(item))
+                share, sensitivity=step, contribution=bounds.contribution, numbers=len(members(noised))
             )
-            for item, step, part in zip(needs.statistics, steps, each, strict=True)
+            for noised, step, share in zip(needs.statistics, steps, each, strict=True)
         ]
 
         def total(candidates: Sequence[GroupedNoise]) -> float:
@@ -424,22 +459,185 @@ def _noises(
         if preferred or total(gaussian) < total(laplace):
             laws, parts = gaussian, [share * epsilon for share in shares(weights, 1 / 2)]
     noises = tuple(
-        Noise(
-            noised=item,
-            law=law,
-            l1=bounds.cells * step,
-            l2_squared=bounds.touched**2 * bounds.groups * step * step,
-            linf=bounds.touched * step,
-            epsilon=part,
-        )
-        for item, law, step, part in zip(needs.statistics, laws, steps, parts, strict=True)
+        Noise(noised=noised, law=law, sensitivity=limit, epsilon=share)
+        for noised, law, limit, share in zip(needs.statistics, laws, bound, parts, strict=True)
     )
     return noises, laws is not laplace
 
 
-def _items(selection: Selection | None, noises: tuple[Noise, ...], picks: tuple[Pick, ...]) -> tuple[Item, ...]:
+def _items(selection: Selection | None, noises: tuple[Noise, ...], draws: tuple[Draw, ...]) -> tuple[Item, ...]:
     items = []
     if selection is not None:
         items.append(Item(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
     items += [Item(what=describe(noise.noised), epsilon=noise.epsilon) for noise in noises]
-    return (*items, *(Item(what=describe_choices(pick.choices), epsilon=pick.epsilon) for pick in picks))
+    return (*items, *(Item(what=describe_choices(draw.choices), epsilon=draw.epsilon) for draw in draws))
+
+
+# the plan in words
+
+
+def describe(statistic: Noised) -> str:
+    """Return a few words for the price list, with the columns and the rows that are meant."""
+    match statistic:
+        case Halves():
+            return _item("sum and count of", (statistic.factor.expression,), statistic.above.population)
+        case Total():
+            of = tuple(factor.expression for factor in statistic.factors)
+            return _item("sum of", of, statistic.population)
+        case DistinctTotal():
+            return _item("sum of distinct values of", (statistic.expression,), statistic.population)
+        case DistinctCount():
+            return _item("distinct values of", (statistic.expression,), statistic.population)
+        case UnitCount():
+            return _item("count of units", (), statistic.population)
+        case _:
+            return _item("count", (), statistic.population)
+
+
+def describe_choices(choices: tuple[DrawnAggregate, ...]) -> str:
+    """Return the line of the price list for choices from one histogram."""
+    choice, histogram = choices[0], choices[0].histogram
+    of = histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression
+    which = ", ".join(f"{float(each.fraction):g}" for each in choices if each.fraction is not None)
+    kind = choice.kind.value + ("s" if len(choices) > 1 else "")
+    return _item(f"{kind} {which} of" if which else f"{kind} of", (of,), histogram.population)
+
+
+def _item(what: str, of: tuple[Expression, ...], population: Population) -> str:
+    """Return a line of the price list: the statistic, its columns, and its condition on rows if it has one."""
+    words = f"{what} {' * '.join(map(written, of))}".rstrip()
+    if population.where is not None:
+        words += f" where {written(population.where)}"
+    not_null = [written(column) for column in population.not_null if column not in of]
+    if not_null:
+        words += f"{' and' if population.where is not None else ' where'} {' and '.join(not_null)} not NULL"
+    return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+
+
+def caveats(
+    question: Question,
+    bounds: Limits,
+    estimators: tuple[Estimator, ...],
+    draws: tuple[Draw, ...],
+    public: tuple[Domain, ...] | None,
+) -> tuple[str, ...]:
+    """Return the caveats: sources of bias and rows left out, from public facts alone."""
+    lines = []
+    if bounds.units is not Units.ALONE:
+        line = f"a unit with more than {_many(bounds.rows, 'row')} in a group is weighted down to {bounds.rows}"
+        keys = None if public is None else most_keys(public)
+        if question.keys and (keys is None or bounds.groups < keys):
+            line += f", and counts in at most {_many(bounds.groups, 'group')}"
+        lines.append(line)
+    read = [type_ for scan in scans(question.relation) if not scan.public for _, _, type_ in scan.columns]
+    computed = any(not isinstance(estimator, Drawn) and not _plain_count(estimator) for estimator in estimators)
+    if computed or any(map(_clamped, read)):
+        lines.append("values outside the declared bounds are moved to the nearest bound")
+    if any(map(_distinct, estimators)):
+        values = _many(bounds.rows, "different value")
+        lines.append(f"of each unit at most {values} a group {'is' if bounds.rows == 1 else 'are'} counted as distinct")
+    quantiles = [draw.mechanism for draw in draws if isinstance(draw.mechanism, GroupedQuantile)]
+    ranks = [-(-quantile.aims.rank // quantile.row_weight) for quantile in quantiles if quantile.aims.rank]
+    if ranks:
+        lines.append(
+            f"MIN and MAX are extreme private quantiles: the value about {max(ranks)} rows inside the true one, or the "
+            "middle one of fewer than twice as many rows; ± is about that value"
+        )
+    if question.keys and not question.aggregates and public is not None:
+        lines.append(
+            "the keys are public, so they cost nothing and say nothing of the data: all that can occur are listed"
+        )
+    elif any(quantile.aims.ties is not None for quantile in quantiles):
+        lines.append(
+            "where many rows share few values, the ± of a quantile also covers the gaps between these, and so may be "
+            "wider at a higher price: there a step in the policy, or ROUND in the question, makes it narrower"
+        )
+    if question.keys:
+        lines.append(_chosen_keys(question) if public is None else _keys(question))
+    return (*lines, *question.notes)
+
+
+def gaussian_price(meant_at: Fraction, *, drawn: bool = False) -> str:
+    """Return the caveat that Gaussian noise, or many draws (``drawn``), has an ε only at some δ."""
+    subject = "draws from many groups of one unit have so small an ε" if drawn else "Gaussian noise has an ε"
+    return (
+        f"{subject} only at some δ: this one is meant at δ={float(meant_at):.6g}; "
+        "the budget's δ covers that for all questions together"
+    )
+
+
+def beyond_bounds(question: Question, bounds: Limits, schema: Schema) -> list[str]:
+    """Return the owner's released estimates of the share of rows or groups beyond the question's limits."""
+    if bounds.units is Units.ALONE:
+        return []
+    lines = []
+    keys = {expression.name for _, expression in question.keys if isinstance(expression, Column)}
+    for scan in scans(question.relation):
+        grouped = {column for name, column, _ in scan.columns if name in keys}
+        for beyond in schema.tables[scan.table].beyond:
+            estimate = f"in an estimate of {beyond.when} (receipt {beyond.receipt}) {beyond.percent}"
+            if beyond.by is None and beyond.limit == bounds.rows:
+                lines.append(
+                    f"{estimate} of the rows of {scan.table} were beyond max_rows = {beyond.limit}: so much is missing "
+                    f"in a count of all rows{', and less within groups' if keys else ''}"
+                )
+            if beyond.by in grouped and beyond.limit == bounds.groups:
+                lines.append(
+                    f"{estimate} of the groups by {beyond.by} that units of {scan.table} have were beyond max_groups = "
+                    f"{beyond.limit}, and are left out"
+                )
+    return list(dict.fromkeys(lines))
+
+
+def chosen_by_noise(winners: Winners) -> list[str]:
+    """Return the caveats on error bars where noise decides which rows are shown."""
+    lines = []
+    if winners.ordered:
+        lines.append(
+            "noise has a part in which rows come first and are shown: such rows lie on the lucky side, and their ± is "
+            "wider than of rows named beforehand, so that it holds for those shown"
+        )
+    if winners.having:
+        lines.append(
+            "noise may lift a row over what HAVING asks: where that is possible its ± is much wider, down to no rows "
+            "at all if need be; elsewhere a little"
+        )
+    return lines
+
+
+def _chosen_keys(question: Question) -> str:
+    size = public_size(question.keys, question.relation)
+    if size is None or size > MAX_KEYS:
+        return "keys that few units have are left out"
+    return f"of {size:,} public keys those that few units have are left out; keys='public' lists them all"
+
+
+def _keys(question: Question) -> str:
+    types = [expression.type for _, expression in question.keys]
+    nulls = [type_.null_is_key for type_ in types if type_.nullable]
+    rows = "rows without a key" if all(map(_clamped, types)) else "rows with other keys, or none,"
+    if not any(nulls):
+        return f"every public key is listed; {rows} are left out"
+    otherwise = "" if all(nulls) else ", or left out where NULL is not listed"
+    return f"every public key is listed; {rows} are under NULL{otherwise}"
+
+
+def _clamped(type_: Type) -> bool:
+    """Return whether values are moved to the nearest bound."""
+    return type_.values is None and (type_.lower is not None or type_.upper is not None)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _plain_count(estimator: Estimator) -> bool:
+    if not isinstance(estimator, Linear):
+        return False
+    return estimator.counts or isinstance(estimator.parts[0][0], DistinctCount)
+
+
+def _distinct(estimator: Estimator) -> bool:
+    if isinstance(estimator, Mean):
+        return isinstance(estimator.count[0][0], DistinctCount)
+    return isinstance(estimator, Linear) and isinstance(estimator.parts[0][0], Distinct)

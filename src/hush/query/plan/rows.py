@@ -1,4 +1,4 @@
-r"""The rows of a question as integer codes: what marginals, synthetic data and models are computed from.
+r"""The rows of a question as integer codes, for marginals, synthetic data and models.
 
 Each column has a finite public list of *levels*, numbered 0 … size-1, from the question's types alone:
 
@@ -25,13 +25,11 @@ own rows and on nothing else, in whatever order they are stored. Hence adding or
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from hush.core.values import dataclass
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.limits import MAX_ROWS, Limits, Units, limits
-from hush.query.plan.statistics import Factor
+from hush.query.plan.stability import MAX_ROWS, Factor, Limits, Units, limits
 from hush.query.question import RowQuestion
 from hush.query.relations import Relation
 from hush.query.schema import Schema
@@ -122,7 +120,7 @@ class RowPlan:
 
 
 def plan_rows(question: RowQuestion, schema: Schema, *, max_rows: int | None = None) -> RowPlan:
-    """Plan the coded rows of a question; at most ``max_rows`` of each unit, or what the policy declares."""
+    """Plan the coded rows of a question; at most ``max_rows`` per unit, by default the policy's limit."""
     if max_rows is not None and not 1 <= max_rows <= MAX_ROWS:
         raise UnplannableError(f"max_rows must lie between 1 and {MAX_ROWS}; got {max_rows}")
     bounds = limits(question.relation, schema, keys=1)

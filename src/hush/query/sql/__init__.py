@@ -1,7 +1,8 @@
 """SQL front end: text → sqlglot's tree → our own question, by an allow-list.
 
-The analyst's text is never executed and never written out again: it is read into a tree, each node of which is either
-understood or refused by name with the nearest supported form, and a `Question` is built from what was understood.
+The analyst's text is never executed and never written out again. It is read into a tree, each node is either understood
+or refused by name with the nearest supported form, and a `Question` is built from the understood nodes. Modules are
+named after the clauses of a SELECT.
 
 >>> from hush.query.schema import Schema, Table, UnitPath
 >>> from hush.query.types import Kind, Type
@@ -12,8 +13,8 @@ understood or refused by name with the nearest supported form, and a `Question` 
 >>> parse("SELECT disease FROM visits", schema)
 Traceback (most recent call last):
 ...
-hush.query.errors.QuestionError: The question has no aggregate, so it would return the rows of individuals. Ask for \
-instance SELECT COUNT(*), AVG(x) FROM …
+hush.query.errors.QuestionError: The question has no aggregate, so it would return the rows of individuals. Rows \
+are never shown. Ask for instance SELECT COUNT(*), AVG(x) FROM …
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from hush.core import HushError
-from hush.query.composed import Composed
+from hush.query.answers.tree import Composed
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column
 from hush.query.parameters import Binder, Parameters
@@ -33,27 +34,26 @@ from hush.query.question import Question, RowQuestion
 from hush.query.relations import columns as columns_of
 from hush.query.relations import private
 from hush.query.schema import Schema
-from hush.query.sql.dialects import DEFAULT, notes_of
-from hush.query.sql.finished import MAX_OUTPUTS, check_rows_as_units
-from hush.query.sql.left_joins import with_plain_joins
-from hush.query.sql.migration import intervals, within_units
-from hush.query.sql.over_answers import answers_of, check_unused_parts
-from hush.query.sql.reading import numbered, read_query
-from hush.query.sql.reduction import asked
-from hush.query.sql.scope import Context, unqualified
-from hush.query.sql.sources import NO_PARTS, check_unused, derived
-from hush.query.sql.subqueries import ResolvedSubqueries
+from hush.query.sql import subqueries
+from hush.query.sql.answers import answers_of, asked, check_unused_parts
+from hush.query.sql.dialects import intervals, notes_of, translated, within_units
+from hush.query.sql.from_clause import check_unused, derived, without_pivots
+from hush.query.sql.joins import with_plain_joins
+from hush.query.sql.names import NO_PARTS, Context, unqualified
+from hush.query.sql.select import MAX_OUTPUTS, check_rows_as_units
+from hush.query.sql.text import DEFAULT, check_dialect, numbered, read_query
 
 __all__ = ["parse", "parse_rows", "resolve"]
 
 
 def parse(text: str, schema: Schema, parameters: Parameters = (), dialect: str = DEFAULT) -> Question | Composed:
     """Return the question that SQL text asks of a data set; ``parameters`` are the values of ``?`` or ``$name``."""
-    with _showing(text):
-        question = resolve(read_query(text, dialect), schema, parameters, text)
+    dialect = check_dialect(dialect)
+    with _with_text(text):
+        question = resolve(translated(read_query(text, dialect), dialect), schema, parameters, text, dialect)
     if isinstance(question, Composed):
-        parts = tuple(replace(part, notes=notes_of(part, dialect)) for part in question.questions)
-        return replace(question, questions=parts)
+        questions = tuple(replace(part, notes=notes_of(part, dialect)) for part in question.questions)
+        return replace(question, questions=questions)
     return replace(question, notes=notes_of(question, dialect))
 
 
@@ -68,13 +68,57 @@ def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQue
     >>> [name for name, _ in rows.columns]
     ['city']
     """
-    with _showing(text):
-        return resolve_rows(read_query(text), schema, parameters, text)
+    with _with_text(text):
+        return _resolve_rows(translated(read_query(text), DEFAULT), schema, parameters, text)
+
+
+def resolve(
+    tree: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "", dialect: str = DEFAULT
+) -> Question | Composed:
+    """Return the question that a tree asks."""
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=subqueries, dialect=dialect)
+    with _unknown_shapes():
+        tree = with_plain_joins(unqualified(without_pivots(tree), schema), schema)
+        tree, ends = intervals(within_units(tree, schema.unit))
+        answers = answers_of(tree, context, NO_PARTS)
+        check_unused_parts(context)
+        question = asked(answers, context)
+    context.binder.check_all_used()
+    return replace(question, intervals=ends, text=text + context.binder.written())
+
+
+def _resolve_rows(tree: exp.Expr, schema: Schema, parameters: Parameters, text: str) -> RowQuestion:
+    """Return the rows that a tree names; the unit's own name among the results of ``*`` is left out."""
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=subqueries)
+    with _unknown_shapes():
+        table = derived(with_plain_joins(unqualified(tree, schema), schema), context, NO_PARTS)
+        check_unused(context)
+        check_rows_as_units(table.relation, schema)
+    if context.awaited:
+        raise QuestionError("Rows of a release cannot be compared with an answer.", "Ask for it first, and write it.")
+    context.binder.check_all_used()
+    if not private(table.relation):
+        raise QuestionError("The question reads public tables only, which need no protection.", "Read them directly.")
+    types = columns_of(table.relation)
+    results = [(name, unique) for name, unique in table.names if isinstance(unique, str)]
+    if not results:
+        raise QuestionError("The question names no columns beside the unit.", "Write SELECT age, city FROM …")
+    if len(results) > MAX_OUTPUTS:
+        raise QuestionError(f"The question has {len(results)} columns; the limit is {MAX_OUTPUTS}.")
+    names = [name for name, _ in results]
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise QuestionError(f"Two columns are called '{min(repeated)}'.", "Give each its own name: SELECT x AS y.")
+    return RowQuestion(
+        data=schema.data,
+        relation=table.relation,
+        columns=tuple((name, Column(unique, types[unique])) for name, unique in results),
+        text=text + context.binder.written(),
+    )
 
 
 @contextlib.contextmanager
-def _showing(text: str) -> Iterator[None]:
-    """Let a refusal that knows its place know the text as well."""
+def _with_text(text: str) -> Iterator[None]:
+    """Give a refusal that has a place the text in which it is counted."""
     try:
         yield
     except QuestionError as error:
@@ -83,48 +127,9 @@ def _showing(text: str) -> Iterator[None]:
         raise
 
 
-def resolve(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> Question | Composed:
-    """Return the question that a tree asks."""
-    context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
-    with _refusing():
-        node, ends = intervals(within_units(with_plain_joins(unqualified(node, schema), schema), schema.unit))
-        made = answers_of(node, context, NO_PARTS)
-        check_unused_parts(context)
-        question = asked(made, context)
-    context.binder.check_all_used()
-    return replace(question, intervals=ends, text=text + context.binder.written())
-
-
-def resolve_rows(node: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "") -> RowQuestion:
-    """Return the rows that a tree names; the unit's own name among the results of ``*`` is left out."""
-    context = Context(schema=schema, binder=Binder(parameters), subqueries=ResolvedSubqueries())
-    with _refusing():
-        table = derived(with_plain_joins(unqualified(node, schema), schema), context, NO_PARTS)
-        check_unused(context)
-        check_rows_as_units(table.relation, schema)
-    context.binder.check_all_used()
-    if not private(table.relation):
-        raise QuestionError("The question reads public tables only, which need no protection.", "Read them directly.")
-    types = columns_of(table.relation)
-    shown_columns = [(label, unique) for label, unique in table.names if isinstance(unique, str)]
-    if not shown_columns:
-        raise QuestionError("The question names no columns beside the unit.", "Write SELECT age, city FROM …")
-    if len(shown_columns) > MAX_OUTPUTS:
-        raise QuestionError(f"The question has {len(shown_columns)} columns; the limit is {MAX_OUTPUTS}.")
-    repeated = {label for label, _ in shown_columns if sum(label == other for other, _ in shown_columns) > 1}
-    if repeated:
-        raise QuestionError(f"Two columns are called '{min(repeated)}'.", "Give each its own name: SELECT x AS y.")
-    return RowQuestion(
-        data=schema.data,
-        relation=table.relation,
-        columns=tuple((label, Column(unique, types[unique])) for label, unique in shown_columns),
-        text=text + context.binder.written(),
-    )
-
-
 @contextlib.contextmanager
-def _refusing() -> Iterator[None]:
-    """Refuse a tree of a shape nobody has met like all that is not understood. The tests check that none is known."""
+def _unknown_shapes() -> Iterator[None]:
+    """Refuse a tree of an unknown shape like anything that is not understood. The tests check that none is known."""
     try:
         yield
     except HushError:

@@ -1,96 +1,704 @@
-"""Other spellings: SQL as BigQuery, Snowflake, PostgreSQL, Spark or SQL Server read it, turned into the same tree.
+"""Other dialects: SQL as BigQuery, Snowflake, PostgreSQL, Spark or SQL Server read it, turned into the same tree.
 
-sqlglot reads each dialect by its own grammar. A function of one name may still mean something else there, so whatever
-is read in another dialect goes by a list: functions that mean the same everywhere pass, some are rewritten into what
-they mean, and all others are refused by name. The default dialect, DuckDB's, takes none of these ways.
+sqlglot reads each dialect by its own grammar. A function of one name may still mean something else there, so questions
+in another dialect go by a list: functions that mean the same everywhere pass (`_SAME`), those of `DIFFERENCES` are
+rewritten into their meaning or refused for a reason, and all others are refused by name. The default dialect, DuckDB's,
+takes none of these ways.
 
-What is rewritten, and why:
+PostgreSQL and SQL Server divide integers as whole numbers, and other numbers not. This goes by the type that an
+expression has there, not by its values: ``100.0 * 1 / 3`` is 33.3. `number_type` finds that type while an expression is
+read, and the expression carries it (`Type.written`).
 
-- ``/`` of whole numbers divides them as whole numbers in PostgreSQL and SQL Server (`hush.query.sql.expressions`);
-- ``CONCAT`` is NULL if an argument is, in BigQuery, Snowflake and Spark;
-- ``GREATEST`` and ``LEAST`` are NULL if an argument is, in BigQuery and Snowflake;
-- ``SUBSTR(x, 0, n)`` starts at the first character in BigQuery, Snowflake and Spark;
-- days of the week are counted from 1 in BigQuery and Spark;
-- ``SAFE_DIVIDE`` is a division, which gives NULL for a divisor of 0 here anyway.
+BigQuery and Snowflake have clauses of their own for differential privacy, which are read here too. BigQuery says
+``SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 2, …)``. Its ε and δ are the
+question's price, its groups the limit ``max_groups``, and its privacy unit must be the policy's. An aggregate's
+``contribution_bounds_per_row => (0, 9)`` is CLIP; ``contribution_bounds_per_group => (0, 9)`` clips the contribution of
+one unit to a group, which is asked here by aggregating within the unit first::
+
+    SELECT city, SUM(x, contribution_bounds_per_group => (0, 9)) AS s FROM t GROUP BY city
+    SELECT city, SUM(CLIP(s, 0, 9)) AS s FROM (SELECT id, city, SUM(x) AS s FROM t GROUP BY id, city) GROUP BY city
+
+Snowflake's ``DP_INTERVAL_LOW(alias)`` and ``DP_INTERVAL_HIGH(alias)`` are the ends of a result's error bar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
 
 from sqlglot import exp
 
+from hush.core import InvalidValueError, exact
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Expression, pieces
+from hush.query.expressions import Call, Expression, Literal, Op, Released, pieces
+from hush.query.functions import call, constant
 from hush.query.question import AggregateKind, Question
 from hush.query.relations import Filter, Join, Project, relations_in
-from hush.query.sql.nodes import called, shown
-from hush.query.types import Kind
-
-DEFAULT = "duckdb"
-DIALECTS = (DEFAULT, "bigquery", "snowflake", "postgres", "spark", "tsql")
+from hush.query.sql.allow_list import DROPPED, WRITTEN, called, identifier, is_set, shown
+from hush.query.sql.text import DEFAULT, DIALECTS, only_words
+from hush.query.types import UNKNOWN, Kind
 
 _SAME = frozenset(
     {
         "Abs", "And", "AnonymousAggFunc", "ApproxDistinct", "Avg", "Case", "Cast", "Ceil", "Coalesce", "Concat",
         "Contains", "Corr", "Count", "CountIf", "CovarPop", "CovarSamp", "CumeDist", "Date", "DateAdd", "DateDiff",
-        "DateSub", "DateTrunc", "Day", "DayOfMonth", "DayOfWeek", "DenseRank", "EndsWith", "Exp", "Extract",
-        "FirstValue", "Floor", "Greatest", "Grouping", "GroupingId", "Hour", "If", "Lag", "LastValue", "Lead",
-        "Least", "Left", "Length", "Ln", "Log", "Lower", "Max", "Median", "Min", "Minute", "Month", "Not", "Ntile",
-        "Nullif", "Or", "PercentRank", "PercentileCont", "PercentileDisc", "Pow", "Quarter", "Rank", "Replace",
-        "Right", "Round", "RowNumber", "SafeDivide", "Second", "Sign", "Sqrt", "StartsWith", "Stddev", "StddevPop",
-        "StddevSamp", "StrPosition", "Substring", "Sum", "TimeStrToTime", "TimestampTrunc", "Trim", "TryCast",
-        "TsOrDsToDate", "Upper", "Variance", "VariancePop", "Year",
+        "DateFromParts", "DateTrunc", "Day", "DayOfMonth", "DayOfWeek", "DayOfWeekIso", "DayOfYear", "DecodeCase",
+        "DenseRank", "EndsWith", "Exists", "Exp", "Extract", "FirstValue", "Floor", "Greatest", "Grouping",
+        "GroupingId", "Hour", "If", "Lag", "LastValue", "Lead", "Least", "Left", "Length", "Ln", "Log", "LogicalAnd",
+        "LogicalOr", "Lower", "Max", "Median", "Min", "Minute", "Mode", "Month", "Not", "Ntile", "Nullif", "Or",
+        "PercentRank", "PercentileCont", "PercentileDisc", "Pow", "Quantile", "Quarter", "Rank", "Replace", "Right",
+        "Round", "RowNumber", "Second", "Sign", "SplitPart", "Sqrt", "StartsWith", "Stddev", "StddevPop",
+        "StddevSamp", "StrPosition", "Substring", "Sum", "TimestampTrunc", "Trim", "Trunc", "TryCast", "TsOrDsAdd",
+        "Upper", "Variance", "VariancePop", "WeekOfYear", "WeekStart", "WidthBucket", "Year",
     }
 )  # fmt: skip
 """Functions that mean the same in all dialects, once sqlglot has put their arguments in one order."""
-_BY_NAME = frozenset({"DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "CLIP", "HUSH_PER_UNIT"})
-_REFUSED: dict[str, dict[str, str]] = {
-    "tsql": {
-        "Length": "LEN leaves blanks at the end out",
-        "DayOfWeek": "days of the week depend on a setting",
-    },
-    "postgres": {"Second": "it has fractions there"},
-}
-"""What a function of a known name means in a dialect, where that is something else."""
-_WEEKS = {"bigquery": "weeks start on Sunday", "tsql": "weeks depend on a setting"}
-_FROM_ONE = frozenset({"bigquery", "spark"})
-_NULL_IF_ANY = frozenset({"bigquery", "snowflake"})
-_TRUNCATES = frozenset({"spark", "tsql"})
-_FIRST_IS_ZERO = frozenset({"bigquery", "snowflake", "spark"})
-
-
-def check_dialect(dialect: object) -> str:
-    """Return the name of a dialect, or refuse one that is not known."""
-    name = str(dialect).lower()
-    if name not in DIALECTS:
-        raise QuestionError(f"There is no dialect {str(dialect)[:40]!r}.", f"There are {', '.join(DIALECTS)}.")
-    return name
+_BY_NAME = frozenset({"DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "CLIP", "BIN", "HUSH_PER_UNIT"})
+_SAYS_NOTHING = {
+    "Coalesce": ("is_null",), "DateDiff": ("big_int",), "DateFromParts": ("allow_overflow",), "Length": ("binary",),
+    "Round": ("casts_non_integer_decimals",), "SplitPart": ("part_index_zero_as_one", "empty_delimiter_returns_whole"),
+    "StrPosition": ("clamp_position",), "Substring": ("zero_start",), "TimestampTrunc": ("input_type_preserved",),
+    "DateTrunc": ("input_type_preserved",), "Trunc": ("fractions_supported",), "CountIf": ("zero_on_all_null",),
+    "TryCast": ("requires_string",),
+}  # fmt: skip
+"""Arguments by which the parser says how a dialect's function differs where it is not understood here anyway."""
 
 
 def translated(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Return a tree that was read in a dialect as one that means the same in the default one; refuse what does not."""
+    """Return a tree of a dialect translated to the default dialect; refuse parts without an equal meaning there."""
+    dropped = next((node for node in tree.walk() if node.meta.get(DROPPED)), None)
+    if dropped is not None:
+        raise QuestionError(f"{called(dropped)} has more arguments than are understood.", "Leave some out.")
+    tree = _plain_spellings(tree)
     if dialect == DEFAULT:
         return tree
 
     def one(node: exp.Expr) -> exp.Expr:
-        _check(node, dialect)
-        return _rewritten(node, dialect)
+        name = type(node).__name__
+        for extra in _SAYS_NOTHING.get(name, ()):
+            node.set(extra, None)
+        if isinstance(node, exp.Placeholder | exp.Parameter):
+            raise QuestionError("Parameters are read in the default dialect alone.", "Write the value itself.")
+        for difference in _BY_NODE.get(name, ()):
+            if dialect in difference.dialects and (found := difference.read(node)) is not None:
+                if isinstance(found, str):
+                    raise _refuse(node, dialect, found)
+                found.meta.update({key: value for key, value in node.meta.items() if key not in found.meta})
+                return found
+        known = name in _SAME or (isinstance(node, exp.Anonymous) and str(node.this).upper() in _BY_NAME)
+        if isinstance(node, exp.Func) and not known and not isinstance(node, exp.Connector):
+            raise _refuse(node, dialect, "it may mean something else there")
+        return node
 
-    return tree.transform(one, copy=False)
+    # from the leaves up, so that what a rewriting makes is not rewritten again
+    for node in reversed(list(tree.walk())):
+        found = one(node)
+        if found is not node:
+            tree = found if node is tree else tree
+            node.replace(found)
+    return tree
 
 
-_CASE = "SQL Server compares texts without regard to case, unless its collation says otherwise; here case counts"
+def _plain_spellings(tree: exp.Expr) -> exp.Expr:
+    """Return a tree with x <> ALL (SELECT …) as NOT IN, x = ANY (SELECT …) as IN, and N'text' as a text."""
+    for node in list(tree.walk()):
+        plain: exp.Expr | None = None
+        if isinstance(node, exp.National):
+            plain = exp.Literal.string(str(node.this))
+        elif isinstance(node, exp.NEQ | exp.EQ):
+            quantified, wanted = node.expression, exp.All if isinstance(node, exp.NEQ) else exp.Any
+            query = quantified.this if isinstance(quantified, wanted) else None
+            query = query.this if isinstance(query, exp.Subquery | exp.Paren) else query
+            if isinstance(query, exp.Query):
+                plain = exp.In(this=node.this, query=exp.Subquery(this=query))
+                plain = exp.Not(this=plain) if wanted is exp.All else plain
+        if plain is not None:
+            tree = plain if node is tree else tree
+            node.replace(plain)
+    return tree
+
+
+def _refuse(node: exp.Expr, dialect: str, why: str) -> QuestionError:
+    what = called(node) if isinstance(node, exp.Func) else shown(node)
+    return QuestionError(
+        f"{what} is not read in the dialect {dialect}: {why}.",
+        "Write what it means in DuckDB's SQL, and leave the dialect out.",
+    )
+
+
+# Each rule gets a node, and returns what it means, the reason why it is refused, or None if it does not apply
+
+
+def _always(reason: str) -> Callable[[exp.Expr], str]:
+    return lambda _: reason
+
+
+def _if_unit(units: str, reason: str) -> Callable[[exp.Expr], str | None]:
+    """Refuse certain units of time, of functions and in EXTRACT."""
+    return lambda node: reason if _unit(node) in units.split() else None
+
+
+def _unit(node: exp.Expr) -> str:
+    unit = node.this if isinstance(node, exp.Extract) else node.args.get("unit")
+    if isinstance(unit, exp.WeekStart):
+        return f"WEEK({unit.name.upper()})"
+    return "" if unit is None else str(unit.this).upper()
+
+
+def _any_null(parts: Iterable[exp.Expr], *, negated: bool = False) -> exp.Expr:
+    tests: list[exp.Expr] = [exp.Is(this=part.copy(), expression=exp.Null(), negate=negated) for part in parts]
+    return reduce(lambda one, two: (exp.And if negated else exp.Or)(this=one, expression=two), tests)
+
+
+def _day_later(node: exp.Expr) -> exp.Expr:
+    return exp.TsOrDsAdd(this=node, expression=exp.Interval(this=exp.Literal.number(1), unit=exp.var("DAY")))
+
+
+def _named(name: str, make: Callable[[exp.Expr], exp.Expr]) -> Callable[[exp.Expr], exp.Expr | None]:
+    """Read a function of one argument that the parser knows by name alone."""
+    return lambda node: make(node.expressions[0]) if node.name.upper() == name and len(node.expressions) == 1 else None
+
+
+def _made(node: exp.Expr) -> exp.Expr | None:
+    parts = dict(zip(("year", "month", "day"), node.expressions, strict=False))
+    return exp.DateFromParts(**parts) if node.name.upper() == "MAKE_DATE" and len(node.expressions) == 3 else None
+
+
+def _concat(node: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=reduce(lambda one, two: exp.DPipe(this=one, expression=two), node.expressions))
+
+
+def _null_if_any(node: exp.Expr) -> exp.Expr:
+    missing = _any_null([node.this, *node.expressions])
+    return exp.Case(ifs=[exp.If(this=missing, true=exp.Null())], default=_skipping_null(node.copy()))
+
+
+def _choice(node: exp.Expr) -> exp.Expr:
+    return exp.Case(ifs=[exp.If(this=_any_null([node.this]), true=node.args["false"])], default=node.args["true"])
+
+
+def _skipping_null(node: exp.Expr) -> exp.Expr:
+    node.set("ignore_nulls", True)
+    return node
+
+
+def _without_null(node: exp.Expr) -> exp.Expr | None:
+    values = node.this.expressions if isinstance(node.this, exp.Distinct) else ()
+    if len(values) < 2:
+        return None
+    return exp.Filter(this=node.copy(), expression=exp.Where(this=_any_null(values, negated=True)))
+
+
+def _from_end(node: exp.Expr) -> str | None:
+    return "a start before the first character counts from the end" if _whole(node.args.get("start"), 0) < 0 else None
+
+
+def _first_is_zero(node: exp.Expr) -> exp.Expr | str | None:
+    if _whole(node.args.get("start"), 1) == 0:
+        node.set("start", exp.Literal.number(1))
+    return _from_end(node)
+
+
+def _before_first(node: exp.Expr) -> exp.Expr | str | None:
+    """Let places before the first character count, as the standard has it: SUBSTRING('abc', 0, 2) is 'a'."""
+    start, length = _whole(node.args.get("start"), 1), node.args.get("length")
+    if start > 0:
+        return None
+    size = _whole(length, -1)
+    if length is not None and size < 0:
+        return "a length that is not constant counts from before the first character"
+    node.set("start", exp.Literal.number(1))
+    node.set("length", None if length is None else exp.Literal.number(max(0, start + size - 1)))
+    return None
+
+
+def _whole(node: object, otherwise: int) -> int:
+    """Return a constant whole number."""
+    sign = 1
+    while isinstance(node, exp.Neg | exp.Paren):
+        sign, node = -sign if isinstance(node, exp.Neg) else sign, node.this
+    return sign * int(node.name) if isinstance(node, exp.Literal) and node.is_int else otherwise
+
+
+def _moved(node: exp.Expr) -> exp.Expr | str:
+    """Read DATE_ADD(d, INTERVAL 1 MONTH), DATEADD(month, 1, d) and their like as a date that is moved."""
+    unit = _unit(node) or ("MONTH" if isinstance(node, exp.AddMonths) else "DAY")
+    amount, by = node.expression, unit
+    if isinstance(amount, exp.Interval):
+        amount, by = amount.this, str(amount.args["unit"].this).upper()
+    if isinstance(amount, exp.Literal) and amount.is_string:
+        amount = exp.Literal.number(amount.name)
+    if isinstance(node, exp.DateSub | exp.DatetimeSub | exp.TimestampSub):
+        amount = exp.Neg(this=amount)
+    return exp.TsOrDsAdd(this=node.this, expression=exp.Interval(this=amount, unit=exp.var(by)))
+
+
+def _as_difference(node: exp.Expr) -> exp.Expr | str | None:
+    return exp.DateDiff(this=node.this, expression=node.expression, unit=node.args.get("unit"))
+
+
+def _complete(node: exp.Expr) -> exp.Expr:
+    """Count complete units of time; without a unit, days from date to date."""
+    unit = node.args.get("unit")
+    found = exp.DateDiff(this=node.this, expression=node.expression, unit=unit or exp.var("DAY"))
+    found.meta.update({} if unit is None else {COMPLETE: True})
+    return found
+
+
+def _weeks(first: str, *units: str) -> Callable[[exp.Expr], exp.Expr | None]:
+    """Return a reader for the number of week starts between two dates, from the first days of their weeks."""
+
+    def read(node: exp.Expr) -> exp.Expr | None:
+        if _unit(node) not in units:
+            return None
+        sides = [
+            exp.TimestampTrunc(this=_day_later(side) if first == "Sunday" else side, unit=exp.var("WEEK"))
+            for side in (node.this, node.expression)
+        ]
+        days = exp.DateDiff(this=sides[0], expression=sides[1], unit=exp.var("DAY"))
+        return exp.IntDiv(this=days, expression=exp.Literal.number(7))
+
+    return read
+
+
+def _iso_week(node: exp.Expr) -> exp.Expr | None:
+    if isinstance(node, exp.Extract) and _unit(node) in {"ISOWEEK", "WEEKISO", "WEEK_ISO"}:
+        return exp.WeekOfYear(this=node.expression)
+    if not isinstance(node, exp.Extract) and _unit(node) in {"ISOWEEK", "WEEK(MONDAY)"}:
+        return exp.TimestampTrunc(this=node.this, unit=exp.var("WEEK"))
+    return None
+
+
+def _from_one(node: exp.Expr) -> exp.Expr | None:
+    """Read days of the week that are counted from 1, Sunday."""
+    if isinstance(node, exp.Extract) and _unit(node) not in {"DOW", "DAYOFWEEK"}:
+        return None
+    day = exp.DayOfWeek(this=node.expression if isinstance(node, exp.Extract) else node.this)
+    return exp.Paren(this=exp.Add(this=day, expression=exp.Literal.number(1)))
+
+
+def _iso_day(node: exp.Expr) -> exp.Expr | None:
+    found = exp.DayOfWeekIso(this=node.expression)
+    found.meta[SQL_TYPE] = "decimal"
+    return found if _unit(node) == "ISODOW" else None
+
+
+def _to_date(node: exp.Expr) -> exp.Expr | str:
+    """Read TO_DATE(x) as a cast; one that the parser itself added around a date is removed."""
+    inner: exp.Expr = node.this
+    if is_set(node.args.get("format")):
+        return "its format has a meaning of its own"
+    if WRITTEN not in node.meta and not (isinstance(inner, exp.Literal) and inner.is_string):
+        return inner
+    return exp.Cast(this=inner, to=exp.DataType.build("TIMESTAMP" if isinstance(node, exp.TimeStrToTime) else "DATE"))
+
+
+def _decimals(width: int, digits: int) -> Callable[[exp.Expr], None]:
+    """Return a function that sets the default width and digits of a DECIMAL."""
+
+    def read(node: exp.Expr) -> None:
+        if node.args["to"].is_type(exp.DataType.Type.DECIMAL) and not node.args["to"].expressions:
+            sizes = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (width, digits)]
+            node.set("to", exp.DataType(this=exp.DataType.Type.DECIMAL, expressions=sizes))
+
+    return read
+
+
+def _any_digits(node: exp.Expr) -> None:
+    if node.args["to"].is_type(exp.DataType.Type.DECIMAL) and not node.args["to"].expressions:
+        node.set("to", exp.DataType.build("DOUBLE"))
+        node.meta[SQL_TYPE] = "decimal"
+
+
+def _wide(node: exp.Expr) -> None:
+    if node.args["to"].is_type(*exp.DataType.INTEGER_TYPES):
+        node.set("to", exp.DataType.build("BIGINT"))
+
+
+def _convert(node: exp.Expr) -> exp.Expr | str:
+    if is_set(node.args.get("style")):
+        return "its style has a meaning of its own"
+    return (exp.TryCast if node.args.get("safe") else exp.Cast)(this=node.expression, to=node.this)
+
+
+def _blanks(node: exp.Expr) -> None:
+    if isinstance(node.args.get("expression"), exp.Literal) and node.expression.name == " ":
+        node.set("expression", None)
+
+
+def _white_space(node: exp.Expr) -> str | None:
+    return None if is_set(node.args.get("expression")) else "it takes tabs and line ends off, too: write TRIM(x, ' ')"
+
+
+def _cut(node: exp.Expr) -> exp.Expr | str | None:
+    if not is_set(node.args.get("truncate")):
+        return None
+    return exp.Trunc(this=node.this) if _whole(node.args.get("decimals"), 1) == 0 else "it cuts digits off"
+
+
+def _pattern(brackets: bool) -> Callable[[exp.Expr], str | None]:
+    def read(node: exp.Expr) -> str | None:
+        pattern = str(getattr(node.expression, "this", ""))
+        own = "\\" in pattern or (brackets and "[" in pattern)
+        return "its pattern has signs with a meaning of their own" if own else None
+
+    return read
+
+
+def _searched_from(node: exp.Expr) -> str | None:
+    return "it searches from a place on" if is_set(node.args.get("position")) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference between a dialect and DuckDB, with the page of the dialect's documentation."""
+
+    nodes: str
+    """Names of the parser's classes."""
+    dialects: str
+    """Names of the dialects."""
+    read: Callable[[exp.Expr], exp.Expr | str | None]
+    """Returns a node of the default dialect, a reason to refuse, or None if the difference does not apply."""
+    what: str
+    source: str
+
+
+_GOOGLE = "https://cloud.google.com/bigquery/docs/reference/standard-sql/"
+_SNOWFLAKE = "https://docs.snowflake.com/en/sql-reference/functions/"
+_POSTGRESQL = "https://www.postgresql.org/docs/current/"
+_SPARK = "https://spark.apache.org/docs/latest/"
+_MICROSOFT = "https://learn.microsoft.com/en-us/sql/t-sql/"
+_OTHERS = " ".join(DIALECTS[1:])
+_MOVES = "DateAdd DateSub DatetimeAdd DatetimeSub TimestampAdd TimestampSub TimeAdd TsOrDsAdd"
+_CASTS = "Cast TryCast"
+
+DIFFERENCES = tuple(Difference(*row) for row in (
+    ("Concat", "bigquery snowflake spark", _concat,
+     "NULL if an argument is", _SPARK + "api/sql/#concat"),
+    ("Greatest Least", "bigquery snowflake", _null_if_any,
+     "NULL if an argument is", _SNOWFLAKE + "greatest"),
+    ("Greatest Least", "postgres spark tsql", _skipping_null,
+     "NULL is skipped", _POSTGRESQL + "functions-conditional.html"),
+    ("SafeDivide", "bigquery spark", lambda node: exp.Div(this=node.this, expression=node.expression),
+     "a division", _GOOGLE + "mathematical_functions#safe_divide"),
+    ("Nvl2", "snowflake spark", _choice,
+     "a choice", _SNOWFLAKE + "nvl2"),
+    ("EqualNull", "snowflake", lambda node: exp.NullSafeEQ(this=node.this, expression=node.expression),
+     "NULL equals NULL", _SNOWFLAKE + "equal_null"),
+    ("Count", "snowflake spark", _without_null,
+     "of several arguments, rows with a NULL are skipped", _SNOWFLAKE + "count"),
+    # texts
+    ("Contains", "tsql", _always("it searches a full-text index"),
+     "searches a full-text index", _MICROSOFT + "queries/contains-transact-sql"),
+    ("Contains", "bigquery", _always("it goes without regard to case, and normalizes"),
+     "CONTAINS_SUBSTR goes without regard to case", _GOOGLE + "search_functions#contains_substr"),
+    ("Length", "tsql", _always("LEN leaves blanks at the end out"),
+     "leaves blanks at the end out", _MICROSOFT + "functions/len-transact-sql"),
+    ("Substring", "bigquery snowflake spark", _first_is_zero,
+     "0 is the first place; before it, from the end", _SNOWFLAKE + "substr"),
+    ("Substring", "postgres tsql", _before_first,
+     "counts places before the first", _MICROSOFT + "functions/substring-transact-sql"),
+    ("StrPosition", _OTHERS, _searched_from,
+     "may start at a place", _SNOWFLAKE + "charindex"),
+    ("Trim", "bigquery", _white_space,
+     "takes all white space off", _GOOGLE + "string_functions#trim"),
+    ("Trim", _OTHERS, _blanks,
+     "blanks may be named", _SPARK + "api/sql/#trim"),
+    ("Like ILike", "bigquery snowflake postgres spark", _pattern(brackets=False),
+     "a backslash escapes", _POSTGRESQL + "functions-matching.html"),
+    ("Like ILike", "tsql", _pattern(brackets=True),
+     "brackets hold characters", _MICROSOFT + "language-elements/like-transact-sql"),
+    ("RegexpLike", "bigquery", lambda node: node,
+     "matches a part, by RE2", _GOOGLE + "string_functions#regexp_contains"),
+    ("SimilarTo", "postgres", _always("patterns differ"),
+     "patterns differ", _POSTGRESQL + "functions-matching.html"),
+    ("RawString", "bigquery spark", lambda node: exp.Literal.string(str(node.this)),
+     "a text without escapes", _GOOGLE + "lexical#literals"),
+    # numbers; what depends on their types is in `meant` and `castable`
+    ("Round", "tsql", _cut,
+     "cuts digits off if it is told to", _MICROSOFT + "functions/round-transact-sql"),
+    (_CASTS, "postgres", _any_digits,
+     "a DECIMAL has any number of digits", _POSTGRESQL + "datatype-numeric.html"),
+    (_CASTS, "tsql", _decimals(18, 0),
+     "a DECIMAL is whole", _MICROSOFT + "data-types/decimal-and-numeric-transact-sql"),
+    (_CASTS, "spark", _decimals(10, 0),
+     "a DECIMAL is whole", _SPARK + "sql-ref-datatypes.html"),
+    (_CASTS, "bigquery", _decimals(38, 9),
+     "a NUMERIC has nine digits after the point", _GOOGLE + "data-types#decimal_types"),
+    (_CASTS, "snowflake", _wide,
+     "all whole numbers have 38 digits", "https://docs.snowflake.com/en/sql-reference/data-types-numeric"),
+    ("Convert", "tsql", _convert,
+     "a cast", _MICROSOFT + "functions/cast-and-convert-transact-sql"),
+    ("ApproxQuantile", "snowflake spark", lambda node: exp.Quantile(this=node.this, quantile=node.args["quantile"]),
+     "a quantile", _SNOWFLAKE + "approx_percentile"),
+    ("Anonymous", "tsql", _named("VAR", lambda x: exp.Variance(this=x)),
+     "of a sample", _MICROSOFT + "functions/var-transact-sql"),
+    ("Anonymous", "tsql", _named("VARP", lambda x: exp.VariancePop(this=x)),
+     "of all", _MICROSOFT + "functions/varp-transact-sql"),
+    ("Anonymous", "tsql", _named("STDEVP", lambda x: exp.StddevPop(this=x)),
+     "of all", _MICROSOFT + "functions/stdevp-transact-sql"),
+    ("Anonymous", "spark", _named("MEAN", lambda x: exp.Avg(this=x)),
+     "AVG", _SPARK + "api/sql/#mean"),
+    ("Anonymous", "spark", _named("STD", lambda x: exp.Stddev(this=x)),
+     "STDDEV", _SPARK + "api/sql/#std"),
+    ("Anonymous", "postgres spark", _named("EVERY", lambda x: exp.LogicalAnd(this=x)),
+     "BOOL_AND", _POSTGRESQL + "functions-aggregate.html"),
+    ("Anonymous", "spark", _named("ISNULL", lambda x: exp.Is(this=x, expression=exp.Null())),
+     "IS NULL", _SPARK + "api/sql/#isnull"),
+    # dates
+    ("Anonymous", "postgres spark", _made,
+     "a date", _POSTGRESQL + "functions-datetime.html"),
+    ("TsOrDsToDate TimeStrToTime", _OTHERS, _to_date,
+     "a date", _SPARK + "api/sql/#to_date"),
+    ("AddMonths", "snowflake", _always("the last day of a month stays the last"),
+     "keeps the last day of a month", _SNOWFLAKE + "add_months"),
+    (_MOVES + " AddMonths", _OTHERS, _moved,
+     "moves a date, which stays a date", _SPARK + "api/sql/#add_months"),
+    ("DateDiff", "snowflake", _weeks("Monday", "WEEK"),
+     "weeks begin on Monday", _SNOWFLAKE + "datediff"),
+    ("DateDiff DatetimeDiff", "bigquery", _weeks("Sunday", "WEEK", "WEEK(SUNDAY)"),
+     "a WEEK begins on Sunday", _GOOGLE + "date_functions#date_diff"),
+    ("DateDiff DatetimeDiff", "bigquery", _weeks("Monday", "ISOWEEK", "WEEK(MONDAY)"),
+     "an ISOWEEK begins on Monday", _GOOGLE + "date_functions#date_diff"),
+    ("DateDiff", "tsql", _weeks("Sunday", "WEEK"),
+     "weeks begin on Sunday", _MICROSOFT + "functions/datediff-transact-sql"),
+    ("DateDiff TimestampDiff", "spark", _complete,
+     "complete units are counted", _SPARK + "api/sql/#timestampdiff"),
+    ("DatetimeDiff", "bigquery", _as_difference,
+     "as DATE_DIFF", _GOOGLE + "datetime_functions#datetime_diff"),
+    ("TimestampDiff", "bigquery", _always("it counts complete units of time"),
+     "complete units are counted", _GOOGLE + "timestamp_functions#timestamp_diff"),
+    ("DateTrunc DatetimeTrunc TimestampTrunc Extract", "bigquery tsql", _iso_week,
+     "ISO weeks", _GOOGLE + "date_functions#date_trunc"),
+    ("DateTrunc DatetimeTrunc TimestampTrunc Extract", "bigquery",
+     _if_unit("WEEK WEEK(SUNDAY)", "weeks start on Sunday"),
+     "weeks start on Sunday", _GOOGLE + "date_functions#extract"),
+    ("DatetimeTrunc", "bigquery", lambda node: exp.TimestampTrunc(this=node.this, unit=node.args["unit"]),
+     "as DATE_TRUNC", _GOOGLE + "datetime_functions#datetime_trunc"),
+    ("TimestampTrunc Extract", "tsql",
+     _if_unit("WEEK DAYOFWEEK WEEKDAY DW", "weeks and their days depend on a setting"),
+     "weeks and their days depend on a setting", _MICROSOFT + "functions/datepart-transact-sql"),
+    ("DayOfWeek Extract", "bigquery spark", _from_one,
+     "Sunday is 1", _GOOGLE + "date_functions#extract"),
+    ("Extract", "postgres", _iso_day,
+     "Monday is 1", _POSTGRESQL + "functions-datetime.html"),
+    ("Second", "postgres", _always("it has fractions there"),
+     "has fractions", _POSTGRESQL + "functions-datetime.html"),
+    ("Extract", "postgres spark", _if_unit("SECOND SECONDS", "it has fractions there"),
+     "has fractions", _SPARK + "api/sql/#extract"),
+))  # fmt: skip
+"""All nodes that are rewritten or refused before types are known."""
+_BY_NODE: dict[str, list[Difference]] = {}
+for _difference in DIFFERENCES:
+    for _name in _difference.nodes.split():
+        _BY_NODE.setdefault(_name, []).append(_difference)
+
+
+# What depends on types
+
+COMPLETE = "complete"
+"""Under this name a difference of dates remembers that it counts complete units of time."""
+SQL_TYPE = "sql_type"
+"""Under this name a node remembers which type of number it has in its dialect."""
+_INTEGERS = ("int", "integer", "bigint")
+_TYPES = (*_INTEGERS, "decimal", "number", "fraction", "float")
+"""Types of numbers from the narrowest to the widest; a stored column is an ``integer`` or a ``number``.
+
+A ``number`` is a decimal or a float, as it is stored, and a ``fraction`` what was made of one and is a float here.
+"""
+_PROMOTED = frozenset({
+    "Paren", "Neg", "Abs", "Add", "Sub", "Mul", "Mod", "Div", "IntDiv", "Greatest", "Least", "Coalesce", "Anonymous",
+    "Min", "Max", "Lag", "Lead", "FirstValue", "LastValue", "Case", "If", "Quantile",
+})  # fmt: skip
+"""Nodes that have the widest type of their arguments."""
+_COUNTED = frozenset({
+    "Count", "CountIf", "ApproxDistinct", "RowNumber", "Rank", "DenseRank", "Ntile", "Length", "StrPosition",
+    "DateDiff", "WidthBucket", "Year", "Quarter", "Month", "Day", "Hour", "Minute", "Second", "DayOfWeek", "WeekOfYear",
+    "Grouping",
+})  # fmt: skip
+_ROUNDING = frozenset({"Floor", "Ceil", "Round", "Trunc", "Sign", "Pow"})
+
+
+def number_type(node: exp.Expr, found: Expression, dialect: str) -> str:
+    """Return the type of a number in PostgreSQL or SQL Server; ``UNKNOWN`` where it is not known.
+
+    Types decide what ``/`` means there, and how AVG, ROUND and casts round (PostgreSQL's "Mathematical Functions",
+    "Aggregate Functions" and "Numeric Types"; SQL Server's "Data type precedence", "Precision, scale, and length").
+    """
+    name, postgres = type(node).__name__, dialect == "postgres"
+    if SQL_TYPE in node.meta:
+        return str(node.meta[SQL_TYPE])
+    if isinstance(node, exp.Column | exp.Subquery):
+        of_kind = (
+            "number" if found.type.kind is Kind.DECIMAL else "integer" if isinstance(node, exp.Column) else UNKNOWN
+        )
+        return found.type.written or of_kind
+    if isinstance(found, Call) and found.op is Op.DATE_DIFF:
+        return "int"
+    if isinstance(node, exp.Literal):
+        return _literal_type(str(node.this), postgres=postgres)
+    if isinstance(node, exp.Null):
+        return "null"
+    if isinstance(node, exp.Window | exp.Filter):
+        return number_type(node.this, found, dialect)
+    if isinstance(node, exp.Cast):  # TRY_CAST is one
+        if node.to.is_type(*exp.DataType.INTEGER_TYPES):
+            return "bigint" if node.to.is_type(exp.DataType.Type.BIGINT) else "int"
+        return "decimal" if node.to.is_type(exp.DataType.Type.DECIMAL) else "float"
+    inner = _promoted(_arguments(node))
+    if name in _COUNTED or (name == "Extract" and not postgres):
+        return "bigint" if name.startswith(("Count", "Approx", "Row", "Rank", "Dense")) else "int"
+    if name == "Extract":
+        return "decimal"
+    if name == "Sum" and postgres:
+        return {"int": "bigint", "integer": UNKNOWN, "bigint": "decimal"}.get(inner, inner)
+    if inner == "number" and name in {"Div", "Pow", "Sum", "Avg"}:
+        return "fraction"
+    if name in _PROMOTED or (not postgres and name in {"Sum", "Avg", *_ROUNDING}):
+        return "float" if node.meta.get(WRITTEN, "").upper() == "SQUARE" else inner
+    if name in _ROUNDING or name == "Avg":
+        exact = name == "Avg" or is_set(node.args.get("decimals"))
+        return ("decimal" if exact else "float") if inner in _INTEGERS else inner
+    if isinstance(node, exp.Nullif):  # compared, in PostgreSQL, as numbers of one type
+        first = str(node.this.meta.get(SQL_TYPE, UNKNOWN))
+        return inner if postgres and inner not in _INTEGERS else first
+    if isinstance(node, exp.WithinGroup):
+        return inner if isinstance(node.this, exp.PercentileDisc | exp.Mode) else "float"
+    return "fraction" if found.type.kind is Kind.DECIMAL else UNKNOWN
+
+
+def _literal_type(text: str, *, postgres: bool) -> str:
+    if not text.isdecimal():
+        return "float" if "e" in text.lower() and not postgres else "decimal"
+    return "int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 and postgres else "decimal"
+
+
+def _arguments(node: exp.Expr) -> list[str]:
+    """Return the number types of the arguments that decide a node's type."""
+    if isinstance(node, exp.Case):
+        parts = [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")]
+    elif isinstance(node, exp.If):
+        parts = [node.args["true"], node.args.get("false")]
+    elif isinstance(node, exp.WithinGroup):
+        parts = [ordered.this for ordered in node.expression.expressions]
+    elif isinstance(node, exp.Round | exp.Pow | exp.Lag | exp.Lead | exp.Quantile):
+        parts = [node.this]
+    else:
+        parts = [node.this, node.args.get("expression"), *node.expressions]
+    single = (part.expressions[0] if isinstance(part, exp.Distinct) else part for part in parts)
+    return [str(part.meta.get(SQL_TYPE, UNKNOWN)) for part in single if isinstance(part, exp.Expr)]
+
+
+def _promoted(types: Sequence[str]) -> str:
+    known = [type_ for type_ in types if type_ in _TYPES]
+    widest = max(known, key=_TYPES.index, default=UNKNOWN)
+    return UNKNOWN if UNKNOWN in types and widest in _INTEGERS else widest
+
+
+def divided(node: exp.Expr) -> Op:
+    """Return the operator of ``/`` (whole or fractional division) in a dialect where types decide."""
+    sides = [str(side.meta.get(SQL_TYPE, UNKNOWN)) for side in (node.this, node.expression)]
+    found = _promoted(sides)
+    if found != UNKNOWN:
+        return Op.DIVIDE_WHOLE if found in _INTEGERS else Op.DIVIDE
+    unknown = node.expression if sides[0] in _INTEGERS else node.this
+    raise QuestionError(
+        f"Whether {shown(node)} is a whole number depends on the type of {shown(unknown)}, which is not known. (A sum "
+        "of INTEGER is a BIGINT, and one of BIGINT is NUMERIC.)",
+        f"Write CAST({shown(unknown)} AS BIGINT) for whole numbers, or CAST({shown(unknown)} AS NUMERIC).",
+    )
+
+
+def meant(node: exp.Expr, found: Expression, dialect: str) -> Expression:
+    """Return the expression for a node where its meaning depends on types; ``found`` is that of the default dialect."""
+    inner = node.this if isinstance(node, exp.Window | exp.Filter) else node
+    argument = _promoted(_arguments(inner)) if dialect in _TYPED else UNKNOWN
+    if isinstance(inner, exp.Avg) and dialect == "tsql" and argument in _INTEGERS:
+        found = call(Op.TRUNC, found)
+    elif isinstance(node, exp.Round) and dialect == "postgres" and not is_set(node.args.get("decimals")):
+        if isinstance(found, Call) and argument != "decimal":  # a float goes to the even number, as a cast does here
+            _check_halves(node, found, argument)
+            found = call(Op.TO_INTEGER, found.arguments[0])
+    elif isinstance(node, exp.Pow) and dialect == "tsql" and node.meta.get(WRITTEN, "").upper() != "SQUARE":
+        if argument != "float" and not (argument in _INTEGERS and found.type.kind is Kind.INTEGER):
+            raise _refuse(node, dialect, "its result has the type of its first argument; write CAST(x AS FLOAT) there")
+    elif isinstance(node, exp.Coalesce) and dialect == "tsql" and node.meta.get(WRITTEN, "").upper() == "ISNULL":
+        if len({type_ in _INTEGERS for type_ in _arguments(node) if type_ != UNKNOWN}) > 1:
+            raise _refuse(node, dialect, "its result has the type of its first argument; write COALESCE")
+    elif isinstance(node, exp.Sub) and isinstance(found, Call) and found.op is Op.DATE_DIFF:
+        if dialect in {"bigquery", "spark", "tsql"}:
+            raise _refuse(node, dialect, "dates are not subtracted as numbers of days there; write DATE_DIFF")
+    elif COMPLETE in node.meta and isinstance(found, Call):
+        found = _completed(node, found, dialect)
+    if dialect not in _TYPED or not found.type.kind.numeric:
+        return found
+    node.meta[SQL_TYPE] = number_type(node, found, dialect)
+    return replace(found, type=replace(found.type, written=str(node.meta[SQL_TYPE])))
+
+
+_TYPED = frozenset({"postgres", "tsql"})
+
+
+def _check_halves(node: exp.Expr, value: Expression, type_: str) -> None:
+    """Refuse to round a value that may be a float or a decimal; noisy answers are exempt, as halves are improbable."""
+    if type_ == "fraction" and not any(isinstance(piece, Released) for piece in pieces(value)):
+        why = "halves of a float go to the even number, of a NUMERIC away from zero; cast what it rounds to one of them"
+        raise _refuse(node, "postgres", why)
+
+
+def _completed(node: exp.Expr, found: Call, dialect: str) -> Expression:
+    """Return the number of complete months, quarters or years between two dates."""
+    unit, first, last = found.arguments
+    if any(side.type.kind is not Kind.DATE for side in (first, last)):
+        raise _refuse(node, dialect, "it counts complete units of time; of dates, CAST(x AS DATE), it is read")
+    size = {"month": 1, "quarter": 3, "year": 12}.get(str(unit.value)) if isinstance(unit, Literal) else None
+    if size is None:
+        return found
+    # months·32 + days, over 32: as |days| < 32, an incomplete month is cut off towards zero
+    months = call(Op.MULTIPLY, call(Op.DATE_DIFF, constant("month"), first, last), constant(Fraction(32)))
+    days = call(Op.SUBTRACT, call(Op.DAY, last), call(Op.DAY, first))
+    return call(Op.DIVIDE_WHOLE, call(Op.ADD, months, days), constant(Fraction(32 * size)))
+
+
+def castable(node: exp.Expr, value: Expression, op: Op, dialect: str) -> Expression:
+    """Return the argument of a cast, changed so that the cast gives the dialect's result."""
+    kind = value.type.kind
+    if op is Op.TO_TEXT and kind in {Kind.DECIMAL, Kind.TIMESTAMP, Kind.BOOLEAN} and dialect != DEFAULT:
+        raise _refuse(node, dialect, f"a {kind.value} may be written otherwise there")
+    if op is Op.TO_BOOLEAN and kind is Kind.TEXT and dialect != DEFAULT:
+        raise _refuse(node, dialect, "which texts are true differs")
+    if op is not Op.TO_INTEGER or dialect == DEFAULT:
+        return value
+    if kind is Kind.DECIMAL and dialect in {"spark", "tsql"}:
+        return call(Op.TRUNC, value)
+    if kind is Kind.DECIMAL and (dialect != "postgres" or node.this.meta.get(SQL_TYPE) == "decimal"):
+        return call(Op.ROUND, value)
+    if kind is Kind.DECIMAL:
+        _check_halves(node, value, str(node.this.meta.get(SQL_TYPE)))
+    if kind is Kind.TEXT:  # '2.7', '1e3', '1_000' and '0x10' are whole numbers in DuckDB
+        marks = {"snowflake": "_x", "postgres": ".e", "bigquery": ".e_"}.get(dialect, ".e_x")
+        tests = [call(Op.CONTAINS, call(Op.LOWER, value), constant(mark)) for mark in marks]
+        return call(Op.CASE, reduce(lambda one, two: call(Op.OR, one, two), tests), constant(None), value)
+    return value
+
+
+_CASE = (
+    "SQL Server compares texts without regard to case and to blanks at the end, unless its collation says otherwise; "
+    "here case counts, and so do blanks"
+)
 
 
 def notes_of(question: Question, dialect: str) -> tuple[str, ...]:
-    """Return what a question that was read in a dialect means here otherwise, in ways that nobody can refuse."""
+    """Return notes on known differences from the dialect that are too common to refuse."""
     texts = any(piece.type.kind is Kind.TEXT for one in _compared(question) for piece in pieces(one))
     return (_CASE,) if dialect == "tsql" and texts else ()
 
 
 def _compared(question: Question) -> Iterator[Expression]:
-    """Yield what keys and conditions are made of."""
+    """Yield the expressions that are compared: keys, conditions and computed arguments."""
     yield from (key for _, key in question.keys)
     for aggregate in question.aggregates:
         yield from (aggregate.where,) if aggregate.where is not None else ()
@@ -108,82 +716,218 @@ def _compared(question: Question) -> Iterator[Expression]:
                 pass
 
 
-def _refuse(node: exp.Expr, dialect: str, why: str) -> QuestionError:
-    return QuestionError(
-        f"{called(node)} is not read in the dialect {dialect}: {why}.",
-        f"Write {shown(node)} as DuckDB does, and leave the dialect out.",
+# Privacy clauses of BigQuery and Snowflake
+
+INTERVALS = {"DP_INTERVAL_LOW": "low", "DP_INTERVAL_HIGH": "high"}
+_CLAUSE = re.compile(r"(?is)\bSELECT\s+WITH\s+(?:DIFFERENTIAL_PRIVACY|ANONYMIZATION)\s+OPTIONS\s*\(([^()]*)\)")
+_OPTION = re.compile(r"(?s)\s*(\w+)\s*=\s*([^,]+?)\s*(?:,|$)")
+_NUMBER = r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
+_BOUNDS = re.compile(
+    rf"(?is),\s*contribution_bounds_per_(row|group)\s*=>\s*\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)\s*\)"
+)
+_WORDS = re.compile(r"(?i)DIFFERENTIAL_PRIVACY|ANONYMIZATION|contribution_bounds_per_")
+PER_UNIT = "HUSH_PER_UNIT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyOptions:
+    """The price and limits that a question sets in its privacy clause."""
+
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    max_groups: int | None = None
+    unit: str | None = None
+
+
+def privacy_options(text: str, dialect: str) -> tuple[str, PrivacyOptions]:
+    """Return a question without BigQuery's privacy clause, and the options of that clause.
+
+    >>> text, said = privacy_options("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*) FROM t", "bigquery")
+    >>> text, said.epsilon
+    ('SELECT COUNT(*) FROM t', Fraction(1, 1))
+    """
+    if str(dialect).lower() != "bigquery" or not isinstance(text, str):
+        return text, PrivacyOptions()
+    if not _WORDS.search(text):
+        return text, PrivacyOptions()
+    words = only_words(text, "bigquery")
+    found = list(_CLAUSE.finditer(words))
+    if len(found) > 1:
+        raise QuestionError("The question has two privacy clauses.", "Write one, at its first SELECT.")
+    options = PrivacyOptions()
+    for clause in found:
+        options = _options(words, clause.span(1), text)
+        text = text[: clause.start()] + "SELECT" + text[clause.end() :]
+    return _with_bounds(text), options
+
+
+def _options(words: str, place: tuple[int, int], text: str) -> PrivacyOptions:
+    """Return the options of a privacy clause: numbers from the text without comments, names from the text itself."""
+    said: dict[str, str] = {}
+    for match in _OPTION.finditer(words, *place):
+        name = match.group(1).lower()
+        if name in said:
+            raise QuestionError(f"The privacy option {name} is given twice.", "Say it once.")
+        said[name] = text[slice(*match.span(2))] if name == "privacy_unit_column" else match.group(2)
+    known = {"epsilon", "delta", "max_groups_contributed", "privacy_unit_column", "kappa"}
+    other = sorted(said.keys() - known)
+    if other or not said:
+        raise QuestionError(f"The privacy option {', '.join(other) or '()'} is not known.", "Leave it out.")
+    if {"max_groups_contributed", "kappa"} <= said.keys():
+        raise QuestionError("max_groups_contributed and kappa are two names of one option.", "Say it once.")
+    groups = said.get("max_groups_contributed", said.get("kappa"))
+    most = None if groups in {None, "NULL", "null"} else _number(str(groups), "max_groups_contributed")
+    if most is not None and most.denominator != 1:
+        raise QuestionError(f"max_groups_contributed is a whole number; got {groups}.")
+    unit = said.get("privacy_unit_column")
+    return PrivacyOptions(
+        epsilon=None if "epsilon" not in said else _number(said["epsilon"], "epsilon"),
+        delta=None if "delta" not in said else _number(said["delta"], "delta"),
+        max_groups=None if most is None else int(most),
+        unit=None if unit is None else unit.strip("`").split(".")[-1].strip("`"),
     )
 
 
-def _check(node: exp.Expr, dialect: str) -> None:
-    name = type(node).__name__
-    if isinstance(node, exp.Placeholder | exp.Parameter):
-        raise QuestionError("Parameters are read in the default dialect alone.", "Write the value itself.")
-    if isinstance(node, exp.Anonymous):
-        if str(node.this).upper() not in _BY_NAME:
-            raise _refuse(node, dialect, "it may mean something else there")
-    elif isinstance(node, exp.RegexpLike) and dialect == "bigquery":
-        pass  # REGEXP_CONTAINS: RE2's patterns, for a part of the text
-    elif isinstance(node, exp.Func) and name not in _SAME and not isinstance(node, exp.Connector):
-        raise _refuse(node, dialect, "it may mean something else there")
-    why = _REFUSED.get(dialect, {}).get(name)
-    if why:
-        raise _refuse(node, dialect, why)
-    unit = str(node.args.get("unit") or "").upper() if isinstance(node, exp.Func) else ""
-    part = str(node.this).upper() if isinstance(node, exp.Extract) else ""
-    if dialect in _WEEKS and ("WEEK" in {unit, part} or unit.startswith("WEEK(")):
-        raise _refuse(node, dialect, _WEEKS[dialect])
-    if part in {"DOW", "DAYOFWEEK", "WEEKDAY", "DW"} and dialect in {"tsql", "spark", "bigquery"}:
-        raise _refuse(node, dialect, "days of the week are counted in another way there")
-    if part == "SECOND" and dialect == "postgres":
-        raise _refuse(node, dialect, "it has fractions there")
-    if isinstance(node, exp.Cast) and dialect in _TRUNCATES and node.to.is_type(*exp.DataType.INTEGER_TYPES):
-        raise _refuse(node, dialect, "it cuts digits off where DuckDB rounds")
-    if isinstance(node, exp.Like | exp.ILike):
-        pattern = str(getattr(node.expression, "this", ""))
-        if "\\" in pattern or (dialect == "tsql" and "[" in pattern):
-            raise _refuse(node, dialect, "its pattern has signs with a meaning of their own")
-    if (
-        isinstance(node, exp.Substring)
-        and dialect in {"postgres", "tsql"}
-        and isinstance(node.args.get("start"), exp.Neg)
-    ):
-        raise _refuse(node, dialect, "a start before the first character counts from the end in DuckDB")
-    if isinstance(node, exp.SimilarTo):
-        raise _refuse(node, dialect, "patterns differ")
+def _number(text: str, name: str) -> Fraction:
+    try:
+        return exact(text, name)
+    except InvalidValueError as error:
+        raise QuestionError(str(error)) from None
 
 
-def _rewritten(node: exp.Expr, dialect: str) -> exp.Expr:
-    if isinstance(node, exp.TsOrDsToDate | exp.TimeStrToTime):  # the parser's own, around what is a date already
-        inner: exp.Expr = node.this
+def _with_bounds(text: str) -> str:
+    """Return a text with contribution bounds rewritten as CLIP, or a marker, around the argument."""
+    for _ in range(200):
+        words = only_words(text, "bigquery")
+        match = _BOUNDS.search(words)
+        if match is None:
+            return text
+        kind, low, high = match.groups()
+        start = _opening(words, match.start())
+        end = _first_end(words, start + 1, match.start())  # PERCENTILE_CONT(x, 0.5, …) has a further argument
+        argument = text[start + 1 : end].strip()
+        function = "CLIP" if kind.lower() == "row" else PER_UNIT
+        # CLIP(*) is no SQL; COUNT(1) counts the same rows
+        argument = "1" if argument == "*" else argument
+        rest = text[end : match.start()]
+        text = f"{text[: start + 1]}{function}({argument}, {low}, {high}){rest}){text[match.end() :]}"
+    raise QuestionError("The question has too many contribution bounds.")
+
+
+def _first_end(text: str, start: int, end: int) -> int:
+    """Return where the first argument of a call ends."""
+    depth = 0
+    for place in range(start, end):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(text[place], 0)
+        if text[place] == "," and depth == 0:
+            return place
+    return end
+
+
+def _opening(text: str, end: int) -> int:
+    """Return the place of the opening parenthesis of the call that encloses ``end``."""
+    depth = 0
+    for place in range(end - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(text[place], 0)
+        if depth < 0:
+            return place
+    raise QuestionError("contribution_bounds_per_group stands inside an aggregate.")
+
+
+def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
+    """Return a question with contribution bounds per group, rewritten to aggregate each unit first and CLIP that."""
+    marked = [node for node in tree.find_all(exp.Anonymous) if str(node.this).upper() == PER_UNIT]
+    if not marked:
+        return tree
+    if not isinstance(tree, exp.Select):
+        raise QuestionError("contribution_bounds_per_group stands in the outermost SELECT alone.", "Use CLIP.")
+    if unit is None:
+        raise QuestionError("Every row is a unit here, which has one row in a group.", "Use CLIP(x, low, high).")
+    group = tree.args.get("group")
+    aliases = {item.alias.casefold(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
+    keys = [_key(node, tree, aliases) for node in (() if group is None else group.expressions)]
+    inner = exp.Select(
+        expressions=[
+            exp.alias_(exp.column(unit), "unit_"),
+            *(exp.alias_(key.copy(), f"key_{at}") for at, key in enumerate(keys)),
+        ],
+        from_=tree.args.get("from_"),
+        joins=tree.args.get("joins"),
+        where=tree.args.get("where"),
+        group=exp.Group(expressions=[exp.column(unit), *(key.copy() for key in keys)]),
+    )
+    outer = tree.copy()
+    for name in ("from_", "joins", "where", "group"):
+        outer.set(name, None)
+
+    def one(node: exp.Expr) -> exp.Expr:
+        for at, key in enumerate(keys):
+            if node == key:
+                return exp.column(f"key_{at}")
+        if isinstance(node, exp.AggFunc):
+            mark = node.this
+            if not (isinstance(mark, exp.Anonymous) and str(mark.this).upper() == PER_UNIT):
+                raise QuestionError(
+                    f"{shown(node)} has no contribution_bounds_per_group, which the others have.",
+                    "Give all aggregates such bounds, or none.",
+                )
+            if not isinstance(node, exp.Sum | exp.Count | exp.Avg):
+                raise QuestionError("contribution_bounds_per_group is for COUNT, SUM and AVG.", "Use CLIP.")
+            argument, low, high = mark.expressions
+            name = f"bounded_{len(inner.expressions)}"
+            plain = node.copy()
+            plain.set("this", exp.Star() if isinstance(node, exp.Count) and argument.is_int else argument.copy())
+            inner.append("expressions", exp.alias_(plain, name))
+            clipped = exp.Anonymous(this="CLIP", expressions=[exp.column(name), low.copy(), high.copy()])
+            return exp.Avg(this=clipped) if isinstance(node, exp.Avg) else exp.Sum(this=clipped)
+        return node
+
+    labels = [item.alias_or_name or f"column_{at}" for at, item in enumerate(outer.expressions, start=1)]
+    items = [item.this if isinstance(item, exp.Alias) else item for item in outer.expressions]
+    outer.set(
+        "expressions", [exp.alias_(item.transform(one), label) for item, label in zip(items, labels, strict=True)]
+    )
+    for name in ("having", "order"):
+        if is_set(outer.args.get(name)):
+            outer.set(name, outer.args[name].transform(one))
+    outer.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("units_")))))
+    if keys:
+        outer.set("group", exp.Group(expressions=[exp.column(f"key_{at}") for at in range(len(keys))]))
+    return outer
+
+
+def _key(node: exp.Expr, select: exp.Select, aliases: dict[str, exp.Expr]) -> exp.Expr:
+    if isinstance(node, exp.Literal) and node.is_int:
+        item: exp.Expr = select.expressions[int(node.name) - 1]
+        inner: exp.Expr = item.this if isinstance(item, exp.Alias) else item
         return inner
-    if isinstance(node, exp.RawString):
-        return exp.Literal.string(str(node.this))
-    if isinstance(node, exp.DateDiff) and node.args.get("unit") is None:
-        node.set("unit", exp.var("DAY"))
-    for extra in ("is_null", "big_int", "input_type_preserved"):
-        if not isinstance(node, exp.Count) and extra in node.args:
-            node.set(extra, None)
-    if isinstance(node, exp.Greatest | exp.Least):
-        node.set("ignore_nulls", True)
-    if isinstance(node, exp.SafeDivide):
-        return exp.Div(this=node.this, expression=node.expression)
-    if isinstance(node, exp.Concat) and not node.args.get("coalesce"):
-        parts = list(node.expressions)
-        found = parts[0]
-        for part in parts[1:]:
-            found = exp.DPipe(this=found, expression=part)
-        return exp.Paren(this=found)
-    if isinstance(node, exp.Greatest | exp.Least) and dialect in _NULL_IF_ANY:
-        parts = [node.this, *node.expressions]
-        missing = [exp.Is(this=part.copy(), expression=exp.Null()) for part in parts]
-        condition = missing[0]
-        for other in missing[1:]:
-            condition = exp.Or(this=condition, expression=other)  # type: ignore[assignment]
-        return exp.Case(ifs=[exp.If(this=condition, true=exp.Null())], default=node.copy())
-    if isinstance(node, exp.DayOfWeek) and dialect in _FROM_ONE:
-        return exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1)))
-    start = node.args.get("start") if isinstance(node, exp.Substring) else None
-    if isinstance(start, exp.Literal) and str(start.this) == "0" and dialect in _FIRST_IS_ZERO:
-        node.set("start", exp.Literal.number(1))
+    if isinstance(node, exp.Column) and not is_set(node.args.get("table")) and node.name.casefold() in aliases:
+        return aliases[node.name.casefold()]
     return node
+
+
+def intervals(tree: exp.Expr) -> tuple[exp.Expr, tuple[tuple[str, str], ...]]:
+    """Return a question in which DP_INTERVAL_LOW(x) is x, and which results are ends of error bars."""
+    if not isinstance(tree, exp.Select):
+        return tree, ()
+    aliases = {item.alias.casefold(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
+    items, found = [], []
+    for item in tree.expressions:
+        node = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(node, exp.Anonymous) and str(node.this).upper() in INTERVALS:
+            end = INTERVALS[str(node.this).upper()]
+            if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):
+                raise QuestionError(f"{shown(node)} takes the name of a result.", "Write DP_INTERVAL_LOW(n).")
+            name = identifier(node.expressions[0].this)
+            if name.casefold() not in aliases:
+                raise QuestionError(f"There is no result '{name}' for {shown(node)}.", f"Name it: … AS {name}.")
+            label = item.alias if isinstance(item, exp.Alias) else f"{name}_{end}"
+            found.append((label, end))
+            items.append(exp.alias_(aliases[name.casefold()].copy(), label))
+        else:
+            items.append(item)
+    if not found:
+        return tree, ()
+    plain = tree.copy()
+    plain.set("expressions", items)
+    return plain, tuple(found)

@@ -1,100 +1,129 @@
-"""From sqlglot's expressions to ours, by exact node class; a class that is not in the tables is refused.
+"""From sqlglot's expressions to ours, by exact node class; a class without a reader is refused.
 
-The tables are those of functions and aggregates (`hush.query.sql.calls`) and of syntax (`hush.query.sql.handlers`). The
-walk is the same over the rows of a relation and over the noisy answers; what differs is what a column name means. So
-`Converter` knows all but the names, `Rows` knows the names of a relation, and `hush.query.sql.grouping` knows what may
-be named after GROUP BY.
+The walk is the same over the rows of a relation and over the noisy answers; only names differ in their meaning. So
+`Converter` knows all but the names, `Rows` knows the names of a relation, and `hush.query.sql.group_by` the names that
+may stand after GROUP BY. A reader is a function of a converter and a node; `READERS` has them by class, with those of
+functions that are nothing but a call (`hush.query.sql.functions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 
 from sqlglot import exp
 
-from hush.query.errors import QuestionError
-from hush.query.expressions import Column, Expression, Literal, Op
-from hush.query.functions import call, folded
+from hush.query.errors import QuestionError, did_you_mean
+from hush.query.expressions import Call, Column, Expression, Literal, Op, pieces
+from hush.query.functions import all_of, call, cast, constant, folded, negated
+from hush.query.functions.dates import TIME_UNITS
+from hush.query.functions.regular import cost_of, flags_of, whole
+from hush.query.functions.rules import is_null
+from hush.query.parameters import number_literal
 from hush.query.refine import narrowed, narrowed_unless
-from hush.query.sql.calls import CALLS, is_aggregate, refuse_function, rewritten_aggregate, rewritten_function
-from hush.query.sql.handlers import SPECIAL
-from hush.query.sql.nodes import REASONS, identifier, is_set, only, place, refuse, shown
-from hush.query.sql.scope import Context, Resolver, Scope, UnitName
+from hush.query.relations import columns
+from hush.query.sql.allow_list import REASONS, WRITTEN, column_name, identifier, is_set, only, place, refuse, shown
+from hush.query.sql.dialects import castable, divided, meant
+from hush.query.sql.functions import (
+    CALLS,
+    CASTS,
+    DATE_FIELDS,
+    INTEGERS,
+    REWRITTEN,
+    UNKNOWN_TO_PARSER,
+    arguments_of,
+    is_aggregate,
+    refuse_function,
+    rewritten_aggregate,
+    template,
+)
+from hush.query.sql.names import MAX_TEXT_COPIES, Binding, Context, Partner, Scope, UnitName
+from hush.query.sql.text import DEFAULT
 from hush.query.types import Kind, Type
 
+_LONGEST = 2**31 - 1
+_DIVIDING = {Op.DIVIDE, Op.DIVIDE_WHOLE, Op.MODULO}
 
-class Converter(Resolver):
-    """Turns one sqlglot expression into ours, by the tables."""
 
-    def given(self, values: Mapping[str, Expression]) -> Converter:
-        """Return a converter of a text in which names stand for expressions."""
-        return _Given(self.context, values)
+class Converter(ABC):
+    """Turns sqlglot's expressions into ours, by the readers of their classes."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
 
     def convert(self, node: object) -> Expression:
-        """Return our expression for a node; a refusal knows the innermost one that it is about."""
+        """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
         try:
-            return self._converted(node)
+            expression = READERS.get(type(node), _other)(self, node)
+            if self.context.dialect != DEFAULT and isinstance(node, exp.Expr):
+                expression = meant(node, expression, self.context.dialect)
         except QuestionError as error:
             if error.place is None and isinstance(node, exp.Expr):
                 error.place = place(node)
             raise
+        return expression
 
-    def _converted(self, node: object) -> Expression:
-        kind = type(node)
-        if isinstance(node, exp.Expr):
-            if is_aggregate(node):
-                rewritten = rewritten_aggregate(node)
-                return self.aggregate(node) if rewritten is None else self.convert(rewritten)
-            if kind in CALLS:
-                return self._call(node)
-            if (standing := rewritten_function(self, node)) is not None:
-                return standing
-            if kind in SPECIAL:
-                return SPECIAL[kind](self, node)
-            if isinstance(node, exp.Func) and kind.__name__ not in REASONS:
-                raise refuse_function(node)
+    def condition(self, node: object) -> Expression:
+        """Return an expression that is true or false."""
+        condition = self.convert(node)
+        if is_null(condition):
+            raise QuestionError("NULL is never true.", "Write a condition, such as x IS NULL.")
+        if condition.type.kind is not Kind.BOOLEAN:
+            hint = f"Compare it with something, or write CAST({shown(node)} AS BOOLEAN)."
+            raise QuestionError(f"A condition is needed; {shown(node)} is {condition.type.kind.value}.", hint)
+        return condition
+
+    @abstractmethod
+    def column(self, node: exp.Column) -> Expression:
+        """Return the expression that a column name means."""
+
+    def aggregate(self, node: exp.Expr) -> Expression:
+        """Return an aggregate, where one may stand."""
+        raise QuestionError(
+            f"An aggregate cannot stand here: {shown(node)}.",
+            "Aggregates belong into SELECT, HAVING and ORDER BY; within one unit first: "
+            "FROM (SELECT unit, COUNT(*) AS n FROM … GROUP BY unit).",
+        )
+
+    def subquery(self, node: exp.Expr) -> Expression:
+        """Return the value of a subquery, EXISTS or IN (SELECT …), where one may stand."""
+        if isinstance(node, exp.In):
+            raise QuestionError(
+                f"IN (SELECT …) stands where rows are chosen: {shown(node)}.",
+                "Write the list out, or put it into WHERE.",
+            )
         raise refuse(node)
 
-    def _call(self, node: exp.Expr) -> Expression:
-        """Return a call whose arguments are those of its node, in order."""
-        op, reading = CALLS[type(node)]
-        only(node, *(slot.removeprefix("*") for slot in reading.slots), *reading.ignored)
-        arguments: list[Expression] = []
-        for slot in reading.slots:
-            if slot.startswith("*"):
-                arguments += [self.convert(item) for item in node.args.get(slot[1:]) or ()]
-            elif is_set(node.args.get(slot)):
-                arguments.append(self.convert(node.args[slot]))
-        if op in _DIVIDING and isinstance(arguments[-1], Literal) and arguments[-1].value == 0:
-            raise QuestionError(f"{shown(node)} divides by zero: it is always NULL.", "Divide by a number.")
-        if isinstance(node, exp.Div) and node.args.get("typed"):  # a dialect in which 7 / 2 is 3
-            whole = all(argument.type.kind is Kind.INTEGER for argument in arguments)
-            op = Op.DIVIDE_WHOLE if whole else op
-        return folded(op, *arguments) if len(arguments) == 2 else call(op, *arguments)
+    def present(self, _node: object) -> Expression | None:
+        """Return the condition that the unit named by a node is not NULL; None if the node names no unit."""
+        return None
+
+    def assuming(self, _condition: Expression, *, outcome: bool = True) -> Converter:  # noqa: ARG002
+        """Return a converter for rows on which a condition is known to be true (or false)."""
+        return self
+
+    def unless(self, _condition: Expression) -> Converter:
+        """Return a converter for rows on which a condition is not true: false or NULL."""
+        return self
 
 
-_DIVIDING = {Op.DIVIDE, Op.DIVIDE_WHOLE, Op.MODULO}
+class _Template(Converter):
+    """The definition of a function that abbreviates others, over its arguments."""
 
-
-def has_aggregate(node: exp.Expr) -> bool:
-    """Return whether a node aggregates rows anywhere inside; subqueries are for whoever resolves them."""
-    return any(is_aggregate(part) for part in node.walk(prune=lambda part: isinstance(part, exp.Query)))
-
-
-class _Given(Converter):
-    """The text of a function that stands for others, over its arguments."""
-
-    def __init__(self, context: Context, values: Mapping[str, Expression]) -> None:
+    def __init__(self, context: Context, arguments: Mapping[str, Expression]) -> None:
         super().__init__(context)
-        self._values = values
+        self._arguments = arguments
 
     def convert(self, node: object) -> Expression:
-        """Return our expression for a node, whose place is not one in the question."""
-        return self._converted(node)
+        """Return our expression for a node, which has no place in the question's text."""
+        return READERS.get(type(node), _other)(self, node)
 
     def column(self, node: exp.Column) -> Expression:
         """Return the argument of this name."""
-        return self._values[identifier(node.this)]
+        return self._arguments[identifier(node.this)]
 
 
 class Rows(Converter):
@@ -103,62 +132,672 @@ class Rows(Converter):
     def __init__(self, context: Context, scope: Scope, types: dict[str, Type] | None = None) -> None:
         super().__init__(context)
         self.scope = scope
-        self.types = scope.types() if types is None else types
-        self._known: dict[int, tuple[object, Expression]] = {}
+        self.types = columns(scope.relation) if types is None else types
+        self._converted: dict[int, tuple[object, Expression]] = {}
 
     def convert(self, node: object) -> Expression:
-        """Return our expression for a node, and remember it: what follows GROUP BY asks for parts again and again."""
-        if id(node) not in self._known:
-            found = self._subquery(node) or super().convert(node)
-            self._known[id(node)] = (node, found)  # the node too, so that its id stays its own
-        return self._known[id(node)][1]
-
-    def _subquery(self, node: object) -> Expression | None:
-        """Return what a subquery inside an expression is for a row; None for everything else."""
-        if isinstance(node, exp.Subquery | exp.Exists) or (isinstance(node, exp.In) and is_set(node.args.get("query"))):
-            return self.context.subqueries.value(self, node)
-        return None
+        """Return our expression for a node, and remember it: results after GROUP BY ask for their parts repeatedly."""
+        if id(node) not in self._converted:
+            self._converted[id(node)] = (node, super().convert(node))  # the node too, so that its id stays its own
+        return self._converted[id(node)][1]
 
     def assuming(self, condition: Expression, *, outcome: bool = True) -> Rows:
-        """Return a converter for the rows on which a condition is true (or false)."""
+        """Return a converter for the rows on which a condition is true (or false); a subclass narrows no types."""
+        if type(self) is not Rows:
+            return self
         return Rows(self.context, self.scope, narrowed(self.types, condition, outcome=outcome))
 
     def unless(self, condition: Expression) -> Rows:
-        """Return a converter for the rows on which a condition is not true."""
+        """Return a converter for the rows on which a condition is not true; a subclass narrows no types."""
+        if type(self) is not Rows:
+            return self
         return Rows(self.context, self.scope, narrowed_unless(self.types, condition))
+
+    def subquery(self, node: exp.Expr) -> Expression:
+        """Return the value of a subquery for a row."""
+        return self.context.subqueries.value(self, node)
 
     def column(self, node: exp.Column) -> Expression:
         """Return a column of the relation; the unit cannot be had."""
-        qualifier = node.args.get("table")
-        name = identifier(node.this)
-        found = self.scope.require(
-            name, None if qualifier is None else identifier(qualifier), quoted=bool(node.this.args.get("quoted"))
-        )
-        if found is UnitName.LOST:
+        name, qualifier = identifier(node.this), node.args.get("table")
+        quoted = bool(node.this.args.get("quoted"))
+        if quoted and self._is_text(node, name):
+            return constant(name)
+        binding = self.scope.require(name, None if qualifier is None else identifier(qualifier), quoted=quoted)
+        if isinstance(binding, Partner):
+            full = shown(node)
             raise QuestionError(
-                f"'{name}' is the protected unit, of the optional side of a join, which no expression can use.",
-                f"For rows without a partner write WHERE {name} IS NULL, and read nothing else of that side, or NOT "
-                "EXISTS; elsewhere test another of its columns for NULL.",
+                f"{full} is the protected unit, of the optional side of a join, which no expression can use.",
+                f"Possible are COUNT({full}), COUNT(DISTINCT {full}), {full} IS NULL and {full} IS NOT NULL. With "
+                f"WHERE {full} IS NOT NULL, the unit of the other side is the same.",
             )
-        if isinstance(found, UnitName):
+        if isinstance(binding, UnitName):
             raise QuestionError(
                 f"'{name}' is the protected unit, which no expression can use.",
                 f"Possible are COUNT(DISTINCT {name}), joins ON a.{name} = b.{name}, "
                 f"and GROUP BY {name} in a subquery.",
             )
-        return Column(found, self.types[found])
+        return Column(binding, self.types[binding])
+
+    def _is_text(self, node: exp.Column, name: str) -> bool:
+        """Return whether a double-quoted name is meant as a text: a value is expected, and no column is similar."""
+        parent = node.parent
+        compared = isinstance(parent, exp.Binary | exp.Predicate | exp.In) and node.arg_key != "this"
+        chosen = isinstance(parent, exp.If | exp.Case) and node.arg_key in {"true", "false", "default"}
+        if is_set(node.args.get("table")) or not (compared or chosen):
+            return False
+        return self.scope.find(name) is None and not did_you_mean(name, self.scope.spellings())
+
+    def binding(self, node: object) -> Binding | None:
+        """Return the binding of a name; None for a node that is no name, and for a name that no source has."""
+        name = column_name(node)
+        return None if name is None else self.scope.find(*name)
 
     def unit(self, node: object) -> UnitName | None:
-        """Return whether a node names the unit."""
-        while isinstance(node, exp.Paren):
-            node = node.this
-        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
-            return None
-        only(node, "this", "table")
-        qualifier = node.args.get("table")
-        found = self.scope.find(identifier(node.this), None if qualifier is None else identifier(qualifier))
-        if found is UnitName.LOST:
+        """Return the unit, if a node names it."""
+        binding = self.binding(node)
+        return binding if isinstance(binding, UnitName) else None
+
+    def result(self, node: exp.Expr) -> Expression | UnitName:
+        """Return a result of a SELECT over rows: the unit passes by its name alone."""
+        binding = self.binding(node)
+        if isinstance(binding, UnitName):
+            return binding
+        return Column(binding, self.types[binding]) if isinstance(binding, Partner) else self.convert(node)
+
+    def present(self, node: object) -> Expression | None:
+        """Return the condition that the unit named by a node is not NULL; None if the node names no unit."""
+        binding = self.binding(node)
+        if isinstance(binding, UnitName):
+            return constant(True)  # rows without a unit were dropped
+        if isinstance(binding, Partner):
+            return call(Op.NOT, call(Op.IS_NULL, Column(binding, self.types[binding])))
+        return None
+
+
+READERS: dict[type, Callable[..., Expression]] = {
+    exp.Subquery: lambda to, node: to.subquery(node),
+    exp.Exists: lambda to, node: to.subquery(node),
+}
+"""The reader of each class of nodes."""
+
+
+def _reads(*classes: type[exp.Expr]) -> Callable[[Callable[..., Expression]], Callable[..., Expression]]:
+    """Register a reader for classes of nodes."""
+
+    def register(reader: Callable[..., Expression]) -> Callable[..., Expression]:
+        READERS.update(dict.fromkeys(classes, reader))
+        return reader
+
+    return register
+
+
+def _other(to: Converter, node: object) -> Expression:
+    """Read an aggregate, or refuse a node of any other class."""
+    if isinstance(node, exp.Expr) and is_aggregate(node):
+        rewritten = rewritten_aggregate(node)
+        return to.aggregate(node) if rewritten is None else to.convert(rewritten)
+    if isinstance(node, exp.Func) and type(node).__name__ not in REASONS:
+        raise refuse_function(node)
+    raise refuse(node)
+
+
+@_reads(*CALLS)
+def _call(to: Converter, node: exp.Expr) -> Expression:
+    """Read a call of a function, its arguments being those of its node, in order."""
+    op, reading = CALLS[type(node)]
+    only(node, *(slot.removeprefix("*") for slot in reading.slots), *reading.ignored)
+    arguments: list[Expression] = []
+    for slot in reading.slots:
+        if slot.startswith("*"):
+            arguments += [to.convert(argument) for argument in node.args.get(slot[1:]) or ()]
+        elif is_set(node.args.get(slot)):
+            arguments.append(to.convert(node.args[slot]))
+    if op in _DIVIDING and isinstance(arguments[-1], Literal) and arguments[-1].value == 0:
+        raise QuestionError(f"{shown(node)} divides by zero: it is always NULL.", "Divide by a number.")
+    if isinstance(node, exp.Div) and node.args.get("typed"):  # a dialect in which 7 / 2 is 3
+        op = divided(node)
+    return folded(op, *arguments) if len(arguments) == 2 else call(op, *arguments)
+
+
+@_reads(*(key for key in REWRITTEN if not isinstance(key, str)))
+def _rewritten(to: Converter, node: exp.Expr) -> Expression:
+    """Read a function that abbreviates others by reading its definition."""
+    rewrite = REWRITTEN[str(node.this).upper() if isinstance(node, exp.Anonymous) else type(node)]
+    nodes = arguments_of(node, rewrite.slots, len(rewrite.parameters))
+    arguments = {name: to.convert(argument) for name, argument in zip(rewrite.parameters, nodes, strict=True)}
+    return _Template(to.context, arguments).convert(template(rewrite.text))
+
+
+@_reads(exp.Anonymous)
+def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:
+    """Read a function that the parser knows by name alone."""
+    name = str(node.this).upper()
+    if is_aggregate(node):
+        return _other(to, node)
+    if name in REWRITTEN:
+        return _rewritten(to, node)
+    only(node, "this", "expressions")
+    if name == "DATE_PART" and len(node.expressions) == 2:
+        return _date_field(to, _time_unit(node.expressions[0]), node.expressions[1])
+    if name == "DAYS_BETWEEN" and len(node.expressions) == 2:
+        return call(Op.DATE_DIFF, constant("day"), *map(to.convert, node.expressions))
+    if name not in UNKNOWN_TO_PARSER:
+        raise refuse_function(node)
+    return call(UNKNOWN_TO_PARSER[name], *map(to.convert, node.expressions))
+
+
+# Names, constants and arithmetic
+
+
+@_reads(exp.Column)
+def _column(to: Converter, node: exp.Column) -> Expression:
+    if isinstance(node.this, exp.Star):
+        raise refuse(node.this)
+    if is_set(node.args.get("db")) or is_set(node.args.get("catalog")):
+        raise QuestionError(f"Only table.column can be named; got {shown(node)}.")
+    only(node, "this", "table")
+    return to.column(node)
+
+
+@_reads(exp.Paren, exp.Neg)
+def _unary(to: Converter, node: exp.Expr) -> Expression:
+    only(node, "this")
+    return negated(to.convert(node.this)) if isinstance(node, exp.Neg) else to.convert(node.this)
+
+
+@_reads(exp.Literal, exp.Boolean, exp.Null, exp.Placeholder)
+def _constant(to: Converter, node: exp.Expr) -> Expression:
+    only(node, "this", "is_string")
+    if isinstance(node, exp.Placeholder):
+        return to.context.binder.bind(str(node.this or ""))
+    if isinstance(node, exp.Literal):
+        return constant(str(node.this) if node.is_string else number_literal(str(node.this)))
+    return constant(bool(node.this) if isinstance(node, exp.Boolean) else None)
+
+
+@_reads(exp.Add)
+def _add(to: Converter, node: exp.Add) -> Expression:
+    only(node, "this", "expression")
+    for moment, interval in ((node.this, _interval(node.expression)), (node.expression, _interval(node.this))):
+        if interval is not None:
+            return _moved(to, moment, interval)
+    first, second = to.convert(node.this), to.convert(node.expression)
+    if to.context.dialect == "tsql" and first.type.kind is second.type.kind is Kind.TEXT:
+        return _concatenated(to, [first, second])
+    return folded(Op.ADD, first, second)
+
+
+@_reads(exp.Sub)
+def _subtract(to: Converter, node: exp.Sub) -> Expression:
+    only(node, "this", "expression")
+    interval = _interval(node.expression)
+    if interval is not None:
+        return _moved(to, node.this, interval, -1)
+    first, second = to.convert(node.this), to.convert(node.expression)
+    if first.type.kind is Kind.DATE and second.type.kind is Kind.DATE:
+        return call(Op.DATE_DIFF, constant("day"), second, first)
+    return folded(Op.SUBTRACT, first, second)
+
+
+@_reads(exp.Log)
+def _log(to: Converter, node: exp.Log) -> Expression:
+    only(node, "this", "expression")
+    value = node.args.get("expression")
+    base = constant(Fraction(10)) if value is None else to.convert(node.this)
+    return call(Op.LOG, base, to.convert(node.this if value is None else value))
+
+
+# Conditions
+
+
+@_reads(exp.And)
+def _and(to: Converter, node: exp.And) -> Expression:
+    only(node, "this", "expression")
+    return all_of([to.condition(node.this), to.condition(node.expression)])
+
+
+@_reads(exp.Between)
+def _between(to: Converter, node: exp.Between) -> Expression:
+    if is_set(node.args.get("symmetric")):
+        low, high = shown(node.args["low"]), shown(node.args["high"])
+        raise QuestionError(
+            "BETWEEN SYMMETRIC is not supported.", f"Write BETWEEN LEAST({low}, {high}) AND GREATEST({low}, {high})."
+        )
+    only(node, "this", "low", "high")
+    value = to.convert(node.this)
+    lower = call(Op.GREATER_EQUAL, value, to.convert(node.args["low"]))
+    return call(Op.AND, lower, call(Op.LESS_EQUAL, value, to.convert(node.args["high"])))
+
+
+@_reads(exp.EQ, exp.NEQ)
+def _equal(to: Converter, node: exp.Expr) -> Expression:
+    """Compare values, or rows of values one by one: (a, b) = (1, 2). In these, NULL is a value."""
+    only(node, "this", "expression")
+    if isinstance(node, exp.EQ):
+        units = [unit for side in (node.this, node.expression) if (unit := to.present(side)) is not None]
+        if len(units) == 2:  # a row has one unit; a partner's is the same, where there is one
+            partners: list[Expression] = [unit for unit in units if not isinstance(unit, Literal)]
+            return call(Op.CASE, all_of(partners), constant(True), constant(None)) if partners else constant(True)
+    if isinstance(node.this, exp.Tuple) or isinstance(node.expression, exp.Tuple):
+        same = _same_rows([to.convert(value) for value in _row_values(node.this)], to, node.expression)
+        return same if isinstance(node, exp.EQ) else call(Op.NOT, same)
+    op = Op.EQUAL if isinstance(node, exp.EQ) else Op.NOT_EQUAL
+    first, second = to.convert(node.this), to.convert(node.expression)
+    is_bit = to.context.dialect == "tsql" and first.type.kind is Kind.BOOLEAN and isinstance(second, Literal)
+    if is_bit and isinstance(second, Literal) and second.value in (0, 1):  # a BIT is compared with a number there
+        second = constant(bool(second.value))
+    return call(op, first, second)
+
+
+def _row_values(node: object) -> list[exp.Expr]:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if not isinstance(node, exp.Tuple):
+        raise QuestionError(f"A row of values is needed; got {shown(node)}.", "Write (a, b) IN ((1, 2), (3, 4)).")
+    only(node, "expressions")
+    return list(node.expressions)
+
+
+def _same_rows(values: list[Expression], to: Converter, node: object) -> Expression:
+    others = [to.convert(value) for value in _row_values(node)]
+    if len(others) != len(values) or not values:
+        raise QuestionError(f"A row of {len(values)} values is compared with one of {len(others)}.")
+    return _never_null(all_of([_same_values(*pair) for pair in zip(values, others, strict=True)]))
+
+
+def _same_values(first: Expression, second: Expression) -> Expression:
+    """Return the condition that two values are equal or both NULL; NULL where just one value is nullable and NULL."""
+    if is_null(first) or is_null(second):
+        return call(Op.IS_NULL, first if is_null(second) else second)
+    equal = call(Op.EQUAL, first, second)
+    if not (first.type.nullable and second.type.nullable):
+        return equal
+    return call(Op.COALESCE, equal, call(Op.AND, call(Op.IS_NULL, first), call(Op.IS_NULL, second)))
+
+
+def _never_null(condition: Expression) -> Expression:
+    """Return a condition that is false where it would be NULL."""
+    return call(Op.COALESCE, condition, constant(False)) if condition.type.nullable else condition
+
+
+def _any_of(conditions: Sequence[Expression]) -> Expression:
+    """Return the disjunction of conditions as a balanced tree."""
+    if len(conditions) == 1:
+        return conditions[0]
+    # balanced, so that a long list is not deeply nested
+    half = len(conditions) // 2
+    return call(Op.OR, _any_of(conditions[:half]), _any_of(conditions[half:]))
+
+
+@_reads(exp.In)
+def _in(to: Converter, node: exp.In) -> Expression:
+    if is_set(node.args.get("query")):
+        return to.subquery(node)
+    if is_set(node.args.get("unnest")):
+        return Converter.subquery(to, node)  # refuses
+    parameter = node.args.get("field")
+    if isinstance(parameter, exp.Placeholder):
+        only(node, "this", "field")
+        only(parameter, "this")
+        value, members = to.convert(node.this), to.context.binder.bind_list(str(parameter.this or ""))
+        return call(Op.IN, value, *members) if members else constant(False)  # an empty list has not even NULL
+    if is_set(parameter):
+        raise QuestionError(f"IN needs a list; got {shown(node)}.", "Write x IN ('a', 'b'), or x IN ? with a list.")
+    only(node, "this", "expressions")
+    if node.args.get("expressions") is None:
+        raise refuse(node)
+    if isinstance(node.this, exp.Tuple) and node.expressions:
+        values = [to.convert(value) for value in _row_values(node.this)]
+        return _any_of([_same_rows(values, to, row) for row in node.expressions])
+    value = to.convert(node.this)
+    listed: list[Expression] = [to.convert(member) for member in node.expressions]
+    computed = [member for member in listed if isinstance(member, Call)]
+    if computed and all(isinstance(piece, Call | Literal) for member in listed for piece in pieces(member)):
+        return _any_of([call(Op.EQUAL, value, member) for member in listed])  # constants like 7 // 2
+    return call(Op.IN, value, *listed) if listed else constant(False)
+
+
+@_reads(exp.NullSafeEQ, exp.NullSafeNEQ)
+def _same(to: Converter, node: exp.Expr) -> Expression:
+    """Read IS [NOT] DISTINCT FROM: equality in which NULL equals NULL, and which is never NULL itself."""
+    only(node, "this", "expression")
+    same = _never_null(_same_values(to.convert(node.this), to.convert(node.expression)))
+    return call(Op.NOT, same) if isinstance(node, exp.NullSafeNEQ) else same
+
+
+@_reads(exp.Is)
+def _is(to: Converter, node: exp.Is) -> Expression:
+    only(node, "this", "expression", "negate")
+    negate = bool(node.args.get("negate"))
+    present = to.present(node.this) if isinstance(node.expression, exp.Null) else None
+    if present is not None:  # of the unit nothing else can be told
+        return present if negate else present.arguments[0] if isinstance(present, Call) else constant(False)
+    value = to.convert(node.this)
+    if isinstance(node.expression, exp.Null):
+        condition = call(Op.IS_NULL, value)
+    elif isinstance(node.expression, exp.Boolean):
+        condition = call(Op.COALESCE, value if node.expression.this else call(Op.NOT, value), constant(False))
+    else:
+        raise refuse(node)
+    return call(Op.NOT, condition) if negate else condition
+
+
+@_reads(exp.Escape)
+def _escape(to: Converter, node: exp.Escape) -> Expression:
+    only(node, "this", "expression")
+    if not isinstance(node.this, exp.Like | exp.ILike):
+        raise refuse(node)
+    escape = to.convert(node.expression)
+    mark = escape.value if isinstance(escape, Literal) else None
+    if not isinstance(mark, str) or (isinstance(node.this, exp.ILike) and mark.isalpha()):
+        raise QuestionError(f"ESCAPE takes one character; got {shown(node.expression)}.", "Write ESCAPE '!'.")
+    return _like(to, node.this, *([escape] if mark else []))
+
+
+@_reads(exp.Like, exp.ILike)
+def _like(to: Converter, node: exp.Expr, *escape: Expression) -> Expression:
+    only(node, "this", "expression", "negate")
+    value, pattern = to.convert(node.this), to.convert(node.expression)
+    if isinstance(node, exp.ILike):
+        text = pattern.value if isinstance(pattern, Literal) else None
+        if not isinstance(text, str) or not text.isascii():
             raise QuestionError(
-                f"{shown(node)} is the unit on the optional side of a LEFT JOIN.", "Name the left side's unit."
+                "ILIKE needs a constant pattern of ASCII characters.", "Write LOWER(x) LIKE 'pattern' in small letters."
             )
-        return found if isinstance(found, UnitName) else None
+        value, pattern = call(Op.LOWER, value), constant(text.lower())
+    like = call(Op.LIKE, value, pattern, *escape)
+    return call(Op.NOT, like) if node.args.get("negate") else like
+
+
+@_reads(exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.SimilarTo)
+def _regular(to: Converter, node: exp.Expr) -> Expression:
+    """Read REGEXP_MATCHES(x, 'a+'), and a match of the whole text: REGEXP_FULL_MATCH and SIMILAR TO."""
+    only(node, "this", "expression", "flag", "options", "full_match")
+    value, pattern = to.convert(node.this), to.convert(node.expression)
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        raise QuestionError(f"A regular expression needs a constant pattern; got {shown(node.expression)}.")
+    options = node.args.get("flag") or node.args.get("options")
+    flags = constant("i" if isinstance(node, exp.RegexpILike) else "") if options is None else to.convert(options)
+    if isinstance(node, exp.RegexpFullMatch) and WRITTEN not in node.meta and not whole(pattern.value):
+        raise QuestionError(
+            "x ~ 'pattern' means a match of the whole text before DuckDB 2, and of a part of it from there on.",
+            f"Write REGEXP_MATCHES({shown(node.this)}, {shown(node.expression)}) for a part, or REGEXP_FULL_MATCH.",
+        )
+    if isinstance(node, exp.RegexpFullMatch | exp.SimilarTo):
+        plain, inner = flags_of(pattern.value)
+        cost_of(plain, inner)  # refuses a pattern like "a)|(b", which would be one in brackets
+        pattern = constant(f"{f'(?{inner})' if inner else ''}^(?:{plain})$")
+    return call(Op.REGEXP_MATCHES, value, pattern, flags)
+
+
+# Choices
+
+
+@_reads(exp.Case, exp.If)
+def _case(to: Converter, node: exp.Expr) -> Expression:
+    if isinstance(node, exp.If):
+        operand, branches, default = None, [node], node.args.get("false")
+    else:
+        only(node, "this", "ifs", "default")
+        operand = to.convert(node.this) if is_set(node.args.get("this")) else None
+        branches, default = node.args["ifs"], node.args.get("default")
+    arguments: list[Expression] = []
+    for branch in branches:
+        only(branch, "this", "true", *(["false"] if branch is node else []))
+        tested = branch.this
+        condition = to.condition(tested) if operand is None else call(Op.EQUAL, operand, to.convert(tested))
+        arguments += [condition, to.assuming(condition).convert(branch.args["true"])]
+        to = to.unless(condition)  # the next branch is also for rows where the condition is NULL
+    return call(Op.CASE, *arguments, constant(None) if default is None else to.convert(default))
+
+
+@_reads(exp.DecodeCase)
+def _decode(to: Converter, node: exp.DecodeCase) -> Expression:
+    """Read DECODE(x, search, result, …, otherwise) as a CASE in which NULL equals NULL."""
+    only(node, "expressions")
+    value, *pairs = node.expressions or [None]
+    if len(pairs) < 2:
+        raise QuestionError("DECODE needs a value and a result.", "Write DECODE(x, 'a', 1, 'b', 2, 0).")
+    arguments: list[Expression] = []
+    for search, result in zip(pairs[:-1:2], pairs[1::2], strict=False):
+        arguments += [_same(to, exp.NullSafeEQ(this=value.copy(), expression=search)), to.convert(result)]
+    return call(Op.CASE, *arguments, to.convert(pairs[-1]) if len(pairs) % 2 else constant(None))
+
+
+# Texts
+
+
+@_reads(exp.DPipe, exp.Concat)
+def _concat(to: Converter, node: exp.Expr) -> Expression:
+    only(node, "this", "expression", "expressions", "safe", "coalesce")
+    texts = []
+    for argument in node.expressions or (node.this, node.expression):
+        text = to.convert(argument)
+        if text.type.kind is not Kind.TEXT and not is_null(text):
+            text = cast(Op.TO_TEXT, castable(argument, text, Op.TO_TEXT, to.context.dialect))
+        if isinstance(node, exp.Concat) and text.type.nullable:  # CONCAT() skips NULLs
+            text = call(Op.COALESCE, text, constant(""))
+        texts.append(text)
+    return _concatenated(to, texts)
+
+
+def _concatenated(to: Converter, texts: Sequence[Expression]) -> Expression:
+    """Return concatenated texts; refuse a text that would grow without limit from step to step."""
+    text = call(Op.CONCAT, *texts)
+    if to.context.text_copies(text) > MAX_TEXT_COPIES:
+        raise QuestionError(f"More than {MAX_TEXT_COPIES} texts are strung together.", "Concatenate fewer columns.")
+    return text
+
+
+@_reads(exp.Substring)
+def _substring(to: Converter, node: exp.Substring) -> Expression:
+    only(node, "this", "start", "length")
+    start, length = node.args.get("start"), node.args.get("length")
+    return call(
+        Op.SUBSTRING,
+        to.convert(node.this),
+        constant(Fraction(1)) if start is None else to.convert(start),
+        constant(Fraction(_LONGEST)) if length is None else to.convert(length),
+    )
+
+
+@_reads(exp.Trim)
+def _trim(to: Converter, node: exp.Trim) -> Expression:
+    """Read TRIM(x), LTRIM(x), RTRIM(x), and TRIM(LEADING FROM x): blanks alone."""
+    if is_set(node.args.get("expression")):
+        raise QuestionError(
+            f"Only blanks can be trimmed; got {shown(node)}.",
+            "Where the characters stand at the ends alone, REPLACE(x, 'a', '') is the same.",
+        )
+    only(node, "this", "position")
+    side = str(node.args.get("position") or "BOTH").upper()
+    return call({"BOTH": Op.TRIM, "LEADING": Op.LTRIM, "TRAILING": Op.RTRIM}[side], to.convert(node.this))
+
+
+@_reads(exp.Replace)
+def _replace(to: Converter, node: exp.Replace) -> Expression:
+    only(node, "this", "expression", "replacement")
+    replacement = to.convert(node.args["replacement"]) if is_set(node.args.get("replacement")) else constant("")
+    return call(Op.REPLACE, to.convert(node.this), to.convert(node.expression), replacement)
+
+
+# Dates and intervals
+
+_SECOND = 10**6
+_UNITS: dict[str, tuple[int, int]] = {
+    "year": (0, 12),
+    "quarter": (0, 3),
+    "month": (0, 1),
+    "week": (1, 7),
+    "day": (1, 1),
+    "hour": (2, 3600 * _SECOND),
+    "minute": (2, 60 * _SECOND),
+    "second": (2, _SECOND),
+}
+"""For each unit of time its component of an interval (months, days, microseconds), and its size there."""
+_AMOUNTS = re.compile(r"\s*([+-]?\d{1,18})\s*([a-z]+)\s*", re.ASCII | re.IGNORECASE)
+
+
+def _interval(node: object) -> tuple[exp.Interval, int] | None:
+    """Return an interval and its sign; None for any other node."""
+    sign = 1
+    while isinstance(node, exp.Paren | exp.Neg):
+        only(node, "this")
+        sign, node = -sign if isinstance(node, exp.Neg) else sign, node.this
+    return (node, sign) if isinstance(node, exp.Interval) else None
+
+
+def _moved(to: Converter, moment: object, interval: tuple[exp.Interval, int], sign: int = 1) -> Call:
+    """Return a date or timestamp moved by an interval: a timestamp."""
+    node, own_sign = interval
+    components = [sign * own_sign * component for component in _components(to, node)]
+    return call(Op.ADD_INTERVAL, to.convert(moment), *(constant(Fraction(component)) for component in components))
+
+
+def fixed_interval(to: Converter, node: exp.Interval) -> tuple[int, dt.timedelta]:
+    """Return a constant interval as months and a span of time."""
+    months, days, microseconds = _components(to, node)
+    return months, dt.timedelta(days=days, microseconds=microseconds)
+
+
+def _components(to: Converter, node: exp.Interval) -> tuple[int, int, int]:
+    """Return the months, days and microseconds of a constant interval: INTERVAL 1 MONTH, INTERVAL '2 days 3 hours'."""
+    only(node, "this", "unit")
+    unit, amount = node.args.get("unit"), node.this
+    text = str(amount.this) if isinstance(amount, exp.Literal) and amount.is_string else None
+    if unit is None and text is not None:
+        amounts = _AMOUNTS.findall(text) if _AMOUNTS.sub("", text) == "" else []
+    elif not isinstance(unit, exp.Var):
+        raise refuse(node)
+    elif text is not None:
+        amounts = [(text.strip(), str(unit.this))]
+    else:
+        value = to.convert(amount)
+        amounts = [(str(value.value) if isinstance(value, Literal) else "", str(unit.this))]
+    components = [0, 0, 0]
+    for count, name in amounts:
+        known_unit = _UNITS.get(name.casefold().removesuffix("s"))
+        if known_unit is None or not re.fullmatch(r"[+-]?\d{1,18}", count, re.ASCII):
+            break
+        components[known_unit[0]] += int(count) * known_unit[1]
+    else:
+        if amounts:
+            return components[0], components[1], components[2]
+    raise QuestionError(
+        f"An interval is a constant whole number of {', '.join(f'{unit}s' for unit in _UNITS)}; got {shown(node)}.",
+        "Write for instance day + INTERVAL 1 MONTH, or INTERVAL '3' DAY.",
+    )
+
+
+@_reads(exp.DateAdd, exp.TsOrDsAdd)
+def _date_add(to: Converter, node: exp.Expr) -> Expression:
+    """Move a date or timestamp. In other dialects, TsOrDsAdd, a date that is moved by whole days stays a date."""
+    only(node, "this", "expression")
+    interval = _interval(node.expression)
+    if interval is None and isinstance(node, exp.TsOrDsAdd):
+        raise refuse(node)
+    if interval is None:
+        raise QuestionError(f"An interval is needed; got {shown(node)}.", "Write DATE_ADD(d, INTERVAL 1 MONTH).")
+    moment = _moved(to, node.this, interval)
+    day, *_, time = moment.arguments
+    whole_days = isinstance(time, Literal) and not time.value and day.type.kind is Kind.DATE
+    return call(Op.TO_DATE, moment) if whole_days and isinstance(node, exp.TsOrDsAdd) else moment
+
+
+def _time_unit(node: object) -> str:
+    """Return a unit of time, which sqlglot keeps as a variable or as text."""
+    if isinstance(node, exp.Var) or (isinstance(node, exp.Literal) and node.is_string):
+        return str(node.this).casefold()
+    raise QuestionError("A unit of time is constant text.", "Write for instance DATE_TRUNC('month', d).")
+
+
+@_reads(exp.Extract)
+def _extract(to: Converter, node: exp.Extract) -> Expression:
+    only(node, "this", "expression")
+    return _date_field(to, _time_unit(node.this), node.expression)
+
+
+def _date_field(to: Converter, field: str, node: object) -> Expression:
+    if field == "isodow":
+        return to.convert(exp.DayOfWeekIso(this=node))
+    if field not in DATE_FIELDS:
+        allowed = ", ".join(sorted([*DATE_FIELDS, "isodow"]))
+        raise QuestionError(f"Of a date can be taken: {allowed}; got {field[:40]}.")
+    return call(DATE_FIELDS[field], to.convert(node))
+
+
+@_reads(exp.TimestampTrunc, exp.DateTrunc)
+def _truncate(to: Converter, node: exp.Expr) -> Expression:
+    only(node, "this", "unit", "input_type_preserved")
+    unit = _time_unit(node.args.get("unit"))
+    op = Op.TRUNCATE_TIME if unit in TIME_UNITS else Op.TRUNCATE_DATE
+    return call(op, constant(unit), to.convert(node.this))
+
+
+_BUCKETS = {
+    (12, dt.timedelta()): "year",
+    (3, dt.timedelta()): "quarter",
+    (1, dt.timedelta()): "month",
+    (0, dt.timedelta(days=7)): "week",
+    (0, dt.timedelta(days=1)): "day",
+    (0, dt.timedelta(hours=1)): "hour",
+    (0, dt.timedelta(minutes=1)): "minute",
+    (0, dt.timedelta(seconds=1)): "second",
+}
+"""The unit of time that each width of a bucket is, in months and time."""
+
+
+@_reads(exp.DateBin)
+def _bucket(to: Converter, node: exp.DateBin) -> Expression:
+    """Read TIME_BUCKET(INTERVAL '1 month', d), which DuckDB counts from a Monday, the first of a year."""
+    only(node, "this", "expression")
+    width = node.this
+    if isinstance(width, exp.Cast) and isinstance(width.this, exp.Literal):
+        width = exp.Interval(this=width.this)
+    unit = _BUCKETS.get(fixed_interval(to, width)) if isinstance(width, exp.Interval) else None
+    if unit is None:
+        raise QuestionError(
+            f"{shown(node)} has buckets of another width than one {', '.join(_BUCKETS.values())}.",
+            "Number them: FLOOR(DATE_DIFF('day', DATE '2000-01-03', d) / 10) for buckets of ten days.",
+        )
+    return to.convert(exp.TimestampTrunc(this=node.expression, unit=exp.Var(this=unit)))
+
+
+@_reads(exp.DateDiff)
+def _difference(to: Converter, node: exp.DateDiff) -> Expression:
+    only(node, "this", "expression", "unit", "date_part_boundary")
+    unit = _time_unit(node.args.get("unit")).removesuffix("s")
+    return call(Op.DATE_DIFF, constant(unit), to.convert(node.expression), to.convert(node.this))
+
+
+# Casts
+
+
+@_reads(exp.Cast, exp.TryCast)
+def _cast(to: Converter, node: exp.Expr) -> Expression:
+    only(node, "this", "to", "safe")
+    target = node.args["to"]
+    if not isinstance(target, exp.DataType) or target.this not in CASTS:
+        raise QuestionError(
+            f"There is no cast to {shown(target)}.",
+            "Casts are to INTEGER, DOUBLE, DECIMAL(p, s), VARCHAR, BOOLEAN, DATE and TIMESTAMP.",
+        )
+    op = CASTS[target.this]
+    only(target, "this", *(["expressions"] if op is Op.TO_DECIMAL else []))
+    value = castable(node, to.convert(node.this), op, to.context.dialect)
+    if target.this is exp.DataType.Type.DECIMAL:
+        sizes = target.expressions  # DECIMAL is DECIMAL(18, 3), and DECIMAL(p) is DECIMAL(p, 0)
+        for size in sizes:
+            only(size, "this")
+        digits = to.convert(sizes[1].this) if len(sizes) == 2 else constant(Fraction(0 if sizes else 3))
+        if value.type.kind is Kind.BOOLEAN:
+            value = call(Op.TO_INTEGER, value)
+        return call(Op.TO_FIXED, value, digits, to.convert(sizes[0].this) if sizes else constant(Fraction(18)))
+    number, ends = cast(op, value), INTEGERS.get(target.this)
+    type_ = number.type
+    if ends is None or (type_.bounded and ends[0] <= (type_.lower or 0) <= (type_.upper or 0) <= ends[1]):
+        return number
+    low, high = (constant(Fraction(end)) for end in ends)  # NULL outside of the integers that the type has
+    inside = call(Op.AND, call(Op.GREATER_EQUAL, number, low), call(Op.LESS_EQUAL, number, high))
+    return call(Op.CASE, inside, number, constant(None))

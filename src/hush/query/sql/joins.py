@@ -8,51 +8,52 @@ those of SQL, each once, and each of one unit, even where the key is not unique.
 **Commas.** ``FROM a, b WHERE a.x = b.x`` pairs rows by conditions that stand in WHERE. These are found by the tables
 they name, and the tables are joined one after the other, each to those that a condition connects it with. A condition
 that all parts of an OR share holds for the OR itself.
+
+**LEFT JOIN from a public table to a private one.** ``regions r LEFT JOIN visits v ON … GROUP BY r.name`` has, beside
+the rows of a JOIN, one for each region without a visit, which would belong to no unit. But aggregates of columns of
+visits ignore it: COUNT(v.x), SUM(v.x), AVG(v.x) of NULL alone. And its key is listed anyway, since all keys of a public
+table are. So where nothing else is asked, JOIN is the same question (`with_plain_joins`). COUNT(*) is something else:
+it counts that row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from hush.core.values import dataclass
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
-from hush.query.functions import all_of, call
+from hush.query.functions import all_of, call, constant
 from hush.query.relations import Join, JoinKind, Named, Project, Relation, UnionAll, columns
+from hush.query.schema import Schema, Table
+from hush.query.sql.allow_list import NO_WAY, column_name, identifier, is_set, only, shown
 from hush.query.sql.expressions import Rows
-from hush.query.sql.nodes import identifier, is_set, only, shown
-from hush.query.sql.scope import Binding, Context, Scope, Source, UnitName
+from hush.query.sql.names import Binding, Context, Partner, Scope, UnitName
 
 
 @dataclass(slots=True)
 class Condition:
-    """What ON, USING or WHERE says about a pair of rows."""
+    """The condition on a pair of rows, from ON, USING or WHERE."""
 
     on_unit: bool = False
     equalities: list[tuple[Expression, Expression]] = field(default_factory=list)
-    rest: list[Expression] = field(default_factory=list)
+    further: list[Expression] = field(default_factory=list)
     merged: dict[str, tuple[Binding, Binding]] = field(default_factory=dict)
-    """Names that USING joins, and what they mean on either side."""
+    """Names that USING joins, and their binding on either side."""
 
-    def relation(self, left: Relation, right: Relation, kind: JoinKind) -> Join:
+    def relation(self, first: Relation, second: Relation, kind: JoinKind) -> Join:
         """Return the join of two relations on this condition."""
-        where = all_of(self.rest) if self.rest else None
-        return Join(left=left, right=right, kind=kind, on=tuple(self.equalities), where=where)
+        where = all_of(self.further) if self.further else None
+        return Join(left=first, right=second, kind=kind, on=tuple(self.equalities), where=where)
 
-    def add(self, condition: Expression, sides: tuple[frozenset[str], frozenset[str]], context: Context) -> None:
-        """Take one condition: an equality between columns of the two sides, or another one."""
-        if isinstance(condition, Call) and condition.op is Op.EQUAL:
-            one, other = condition.arguments
-            if columns_in(one) <= sides[1] and columns_in(other) <= sides[0]:
-                one, other = other, one
-            if columns_in(one) and columns_in(other) and columns_in(one) <= sides[0] and columns_in(other) <= sides[1]:
-                self.equalities.append((one, other))
-                self.on_unit = self.on_unit or same_key(one, other, context)
-                return
-        self.rest.append(condition)
+    def equate(self, first: Expression, second: Expression, context: Context) -> None:
+        """Add an equality of a column of the first side and one of the second."""
+        self.equalities.append((first, second))
+        if isinstance(first, Column) and isinstance(second, Column):  # one key on the way to the unit
+            target = context.links.get(first.name)
+            self.on_unit |= target is not None and context.links.get(second.name) == target
 
     @property
     def mirrored(self) -> Condition:
@@ -60,97 +61,117 @@ class Condition:
         return replace(self, equalities=[(second, first) for first, second in self.equalities])
 
 
-def joined(left: Scope, join: exp.Join, right: Scope, context: Context, offered: Sequence[exp.Expr] = ()) -> Scope:
-    """Return two sources joined; ``offered`` are conditions of WHERE that say something about both."""
-    side, kind = _kind(join)
-    check_aliases(left, right)
+def sorted_conditions(
+    rows: Rows, nodes: Sequence[exp.Expr], sides: tuple[Relation, Relation], equates: Callable[[exp.EQ], bool]
+) -> Condition:
+    """Sort conditions on pairs into the unit's equality, equalities between the sides, and further ones.
+
+    ``equates`` says whether an equality of two names of units is one of both sides.
+    """
+    condition = Condition()
+    first_side, second_side = (frozenset(columns(side)) for side in sides)
+    for node in nodes:
+        if isinstance(node, exp.EQ):
+            units = [unit for side in (node.this, node.expression) if (unit := rows.present(side)) is not None]
+            if len(units) == 2:
+                only(node, "this", "expression")
+                condition.on_unit |= equates(node)
+                condition.further += [unit for unit in units if not isinstance(unit, Literal)]
+                continue
+        expression = rows.condition(node)
+        if isinstance(expression, Call) and expression.op is Op.EQUAL:
+            first, second = expression.arguments
+            if columns_in(first) <= second_side and columns_in(second) <= first_side:
+                first, second = second, first
+            named = columns_in(first) and columns_in(second)
+            if named and columns_in(first) <= first_side and columns_in(second) <= second_side:
+                condition.equate(first, second, rows.context)
+                continue
+        condition.further.append(expression)
+    return condition
+
+
+def joined(first: Scope, join: exp.Join, second: Scope, context: Context, offered: Sequence[exp.Expr] = ()) -> Scope:
+    """Return two sources joined; ``offered`` are conditions of WHERE over both sources."""
+    side, half = _kind(join)
+    check_aliases(first, second)
     context.grow()
+    condition = Condition()
     if is_set(join.args.get("using")):
-        named = [identifier(node.this if isinstance(node, exp.Column) else node) for node in join.args["using"]]
-        condition = _using(left, right, named)
+        names = [identifier(node.this if isinstance(node, exp.Column) else node) for node in join.args["using"]]
+        condition = _using(first, second, names)
     elif _word(join, "method") == "NATURAL":
-        condition = _using(left, right, _common(left, right, join))
+        condition = _using(first, second, _common_names(first, second, join))
     elif is_set(join.args.get("on")):
-        condition = on(left, right, conjuncts(join.args["on"]), context)
-    else:
-        condition = Condition()
+        condition = on(first, second, conjuncts(join.args["on"]), context)
     if offered:
-        more = on(left, right, offered, context)
-        condition = replace(
-            condition,
-            on_unit=condition.on_unit or more.on_unit,
-            equalities=[*condition.equalities, *more.equalities],
-            rest=[*condition.rest, *more.rest],
-        )
-    if left.private and right.private:
+        more = on(first, second, offered, context)
+        condition.on_unit |= more.on_unit
+        condition.equalities += more.equalities
+        condition.further += more.further
+    if first.private and second.private:
         context.join_private()
         if not condition.on_unit:
-            raise _not_on_unit(left, right, join, condition, context)
+            # without equal units, a row of one unit could repeat rows of others: no bound on its influence
+            raise _not_on_unit(first, second, join, condition, context)
+    _check_owner(first, second, side, half)
+    if side in {"RIGHT", "FULL"}:
+        first = _optional(first, context)
+    if side in {"LEFT", "FULL"}:
+        second = _optional(second, context)
+    if half is not None:
+        return first.over(condition.relation(first.relation, second.relation, half))
+    relation: Relation
     if side == "FULL":
-        return _full(left, right, condition, context)
-    _check_owner(left, right, side, kind)
-    if kind is not None:
-        return left.over(condition.relation(left.relation, right.relation, kind))
-    if side == "RIGHT":
-        relation = condition.mirrored.relation(right.relation, left.relation, JoinKind.LEFT)
+        relation = _full(first, second, condition, context)
+    elif side == "RIGHT":
+        relation = condition.mirrored.relation(second.relation, first.relation, JoinKind.LEFT)
     else:
         outer = JoinKind.LEFT if side == "LEFT" else JoinKind.INNER
-        relation = condition.relation(left.relation, right.relation, outer)
-    return _together(left, right, relation, condition, side)
-
-
-def _together(left: Scope, right: Scope, relation: Relation, condition: Condition, side: str) -> Scope:
-    """Return the names of both sides over a join; those of the optional side have no unit."""
-    lost = {"LEFT": (False, True), "RIGHT": (True, False), "FULL": (True, True), "": (False, False)}[side]
-    first = [_without_unit(source) if lost[0] else source for source in left.sources]
-    second = [_without_unit(source) if lost[1] else source for source in right.sources]
-    second = [replace(source, merged=source.merged | condition.merged.keys()) for source in second]
+        relation = condition.relation(first.relation, second.relation, outer)
+    sources = [replace(source, merged=source.merged | condition.merged.keys()) for source in second.sources]
     merged = {name: pair[1] if side == "RIGHT" else pair[0] for name, pair in condition.merged.items()}
-    kept = {
-        name: UnitName.LOST if optional and isinstance(binding, UnitName) else binding
-        for scope, optional in ((left, lost[0]), (right, lost[1]))
-        for name, binding in scope.merged.items()
-    }
-    return Scope(relation, [*first, *second], kept | merged, left.parts)
+    return Scope(relation, [*first.sources, *sources], first.merged | second.merged | merged, first.parts)
 
 
-def _full(left: Scope, right: Scope, condition: Condition, context: Context) -> Scope:
-    """Return a FULL JOIN of private tables: a LEFT JOIN, and the right side's rows that have no partner."""
-    if not (left.private and right.private):
+def _full(first: Scope, second: Scope, condition: Condition, context: Context) -> Relation:
+    """Return a FULL JOIN of private tables: a LEFT JOIN, and the right side's rows that have no partner.
+
+    A name that USING joined becomes a column of its own, with the value of the side that has one.
+    """
+    if not (first.private and second.private):
         raise QuestionError(
             "A FULL JOIN with a public table would have rows that belong to no unit.",
-            "Write a LEFT JOIN with the private table on the left.",
+            "Write a LEFT JOIN with the private table on the left; rows of the public one without a partner are "
+            "left out.",
         )
     context.join_private()
     context.grow(4)
-    mine, theirs = (columns(scope.relation) for scope in (left, right))
+    mine, theirs = columns(first.relation), columns(second.relation)
     types = {name: type_.or_null(named=True) for name, type_ in (mine | theirs).items()}
     both: list[Named] = [(name, Column(name, type_)) for name, type_ in mine.items()]
     both += [(name, Column(name, types[name])) for name in theirs]
     alone: list[Named] = [(name, Literal(None, replace(types[name], values=None))) for name in mine]
     alone += [(name, Column(name, type_)) for name, type_ in theirs.items()]
-    merged: dict[str, tuple[Binding, Binding]] = {}
-    for name, (one, other) in condition.merged.items():
-        if isinstance(one, UnitName) or isinstance(other, UnitName):
-            merged[name] = (UnitName.HERE, UnitName.HERE)
+    for name, (one, two) in condition.merged.items():
+        if isinstance(one, UnitName) or isinstance(two, UnitName):
+            condition.merged[name] = (UnitName.HERE, UnitName.HERE)
             continue
         unique = context.fresh(name)
-        either = call(Op.COALESCE, Column(one, types[one]), Column(other, types[other]))
-        types[unique] = either.type
+        types[unique] = call(Op.COALESCE, Column(one, types[one]), Column(two, types[two])).type
         both.append((unique, Column(one, mine[one])))
-        alone.append((unique, Column(other, theirs[other])))
-        merged[name] = (unique, unique)
-    first = Project(source=condition.relation(left.relation, right.relation, JoinKind.LEFT), columns=tuple(both))
-    second = condition.mirrored.relation(right.relation, left.relation, JoinKind.ANTI)
-    rest = Project(source=second, columns=tuple(alone))
-    relation = UnionAll(sources=(first, rest), columns=tuple((name, types[name]) for name, _ in both))
-    return _together(left, right, relation, replace(condition, merged=merged), "FULL")
+        alone.append((unique, Column(two, theirs[two])))
+        condition.merged[name] = (unique, unique)
+    pairs = Project(source=condition.relation(first.relation, second.relation, JoinKind.LEFT), columns=tuple(both))
+    unmatched = condition.mirrored.relation(second.relation, first.relation, JoinKind.ANTI)
+    sources = (pairs, Project(source=unmatched, columns=tuple(alone)))
+    return UnionAll(sources=sources, columns=tuple((name, types[name]) for name, _ in both))
 
 
-def check_aliases(left: Scope, right: Scope) -> None:
+def check_aliases(first: Scope, second: Scope) -> None:
     """Refuse two sources of one name."""
-    aliases = {source.alias.casefold() for source in left.sources if source.alias}
-    for source in right.sources:
+    aliases = {source.alias.casefold() for source in first.sources if source.alias}
+    for source in second.sources:
         if source.alias and source.alias.casefold() in aliases:
             raise QuestionError(f"Two sources in FROM are called '{source.alias}'.", "Give one another name with AS.")
 
@@ -165,20 +186,28 @@ def is_cross(join: exp.Join) -> bool:
 
 
 def is_inner(join: exp.Join) -> bool:
-    """Return whether a join keeps just the pairs for which a condition after ON holds, or all."""
+    """Return whether a join is an inner or cross join without USING."""
     plain = not _word(join, "side") and not _word(join, "method") and _word(join, "kind") in {"", "INNER", "CROSS"}
     return plain and not is_set(join.args.get("using"))
 
 
+_HALVES = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI}
+
+
 def _kind(join: exp.Join) -> tuple[str, JoinKind | None]:
-    """Return which sides are optional, and whether only rows of the left side stay."""
+    """Return the outer side of a join (or none), and SEMI or ANTI if only left rows remain."""
     method, side, kind = (_word(join, name) for name in ("method", "side", "kind"))
     if method not in {"", "NATURAL"}:
-        raise QuestionError(f"{method} JOIN is not supported.", "Write JOIN … ON or JOIN … USING (…).")
-    halves = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI}
-    if side not in {"", "LEFT", "RIGHT", "FULL"} or kind not in {"", "INNER", "OUTER", "CROSS", *halves}:
+        raise QuestionError(
+            f"{method} JOIN is not supported.",
+            "Within a unit keep the last of the rows before: JOIN … ON a.unit = b.unit AND b.time <= a.time, and "
+            "QUALIFY ROW_NUMBER() OVER (PARTITION BY a.unit, a.key ORDER BY b.time DESC) = 1."
+            if method == "ASOF"
+            else NO_WAY,
+        )
+    if side not in {"", "LEFT", "RIGHT", "FULL"} or kind not in {"", "INNER", "OUTER", "CROSS", *_HALVES}:
         raise QuestionError(f"{side} {kind} JOIN is not supported.".lstrip(), "Write JOIN or LEFT JOIN.")
-    if (kind == "CROSS" and (side or method)) or (kind in halves and side not in {"", "LEFT"}):
+    if (kind == "CROSS" and (side or method)) or (kind in _HALVES and side not in {"", "LEFT"}):
         raise QuestionError(f"{side} {method} {kind} JOIN is not supported.".lstrip(), "Write JOIN or LEFT JOIN.")
     only(join, "this", "on", "using", "side", "kind", "method")
     conditions = sum(is_set(join.args.get(name)) for name in ("on", "using")) + (method == "NATURAL")
@@ -193,15 +222,15 @@ def _kind(join: exp.Join) -> tuple[str, JoinKind | None]:
             f"A JOIN needs ON or USING; got JOIN {shown(join.this)}.",
             "Say what belongs together: JOIN … USING (key). CROSS JOIN pairs every row with every row.",
         )
-    return ("" if kind in halves else side), halves.get(kind)
+    return ("" if kind in _HALVES else side), _HALVES.get(kind)
 
 
-def _check_owner(left: Scope, right: Scope, side: str, kind: JoinKind | None) -> None:
-    """Refuse a join in which a row of a public table stays or goes by what private tables hold."""
-    public, private = (right, left) if side == "RIGHT" else (left, right)
+def _check_owner(first: Scope, second: Scope, side: str, half: JoinKind | None) -> None:
+    """Refuse a join in which rows of private tables decide whether a row of a public table stays."""
+    public, private = (second, first) if side == "RIGHT" else (first, second)
     if public.private or not private.private:
         return
-    if kind is not None:
+    if half is not None:
         raise QuestionError(
             "Rows of a public table would be kept by what a private table holds, and belong to no unit.",
             "Put the private table on the left.",
@@ -209,8 +238,8 @@ def _check_owner(left: Scope, right: Scope, side: str, kind: JoinKind | None) ->
     if side:
         raise QuestionError(
             f"A {side} JOIN from a public to a private table would have rows that belong to no unit.",
-            "Write JOIN, which keeps the rows that have a partner: every key of the public table has its group anyway; "
-            "or group by it and count a column of the private table: COUNT(x), not COUNT(*).",
+            "Write JOIN for the rows that have a partner. Rows without one can be had as keys alone, with a count of "
+            "0: GROUP BY columns of the public table, and count one of the private table, COUNT(x), not COUNT(*).",
         )
 
 
@@ -224,256 +253,286 @@ def _units(scope: Scope) -> list[tuple[str, str]]:
     ]
 
 
-def _not_on_unit(left: Scope, right: Scope, join: exp.Join, condition: Condition, context: Context) -> QuestionError:
-    units = _units(left)
+def _not_on_unit(first: Scope, second: Scope, join: exp.Join, condition: Condition, context: Context) -> QuestionError:
+    """Return the refusal of a join of private tables without an equality of units, with a suggested equality."""
+    units = _units(first)
     unit = units[0][1] if units else context.schema.unit
     if unit is None:
         return QuestionError(
             "Private tables in which every row is a unit cannot be joined: a pair of rows would belong to two units.",
             "Ask about them one by one, or join a public table.",
         )
-    here, there = units[0] if units else ("a", unit), (_units(right) or [("b", unit)])[0]
-    keys = _linked(left, right, context)
-    also = f" So does the foreign key: ON {keys}." if keys else ""
+    linked: list[dict[tuple[str, str], str]] = []  # of each side its foreign keys, by the key that they stand for
+    for scope in (first, second):
+        names = [(source.alias, name, b) for source in scope.sources for name, b in source.names.values()]
+        linked.append({context.links[b]: f"{a or ''}.{n}".lstrip(".") for a, n, b in names if b in context.links})
+    shared = [target for target in linked[0] if target in linked[1]]
+    also = f" So does the foreign key: ON {linked[0][shared[0]]} = {linked[1][shared[0]]}." if shared else ""
     if condition.equalities:  # the unit alone would pair all rows of a unit with each other
+        (alias, name), (other_alias, other_name) = (units or [("a", unit)])[0], (_units(second) or [("b", unit)])[0]
+        equality = f"{alias or 'a'}.{name} = {other_alias or 'b'}.{other_name}"
         if is_set(join.args.get("using")):
-            way = f"USING ({', '.join([unit, *(shown(name) for name in join.args['using'])])})"
+            way = f"USING ({', '.join([unit, *(shown(column) for column in join.args['using'])])})"
         elif is_set(join.args.get("on")):
-            way = f"ON {shown(join.args['on'])} AND {here[0] or 'a'}.{here[1]} = {there[0] or 'b'}.{there[1]}"
+            way = f"ON {shown(join.args['on'])} AND {equality}"
         else:
-            way = f"{here[0] or 'a'}.{here[1]} = {there[0] or 'b'}.{there[1]} in WHERE"
+            way = f"{equality} in WHERE"
         return QuestionError(
             f"Private tables are joined on the unit, too, so that no row belongs to two; got {shown(join)}.",
-            f"Keep the condition and add the unit: {way}. On the unit alone all rows of a unit would meet.{also}",
+            "Pairs of rows of different units cannot be asked about. For those of one unit, which are all there are "
+            f"where the key belongs to one unit, keep the condition and add the unit: {way}.{also}",
         )
     return QuestionError(
         f"Private tables can be joined on the unit only; got {shown(join)}.",
-        f"Write JOIN … USING ({unit}) or ON a.{unit} = b.{unit}, with further conditions after AND; "
+        "Pairs of rows of different units cannot be asked about. For those of one unit write JOIN … USING "
+        f"({unit}) or ON a.{unit} = b.{unit}, with further conditions after AND; "
         f"a subquery must select {unit} for that.{also}",
     )
 
 
-def _linked(left: Scope, right: Scope, context: Context) -> str:
-    """Return the equality of foreign keys that would join two sides, if there is one."""
-    found: list[dict[tuple[str, str], str]] = []
-    for scope in (left, right):
-        named = {
-            context.links[binding]: f"{source.alias or ''}.{name}".lstrip(".")
-            for source in scope.sources
-            for name, binding in source.names.values()
-            if isinstance(binding, str) and binding in context.links
-        }
-        found.append(named)
-    shared = [target for target in found[0] if target in found[1]]
-    return f"{found[0][shared[0]]} = {found[1][shared[0]]}" if shared else ""
-
-
-def _common(left: Scope, right: Scope, join: exp.Join) -> list[str]:
+def _common_names(first: Scope, second: Scope, join: exp.Join) -> list[str]:
     """Return the names that both sides of a NATURAL JOIN have."""
-
-    def named(scope: Scope) -> dict[str, str]:
-        return {
+    mine, theirs = (
+        {
             key: name
             for source in scope.sources
             for key, (name, binding) in source.names.items()
             if key not in source.hidden and (not isinstance(binding, UnitName) or key in source.stored)
         }
-
-    mine, theirs = named(left), named(right)
+        for scope in (first, second)
+    )
     shared = [name for key, name in mine.items() if key in theirs]
     if not shared:
         raise QuestionError(f"The sides of NATURAL JOIN {shown(join.this)} have no column in common.", "Write ON.")
     return shared
 
 
-def _using(left: Scope, right: Scope, names: Sequence[str]) -> Condition:
-    found = Condition()
-    left_types, right_types = columns(left.relation), columns(right.relation)
+def _using(first: Scope, second: Scope, names: Sequence[str]) -> Condition:
+    condition = Condition()
+    mine, theirs = columns(first.relation), columns(second.relation)
     for name in names:
-        one, other = left.require(name), right.require(name)
-        if one is UnitName.HERE and other is UnitName.HERE:
-            found.on_unit = True
-        elif isinstance(one, UnitName) or isinstance(other, UnitName):
+        one, two = first.require(name), second.require(name)
+        if one is UnitName.HERE and two is UnitName.HERE:
+            condition.on_unit = True
+        elif isinstance(one, UnitName) or isinstance(two, UnitName):
             raise QuestionError(f"'{name}' is the unit on one side only.", "Join private tables on the unit of both.")
         else:
-            pair = call(Op.EQUAL, Column(one, left_types[one]), Column(other, right_types[other]))
-            found.equalities.append((pair.arguments[0], pair.arguments[1]))
-        found.merged[name.casefold()] = (one, other)
-    return found
+            pair = call(Op.EQUAL, Column(one, mine[one]), Column(two, theirs[two]))
+            condition.equalities.append((pair.arguments[0], pair.arguments[1]))
+        condition.merged[name.casefold()] = (one, two)
+    return condition
 
 
-def on(left: Scope, right: Scope, nodes: Sequence[exp.Expr], context: Context) -> Condition:
-    """Sort conditions on pairs into the unit's equality, equalities between the sides, and the rest."""
-    both = Scope(left.relation, [*left.sources, *right.sources], left.merged | right.merged, settled=True)
-    types = columns(left.relation) | columns(right.relation)
-    rows = Rows(context, both, types)
-    found = Condition()
-    sides = frozenset(columns(left.relation)), frozenset(columns(right.relation))
-    for part in nodes:
-        if isinstance(part, exp.EQ) and _is_unit(rows, part.this) and _is_unit(rows, part.expression):
-            only(part, "this", "expression")
-            owners = [_owners(node, left, right) for node in (part.this, part.expression)]
-            if set.union(*owners) != {"left", "right"}:
-                raise QuestionError(f"{shown(part)} compares a unit with itself.", "Name both tables: a.unit = b.unit.")
-            found.on_unit = True
-            continue
-        found.add(rows.condition(part), sides, context)
-    return found
+def on(first: Scope, second: Scope, nodes: Sequence[exp.Expr], context: Context) -> Condition:
+    """Return the condition that ON, or WHERE, states on pairs of rows of two sources."""
+    both = Scope(first.relation, [*first.sources, *second.sources], first.merged | second.merged, settled=True)
+    rows = Rows(context, both, columns(first.relation) | columns(second.relation))
 
+    def equates(node: exp.EQ) -> bool:
+        owners = [_owners(column_name(side), [first, second]) for side in (node.this, node.expression)]
+        for side, sides in zip((node.this, node.expression), owners, strict=True):
+            if len(sides) > 1:
+                name = (column_name(side) or ("",))[0].casefold()
+                raise QuestionError(
+                    f"'{name}' is the unit of both sides.", f"Write a.{name} = b.{name}, or USING ({name})."
+                )
+        if set.union(*owners) != {0, 1}:
+            raise QuestionError(f"{shown(node)} compares a unit with itself.", "Name both tables: a.unit = b.unit.")
+        return True
 
-def same_key(one: Expression, other: Expression, context: Context) -> bool:
-    """Return whether two columns stand for one key on the way to the unit."""
-    if not isinstance(one, Column) or not isinstance(other, Column):
-        return False
-    target = context.links.get(one.name)
-    return target is not None and context.links.get(other.name) == target
+    return sorted_conditions(rows, nodes, (first.relation, second.relation), equates)
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    """Return the conditions that AND joins."""
-    return _flat(node, exp.And)
+    """Return the operands of AND; conditions common to all operands of an OR are factored out."""
+    conditions: list[exp.Expr] = []
+    for member in _operands(node, exp.And):
+        if not isinstance(member, exp.Or):
+            conditions.append(member)
+            continue
+        # (a AND b) OR (a AND c) is a AND (b OR c), so a may serve as a join condition
+        ways = [conjuncts(way) for way in _operands(member, exp.Or)]
+        shared = [condition for condition in ways[0] if all(condition in way for way in ways[1:])]
+        further = [[condition for condition in way if condition not in shared] for way in ways]
+        reduced = exp.or_(*(exp.and_(*way) for way in further)) if shared and all(further) else member
+        conditions += [*shared, reduced]
+    return conditions
 
 
-def _flat(node: exp.Expr, operator: type[exp.Expr]) -> list[exp.Expr]:
-    found, stack = [], [node]
+def _operands(node: exp.Expr, operator: type[exp.Expr]) -> list[exp.Expr]:
+    """Return the operands of a chain of AND or OR."""
+    operands, stack = [], [node]
     while stack:
-        part = stack.pop()
-        if isinstance(part, exp.Paren):
-            only(part, "this")
-            stack.append(part.this)
-        elif isinstance(part, operator):
-            only(part, "this", "expression")
-            stack += [part.expression, part.this]
+        operand = stack.pop()
+        if isinstance(operand, exp.Paren):
+            only(operand, "this")
+            stack.append(operand.this)
+        elif isinstance(operand, operator):
+            only(operand, "this", "expression")
+            stack += [operand.expression, operand.this]
         else:
-            found.append(part)
-    return found
-
-
-def _shared(node: exp.Expr) -> list[exp.Expr]:
-    """Return the conditions that all parts of an OR have in common."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if not isinstance(node, exp.Or):
-        return []
-    first, *rest = [conjuncts(part) for part in _flat(node, exp.Or)]
-    return [part for part in first if all(part in other for other in rest)]
+            operands.append(operand)
+    return operands
 
 
 def chained(
     items: Sequence[Scope], joins: Sequence[exp.Join], where: Sequence[exp.Expr], context: Context
 ) -> tuple[Scope, list[exp.Expr]]:
-    """Return sources joined by commas and inner joins, and the conditions of WHERE that are left.
+    """Return sources joined by commas and inner joins, and the conditions of WHERE that were not used.
 
     Each source is joined to those that a condition connects it with, private ones first: a public table that comes
     before would pair all its rows with all of another.
     """
-    for place, (item, join) in enumerate(zip(items[1:], joins, strict=True), start=1):
+    for number, (item, join) in enumerate(zip(items[1:], joins, strict=True), start=1):
         _kind(join)
-        for other in items[:place]:
-            check_aliases(other, item)
-    by_join = [part for join in joins if is_set(join.args.get("on")) for part in conjuncts(join.args["on"])]
-    given = [*by_join, *where]
-    implied = [part for node in given for part in _shared(node)]
-    named = [(part, _sources_of(part, items)) for part in [*given, *implied]]
-    left = next((place for place, item in enumerate(items) if item.private), 0)
-    scope, inside, waiting = items[left], {left}, [place for place in range(len(items)) if place != left]
+        for earlier in items[:number]:
+            check_aliases(earlier, item)
+    by_join = [node for join in joins if is_set(join.args.get("on")) for node in conjuncts(join.args["on"])]
+    conditions = [(node, _sources_of(node, items)) for node in (*by_join, *where)]
+    first = next((index for index, item in enumerate(items) if item.private), 0)
+    scope, inside, waiting = items[first], {first}, [index for index in range(len(items)) if index != first]
     spent: set[int] = set()
 
-    def usable(place: int) -> list[int]:
+    def usable(index: int) -> list[int]:
+        """Return the conditions that connect a source with those that are joined already."""
         return [
-            at
-            for at, (_, of) in enumerate(named)
-            if at not in spent and of is not None and place in of and len(of) > 1 and of <= inside | {place}
+            number
+            for number, (_, sources) in enumerate(conditions)
+            if number not in spent
+            and sources is not None
+            and index in sources
+            and len(sources) > 1
+            and sources <= inside | {index}
         ]
 
-    def rank(place: int) -> int:
-        parts = [named[at][0] for at in usable(place)]
-        if not items[place].private:
-            return 1 if any(isinstance(part, exp.EQ) for part in parts) else 3
+    def rank(index: int) -> int:
+        nodes = [conditions[number][0] for number in usable(index)]
+        if not items[index].private:
+            return 1 if any(isinstance(node, exp.EQ) for node in nodes) else 3
         with context.trial():
-            return 0 if scope.private and on(scope, items[place], parts, context).on_unit else 2
+            return 0 if scope.private and on(scope, items[index], nodes, context).on_unit else 2
 
     while waiting:
-        place = min(waiting, key=rank)
-        parts = usable(place)
-        cross = exp.Join(this=joins[place - 1].this if place else exp.Identifier(this="…"), kind="CROSS")
-        scope = joined(scope, cross, items[place], context, [named[at][0] for at in parts])
-        spent |= set(parts)
-        inside.add(place)
-        waiting.remove(place)
-    order = [source for item in items for source in item.sources]
-    left_over = [part for at, part in enumerate(given) if at not in spent]
-    return replace(scope, sources=order, parts=items[0].parts), left_over
+        index = min(waiting, key=rank)
+        numbers = usable(index)
+        cross = exp.Join(this=joins[index - 1].this if index else exp.Identifier(this="…"), kind="CROSS")
+        scope = joined(scope, cross, items[index], context, [conditions[number][0] for number in numbers])
+        spent |= set(numbers)
+        inside.add(index)
+        waiting.remove(index)
+    sources = [source for item in items for source in item.sources]
+    unused = [node for number, (node, _) in enumerate(conditions) if number not in spent]
+    return replace(scope, sources=sources, parts=items[0].parts), unused
 
 
 def _sources_of(node: exp.Expr, items: Sequence[Scope]) -> frozenset[int] | None:
-    """Return which sources a condition names; None if that cannot be told here, and is for whoever resolves it."""
-    found: set[int] = set()
-    for part in node.walk():
-        if isinstance(part, exp.Query):
+    """Return the sources that a condition names; None if that is not known before resolution."""
+    sources: set[int] = set()
+    for child in node.walk():
+        if isinstance(child, exp.Query):
             return None
-        if not isinstance(part, exp.Column):
-            continue
-        if not isinstance(part.this, exp.Identifier):
-            return None
-        name, table = identifier(part.this).casefold(), part.args.get("table")
-        alias = None if table is None else identifier(table).casefold()
-        owners = _having(name, alias, items)
-        if len(owners) != 1:
-            return None
-        found |= owners
-    return frozenset(found)
+        if isinstance(child, exp.Column):
+            owners = _owners(column_name(child), items)
+            if len(owners) != 1:
+                return None
+            sources |= owners
+    return frozenset(sources)
 
 
-def _having(name: str, alias: str | None, items: Sequence[Scope]) -> set[int]:
+def _owners(column: tuple[str, str | None] | None, items: Sequence[Scope]) -> set[int]:
     """Return the sources that have a name; of the unit's names, those that store it, if any."""
+    if column is None:
+        return set()
+    name, alias = column[0].casefold(), None if column[1] is None else column[1].casefold()
     owners = [
-        (place, source)
-        for place, item in enumerate(items)
+        (index, source)
+        for index, item in enumerate(items)
         for source in item.sources
         if name in source.names and (alias is None or (source.alias or "").casefold() == alias)
     ]
-    storing = {place for place, source in owners if name in source.stored}
-    return storing or {place for place, _ in owners}
+    return {index for index, source in owners if name in source.stored} or {index for index, _ in owners}
 
 
-def _is_unit(rows: Rows, node: object) -> bool:
-    return rows.unit(node) is UnitName.HERE
+def _optional(scope: Scope, context: Context) -> Scope:
+    """Return the optional side of a join with a column in place of the unit: true, or NULL without a partner."""
+    if not _units(scope):
+        return scope
+    mark = Partner(context.fresh("partner"))
+
+    def marked(binding: Binding) -> Binding:
+        return mark if isinstance(binding, UnitName) else binding
+
+    own: list[Named] = [(name, Column(name, type_)) for name, type_ in columns(scope.relation).items()]
+    sources = [
+        replace(source, names={key: (name, marked(binding)) for key, (name, binding) in source.names.items()})
+        for source in scope.sources
+    ]
+    merged = {name: marked(binding) for name, binding in scope.merged.items()}
+    relation = Project(source=scope.relation, columns=(*own, (mark, constant(True))))
+    return replace(scope, relation=relation, sources=sources, merged=merged)
 
 
-def _owners(node: exp.Expr, left: Scope, right: Scope) -> set[str]:
-    """Return which side a name of the unit belongs to."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    qualifier = node.args.get("table")
-    name, alias = identifier(node.this).casefold(), None if qualifier is None else identifier(qualifier).casefold()
-    found = {("left", "right")[place] for place in _having(name, alias, [left, right])}
-    if len(found) > 1:
-        raise QuestionError(f"'{name}' is the unit of both sides.", f"Write a.{name} = b.{name}, or USING ({name}).")
-    return found
+# LEFT JOIN from a public table
+
+_STRICT = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Distinct
+)  # fmt: skip
+"""Nodes that are NULL, or not counted, if one column is NULL."""
 
 
-def _without_unit(source: Source) -> Source:
-    """Return the optional side of a join, whose unit is NULL where nothing matched."""
-    names: dict[str, tuple[str, Binding]] = {
-        key: (name, UnitName.LOST if isinstance(binding, UnitName) else binding)
-        for key, (name, binding) in source.names.items()
-    }
-    return replace(source, names=names)
+def with_plain_joins(tree: exp.Expr, schema: Schema) -> exp.Expr:
+    """Return a tree with LEFT JOINs replaced by JOINs where the result is the same."""
+    if not any(_word(join, "side") == "LEFT" for join in tree.find_all(exp.Join)):
+        return tree
+    tree = tree.copy()
+    parts = {part.alias_or_name.casefold() for part in tree.find_all(exp.CTE)}
+    tables = {name.casefold(): table for name, table in schema.tables.items() if name.casefold() not in parts}
+    for select in list(tree.find_all(exp.Select)):
+        for join in select.args.get("joins") or []:
+            outer = _word(join, "side") == "LEFT" and not is_set(join.args.get("method"))
+            if outer and _ignores_unmatched(select, join, tables):
+                join.set("side", None)
+    return tree
 
 
-def test_of(node: exp.Expr) -> tuple[exp.Expr, bool] | None:
-    """Return EXISTS or IN (SELECT …), and whether NOT stands before it; None if a condition is neither."""
-    negated = False
-    while isinstance(node, exp.Paren | exp.Not):
-        negated ^= isinstance(node, exp.Not)
-        node = node.this
-    tested = isinstance(node, exp.Exists) or (isinstance(node, exp.In) and is_set(node.args.get("query")))
-    return (node, negated) if tested else None
+def _ignores_unmatched(select: exp.Select, join: exp.Join, tables: dict[str, Table]) -> bool:
+    """Return whether a SELECT from a public table, LEFT JOIN a private one, ignores public rows without a partner."""
+    source = select.args.get("from_")
+    if source is None or len(select.args["joins"]) > 1:
+        return False
+    public, private = (
+        tables.get(n.name.casefold()) if isinstance(n, exp.Table) else None for n in (source.this, join.this)
+    )
+    if public is None or private is None or not public.public or private.public:
+        return False
+    by_alias = {join.alias_or_name.casefold(): private, source.this.alias_or_name.casefold(): public}
+
+    def reads_private(node: exp.Expr) -> bool:
+        for column in node.find_all(exp.Column):
+            if column.table:
+                owners = [by_alias.get(column.table.casefold(), public)]
+            else:
+                owners = [table for table in by_alias.values() if column.name.casefold() in _column_keys(table)]
+            if any(owner is private for owner in owners):
+                return True
+        return False
+
+    group, where = select.args.get("group"), select.args.get("where")
+    if group is None or not group.expressions or any(map(reads_private, group.expressions)):
+        return False
+    if where is not None and reads_private(where) and where.find(exp.Is, exp.Coalesce, exp.Case, exp.Or, exp.Not):
+        return False
+    # COUNT(*) would count a public row without a partner as one row
+    if any(count.this is None or isinstance(count.this, exp.Star) for count in select.find_all(exp.Count)):
+        return False
+    aggregates = [node for node in select.find_all(exp.AggFunc) if not isinstance(node.this, exp.Star)]
+    if not aggregates or select.find(exp.Filter, exp.Window):
+        return False
+    return all(
+        reads_private(node) and all(isinstance(child, _STRICT) for child in node.this.walk()) for node in aggregates
+    )
 
 
-def units_compared(rows: Rows, nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
-    """Yield the conditions of WHERE but those that compare units: a row has only one."""
-    for node in nodes:
-        if not (isinstance(node, exp.EQ) and _is_unit(rows, node.this) and _is_unit(rows, node.expression)):
-            yield node
+def _column_keys(table: Table) -> set[str]:
+    unit = [] if table.unit is None else [table.unit.column]
+    return {name.casefold() for name in (*table.columns, *unit)}

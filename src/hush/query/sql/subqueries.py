@@ -6,28 +6,32 @@ rows are the same unit's: by the unit, ``WHERE o.customer = c.customer``, or by 
 other units' rows is refused. One over public tables may say anything.
 
 * A condition of WHERE that is EXISTS or IN keeps rows with a partner (SEMI join), NOT EXISTS and NOT IN those without
-  (ANTI join). ``x NOT IN (SELECT y …)`` is true if no y equals x and neither x nor a y is NULL, or if there is no y:
-  the numbers of all y and of those that are not NULL decide, which are one row of a public table.
+  (ANTI join). ``x NOT IN (SELECT y …)`` is true if x = y is false for every y: so a row has a partner where x = y is
+  true or NULL. Of an uncorrelated list of a public table the numbers of all y, and of those that are not NULL, decide.
 * Elsewhere, as in CASE or beside OR, the subquery's rows are made one for each unit and key, and joined (LEFT JOIN):
   a row has a partner, or none.
 * An aggregate, ``(SELECT COUNT(*) FROM orders o WHERE o.customer = c.customer)``, is computed for each unit and key,
   exactly, and joined likewise.
+* An aggregate of all units, ``(SELECT AVG(price) FROM orders)``, is a question of its own. Its answer is released
+  first, and is a constant for the rows.
 
-None of these makes several rows of one.
+None of these makes several rows of one. This module is the `Subqueries` of `hush.query.sql.names`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import datetime as dt
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sqlglot import exp
 
-from hush.core.values import dataclass
+from hush.query.answers.tree import AnswerTable, columns_of
 from hush.query.errors import QuestionError
-from hush.query.expressions import Column, Expression, Op
-from hush.query.functions import call, constant
+from hush.query.expressions import Column, Expression, Literal, Op
+from hush.query.functions import all_of, call, constant
 from hush.query.relations import (
+    Constants,
     ExactAggregate,
     ExactKind,
     Filter,
@@ -36,140 +40,180 @@ from hush.query.relations import (
     Named,
     PerUnit,
     Project,
+    Relation,
     columns,
     exact_type,
 )
-from hush.query.sql.expressions import Rows, has_aggregate
-from hush.query.sql.grouping import projections
-from hush.query.sql.joins import Condition, same_key
-from hush.query.sql.nodes import identifier, is_set, only, refuse, shown
-from hush.query.sql.per_unit import WithinUnit
-from hush.query.sql.reading import size
-from hush.query.sql.scope import Context, Scope, UnitName
-from hush.query.sql.sources import Derived, check_select, derived, filtered, from_items, with_parts
+from hush.query.sql.allow_list import NO_WAY, column_name, count_nodes, identifier, is_set, only, refuse, shown
+from hush.query.sql.answers import answer_item, answers_of, is_finished, row_keys
+from hush.query.sql.expressions import Rows
+from hush.query.sql.from_clause import check_select, derived, filtered, from_items, with_parts
+from hush.query.sql.functions import has_aggregate
+from hush.query.sql.group_by import WithinUnit, projections
+from hush.query.sql.joins import Condition, sorted_conditions
+from hush.query.sql.names import Answers, Binding, Context, Derived, Parts, RowNames, Scope, UnitName
+from hush.query.types import Kind, Type, Value
 
 OTHERS = "A subquery over other units' rows would let one unit change what others count for"
-_WAY = "Say whose rows: WHERE inner.{unit} = outer.{unit}; or ask for that number first, and pass it as a parameter."
 
 
 @dataclass(slots=True)
-class Inner:
-    """A subquery's rows, and what connects them with the rows around."""
+class _Inner:
+    """The rows of a subquery, and the condition that connects them with the outer rows."""
 
     scope: Scope
     condition: Condition
     select: exp.Select
+    tested: int
+    """The number of equalities, at the end of the list, that come from IN."""
+
+    def counts(self, context: Context, counted: Expression) -> tuple[PerUnit, Column, Column]:
+        """Return a relation with two counts over a public list: all rows, and rows where a value is not NULL."""
+        names = context.fresh("every"), context.fresh("known")
+        arguments: tuple[Expression | None, ...] = (None, counted)
+        types = [exact_type(ExactKind.COUNT, argument, empty=True) for argument in arguments]
+        triples = list(zip(names, arguments, types, strict=True))
+        aggregates = [(n, ExactAggregate(kind=ExactKind.COUNT, argument=a, type=t)) for n, a, t in triples]
+        every, known = (Column(name, type_) for name, _, type_ in triples)
+        return PerUnit(source=self.scope.relation, keys=(), aggregates=tuple(aggregates)), every, known
 
 
-class ResolvedSubqueries:
-    """Resolves subqueries inside conditions and expressions."""
-
-    def kept(self, scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
-        """Return the rows that have a partner in EXISTS or IN (SELECT …), or have none."""
-        return _kept(scope, node, negated=negated, context=context)
-
-    def value(self, rows: Rows, node: exp.Expr) -> Expression:
-        """Return what a subquery is for a row."""
-        return _value_of(rows, node)
-
-
-def _kept(scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
-    """Return the rows of a scope that have a partner in a subquery, or (``negated``) those that have none."""
+def partners(scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
+    """Return the rows of a scope that have a partner in EXISTS or IN (SELECT …), or (``negated``) have none."""
     inner = _inner(scope, node, context)
-    _check(scope, inner, node, context)
+    _check_unit(scope, inner, node, context)
     if inner.scope.private:
         context.join_private()
     context.grow()
-    kind = JoinKind.ANTI if negated else JoinKind.SEMI
-    rows = scope.over(inner.condition.relation(scope.relation, inner.scope.relation, kind))
-    if negated and isinstance(node, exp.In) and inner.condition.equalities and not inner.scope.private:
-        return _without_null(rows, scope, inner, node, context)
-    return rows
+    kind, condition = JoinKind.ANTI if negated else JoinKind.SEMI, inner.condition
+    start = len(condition.equalities) - inner.tested
+    tested = condition.equalities[start:] if negated else []
+    unsure = any(mine.type.nullable or theirs.type.nullable for mine, theirs in tested)
+    is_list = not inner.scope.private and len(condition.equalities) == 1 and not condition.further
+    if unsure and not is_list:
+        same = all_of([call(Op.EQUAL, *pair) for pair in tested])
+        # x NOT IN (…, NULL) is not true, so a comparison that is NULL counts as a partner
+        partner = call(Op.COALESCE, same, constant(True))
+        condition = replace(condition, equalities=condition.equalities[:start], further=[*condition.further, partner])
+    relation: Relation = condition.relation(scope.relation, inner.scope.relation, kind)
+    if unsure and is_list:  # of the rows that equal nothing in a public list, those for which NOT IN is true
+        mine, theirs = condition.equalities[-1]
+        # NOT IN over no rows is true even for NULL; else it is true only without NULL on both sides
+        counts, every, known = inner.counts(context, theirs)
+        context.grow(2)
+        empty = call(Op.EQUAL, every, constant(Fraction(0)))
+        certain = call(Op.AND, call(Op.EQUAL, every, known), call(Op.NOT, call(Op.IS_NULL, mine)))
+        relation = Join(left=relation, right=counts, kind=JoinKind.INNER, on=())
+        relation = Filter(source=relation, condition=call(Op.OR, empty, certain))
+    return scope.over(relation)
 
 
-def _without_null(rows: Scope, scope: Scope, inner: Inner, node: exp.In, context: Context) -> Scope:
-    """Return the rows for which NOT IN is true, of those that equal nothing in the list."""
-    mine, theirs = inner.condition.equalities[-1]
-    if not mine.type.nullable and not theirs.type.nullable:
-        return rows
-    if len(inner.condition.equalities) > 1 or inner.condition.rest:
-        raise QuestionError(
-            f"{shown(node)} names columns of the rows around it, and may meet a NULL.", "Write NOT EXISTS (SELECT …)."
-        )
-    every, known = context.fresh("every"), context.fresh("known")
-    counts = _counted(inner, {every: None, known: theirs})
-    context.grow(2)
-    relation = Join(left=rows.relation, right=counts, kind=JoinKind.INNER, on=())
-    types = columns(relation)
-    none = call(Op.EQUAL, Column(every, types[every]), constant(Fraction(0)))
-    all_known = call(Op.EQUAL, Column(every, types[every]), Column(known, types[known]))
-    here = call(Op.NOT, call(Op.IS_NULL, mine))
-    condition = call(Op.OR, none, call(Op.AND, all_known, here))
-    return scope.over(Filter(source=relation, condition=condition))
-
-
-def _counted(inner: Inner, wanted: dict[str, Expression | None]) -> PerUnit:
-    kinds = [(name, argument, exact_type(ExactKind.COUNT, argument, empty=True)) for name, argument in wanted.items()]
-    made = [(n, ExactAggregate(kind=ExactKind.COUNT, argument=a, type=t)) for n, a, t in kinds]
-    return PerUnit(source=inner.scope.relation, keys=(), aggregates=tuple(made))
-
-
-def _value_of(rows: Rows, node: exp.Expr) -> Expression:
-    """Return what a subquery inside an expression is for a row: whether there is a partner, or an aggregate."""
+def value(rows: RowNames, node: exp.Expr) -> Expression:
+    """Return the value of a subquery inside an expression for a row: whether there is a partner, or an aggregate."""
     if rows.scope.settled:
         raise refuse(node)
-    if isinstance(node, exp.Subquery):
-        return _aggregate(rows, node)
-    return _marked(rows, node)
+    return _aggregate(rows, node) if isinstance(node, exp.Subquery) else _has_partner(rows, node)
 
 
-def _marked(rows: Rows, node: exp.Expr) -> Expression:
+def numbers(node: exp.Expr, context: Context, parts: Parts) -> Scope | None:
+    """Return an item of FROM that is an answer of one row, as constants; None for any other item."""
+    if not is_finished(node, context, parts):
+        return None
+    table, source = answer_item(node, context, parts, answers_of)
+    if row_keys(table) != frozenset():
+        raise QuestionError(
+            f"Rows of units cannot meet answers of several rows; got {shown(node)}.",
+            "Join the tables in the question itself, before it aggregates; or ask for the answers first, and write "
+            "them: CASE key WHEN 'a' THEN 42 WHEN 'b' THEN 43 END.",
+        )
+    names: dict[str, tuple[str, Binding]] = {}
+    relation: Relation | None = None
+    for key, (name, unique) in source.names.items():
+        cell = _awaited(table, str(unique), context)
+        if cell is not None:
+            names[key] = (name, cell.columns[0][0])
+            relation = cell if relation is None else Join(left=relation, right=cell, kind=JoinKind.INNER, on=())
+    return None if relation is None else Scope(relation, [replace(source, names=names)])
+
+
+def answer(node: exp.Subquery, context: Context, parts: Parts) -> Answers:
+    """Return the one number that a subquery beside answers asks for, as a table of answers."""
+    answers = answers_of(node, context, parts)
+    if len(answers.names) != 1 or row_keys(answers.table) != frozenset():
+        raise QuestionError(
+            f"A subquery that stands for a value has one result and one row; got {shown(node)}.",
+            "Aggregate all rows in it, without GROUP BY; or join it on its keys: FROM (SELECT …) AS a JOIN "
+            "(SELECT …) AS b ON a.key = b.key.",
+        )
+    return answers
+
+
+def _awaited(table: AnswerTable, unique: str, context: Context) -> Constants | None:
+    """Return the answer to a question about all units as a constant; None unless it is a number or a date.
+
+    It is released first, with noise, and paid for. So rows meet a public number, and what becomes of a unit's rows
+    still depends on that unit's rows and on public facts alone.
+    """
+    kind = next(column.type.kind for column in columns_of(table) if column.name == unique)
+    if not kind.ranged:
+        return None
+    moment: Value = dt.datetime(2000, 1, 1)  # noqa: DTZ001 - as they are stored
+    value = Fraction(0) if kind.numeric else dt.date(2000, 1, 1) if kind is Kind.DATE else moment
+    type_ = Type(Kind.DECIMAL if kind.numeric else kind)
+    context.awaited.append((table, unique))
+    context.grow(2)
+    cell = (Literal(value, type_),)
+    return Constants(columns=((context.fresh("answer"), type_),), rows=(cell,), awaits=len(context.awaited) - 1)
+
+
+def _has_partner(rows: RowNames, node: exp.Expr) -> Expression:
     """Return whether a row has a partner, from a LEFT JOIN with one row for each unit and key."""
-    scope, context = rows.scope, rows.context
-    inner = _inner(scope, node, context)
-    _check(scope, inner, node, context)
-    if inner.condition.rest:
+    context = rows.context
+    inner = _inner(rows.scope, node, context)
+    _check_unit(rows.scope, inner, node, context)
+    condition = inner.condition
+    if condition.further:
         raise QuestionError(
             f"Beside OR, and inside CASE, a subquery is connected by equalities alone; got {shown(node)}.",
             "Let it stand as a condition of its own, joined by AND.",
         )
-    unsure = isinstance(node, exp.In) and any(a.type.nullable or b.type.nullable for a, b in inner.condition.equalities)
-    if unsure and (inner.scope.private or len(inner.condition.equalities) > 1):
+    unsure = isinstance(node, exp.In) and any(a.type.nullable or b.type.nullable for a, b in condition.equalities)
+    if unsure and (inner.scope.private or len(condition.equalities) > 1):
         raise QuestionError(
             f"{shown(node)} may meet a NULL, and then is neither true nor false.",
             "Let it stand as a condition of its own, joined by AND; or write EXISTS (SELECT … WHERE …).",
         )
-    keys = _keys(inner, context)
+    keys = [(context.fresh("key"), theirs) for _, theirs in condition.equalities]
     mark = context.fresh("partner")
+    marked: tuple[Named, ...] = (*((name, Column(name, key.type)) for name, key in keys), (mark, constant(True)))
     grouped = PerUnit(source=inner.scope.relation, keys=tuple(keys), aggregates=())
-    marks: tuple[Named, ...] = (*((name, Column(name, key.type)) for name, key in keys), (mark, constant(True)))
-    right = Project(source=grouped, columns=marks)
-    _attach(rows, inner, right, keys)
-    found = call(Op.NOT, call(Op.IS_NULL, Column(mark, rows.types[mark])))
+    _attach(rows, inner, Project(source=grouped, columns=marked), keys)
+    present = call(Op.NOT, call(Op.IS_NULL, Column(mark, rows.types[mark])))
     if not unsure:
-        return found
-    mine, theirs = inner.condition.equalities[0]
-    every, known = context.fresh("every"), context.fresh("known")
-    rows.scope.relation = Join(
-        left=rows.scope.relation,
-        right=_counted(inner, {every: None, known: theirs}),
-        kind=JoinKind.INNER,
-        on=(),
-    )
-    types = columns(rows.scope.relation)
-    rows.types = {**rows.types, every: types[every], known: types[known]}
-    total, listed = Column(every, types[every]), Column(known, types[known])
-    none = call(Op.EQUAL, total, constant(Fraction(0)))
-    missing = call(Op.OR, call(Op.IS_NULL, mine), call(Op.NOT_EQUAL, total, listed))
-    return call(Op.CASE, found, constant(True), none, constant(False), missing, constant(None), constant(False))
+        return present
+    mine, theirs = condition.equalities[0]
+    counts, every, known = inner.counts(context, theirs)
+    _join(rows, counts)
+    empty = call(Op.EQUAL, every, constant(Fraction(0)))
+    missing = call(Op.OR, call(Op.IS_NULL, mine), call(Op.NOT_EQUAL, every, known))
+    return call(Op.CASE, present, constant(True), empty, constant(False), missing, constant(None), constant(False))
 
 
-def _aggregate(rows: Rows, node: exp.Subquery) -> Expression:
+def _aggregate(rows: RowNames, node: exp.Subquery) -> Expression:
     """Return the value of an aggregate over the partners of a row, from a LEFT JOIN with one row for each key.
 
     Where there is no partner, there is nothing to aggregate: a count is 0, and everything else is NULL.
     """
     scope, context = rows.scope, rows.context
+    if scope.private and is_finished(node, context, scope.parts):  # about all units: its answer is a constant
+        answers = answer(node, context, scope.parts)
+        cell = _awaited(answers.table, answers.names[0][1], context)
+        if cell is None:
+            raise QuestionError(
+                f"Rows are compared with numbers and dates; got {shown(node)}.", "Write the value itself."
+            )
+        _join(rows, cell)
+        return Column(*cell.columns[0])
     inner = _inner(scope, node, context)
     if len(inner.select.expressions) != 1:
         raise QuestionError(f"A subquery that stands for a value has one result; got {shown(node)}.")
@@ -178,110 +222,116 @@ def _aggregate(rows: Rows, node: exp.Subquery) -> Expression:
             f"A subquery that stands for a value is one aggregate, such as SELECT MAX(x); got {shown(node)}.",
             "A table with one row for each key is joined: LEFT JOIN … ON key = key.",
         )
-    _check(scope, inner, node, context)
-    if inner.condition.rest:
+    _check_unit(scope, inner, node, context)
+    if inner.condition.further:
         raise QuestionError(
             f"An aggregate is connected with the rows around it by equalities alone; got {shown(node)}.",
             "Join the rows, and aggregate them within the unit.",
         )
-    keys = _keys(inner, context)
+    keys = [(context.fresh("key"), theirs) for _, theirs in inner.condition.equalities]
     outside = _Outside(Rows(context, inner.scope), keys, empty=not keys and not inner.scope.private)
-    value = outside.convert(projections(inner.select)[0].node)
-    made = tuple((name, exact) for exact, name in outside.aggregates.items())
-    _attach(rows, inner, PerUnit(source=inner.scope.relation, keys=tuple(keys), aggregates=made), keys)
-    return value
+    result = outside.convert(projections(inner.select)[0].node)
+    _attach(rows, inner, outside.relation(inner.scope.relation), keys)
+    return result
 
 
 class _Outside(WithinUnit):
-    """Aggregates of a subquery as the rows around it see them."""
+    """Aggregates of a subquery as columns of the outer rows, after a LEFT JOIN."""
 
     def aggregate(self, node: exp.Expr) -> Expression:
-        """Return an aggregate, 0 or NULL where there is nothing."""
-        found = super().aggregate(node)
-        assert isinstance(found, Column)  # noqa: S101 - aggregates within a unit are columns
-        exact = next(exact for exact, name in self.aggregates.items() if name == found.name)
-        value = Column(self.aggregates[exact], exact.type.or_null(named=True))
+        """Return an aggregate; without rows a count is 0, others are NULL."""
+        column = super().aggregate(node)
+        exact = next((exact for exact, name in self.aggregates.items() if column == Column(name, exact.type)), None)
+        if exact is None:  # a function of aggregates, which are columns themselves
+            return column
+        outer = Column(self.aggregates[exact], exact.type.or_null(named=True))
         counts = exact.kind in {ExactKind.COUNT, ExactKind.COUNT_DISTINCT}
-        return call(Op.COALESCE, value, constant(Fraction(0))) if counts else value
+        return call(Op.COALESCE, outer, constant(Fraction(0))) if counts else outer
 
 
-def _attach(rows: Rows, inner: Inner, right: Project | PerUnit, keys: list[Named]) -> None:
-    """Join one row for each unit and key to the rows around."""
+def _join(rows: RowNames, relation: Relation) -> None:
+    """Join a relation of one row to the outer rows."""
+    rows.scope.relation = Join(left=rows.scope.relation, right=relation, kind=JoinKind.INNER, on=())
+    rows.types = {**columns(relation), **rows.types}
+
+
+def _attach(rows: RowNames, inner: _Inner, right: Project | PerUnit, keys: list[Named]) -> None:
+    """Join one row for each unit and key to the outer rows."""
     scope, context = rows.scope, rows.context
     context.grow(3)
     if inner.scope.private:
         context.join_private()
-    pairs = inner.condition.equalities
-    on = tuple((mine, Column(name, key.type)) for (mine, _), (name, key) in zip(pairs, keys, strict=True))
+    pairs = zip(inner.condition.equalities, keys, strict=True)
+    on = tuple((mine, Column(name, key.type)) for (mine, _), (name, key) in pairs)
     scope.relation = Join(left=scope.relation, right=right, kind=JoinKind.LEFT, on=on)
-    known = columns(scope.relation)
-    rows.types = {**rows.types, **{name: type_ for name, type_ in known.items() if name not in rows.types}}
+    rows.types = {**columns(scope.relation), **rows.types}
 
 
-def _keys(inner: Inner, context: Context) -> list[Named]:
-    return [(context.fresh("key"), theirs) for _, theirs in inner.condition.equalities]
-
-
-def _inner(scope: Scope, node: exp.Expr, context: Context) -> Inner:
-    """Resolve a subquery: its own rows, and the conditions that name columns of the rows around."""
-    query = node.args["query"] if isinstance(node, exp.In) else node.this
-    only(node, "this", "query") if isinstance(node, exp.In) else only(node, "this")
+def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
+    """Resolve a subquery: its own rows, and the conditions that name outer columns."""
+    is_in = isinstance(node, exp.In)
+    query = node.args["query"] if is_in else node.this
+    only(node, "this", *(["query"] if is_in else []))
     while isinstance(query, exp.Subquery):
         only(query, "this")
         query = query.this
-    tested = [] if not isinstance(node, exp.In) else [node.this]
-    if not isinstance(query, exp.Select):
+    is_union = is_in and isinstance(query, exp.SetOperation)
+    if not isinstance(query, exp.Select) and not is_union:
         raise refuse(query)
-    context.spend(size(query))
-    if isinstance(node, exp.In) and (query.args.get("group") or query.args.get("having") or _plain_list(query)):
-        found = derived(query, context, scope.parts)
-        inner = Scope(found.relation, [found.source(None)], parts=scope.parts)
-        outcome: list[exp.Expr] = []
+    context.spend(count_nodes(query))
+    aggregated = not is_union and any(map(has_aggregate, query.expressions))
+    rows: Derived | None = None
+    outside: list[exp.Expr] = []
+    if is_union or (is_in and (query.args.get("group") or query.args.get("having") or aggregated)):
+        rows = derived(query, context, scope.parts)
+        inner = Scope(rows.relation, [rows.source(None)], parts=scope.parts)
     else:
         check_select(query, distinct=True)
         if any(is_set(query.args.get(clause)) for clause in ("having", "order", "limit", "offset")):
-            raise QuestionError(f"ORDER BY, LIMIT and HAVING have no place here: {shown(query)}.", "Leave them out.")
+            raise QuestionError(
+                f"ORDER BY, LIMIT and HAVING have no place here: {shown(query)}.",
+                "For HAVING compare the number itself: (SELECT COUNT(*) FROM … WHERE …) > 2. Without them it is "
+                "another question.",
+            )
+        if isinstance(node, exp.Exists) and aggregated and not query.args.get("group"):
+            raise QuestionError(
+                f"{shown(node)} is always true: an aggregate of nothing is a row, too.",
+                "Compare the number itself: (SELECT COUNT(*) FROM … WHERE …) > 0, which is another question.",
+            )
         inner, conditions = from_items(query, context, with_parts(query, context, scope.parts))
-        own = [part for part in conditions if not _names_outside(part, inner)]
+        own = [condition for condition in conditions if not _names_outside(condition, inner)]
+        outside = [condition for condition in conditions if condition not in own]
         inner = filtered(inner, own, context)
-        outcome = [part for part in conditions if part not in own]
-        found = None
-    check_outer(outcome, scope)
-    condition = _connection(scope, inner, outcome, context)
-    if tested:
-        _equate(scope, inner, tested[0], query, found, condition, context)
-    return Inner(inner, condition, query)
-
-
-def _plain_list(query: exp.Select) -> bool:
-    """Return whether an IN's subquery aggregates rows."""
-    return any(has_aggregate(item) for item in query.expressions)
-
-
-def check_outer(parts: list[exp.Expr], scope: Scope) -> None:
-    """Refuse names that neither the subquery nor the rows around it have."""
-    for part in parts:
-        for column in part.find_all(exp.Column):
+    for condition in outside:  # refuse a name that several of the tables around have
+        for column in condition.find_all(exp.Column):
             if isinstance(column.this, exp.Identifier) and not is_set(column.args.get("table")):
                 scope.find(identifier(column.this))
+    names = _BothNames(context, inner, scope)
+    connection = sorted_conditions(
+        names,
+        outside,
+        (scope.relation, inner.relation),
+        lambda equality: names.inside(equality.this) != names.inside(equality.expression),
+    )
+    correlated = len(connection.equalities)
+    if is_in:
+        _equate(scope, inner, node.this, query, rows, connection, context)
+    return _Inner(inner, connection, query, len(connection.equalities) - correlated)
 
 
 def _names_outside(node: exp.Expr, inner: Scope) -> bool:
-    """Return whether a condition names something that the subquery's own tables do not have."""
-    return any(
-        isinstance(part, exp.Column) and isinstance(part.this, exp.Identifier) and not _has(inner, part)
-        for part in node.walk(prune=lambda part: isinstance(part, exp.Query))
-    )
+    """Return whether a condition names a column that the subquery's own tables do not have."""
+    names = [column_name(child) for child in node.walk(prune=lambda child: isinstance(child, exp.Query))]
+    return any(name is not None and not _has(inner, name) for name in names)
 
 
-def _has(inner: Scope, node: exp.Column) -> bool:
-    name, table = identifier(node.this).casefold(), node.args.get("table")
-    alias = None if table is None else identifier(table).casefold()
-    return any(name in source.names and alias in {None, (source.alias or "").casefold()} for source in inner.sources)
+def _has(scope: Scope, column: tuple[str, str | None]) -> bool:
+    name, alias = column[0].casefold(), None if column[1] is None else column[1].casefold()
+    return any(name in source.names and alias in {None, (source.alias or "").casefold()} for source in scope.sources)
 
 
-class _Both(Rows):
-    """Names of a subquery, and where it has none of that name, of the rows around it."""
+class _BothNames(Rows):
+    """Name lookup in a subquery: first its own names, then those of the outer rows."""
 
     def __init__(self, context: Context, inner: Scope, outer: Scope) -> None:
         super().__init__(context, replace(inner, settled=True))
@@ -289,74 +339,53 @@ class _Both(Rows):
         self.types = {**self.outer.types, **self.types}
 
     def column(self, node: exp.Column) -> Expression:
-        """Return a column of the subquery, or of the rows around it."""
-        return super().column(node) if _has(self.scope, node) else self.outer.column(node)
+        """Return a column of the subquery, or of the outer rows."""
+        return super().column(node) if self.inside(node) else self.outer.column(node)
 
-    def assuming(self, _condition: Expression, *, outcome: bool = True) -> Rows:  # noqa: ARG002
-        """Return the same: what a condition says is not carried further here."""
-        return self
+    def binding(self, node: object) -> Binding | None:
+        """Return the binding of a name, in the subquery or around it."""
+        return super().binding(node) if self.inside(node) else self.outer.binding(node)
 
-    def unit(self, node: object) -> UnitName | None:
-        """Return whether a node names the unit, here or around."""
-        while isinstance(node, exp.Paren):
-            node = node.this
-        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
-            return None
-        return super().unit(node) if _has(self.scope, node) else self.outer.unit(node)
-
-    def inside(self, node: exp.Expr) -> bool:
+    def inside(self, node: object) -> bool:
         """Return whether a name is one of the subquery's."""
-        while isinstance(node, exp.Paren):
-            node = node.this
-        return isinstance(node, exp.Column) and _has(self.scope, node)
-
-
-def _connection(scope: Scope, inner: Scope, parts: list[exp.Expr], context: Context) -> Condition:
-    """Sort the conditions that name columns of both."""
-    rows = _Both(context, inner, scope)
-    found = Condition()
-    sides = frozenset(columns(scope.relation)), frozenset(columns(inner.relation))
-    for part in parts:
-        if isinstance(part, exp.EQ) and rows.unit(part.this) and rows.unit(part.expression):
-            only(part, "this", "expression")
-            if rows.inside(part.this) != rows.inside(part.expression):
-                found.on_unit = True
-            continue
-        found.add(rows.condition(part), sides, context)
-    return found
+        name = column_name(node)
+        return name is not None and _has(self.scope, name)
 
 
 def _equate(
-    scope: Scope, inner: Scope, tested: exp.Expr, query: exp.Select, derived: object, found: Condition, context: Context
+    scope: Scope,
+    inner: Scope,
+    tested: exp.Expr,
+    query: exp.Select,
+    rows: Derived | None,
+    condition: Condition,
+    context: Context,
 ) -> None:
-    """Add the equality that IN stands for: of each tested value and the subquery's result."""
+    """Add the equalities of IN: each tested value with the subquery's result."""
     values = list(tested.expressions) if isinstance(tested, exp.Tuple) else [tested]
     outer, own = Rows(context, replace(scope, settled=True)), Rows(context, replace(inner, settled=True))
     results: list[Expression | UnitName]
-    if isinstance(derived, Derived):
-        types = columns(derived.relation)
-        results = [Column(b, types[b]) if isinstance(b, str) else b for _, b in derived.names]
+    if rows is not None:
+        types = columns(rows.relation)
+        results = [Column(b, types[b]) if isinstance(b, str) else b for _, b in rows.names]
     else:
-        nodes = [item.node for item in projections(query)]
-        results = [own.unit(item) or own.convert(item) for item in nodes]
+        results = [own.unit(item.node) or own.convert(item.node) for item in projections(query)]
     if len(results) != len(values):
         raise QuestionError(f"IN compares {len(values)} with {len(results)} results of {shown(query)}.")
-    for value, theirs in zip(values, results, strict=True):
-        mine = outer.unit(value) or outer.convert(value)
+    for node, theirs in zip(values, results, strict=True):
+        mine = outer.unit(node) or outer.convert(node)
         if isinstance(mine, UnitName) and isinstance(theirs, UnitName):
-            found.on_unit = True
+            condition.on_unit = True
         elif isinstance(mine, UnitName) or isinstance(theirs, UnitName):
             raise QuestionError(
-                f"IN compares the unit with something else: {shown(value)}.", "Select the unit in the subquery."
+                f"IN compares the unit with something else: {shown(node)}.", "Select the unit in the subquery."
             )
         else:
-            pair = call(Op.EQUAL, mine, theirs)
-            first, second = pair.arguments
-            found.equalities.append((first, second))
-            found.on_unit = found.on_unit or same_key(first, second, context)
+            first, second = call(Op.EQUAL, mine, theirs).arguments
+            condition.equate(first, second, context)
 
 
-def _check(scope: Scope, inner: Inner, node: exp.Expr, context: Context) -> None:
+def _check_unit(scope: Scope, inner: _Inner, node: exp.Expr, context: Context) -> None:
     """Refuse a subquery over rows of other units."""
     if not inner.scope.private:
         return
@@ -364,10 +393,24 @@ def _check(scope: Scope, inner: Inner, node: exp.Expr, context: Context) -> None
     if not scope.private:
         raise QuestionError(
             f"Rows of a public table would be kept by what a private table holds: {shown(node)}.",
-            "Read the private table in FROM, and join the public one.",
+            "Count the private rows of each, and choose by the noisy number: SELECT key FROM (SELECT p.key, "
+            "COUNT(v.x) AS n FROM public AS p LEFT JOIN private AS v ON v.key = p.key GROUP BY p.key) AS t WHERE n > "
+            "0.5, or n < 0.5 for NOT.",
         )
     if inner.condition.on_unit:
         return
-    if unit is None:
-        raise QuestionError(f"{OTHERS}; got {shown(node)}.", "Ask for that number first, and pass it as a parameter.")
-    raise QuestionError(f"{OTHERS}; got {shown(node)}.", _WAY.format(unit=unit))
+    if isinstance(node, exp.Subquery):
+        own = unit or "unit"
+        hint = (
+            "Ask for the numbers first, with GROUP BY key, and write them: WHERE x > CASE key WHEN 'a' THEN 42 WHEN "
+            f"'b' THEN 43 END. What the same unit's rows say is asked with WHERE inner.{own} = outer.{own}, which is "
+            "another question."
+        )
+    elif unit:
+        hint = (
+            f"Only rows of the same unit can be looked for, WHERE inner.{unit} = outer.{unit}: that is another "
+            "question."
+        )
+    else:
+        hint = NO_WAY
+    raise QuestionError(f"{OTHERS}; got {shown(node)}.", hint)

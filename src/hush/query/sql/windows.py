@@ -4,9 +4,9 @@
 costs nothing.
 
 **Over rows**, ``ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY day)`` is parted by the unit: it looks at rows of
-one unit alone, so it is a fact about that unit, like an aggregate within it (`hush.query.sql.per_unit`). The engine
-parts by the unit whatever else the question says. Over public tables any window will do. Other windows over rows would
-compare different units, and are refused.
+one unit alone, so it is a fact about that unit, like an aggregate within it (`hush.query.sql.group_by`). The engine
+parts by the unit in any case. Over public tables any window will do. Other windows over rows would compare different
+units, and are refused.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from hush.query.composed import Window
+from hush.query.answers.tree import AnswerTable, Computed, Matched, Window, columns_of
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
 from hush.query.question import Ordering
 from hush.query.relations import ExactKind, Frame, OwnWindow, RowOrder, WindowKind, WithWindows, exact_type
+from hush.query.sql.allow_list import identifier, is_set, only, refuse, shown
+from hush.query.sql.dialects import meant
 from hush.query.sql.expressions import Rows
-from hush.query.sql.nodes import identifier, is_set, only, refuse, shown
-from hush.query.sql.scope import Context, Scope
+from hush.query.sql.functions import template
+from hush.query.sql.names import Context, Parts, Scope
 from hush.query.types import Kind, Type
 
 Convert = Callable[[object], Expression]
@@ -41,61 +43,34 @@ _SHIFTS: dict[type[exp.Expr], str] = {
     exp.FirstValue: "first_value",
     exp.LastValue: "last_value",
 }
-FOLDED: dict[type[exp.Expr], str] = {exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
-_MOST = 10**6
+_FOLDS: dict[type[exp.Expr], str] = {
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+}
+_MAX_NUMBER = 10**6
 
 
-class Windows:
-    """The window functions of one SELECT; one that is written twice is computed once."""
-
-    def __init__(self, select: exp.Select, context: Context) -> None:
-        self.made: dict[Window, str] = {}
-        self._context = context
-        self._named = named_windows(select)
-        self._inside = False
-
-    def column(self, node: exp.Window, convert: Convert) -> Column:
-        """Return the column that a window function becomes."""
-        if self._inside:
-            raise QuestionError(f"A window function stands inside another: {shown(node)}.", "Use two SELECTs.")
-        self._inside = True
-        try:
-            window = self._window(node, convert)
-        finally:
-            self._inside = False
-        name = self.made.get(window) or self._context.fresh("window")
-        self.made[window] = name
-        return Column(name, window.type)
-
-    def _window(self, node: exp.Window, convert: Convert) -> Window:
-        only(node, "this", "partition_by", "order", "spec", "alias", "over")
-        partition, order, spec = _clauses(node, self._named)
-        by = tuple(convert(part) for part in partition)
-        kind, argument, number = _function(node, convert)
-        orderings = tuple(_ordering(item, convert) for item in order)
-        if kind in {*_RANKS.values(), "ntile", "lag", "lead"}:
-            if not orderings and kind in {"ntile", "row_number", "lag", "lead"}:
-                raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (ORDER BY …).")
-            if spec is not None and kind in {"lag", "lead", *_RANKS.values(), "ntile"}:
-                raise QuestionError(f"{shown(node)} takes no frame.", "Leave ROWS or RANGE out.")
-        frame = None if spec is None else _frame(spec, ordered=bool(orderings))
-        return Window(kind=kind, argument=argument, partition=by, order=orderings, frame=frame, number=number)
+# Clauses, which are the same over answers and over rows
 
 
 def named_windows(select: exp.Select) -> dict[str, exp.Window]:
     """Return the windows that ``WINDOW w AS (…)`` names."""
-    found: dict[str, exp.Window] = {}
+    windows: dict[str, exp.Window] = {}
     for node in select.args.get("windows") or ():
         if not isinstance(node, exp.Window):
             raise refuse(node)
-        found[identifier(node.this).casefold()] = node
-    return found
+        windows[identifier(node.this).casefold()] = node
+    return windows
 
 
 def _clauses(
     node: exp.Window, windows: Mapping[str, exp.Window]
-) -> tuple[list[exp.Expr], list[exp.Expr], exp.Expr | None]:
-    """Return PARTITION BY, ORDER BY and the frame; what a named window says comes first."""
+) -> tuple[list[exp.Expr], list[exp.Ordered], exp.Expr | None]:
+    """Return PARTITION BY, ORDER BY and the frame; those of a named window come first."""
+    only(node, "this", "partition_by", "order", "spec", "alias", "over")
     partition = list(node.args.get("partition_by") or ())
     order, spec = node.args.get("order"), node.args.get("spec")
     if is_set(node.args.get("alias")):
@@ -108,38 +83,201 @@ def _clauses(
             raise QuestionError(f"{shown(node)} says again what the window '{name}' says.", "Write one of them.")
         partition = list(named.args.get("partition_by") or ())
         order, spec = order or named.args.get("order"), spec or named.args.get("spec")
-    if order is not None:
-        only(order, "expressions")
-    return partition, [] if order is None else order.expressions, spec
+    if order is None:
+        return partition, [], spec
+    only(order, "expressions")
+    for ordered in order.expressions:
+        if not isinstance(ordered, exp.Ordered):
+            raise refuse(ordered)
+        only(ordered, "this", "desc", "nulls_first")
+    return partition, order.expressions, spec
 
 
-def _ordering(node: exp.Expr, convert: Convert) -> Ordering:
-    if not isinstance(node, exp.Ordered):
-        raise refuse(node)
-    only(node, "this", "desc", "nulls_first")
-    descending, first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
-    return Ordering(by=convert(node.this), descending=descending, nulls_first=first)
+def _frame(spec: exp.Expr, *, ordered: bool) -> Frame | None:
+    """Return ROWS BETWEEN …; None for the RANGE that SQL takes by default."""
+    only(spec, "kind", "start", "start_side", "end", "end_side")
+    kind, first, last = spec.args.get("kind"), _frame_end(spec, "start"), _frame_end(spec, "end")
+    if kind == "ROWS":
+        if first is not None and last is not None and first > last:
+            raise QuestionError(f"{shown(spec)} starts after its end.")
+        return Frame(first=first, last=last)
+    if kind == "RANGE" and first is None and last == 0:
+        return None
+    if kind == "RANGE" and first is None and last is None:
+        return Frame(first=None, last=None) if ordered else None
+    raise QuestionError(
+        f"{shown(spec)} is not supported.",
+        "Where no two rows are equal in the order, ROWS means the same: ROWS BETWEEN 6 PRECEDING AND CURRENT ROW.",
+    )
 
 
-def _function(node: exp.Window, convert: Convert) -> tuple[str, Expression | None, int]:
-    """Return the kind of a window function, its argument and its number."""
-    call = node.this
-    kind = type(call)
-    if kind in _RANKS:
-        only(call)
-        return _RANKS[kind], None, 1
-    if kind is exp.Ntile:
-        only(call, "this")
-        return "ntile", None, _whole(call.this, "NTILE", 1)
-    if kind in _SHIFTS:
-        only(call, "this", "offset")
-        number = _whole(call.args["offset"], _SHIFTS[kind].upper(), 0) if is_set(call.args.get("offset")) else 1
-        return _SHIFTS[kind], convert(call.this), number
-    return (*fold(call, convert), 1)
+def _frame_end(spec: exp.Expr, name: str) -> int | None:
+    """Return how many rows after the current one a frame starts or ends; None where it is unbounded."""
+    value, side = spec.args.get(name), spec.args.get(f"{name}_side")
+    if value == "UNBOUNDED":
+        if (side == "PRECEDING") is not (name == "start"):
+            raise QuestionError("A frame starts at UNBOUNDED PRECEDING or ends at UNBOUNDED FOLLOWING.")
+        return None
+    if value == "CURRENT ROW" or not is_set(value):
+        return 0
+    if isinstance(value, exp.Interval):
+        raise QuestionError(
+            "Frames of time are not supported.",
+            "Where there is one row for each day, count rows: ROWS BETWEEN 6 PRECEDING AND CURRENT ROW is a week. "
+            "Within a unit join its rows: ON a.unit = b.unit AND b.day BETWEEN a.day - INTERVAL 6 DAY AND a.day.",
+        )
+    number = _whole_number(value, "A frame", 0)
+    return -number if side == "PRECEDING" else number
+
+
+def _whole_number(node: object, name: str, least: int) -> int:
+    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
+        number = int(str(node.this)[:20])
+        if least <= number <= _MAX_NUMBER:
+            return number
+    raise QuestionError(f"{name} needs a whole number from {least} to {_MAX_NUMBER:,}; got {shown(node)}.")
+
+
+def unfiltered(node: exp.Expr) -> exp.Expr:
+    """Return ``SUM(x) FILTER (WHERE c)`` as ``SUM(CASE WHEN c THEN x END)``: aggregates over answers skip NULL."""
+    if not isinstance(node, exp.Filter):
+        return node
+    only(node, "this", "expression")
+    only(node.expression, "this")
+    plain: exp.Expr = node.this.copy()
+    distinct = plain.this if isinstance(plain.this, exp.Distinct) else None
+    argument = plain.this if distinct is None else distinct.expressions[0]
+    value = exp.Literal.number(1) if isinstance(argument, exp.Star) else argument.copy()
+    case = exp.Case(ifs=[exp.If(this=node.expression.this.copy(), true=value)])
+    if distinct is None:
+        plain.set("this", case)
+    else:
+        distinct.set("expressions", [case, *distinct.expressions[1:]])
+    return plain
+
+
+_SPREAD: dict[type[exp.Expr], str] = {
+    exp.Variance: "GREATEST(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x), 0) / (COUNT(x) - 1)",
+    exp.VariancePop: "GREATEST(AVG(x * x) - AVG(x) * AVG(x), 0)",
+}
+_ROOTS: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.Stddev: exp.Variance,
+    exp.StddevSamp: exp.Variance,
+    exp.StddevPop: exp.VariancePop,
+}
+
+
+def spread(node: exp.Expr) -> exp.Expr | None:
+    """Return a variance or standard deviation as a function of sums; None for other aggregates."""
+    call = unfiltered(node.this if isinstance(node, exp.Window) else node)
+    kind = _ROOTS.get(type(call), type(call))
+    if kind not in _SPREAD:
+        return None
+    only(call, "this")
+
+    def over(child: exp.Expr) -> exp.Expr:
+        if not isinstance(child, exp.AggFunc) or not isinstance(node, exp.Window):
+            return child
+        window = node.copy()
+        window.set("this", child)
+        return window
+
+    sums = template(_SPREAD[kind]).transform(lambda child: call.this if isinstance(child, exp.Column) else child)
+    sums = sums.transform(over)
+    return exp.Sqrt(this=exp.Paren(this=sums)) if type(call) in _ROOTS else exp.Paren(this=sums)
+
+
+# Over answers
+
+
+class Windows:
+    """The window functions of one SELECT, and the numbers that subqueries ask for; each is computed once."""
+
+    def __init__(self, select: exp.Select, context: Context, parts: Parts) -> None:
+        self.made: dict[Window, str] = {}
+        self.asked: dict[str, tuple[AnswerTable, Column]] = {}
+        """By its text, the answer to each subquery that stands for a value."""
+        self._context = context
+        self._parts = parts
+        self._named = named_windows(select)
+        self._inside = False
+
+    def value(self, node: exp.Subquery) -> Expression:
+        """Return the column that a subquery beside answers becomes."""
+        text = node.sql()
+        if text not in self.asked:
+            answers = self._context.subqueries.answer(node, self._context, self._parts)
+            unique = answers.names[0][1]
+            type_ = next(column.type for column in columns_of(answers.table) if column.name == unique)
+            name = self._context.fresh("value")
+            table = Computed(source=answers.table, columns=((name, Column(unique, type_)),))
+            self.asked[text] = table, Column(name, type_)
+        return meant(node, self.asked[text][1], self._context.dialect)
+
+    def beside(self, table: AnswerTable) -> AnswerTable:
+        """Return a table of answers with the values of all subqueries in every row."""
+        for values, _ in self.asked.values():
+            table = Matched(left=table, right=values, on=(), how="inner")
+        return table
+
+    def column(self, node: exp.Window, convert: Convert) -> Expression:
+        """Return the column that a window function becomes."""
+        if (sums := spread(node)) is not None:
+            return convert(sums)
+        if self._inside:
+            raise QuestionError(f"A window function stands inside another: {shown(node)}.", "Use two SELECTs.")
+        self._inside = True
+        try:
+            window = self._window(node, convert)
+        finally:
+            self._inside = False
+        name = self.made.get(window) or self._context.fresh("window")
+        self.made[window] = name
+        return meant(node, Column(name, window.type), self._context.dialect)
+
+    def _window(self, node: exp.Window, convert: Convert) -> Window:
+        partition, order, spec = _clauses(node, self._named)
+        by = tuple(map(convert, partition))
+        call, kind, argument, number = node.this, type(node.this), None, 1
+        if kind in _RANKS:
+            only(call)
+            name = _RANKS[kind]
+        elif kind is exp.Ntile:
+            only(call, "this")
+            name, number = "ntile", _whole_number(call.this, "NTILE", 1)
+        elif kind in _SHIFTS:
+            only(call, "this", "offset")
+            name = _SHIFTS[kind]
+            number = _whole_number(call.args["offset"], name.upper(), 0) if is_set(call.args.get("offset")) else 1
+            argument = convert(call.this)
+        else:
+            name, argument = fold(call, convert)
+        orders = tuple(
+            Ordering(
+                by=convert(ordered.this),
+                descending=bool(ordered.args.get("desc")),
+                nulls_first=bool(ordered.args.get("nulls_first")),
+            )
+            for ordered in order
+        )
+        if not orders and name in {"ntile", "row_number", "lag", "lead"}:
+            raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (ORDER BY …).")
+        if spec is not None and name in {"ntile", "lag", "lead", *_RANKS.values()}:
+            raise QuestionError(f"{shown(node)} takes no frame.", "Leave ROWS or RANGE out.")
+        frame = None if spec is None else _frame(spec, ordered=bool(orders))
+        return Window(kind=name, argument=argument, partition=by, order=orders, frame=frame, number=number)
 
 
 def fold(call: object, convert: Convert) -> tuple[str, Expression | None]:
     """Return an aggregate over answers: its kind and its argument."""
+    if isinstance(call, exp.Filter):
+        call = unfiltered(call)
+    if not isinstance(call, exp.Expr) or type(call) not in _FOLDS:
+        raise QuestionError(
+            f"{shown(call)} is not available over answers.",
+            "There are COUNT, SUM, AVG, MIN and MAX, and with OVER also RANK, DENSE_RANK, ROW_NUMBER, PERCENT_RANK, "
+            "CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE and LAST_VALUE.",
+        )
     if isinstance(call, exp.Count):
         only(call, "this", "big_int")
         if isinstance(call.this, exp.Star):
@@ -150,84 +288,28 @@ def fold(call: object, convert: Convert) -> tuple[str, Expression | None]:
                 raise QuestionError(f"{shown(call)} counts one column over answers.", "Name one.")
             return "count_distinct", convert(call.this.expressions[0])
         return "count", convert(call.this)
-    if type(call) in FOLDED:
-        assert isinstance(call, exp.Expr)  # noqa: S101 - the table holds such alone
-        only(call, "this")
-        found = convert(call.this)
-        if type(call) in {exp.Sum, exp.Avg} and not found.type.kind.numeric:
-            raise QuestionError(f"{shown(call)} needs numbers; got {found.type.kind.value}.", "Use COUNT, MIN or MAX.")
-        return FOLDED[type(call)], found
-    raise QuestionError(
-        f"{shown(call)} is not available over answers.",
-        "There are COUNT, SUM, AVG, MIN and MAX, and with OVER also RANK, DENSE_RANK, ROW_NUMBER, PERCENT_RANK, "
-        "CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE and LAST_VALUE.",
-    )
+    only(call, "this")
+    argument = convert(call.this)
+    if isinstance(call, exp.Sum | exp.Avg) and not argument.type.kind.numeric:
+        raise QuestionError(f"{shown(call)} needs numbers; got {argument.type.kind.value}.", "Use COUNT, MIN or MAX.")
+    return _FOLDS[type(call)], argument
 
 
-def _whole(node: object, what: str, least: int) -> int:
-    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
-        number = int(str(node.this)[:20])
-        if least <= number <= _MOST:
-            return number
-    raise QuestionError(f"{what} needs a whole number from {least} to {_MOST:,}; got {shown(node)}.")
+# Over a unit's own rows
 
-
-def _frame(spec: exp.Expr, *, ordered: bool) -> Frame | None:
-    """Return ROWS BETWEEN …; None where RANGE says what SQL takes anyway."""
-    only(spec, "kind", "start", "start_side", "end", "end_side")
-    parts: Mapping[str, object] = spec.args
-    first, last = _end(parts, "start"), _end(parts, "end")
-    if not is_set(parts.get("end")):
-        last = 0
-    if parts.get("kind") == "ROWS":
-        if first is not None and last is not None and first > last:
-            raise QuestionError(f"{shown(spec)} starts after its end.")
-        return Frame(first=first, last=last)
-    if parts.get("kind") == "RANGE" and first is None and last == 0:
-        return None
-    if parts.get("kind") == "RANGE" and first is None and last is None:
-        return Frame(first=None, last=None) if ordered else None
-    raise QuestionError(f"{shown(spec)} is not supported.", "Write ROWS BETWEEN 6 PRECEDING AND CURRENT ROW.")
-
-
-def _end(parts: Mapping[str, object], name: str) -> int | None:
-    """Return how many rows after the current one a frame starts or ends; None where it has no such end."""
-    value, side = parts.get(name), parts.get(f"{name}_side")
-    if value == "UNBOUNDED":
-        if (side == "PRECEDING") is not (name == "start"):
-            raise QuestionError("A frame starts at UNBOUNDED PRECEDING or ends at UNBOUNDED FOLLOWING.")
-        return None
-    if value in {"CURRENT ROW", None}:
-        return 0
-    if isinstance(value, exp.Interval):
-        raise QuestionError(
-            "Frames of time are not supported.", "Count rows: ROWS BETWEEN 6 PRECEDING AND CURRENT ROW."
-        )
-    number = _whole(value, "A frame", 0)
-    return -number if side == "PRECEDING" else number
-
-
-_OWN_RANKS: dict[type[exp.Expr], WindowKind] = {
-    exp.RowNumber: WindowKind.ROW_NUMBER,
-    exp.Rank: WindowKind.RANK,
-    exp.DenseRank: WindowKind.DENSE_RANK,
-}
-_OWN_SHIFTS: dict[type[exp.Expr], WindowKind] = {exp.Lag: WindowKind.LAG, exp.Lead: WindowKind.LEAD}
-_OWN_FOLDS: dict[type[exp.Expr], WindowKind] = {
-    exp.Count: WindowKind.COUNT,
-    exp.Sum: WindowKind.SUM,
-    exp.Avg: WindowKind.AVG,
-    exp.Min: WindowKind.MIN,
-    exp.Max: WindowKind.MAX,
+_OWN: dict[type[exp.Expr], WindowKind] = {
+    node: WindowKind[name.upper()]
+    for node, name in (_RANKS | _SHIFTS | _FOLDS).items()
+    if name.upper() in WindowKind.__members__
 }
 _FURTHEST = 10**4
 _WIDEST = 1000
-_PLACE = Type(Kind.INTEGER, nullable=False, lower=Fraction(1), step=Fraction(1))
+_POSITION = Type(Kind.INTEGER, nullable=False, lower=Fraction(1), step=Fraction(1))
 
 
 def has_window(node: exp.Expr) -> bool:
-    """Return whether a window function stands anywhere inside."""
-    return any(isinstance(part, exp.Window) for part in node.walk(prune=lambda part: isinstance(part, exp.Query)))
+    """Return whether a node contains a window function."""
+    return any(isinstance(child, exp.Window) for child in node.walk(prune=lambda child: isinstance(child, exp.Query)))
 
 
 class RowsWithWindows(Rows):
@@ -237,7 +319,7 @@ class RowsWithWindows(Rows):
         self, context: Context, scope: Scope, aliases: dict[str, exp.Expr], named: Mapping[str, exp.Window]
     ) -> None:
         super().__init__(context, scope)
-        self.made: dict[OwnWindow, str] = {}
+        self.windows: dict[OwnWindow, str] = {}
         self._named = named
         self.aliases = aliases
         self.names_results = False
@@ -247,62 +329,109 @@ class RowsWithWindows(Rows):
         """Return our expression; a window becomes a column."""
         if isinstance(node, exp.Window):
             window = self._window(node)
-            name = self.made.get(window) or self.context.fresh("window")
-            self.made[window] = name
-            return Column(name, window.type)
+            name = self.windows.get(window) or self.context.fresh("window")
+            self.windows[window] = name
+            return meant(node, Column(name, window.type), self.context.dialect)
         return super().convert(node)
 
     def column(self, node: exp.Column) -> Expression:
         """Return a column of the rows, or in QUALIFY a result."""
-        name = identifier(node.this).casefold() if isinstance(node.this, exp.Identifier) else ""
+        name = identifier(node.this).casefold()
         plain = not is_set(node.args.get("table")) and self.scope.find(name) is None
         if self.names_results and plain and name in self.aliases:
             return self.convert(self.aliases[name])
         return super().column(node)
 
-    def assuming(self, _condition: Expression, *, outcome: bool = True) -> Rows:  # noqa: ARG002
-        """Return the same: what a condition says is not carried into its branches here."""
-        return self
-
-    def over(self) -> Scope:
+    def relation(self) -> WithWindows:
         """Return the rows with all windows that were met."""
         self.context.grow()
-        windows = tuple((name, window) for window, name in self.made.items())
-        return self.scope.over(WithWindows(source=self.scope.relation, windows=windows))
+        windows = tuple((name, window) for window, name in self.windows.items())
+        return WithWindows(source=self.scope.relation, windows=windows)
 
     def _window(self, node: exp.Window) -> OwnWindow:
-        only(node, "this", "partition_by", "order", "spec", "alias", "over")
-        parted, ordered, spec = _clauses(node, self._named)
+        partition, order, spec = _clauses(node, self._named)
         plain = Rows(self.context, replace(self.scope, settled=True))
-        partition = [part for part in parted if plain.unit(part) is None]
-        by = tuple(plain.convert(part) for part in partition)
-        linked = any(isinstance(part, Column) and part.name in self.context.links for part in by)
-        if self.scope.private and len(partition) == len(parted) and not linked:
-            unit = self.context.schema.unit
-            raise QuestionError(
-                f"A window over rows of different units cannot be bounded; got {shown(node)}.",
-                f"Add the unit: PARTITION BY {unit}, …." if unit else "Here every row is a unit of its own.",
+        keys = [key for key in partition if plain.unit(key) is None]
+        by = tuple(plain.convert(key) for key in keys)
+        linked = any(isinstance(key, Column) and key.name in self.context.links for key in by)
+        if self.scope.private and len(keys) == len(partition) and not linked:
+            raise _of_different_units(node, order, self.context.schema.unit)
+        orders = tuple(
+            RowOrder(
+                by=plain.convert(ordered.this),
+                descending=bool(ordered.args.get("desc")),
+                nulls_first=bool(ordered.args.get("nulls_first")),
             )
-        orders = tuple(_order(item, plain) for item in ordered)
+            for ordered in order
+            if plain.unit(ordered.this) is None  # a unit's rows have one unit, so nothing is ordered by it
+        )
         kind, argument, offset = _own_function(node, plain)
-        if kind in {*_OWN_RANKS.values(), *_OWN_SHIFTS.values()} and not orders:
+        if type(node.this) not in _FOLDS and not orders:
             raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (PARTITION BY … ORDER BY …).")
-        frame = None if spec is None else _own_frame(spec, kind, ordered=bool(orders))
-        type_ = _type(kind, argument, frame)
+        frame = None if spec is None else _own_frame(spec, node, kind, ordered=bool(orders))
+        if argument is None and kind is not WindowKind.COUNT:
+            type_ = _POSITION
+        elif argument is not None and type(node.this) in _SHIFTS:
+            type_ = argument.type.or_null(named=True)
+        else:
+            first, last = (None, None) if frame is None else (frame.first, frame.last)
+            empty = (first is not None and first > 0) or (last is not None and last < 0)
+            type_ = exact_type(ExactKind[kind.name], argument, empty=empty)
         return OwnWindow(
             kind=kind, argument=argument, partition=by, order=orders, offset=offset, type=type_, frame=frame
         )
 
 
-def _own_frame(spec: exp.Expr, kind: WindowKind, *, ordered: bool) -> Frame | None:
+def _own_function(node: exp.Window, rows: Rows) -> tuple[WindowKind, Expression | None, int]:
+    """Return the kind of a window function over rows, its argument, and how many rows it goes."""
+    call = node.this
+    kind = _OWN.get(type(call))
+    if kind is None:
+        raise QuestionError(
+            f"{shown(call)} is not available as a window over rows.",
+            "There are ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, COUNT, SUM, AVG, MIN and MAX.",
+        )
+    if type(call) in _RANKS:
+        only(call)
+        return kind, None, 1
+    if type(call) in _SHIFTS:
+        only(call, "this", "offset")
+        offset = call.args.get("offset")
+        if offset is not None and not (isinstance(offset, exp.Literal) and str(offset.this).isdecimal()):
+            raise QuestionError(f"{shown(call)} goes a constant number of rows.", "Write LAG(x, 1).")
+        number = 1 if offset is None else int(offset.this)
+        if number > _FURTHEST:
+            raise QuestionError(f"{shown(call)} goes {_FURTHEST:,} rows at most.")
+        return kind, rows.convert(call.this), number
+    only(call, "this", "big_int")
+    if isinstance(call.this, exp.Star) and kind is WindowKind.COUNT:
+        return kind, None, 1
+    if isinstance(call.this, exp.Distinct):
+        raise QuestionError(
+            f"{shown(call)} is not available as a window over rows.",
+            f"Take it in a subquery that groups by {rows.context.schema.unit or 'a key'}, and join that.",
+        )
+    argument = rows.convert(call.this)
+    if kind in {WindowKind.SUM, WindowKind.AVG} and not argument.type.kind.numeric:
+        raise QuestionError(f"{shown(call)} needs numbers; got {argument.type.kind.value}.")
+    if kind in {WindowKind.MIN, WindowKind.MAX} and not argument.type.kind.ranged:
+        raise QuestionError(f"{shown(call)} needs numbers or dates; got {argument.type.kind.value}.")
+    return kind, argument, 1
+
+
+def _own_frame(spec: exp.Expr, node: exp.Window, kind: WindowKind, *, ordered: bool) -> Frame | None:
     """Return the frame of an aggregate over a unit's own rows.
 
-    A frame that leaves rows behind has at most `_WIDEST` rows, because engines may add up every frame anew. So what a
-    row costs has a bound.
+    A frame that leaves rows behind has at most `_WIDEST` rows, because engines may add up every frame anew. So there
+    is a bound for the cost of a row.
     """
-    if kind in {*_OWN_RANKS.values(), *_OWN_SHIFTS.values()}:
-        raise QuestionError(f"{kind.value.upper()} takes no frame.", "Leave ROWS or RANGE out.")
     frame = _frame(spec, ordered=ordered)
+    if kind is WindowKind.FIRST_VALUE and (frame is None or frame.first is None):
+        return None  # the first of all rows is in every frame that begins there
+    if type(node.this) not in _FOLDS:
+        way = "Without it, it is the first of all rows, which is another question; there is no other way to ask it."
+        way = way if kind is WindowKind.FIRST_VALUE else "Leave ROWS or RANGE out."
+        raise QuestionError(f"{kind.value.upper()} takes no frame here.", way)
     if frame is None or frame.first is None:
         return frame
     if not ordered:
@@ -316,55 +445,18 @@ def _own_frame(spec: exp.Expr, kind: WindowKind, *, ordered: bool) -> Frame | No
     return frame
 
 
-def _order(node: exp.Expr, rows: Rows) -> RowOrder:
-    if not isinstance(node, exp.Ordered):
-        raise refuse(node)
-    only(node, "this", "desc", "nulls_first")
-    by = rows.convert(node.this)
-    return RowOrder(by=by, descending=bool(node.args.get("desc")), nulls_first=bool(node.args.get("nulls_first")))
-
-
-def _own_function(node: exp.Window, rows: Rows) -> tuple[WindowKind, Expression | None, int]:
+def _of_different_units(node: exp.Window, order: list[exp.Ordered], unit: str | None) -> QuestionError:
+    """Return the refusal of a window over rows of different units, with hints for the usual purposes."""
     call = node.this
-    if type(call) in _OWN_RANKS:
-        only(call)
-        return _OWN_RANKS[type(call)], None, 1
-    if type(call) in _OWN_SHIFTS:
-        only(call, "this", "offset")
-        offset = call.args.get("offset")
-        if offset is not None and not (isinstance(offset, exp.Literal) and str(offset.this).isdecimal()):
-            raise QuestionError(f"{shown(call)} goes a constant number of rows.", "Write LAG(x, 1).")
-        number = 1 if offset is None else int(offset.this)
-        if number > _FURTHEST:
-            raise QuestionError(f"{shown(call)} goes {_FURTHEST:,} rows at most.")
-        return _OWN_SHIFTS[type(call)], rows.convert(call.this), number
-    if type(call) in _OWN_FOLDS:
-        only(call, "this", "big_int")
-        kind = _OWN_FOLDS[type(call)]
-        if isinstance(call.this, exp.Star) and kind is WindowKind.COUNT:
-            return kind, None, 1
-        if isinstance(call.this, exp.Distinct):
-            raise QuestionError(
-                f"{shown(call)} is not available as a window over rows.",
-                f"Take it in a subquery that groups by {rows.context.schema.unit or 'a key'}, and join that.",
-            )
-        argument = rows.convert(call.this)
-        if kind in {WindowKind.SUM, WindowKind.AVG} and not argument.type.kind.numeric:
-            raise QuestionError(f"{shown(call)} needs numbers; got {argument.type.kind.value}.")
-        if kind in {WindowKind.MIN, WindowKind.MAX} and not argument.type.kind.ranged:
-            raise QuestionError(f"{shown(call)} needs numbers or dates; got {argument.type.kind.value}.")
-        return kind, argument, 1
-    raise QuestionError(
-        f"{shown(call)} is not available as a window over rows.",
-        "There are ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, COUNT, SUM, AVG, MIN and MAX.",
-    )
-
-
-def _type(kind: WindowKind, argument: Expression | None, frame: Frame | None) -> Type:
-    if kind in _OWN_RANKS.values():
-        return _PLACE
-    if kind in _OWN_SHIFTS.values() and argument is not None:
-        return argument.type.or_null(named=True)
-    first, last = (None, None) if frame is None else (frame.first, frame.last)
-    empty = (first is not None and first > 0) or (last is not None and last < 0)
-    return exact_type(ExactKind[kind.name], argument, empty=empty)
+    by = shown(order[0].this) if order else "x"
+    if isinstance(call, exp.AggFunc) and not isinstance(call, (*_RANKS, *_SHIFTS, exp.Ntile)):
+        way = f"Ask for {shown(call)} with GROUP BY, or without; shares, ranks and running sums of answers are free."
+    elif isinstance(call, (*_RANKS, exp.Ntile)):
+        way = (
+            f"For a median or percentile write MEDIAN({by}) or QUANTILE({by}, 0.9), and to compare rows with it write "
+            f"the number that was answered: WHERE {by} > 42. Ranks of answers are free."
+        )
+    else:
+        way = "Rows beside each other are known within a unit alone."
+    own = f" PARTITION BY {unit} is another question: about each unit's own rows." if unit else ""
+    return QuestionError(f"A window over rows of different units cannot be bounded; got {shown(node)}.", way + own)

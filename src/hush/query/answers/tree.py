@@ -1,4 +1,4 @@
-"""Questions about answers: what is done with one or several finished questions, all of it after the noise.
+"""Questions about answers: tables computed from one or several finished questions, as post-processing.
 
 ``SELECT disease, n, n / SUM(n) OVER () FROM (SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease)`` reads no
 row. It is a table made of what the inner question releases, so it costs what that costs. A `Composed` question holds
@@ -17,10 +17,9 @@ values. That is known before anything is asked, like everything else here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
-from hush.core.values import dataclass
 from hush.query.expressions import Column, Expression, columns_in
 from hush.query.question import Ordering, Question
 from hush.query.relations import Frame, Named
@@ -28,11 +27,7 @@ from hush.query.types import Kind, Type
 
 INTEGER, DECIMAL = Type(Kind.INTEGER), Type(Kind.DECIMAL)
 RANKS = frozenset({"rank", "dense_rank", "row_number", "percent_rank", "cume_dist", "ntile"})
-"""Windows that say where a row stands among others."""
-SHIFTS = frozenset({"lag", "lead", "first_value", "last_value"})
-"""Windows that show another row's value."""
-FOLDS = frozenset({"count", "count_distinct", "sum", "avg", "min", "max"})
-"""What makes one value of several rows' values."""
+"""Ranking window functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +53,19 @@ class Window:
     partition: tuple[Expression, ...] = ()
     order: tuple[Ordering, ...] = ()
     frame: Frame | None = None
-    """None for what SQL takes: all rows, or with an ORDER BY those up to the current one and its peers."""
+    """None for the default of SQL: all rows, or with an ORDER BY those up to the current one and its peers."""
     number: int = 1
-    """How many rows LAG and LEAD go; how many tiles NTILE makes."""
+    """The offset of LAG and LEAD, or the number of tiles of NTILE."""
+
+    def mapped(self, change: Callable[[Expression], Expression]) -> Window:
+        """Return the window with every expression in it changed."""
+        argument = None if self.argument is None else change(self.argument)
+        order = tuple(replace(ordering, by=change(ordering.by)) for ordering in self.order)
+        return replace(self, argument=argument, partition=tuple(map(change, self.partition)), order=order)
 
     @property
     def type(self) -> Type:
-        """What it gives."""
+        """The type of its values."""
         if self.kind in {"percent_rank", "cume_dist"}:
             return DECIMAL
         return INTEGER if self.kind in RANKS else Fold(kind=self.kind, argument=self.argument).type
@@ -77,9 +78,13 @@ class Fold:
     kind: str
     argument: Expression | None = None
 
+    def mapped(self, change: Callable[[Expression], Expression]) -> Fold:
+        """Return the aggregate of the changed argument."""
+        return self if self.argument is None else replace(self, argument=change(self.argument))
+
     @property
     def type(self) -> Type:
-        """What it gives."""
+        """The type of its values."""
         if self.kind.startswith("count") or self.argument is None:
             return INTEGER
         kind = self.argument.type.kind
@@ -90,12 +95,12 @@ class Fold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a question releases: a column for each of its outputs."""
+    """The answer of a question: a column for each of its outputs."""
 
     question: int
     columns: tuple[AnswerColumnName, ...]
     added_up: tuple[int, ...] | None = None
-    """Where groups are added up to fewer: the public keys that stay."""
+    """The keys that remain where groups are summed over the others; None without summing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +162,7 @@ class Matched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stacked:
-    """UNION ALL: the rows of several tables, whose columns correspond by their places."""
+    """UNION ALL: the rows of several tables, with columns matched by position."""
 
     sources: tuple[AnswerTable, ...]
     columns: tuple[AnswerColumnName, ...]
@@ -177,6 +182,8 @@ class Composed:
     table: AnswerTable
     outputs: tuple[tuple[str, str], ...]
     """The name of each result as it is shown, and of its column."""
+    awaited: tuple[tuple[AnswerTable, str], ...] = ()
+    """Answers that rows of later questions are compared with: a table of one row, and its column."""
     intervals: tuple[tuple[str, str], ...] = ()
     """Outputs that are shown as an end of their error bar: "low" or "high"."""
     text: str = field(default="", compare=False)
@@ -185,74 +192,76 @@ class Composed:
 
 def columns_of(table: AnswerTable) -> tuple[AnswerColumnName, ...]:
     """Return the columns of a table of answers."""
-    match table:
-        case Asked() | Stacked():
-            return table.columns
-        case Qualified() | Sorted():
-            return columns_of(table.source)
-        case Computed():
-            noisy = noisy_names(table.source)
-            return tuple(_named(name, one.type, columns_in(one) & noisy) for name, one in table.columns)
-        case Windowed():
-            before = columns_of(table.source)
-            noisy, chosen = noisy_names(table.source), chosen_by_noise(table.source)
-            return (
-                *before,
-                *(_named(name, one.type, chosen or window_reads(one) & noisy) for name, one in table.windows),
-            )
-        case Regrouped():
-            noisy, chosen = noisy_names(table.source), chosen_by_noise(table.source)
-            by_noise = chosen or any(columns_in(one) & noisy for _, one in table.keys)
-            keys = [_named(name, one.type, columns_in(one) & noisy) for name, one in table.keys]
-            folds = [
-                _named(name, one.type, by_noise or (one.argument is not None and columns_in(one.argument) & noisy))
-                for name, one in table.folds
-            ]
-            return (*keys, *folds)
-        case Matched():
-            optional = {"left": (False, True), "full": (True, True)}.get(table.how, (False, False))
-            sides = [columns_of(table.left), columns_of(table.right)]
-            return tuple(
-                _named(one.name, one.type.or_null() if null else one.type, one.noisy)
-                for null, side in zip(optional, sides, strict=True)
-                for one in side
-            )
+    return _known(table)[0]
 
 
 def noisy_names(table: AnswerTable) -> frozenset[str]:
-    """Return the columns in whose values noise has a part."""
-    return frozenset(column.name for column in columns_of(table) if column.noisy)
+    """Return the names of the noisy columns."""
+    return _noisy(columns_of(table))
 
 
 def chosen_by_noise(table: AnswerTable) -> bool:
-    """Return whether noise has a part in which rows a table has."""
+    """Return whether noise decides which rows a table has."""
+    return _known(table)[1]
+
+
+def _noisy(columns: Iterable[AnswerColumnName]) -> frozenset[str]:
+    return frozenset(column.name for column in columns if column.noisy)
+
+
+def _known(table: AnswerTable) -> tuple[tuple[AnswerColumnName, ...], bool]:
+    """Return the columns, and whether noise chose the rows. Each source is asked once, or the work would double."""
     match table:
         case Asked():
-            return False
+            return table.columns, False
+        case Stacked():
+            return table.columns, any(map(chosen_by_noise, table.sources))
+        case Matched():
+            optional = {"left": (False, True), "full": (True, True)}.get(table.how, (False, False))
+            sides = [_known(table.left), _known(table.right)]
+            joined = tuple(
+                _named(each.name, each.type.or_null() if null else each.type, each.noisy)
+                for null, (side, _) in zip(optional, sides, strict=True)
+                for each in side
+            )
+            return joined, sides[0][1] or sides[1][1]
+    before, chosen_before = _known(table.source)
+    noisy = _noisy(before)
+    match table:
         case Qualified():
-            noisy = noisy_names(table.source)
-            return bool(columns_in(table.condition) & noisy) or chosen_by_noise(table.source)
+            return before, chosen_before or bool(columns_in(table.condition) & noisy)
         case Sorted():
             cuts = table.limit is not None or table.offset > 0
-            by = frozenset[str]().union(*(columns_in(item.by) for item in table.order))
-            return (cuts and bool(by & noisy_names(table.source))) or chosen_by_noise(table.source)
-        case Computed() | Windowed() | Regrouped():
-            return chosen_by_noise(table.source)
-        case Matched():
-            return chosen_by_noise(table.left) or chosen_by_noise(table.right)
-        case Stacked():
-            return any(map(chosen_by_noise, table.sources))
+            return before, chosen_before or (cuts and any(columns_in(ordering.by) & noisy for ordering in table.order))
+        case Computed():
+            return tuple(
+                _named(name, each.type, columns_in(each) & noisy) for name, each in table.columns
+            ), chosen_before
+        case Windowed():
+            windows = (
+                _named(name, each.type, chosen_before or window_reads(each) & noisy) for name, each in table.windows
+            )
+            return (*before, *windows), chosen_before
+        case Regrouped():
+            # a sum over rows that noise chose, or grouped by a noisy key, is noisy even of public numbers
+            by_noise = chosen_before or any(columns_in(each) & noisy for _, each in table.keys)
+            keys = (_named(name, each.type, columns_in(each) & noisy) for name, each in table.keys)
+            folds = (
+                _named(name, each.type, by_noise or (each.argument is not None and columns_in(each.argument) & noisy))
+                for name, each in table.folds
+            )
+            return (*keys, *folds), chosen_before
 
 
 def window_reads(window: Window) -> frozenset[str]:
     """Return the columns that a window reads."""
-    ordered = (item.by for item in window.order)
+    ordered = (ordering.by for ordering in window.order)
     argument = () if window.argument is None else (window.argument,)
     return frozenset[str]().union(*map(columns_in, (*argument, *window.partition, *ordered)))
 
 
 def sources_of(table: AnswerTable) -> Iterable[AnswerTable]:
-    """Return what a table is made of."""
+    """Return the tables that a table reads directly."""
     match table:
         case Asked():
             return ()
@@ -264,8 +273,21 @@ def sources_of(table: AnswerTable) -> Iterable[AnswerTable]:
             return (table.source,)
 
 
+def with_sources(table: AnswerTable, change: Callable[[AnswerTable], AnswerTable]) -> AnswerTable:
+    """Return a table with each source replaced by ``change(source)``."""
+    match table:
+        case Asked():
+            return table
+        case Matched():
+            return replace(table, left=change(table.left), right=change(table.right))
+        case Stacked():
+            return replace(table, sources=tuple(map(change, table.sources)))
+        case _:
+            return replace(table, source=change(table.source))
+
+
 def walk(table: AnswerTable) -> Iterator[AnswerTable]:
-    """Yield a table and all that it is made of."""
+    """Yield a table and all tables below it."""
     yield table
     for source in sources_of(table):
         yield from walk(source)

@@ -16,20 +16,29 @@ that have a public list of more than `MANY_KEYS`, such as an income from 0 to 50
 choosing: nearly all of them would be noisy zeros, among which noise alone lifts some above most true counts. A question
 may say which it wants (``keys="public"`` or ``keys="private"``). Which of the two happens depends on question, policy
 and the account's kind alone. How many keys there are is known from their bounds, before any is listed.
+
+**Conditions.** ``WHERE r_name = 'ASIA' GROUP BY n_name`` can have five nations, not 25. Every row of a question
+satisfies the conditions of its filters and inner joins. Those over columns of public tables alone are a question about
+public tables: their join, so restricted, has every combination of public values that a row can have. Only what is not
+in it is left out, so no row is dropped. Tables are taken together where an equality connects them; a LEFT JOIN's
+optional side, unions and aggregates are left as they are.
+
+A condition over one key expression and constants, ``WHERE MONTH(day) < 4 GROUP BY MONTH(day)``, narrows that key.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import overload
 
-from hush.core.values import dataclass
-from hush.query.expressions import Call, Column, Expression, Literal, Released, pieces
-from hush.query.plan.restrictions import narrowed_key, public_scans, restricted
+from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, columns_in, pieces, substituted
+from hush.query.functions import all_of, call
+from hush.query.functions.logic import conjuncts
+from hush.query.refine import narrowed
 from hush.query.relations import (
     Constants,
     Filter,
@@ -50,13 +59,14 @@ MAX_KEYS = 10**6
 MANY_KEYS = 10**4
 """More public keys than that are chosen privately, unless the question wants them listed or there is no δ."""
 MAX_TRIED = 10**4
-"""Combinations that are tried to find out which values of a range there are."""
+"""The most combinations that are evaluated to find the values of a range that can occur."""
 _EPOCH = dt.date(1970, 1, 1)
+_KEY = "\0key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points(Sequence[Value]):
-    """Many points of a grid, and NULL or not, as a list that is never written out: what is asked of it is computed.
+    """A lazy sequence of grid points, with or without NULL at the end.
 
     >>> points = Points(first=0, many=500_001, step=Fraction(1), null=True)
     >>> len(points), points[2], points[-1], Fraction(7) in points, Fraction(1, 2) in points
@@ -92,31 +102,31 @@ class Points(Sequence[Value]):
         return index.denominator == 1 and self.first <= index < self.first + self.many
 
     def __iter__(self) -> Iterator[Value]:
-        return (self[at] for at in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One key expression whose values are known."""
+    """One key expression with a public list of values."""
 
     values: Sequence[Value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Derived:
-    """One key expression over columns whose values are known: the engine evaluates it on every combination of them."""
+class DerivedKey:
+    """One key expression over columns with public lists: the engine evaluates every combination of their values."""
 
     expression: Expression
     relation: Relation
-    """What the columns are those of: as what they are stored there decides how a number is spelt as text."""
+    """The relation that has these columns: their stored types decide how a number is written as text."""
     columns: tuple[tuple[str, Type, tuple[Value, ...]], ...]
     null: bool
-    """Whether NULL is a key, if it comes out for some of them."""
+    """Whether NULL is a key, if the expression is NULL for some combination."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """A public table whose rows give keys; if it is ``optional``, joined by LEFT JOIN, so does a row of NULLs.
+    """A public table with keys in its rows; ``optional`` (joined by LEFT JOIN) adds a row of NULLs.
 
     Where NULL is a key it is one always; where it is none, combinations with a NULL are left out.
     """
@@ -124,7 +134,7 @@ class Lookup:
     scan: Scan
     optional: bool
     within: Relation | None = None
-    """The table as far as the question's conditions on public tables leave it; None for all of it."""
+    """The table restricted by the question's conditions on public tables; None for the whole table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,12 +145,12 @@ class Looked:
     expression: Expression
 
 
-Domain = Listed | Derived | Looked
+Domain = Listed | DerivedKey | Looked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
-    """Keys, by their places, whose values come from one row of a public table: only its combinations are answered."""
+    """Keys, by their places, that come from one row of a public table: only its combinations are answered."""
 
     places: tuple[int, ...]
     lookup: Lookup
@@ -160,6 +170,7 @@ def finite_values(type_: Type, limit: int = MAX_KEYS) -> tuple[Value, ...] | Non
         if type_.kind is Kind.DECIMAL:
             return None
         step = Fraction(1)
+    # the grid points within the bounds: ceiling of the lower, floor of the upper
     first, last = -((-type_.lower) // step), type_.upper // step
     if last - first + 1 > limit:
         return None
@@ -174,21 +185,21 @@ def finite_values(type_: Type, limit: int = MAX_KEYS) -> tuple[Value, ...] | Non
 
 def domains(keys: tuple[Named, ...], relation: Relation, most: int = MAX_KEYS) -> tuple[Domain, ...] | None:
     """Return the public domain of every key, or None if one has none or there are more combinations than ``most``."""
-    found = []
+    lists = []
     size = 1
     for _, expression in keys:
         domain = _domain(expression, relation, most)
         if domain is None:
             return None
-        found.append(domain)
+        lists.append(domain)
         size *= _size(domain)
         if size > most:
             return None
-    return tuple(found)
+    return tuple(lists)
 
 
 def most_keys(public: tuple[Domain, ...]) -> int | None:
-    """Return how many combinations of public keys there are at most; None if a public table decides."""
+    """Return an upper bound on the number of public keys; None if a public table decides."""
     if any(isinstance(domain, Looked) for domain in public):
         return None
     return math.prod(map(_size, public))
@@ -198,18 +209,18 @@ def public_size(keys: tuple[Named, ...], relation: Relation) -> int | None:
     """Return how many public keys there are, listed or not; None if a key has no public list."""
     size = 1
     for _, expression in keys:
-        many = _points(expression.type)
-        if many is None:
+        count = _points(expression.type)
+        if count is None:
             domain = _domain(expression, relation)
             if domain is None:
                 return None
-            many = _size(domain)
-        size *= many
+            count = _size(domain)
+        size *= count
     return size
 
 
 def why_private(keys: tuple[Named, ...], relation: Relation) -> str:
-    """Return in words why `domains` has nothing for these keys, and what can be done about it."""
+    """Return an explanation why `domains` is None for these keys, with a remedy."""
     names, size = ", ".join(name for name, _ in keys), public_size(keys, relation)
     if size is None:
         return f"the keys {names} have no public list; declare their values in the policy, or BIN them"
@@ -227,7 +238,7 @@ def _points(type_: Type) -> int | None:
 
 
 def together(keys: tuple[Named, ...], relation: Relation) -> tuple[Together, ...]:
-    """Return which keys are combined as a public table combines them."""
+    """Return the groups of keys that come from one public table."""
     found: list[tuple[Lookup, list[tuple[int, Expression]]]] = []
     for place, (_, expression) in enumerate(keys):
         public = _restricted(_public(expression, relation), relation)
@@ -237,6 +248,7 @@ def together(keys: tuple[Named, ...], relation: Relation) -> tuple[Together, ...
         for at, (known, parts) in enumerate(found):
             if known.scan == lookup.scan:
                 optional = known.optional or lookup.optional
+                # the optional side of a LEFT JOIN stays whole, as in `_restricted`
                 found[at] = replace(known, optional=optional, within=None if optional else known.within), parts
             elif known.within is None or lookup.within is None or lookup.scan not in public_scans(known.within):
                 continue
@@ -264,7 +276,8 @@ def _size(domain: Domain) -> int:
     match domain:
         case Listed():
             return len(domain.values)
-        case Derived():
+        case DerivedKey():
+            # plus NULL, for each column
             return math.prod(len(values) + 1 for _, _, values in domain.columns)
         case Looked():
             return 1
@@ -281,11 +294,11 @@ def _domain(expression: Expression, relation: Relation, most: int = MAX_KEYS) ->
         if combined is not None and _is_worthwhile(combined):
             return combined  # of YEAR(d) * 100 + MONTH(d) those that there are, and no thirteenth month
     narrowed = narrowed_key(expression, relation)
-    many = _points(narrowed)
-    if many is not None and MANY_KEYS < many <= most and narrowed.values is None and narrowed.kind.numeric:
+    count = _points(narrowed)
+    if count is not None and MANY_KEYS < count <= most and narrowed.values is None and narrowed.kind.numeric:
         step, lower = narrowed.step or Fraction(1), narrowed.lower
         assert lower is not None  # noqa: S101 - its points were counted
-        return Listed(values=Points(first=int(-(-lower // step)), many=many, step=step, null=null))
+        return Listed(values=Points(first=int(-(-lower // step)), many=count, step=step, null=null))
     values = finite_values(narrowed, most)
     if values is not None:
         return Listed(values=(*values, None) if null else values)
@@ -295,20 +308,20 @@ def _domain(expression: Expression, relation: Relation, most: int = MAX_KEYS) ->
 
 
 def _restricted(public: tuple[Lookup, Expression] | None, relation: Relation) -> tuple[Lookup, Expression] | None:
-    """Return a public table as far as conditions leave it; what a LEFT JOIN adds is left as it is."""
+    """Return a public table restricted by the question's conditions; the optional side of a LEFT JOIN stays whole."""
     if public is None or public[0].optional:
         return public
     return replace(public[0], within=restricted(public[0].scan, relation)), public[1]
 
 
-def _is_worthwhile(combined: Derived) -> bool:
+def _is_worthwhile(combined: DerivedKey) -> bool:
     """Return whether a range has gaps that are cheap to find: few combinations of several parts, without fractions."""
     exact = all(type_.kind is not Kind.DECIMAL for _, type_, _ in combined.columns)
     return exact and len(_columns(combined.expression)) > 1 and _size(combined) <= MAX_TRIED
 
 
-def _derived(expression: Expression, relation: Relation, *, null: bool) -> Derived | None:
-    """Return the domain of an expression over columns whose values are known; None if it is none, or they are many."""
+def _derived(expression: Expression, relation: Relation, *, null: bool) -> DerivedKey | None:
+    """Return the domain of an expression over columns with public lists; None if a list is missing or too long."""
     if isinstance(expression, Column):
         origin, inner, _ = _origin(expression, relation)
         if isinstance(inner, Call) and isinstance(origin, Project):
@@ -317,23 +330,23 @@ def _derived(expression: Expression, relation: Relation, *, null: bool) -> Deriv
         return None
     columns: dict[str, tuple[str, Type, tuple[Value, ...]]] = {}
     for column in _columns(expression):
-        listed = finite_values(column.type, 10**4)
-        if listed is None:
+        values = finite_values(column.type, 10**4)
+        if values is None:
             return None
-        known = columns.get(column.name)
+        widest = columns.get(column.name)
         # Inside CASE a column has the narrower range that its branch leaves it: the widest of all places counts.
-        if known is None or set(known[2]) < set(listed):
-            columns[column.name] = (column.name, column.type, listed)
-        elif not set(listed) <= set(known[2]):
+        if widest is None or set(widest[2]) < set(values):
+            columns[column.name] = (column.name, column.type, values)
+        elif not set(values) <= set(widest[2]):
             return None
-    size = math.prod(len(listed) + 1 for _, _, listed in columns.values())
+    size = math.prod(len(values) + 1 for _, _, values in columns.values())
     if not columns or size > MAX_KEYS:
         return None
-    return Derived(expression=expression, relation=relation, columns=tuple(columns.values()), null=null)
+    return DerivedKey(expression=expression, relation=relation, columns=tuple(columns.values()), null=null)
 
 
 def _public(expression: Expression, relation: Relation, *, nested: bool = False) -> tuple[Lookup, Expression] | None:
-    """Return the one public table whose columns an expression is over, and the expression over them; else None.
+    """Return the only public table that an expression reads, and the expression over its columns; else None.
 
     A key that is itself a column is NULL where a LEFT JOIN found nothing, whatever it is computed from; ``nested``
     inside an expression, as in COALESCE(region, 'unknown'), the NULL goes on.
@@ -348,7 +361,7 @@ def _public(expression: Expression, relation: Relation, *, nested: bool = False)
             return Lookup(scan=origin, optional=nested and outer), inner
         case Call():
             parts: list[Expression] = []
-            found: set[Lookup] = set()
+            lookups: set[Lookup] = set()
             for argument in expression.arguments:
                 if isinstance(argument, Literal):
                     parts.append(argument)
@@ -356,9 +369,9 @@ def _public(expression: Expression, relation: Relation, *, nested: bool = False)
                 public = _public(argument, relation, nested=True)
                 if public is None:
                     return None
-                found.add(public[0])
+                lookups.add(public[0])
                 parts.append(public[1])
-            return (found.pop(), replace(expression, arguments=tuple(parts))) if len(found) == 1 else None
+            return (lookups.pop(), replace(expression, arguments=tuple(parts))) if len(lookups) == 1 else None
         case Literal() | Released():
             return None
 
@@ -369,8 +382,8 @@ def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression, b
         case Filter():
             return _origin(column, relation.source)
         case WithWindows():
-            made = column.name in dict(relation.windows)
-            return (relation, column, False) if made else _origin(column, relation.source)
+            is_window = column.name in dict(relation.windows)
+            return (relation, column, False) if is_window else _origin(column, relation.source)
         case Project():
             inner = dict(relation.columns)[column.name]
             return _origin(inner, relation.source) if isinstance(inner, Column) else (relation, inner, False)
@@ -387,15 +400,171 @@ def _columns(expression: Expression) -> list[Column]:
     return [piece for piece in pieces(expression) if isinstance(piece, Column)]
 
 
-__all__ = [
-    "MAX_KEYS",
-    "Derived",
-    "Domain",
-    "Join",
-    "JoinKind",
-    "Listed",
-    "Looked",
-    "domains",
-    "finite_values",
-    "most_keys",
-]
+# conditions on public keys
+
+
+@dataclass(slots=True)
+class _Spine:
+    """The tables that inner joins connect, and the conditions on rows as expressions over table columns."""
+
+    names: dict[str, Expression] = field(default_factory=dict)
+    """For each output column, its expression over columns of the tables."""
+    leaves: list[Scan] = field(default_factory=list)
+    conditions: list[Expression] = field(default_factory=list)
+
+    def say(self, conditions: Iterable[Expression]) -> None:
+        """Add the conditions that can be expressed over columns of tables; drop the others."""
+        for condition in conditions:
+            for term in conjuncts(condition):
+                in_tables = _said(term, self.names)
+                if in_tables is not None:
+                    self.conditions.append(in_tables)
+
+
+def _said(expression: Expression, names: Mapping[str, Expression]) -> Expression | None:
+    """Return an expression with its columns replaced by their definitions; None if one has no definition."""
+    if isinstance(expression, Column):
+        return names.get(expression.name)
+    if not isinstance(expression, Call):
+        return expression
+    arguments = [_said(argument, names) for argument in expression.arguments]
+    translated = tuple(argument for argument in arguments if argument is not None)
+    return replace(expression, arguments=translated) if len(translated) == len(arguments) else None
+
+
+def _spine(relation: Relation) -> _Spine:
+    match relation:
+        case Scan():
+            names: dict[str, Expression] = {name: Column(name, type_) for name, _, type_ in relation.columns}
+            return _Spine(names, [relation])
+        case Filter():
+            found = _spine(relation.source)
+            found.say([relation.condition])
+            return found
+        case WithWindows():
+            return _spine(relation.source)
+        case Project():
+            found = _spine(relation.source)
+            said = {name: _said(value, found.names) for name, value in relation.columns}
+            found.names = {name: value for name, value in said.items() if value is not None}
+            return found
+        case Join():
+            found = _spine(relation.left)
+            # rows of a LEFT or ANTI JOIN need not satisfy its condition; fewer conditions list more keys, which is safe
+            if relation.kind is not JoinKind.INNER:
+                return found
+            other = _spine(relation.right)
+            found = _Spine(
+                found.names | other.names, [*found.leaves, *other.leaves], [*found.conditions, *other.conditions]
+            )
+            found.say(call(Op.EQUAL, one, two) for one, two in relation.on)
+            found.say([] if relation.where is None else [relation.where])
+            return found
+        case PerUnit():
+            found = _spine(relation.source)
+            said = {name: _said(value, found.names) for name, value in relation.keys}
+            found.names = {name: value for name, value in said.items() if value is not None}
+            return found
+        case UnionAll() | Constants():
+            return _Spine()
+
+
+def restricted(scan: Scan, relation: Relation) -> Relation:
+    """Return a public table joined with connected public tables and filtered by all public conditions."""
+    spine = _spine(relation)
+    public = [leaf for leaf in spine.leaves if leaf.public]
+    if scan not in public:
+        return scan
+    owners = {name: leaf for leaf in public for name, _, _ in leaf.columns}
+    # a condition over a private column says nothing that is public
+    conditions = [
+        condition for condition in spine.conditions if columns_in(condition) and columns_in(condition) <= owners.keys()
+    ]
+    result: Relation = scan
+    plain = [condition for condition in conditions if not _is_link(condition, owners)]
+    links = [condition for condition in conditions if _is_link(condition, owners)]
+    while True:
+        joined = frozenset(columns_of(result))
+        nearest = next((pair for pair in map(_split, links) if _reaches(pair, joined)), None)
+        if nearest is None:
+            break
+        _, far_side = nearest if columns_in(nearest[0]) <= joined else nearest[::-1]
+        leaf = owners[next(iter(columns_in(far_side)))]
+        leaf_columns = frozenset(name for name, _, _ in leaf.columns)
+        between = [pair for pair in map(_split, links) if _between(pair, joined, leaf_columns)]
+        on = tuple(pair if columns_in(pair[0]) <= joined else pair[::-1] for pair in between)
+        result = Join(left=result, right=leaf, kind=JoinKind.INNER, on=on)
+        links = [condition for condition in links if not _between(_split(condition), joined, leaf_columns)]
+    joined = frozenset(columns_of(result))
+    applicable = [condition for condition in [*plain, *links] if columns_in(condition) <= joined]
+    return Filter(source=result, condition=all_of(applicable)) if applicable else result
+
+
+def public_scans(relation: Relation) -> list[Scan]:
+    """Return the scans of a restricted table: itself and the tables joined to it."""
+    match relation:
+        case Scan():
+            return [relation]
+        case Filter():
+            return public_scans(relation.source)
+        case Join():
+            return [*public_scans(relation.left), *public_scans(relation.right)]
+        case _:
+            return []
+
+
+def _is_link(condition: Expression, owners: Mapping[str, Scan]) -> bool:
+    """Return whether a condition is an equality between columns of two tables."""
+    if not isinstance(condition, Call) or condition.op is not Op.EQUAL:
+        return False
+    sides = [{id(owners[name]) for name in columns_in(side)} for side in condition.arguments]
+    return all(len(side) == 1 for side in sides) and sides[0] != sides[1]
+
+
+def _split(condition: Expression) -> tuple[Expression, Expression]:
+    assert isinstance(condition, Call)  # noqa: S101 - an equality
+    return condition.arguments[0], condition.arguments[1]
+
+
+def _reaches(pair: tuple[Expression, Expression], joined: frozenset[str]) -> bool:
+    return (columns_in(pair[0]) <= joined) is not (columns_in(pair[1]) <= joined)
+
+
+def _between(pair: tuple[Expression, Expression], joined: frozenset[str], leaf: frozenset[str]) -> bool:
+    first, second = (columns_in(side) for side in pair)
+    return (first <= joined and second <= leaf) or (first <= leaf and second <= joined)
+
+
+def narrowed_key(key: Expression, relation: Relation) -> Type:
+    """Return the type of a key on the rows that pass all conditions over that key and constants alone."""
+    if not isinstance(key, Call):
+        return key.type
+    spine = _spine(relation)
+    in_tables = _said(key, spine.names)
+    if in_tables is None:
+        return key.type
+    types: dict[str, Type] = {_KEY: key.type}
+    for condition in spine.conditions:
+        about = _about(condition, in_tables, Column(_KEY, key.type))
+        if columns_in(about) == {_KEY}:
+            types = narrowed(types, about)
+    return types[_KEY]
+
+
+def _about(expression: Expression, key: Expression, name: Column) -> Expression:
+    """Return an expression with a key replaced by a column of that name."""
+    return substituted(expression, lambda piece: name if _same(piece, key) else None)
+
+
+def _same(first: Expression, second: Expression) -> bool:
+    """Return whether two expressions are equal, apart from the ranges in their types."""
+    if isinstance(first, Call) and isinstance(second, Call):
+        pairs = zip(first.arguments, second.arguments, strict=False)
+        return (
+            first.op is second.op
+            and len(first.arguments) == len(second.arguments)
+            and all(_same(a, b) for a, b in pairs)
+        )
+    if isinstance(first, Column) and isinstance(second, Column):
+        return first.name == second.name
+    return first == second

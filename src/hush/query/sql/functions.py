@@ -3,14 +3,14 @@
 All of it is read from the tables of functions and aggregates (`hush.query.functions`, `hush.query.aggregates`).
 
 Some only stand for others: their text is read once, and their arguments are put in. A function's arguments are resolved
-first, and stand as they are in the text, however often it names them. An aggregate's are put in as they were written,
-because they belong to the rows and what is around them to the answers; a FILTER goes to every aggregate of the text.
+first, and stand as they are in the text, however often it names them. An aggregate's are put in as the question has
+them, because they belong to the rows, and the text around them to the answers; a FILTER goes to every aggregate of the
+text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cache
 
 from sqlglot import exp
@@ -18,13 +18,12 @@ from sqlglot.parsers.duckdb import DuckDBParser
 
 from hush.query.aggregates import AGGREGATES, AggregateFunction
 from hush.query.errors import QuestionError, did_you_mean
-from hush.query.expressions import Expression, Op
+from hush.query.expressions import Op
 from hush.query.functions import FUNCTIONS, REWRITES
 from hush.query.functions.record import Reading, Rewrite
 from hush.query.functions.rules import wanted_arguments
-from hush.query.sql.nodes import ARGUMENT, SHOWN, called, is_set, only, shown, split_refusal
-from hush.query.sql.reading import read_expression
-from hush.query.sql.scope import Resolver
+from hush.query.sql.allow_list import ARGUMENT, SHOWN, called, is_set, only, shown, split_refusal
+from hush.query.sql.text import read_expression
 
 CALLS: dict[type[exp.Expr], tuple[Op, Reading]] = {
     getattr(exp, reading.node): (record.op, reading) for record in FUNCTIONS.values() for reading in record.reads
@@ -42,7 +41,7 @@ REWRITTEN: dict[type[exp.Expr] | str, Rewrite] = {
     for rewrite in REWRITES
     for key in (*rewrite.names, *([getattr(exp, rewrite.node)] if rewrite.node else []))
 }
-"""Functions that stand for others, by class or by name."""
+"""Functions that abbreviate others, by class or by name."""
 
 DATE_FIELDS: dict[str, Op] = {field: record.op for record in FUNCTIONS.values() for field in record.fields}
 
@@ -58,10 +57,10 @@ INTEGERS: dict[object, tuple[int, int]] = {
     _T.UINT: (0, 2**32 - 1),
     _T.UBIGINT: (0, 2**63 - 1),
 }
-"""Types of integers that hold less than 64 bits with a sign, and what they hold."""
+"""The ranges of types of integers that hold less than 64 bits with a sign."""
 
 _SYNTAX = ("CASE", "CAST", "DATE_PART", "DAYS_BETWEEN", "DECODE", "EXTRACT", "IF")
-"""What is written like a function and read by a rule of its own."""
+"""Syntax that looks like a function and has a reader of its own."""
 OFFERED = tuple(
     sorted(
         {
@@ -72,7 +71,7 @@ OFFERED = tuple(
         }
     )
 )
-"""What can be called, for "did you mean" and for the documentation."""
+"""All names that can be called, for "did you mean" and for the documentation."""
 
 _SEE = "See docs/sql.md for everything that can be asked."
 _TIME = "depends on the time at which it runs"
@@ -108,8 +107,24 @@ _FORBIDDEN: tuple[tuple[re.Pattern[str], str], ...] = (
 
 _NEAREST = {
     **dict.fromkeys(("DATE_FORMAT", "TO_CHAR"), "Use STRFTIME(d, '%Y-%m')."),
-    "YEARWEEK": "Use STRFTIME(d, '%G-%V'), or DATE_TRUNC('week', d).",
-    **dict.fromkeys(("DATE_SUB", "DATESUB"), "Use DATE_DIFF('day', a, b)."),
+    "YEARWEEK": "Use CAST(STRFTIME(d, '%G%V') AS INTEGER), or DATE_TRUNC('week', d).",
+    **dict.fromkeys(
+        ("DATE_SUB", "DATESUB"),
+        "Days are DATE_DIFF('day', a, b). Complete months from a to a later b are "
+        "DATE_DIFF('month', a, b) - CASE WHEN DAY(b) < DAY(a) AND DAY(b + INTERVAL 1 DAY) > 1 THEN 1 ELSE 0 END.",
+    ),
+    **dict.fromkeys(("LPAD", "RPAD"), "Two digits are RIGHT('0' || x, 2)."),
+    **dict.fromkeys(("FORMAT", "PRINTF"), "Write ROUND(x, 2), or CAST(x AS VARCHAR)."),
+    **dict.fromkeys(
+        ("FIRST", "LAST", "ANY_VALUE", "ARBITRARY"), "Add the column to GROUP BY if it follows from the keys."
+    ),
+    **dict.fromkeys(("ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY"), "They work within a unit; over all there is none."),
+    **dict.fromkeys(
+        ("KURTOSIS", "SKEWNESS", "MAD", "ENTROPY"), "Ask for COUNT(*) by bins, GROUP BY BIN(x, 0, 100, 50)."
+    ),
+    **dict.fromkeys(("LIST", "ARRAY_AGG", "STRING_AGG", "LISTAGG", "GROUP_CONCAT"), "Ask for GROUP BY x, COUNT(*)."),
+    **dict.fromkeys(("BITWISE_AND", "BIT_AND"), "Of whole numbers from 0 on, the last bit is x % 2."),
+    "XOR": "Write (a) <> (b).",
     "EPOCH": "Use DATE_DIFF('second', DATE '1970-01-01', d).",
     "EPOCH_MS": "Use DATE_DIFF('second', DATE '1970-01-01', d) * 1000.",
     "HISTOGRAM": "Use GROUP BY BIN(x, lower, upper, n) and COUNT(*).",
@@ -117,27 +132,26 @@ _NEAREST = {
     "AVERAGE": "Use AVG(x).",
     "COVAR": "Use COVAR_SAMP(x, y) or COVAR_POP(x, y).",
 }
-"""What to use instead of functions that other names are nearest to."""
+"""The nearest supported form of some unsupported functions."""
 
 
 def refuse_function(node: exp.Expr) -> QuestionError:
     """Return the refusal of a function, with the reason or the nearest supported one."""
-    split = split_refusal(node)
-    if split is not None:
+    if (split := split_refusal(node)) is not None:
         return split
     name = called(node)
     names = {name.upper(), node.sql_name()} if isinstance(node, exp.Func) else {name.upper()}
     for pattern, reason in _FORBIDDEN:
         if any(map(pattern.match, names)):
-            hint = "Write the date itself, such as DATE '2024-12-31'." if reason == _TIME else _SEE
+            hint = "Write the date itself, such as DATE '2024-12-31'." if reason == _TIME else nearest(name) or _SEE
             return QuestionError(f"{name} is not allowed: it {reason}.", hint)
-    known = any(one in exp.FUNCTION_BY_NAME for one in names)  # spelled right, and it means something else
-    hint = nearest(name) or (_SEE if known else did_you_mean(name, OFFERED, otherwise=_SEE))
+    spelled_right = any(spelling in exp.FUNCTION_BY_NAME for spelling in names)
+    hint = nearest(name) or (_SEE if spelled_right else did_you_mean(name, OFFERED, otherwise=_SEE))
     return QuestionError(f"There is no function {name} here.", hint)
 
 
 def nearest(name: str) -> str:
-    """Return what to use instead of a function, or nothing."""
+    """Return the nearest supported form of a function, or nothing."""
     return _NEAREST.get(name.upper(), "")
 
 
@@ -156,38 +170,49 @@ def is_aggregate(node: object) -> bool:
 
 
 def record_of(node: exp.Expr) -> AggregateFunction | None:
-    """Return what there is to know of the aggregate that a node calls."""
+    """Return the record of the aggregate that a node calls."""
     return _NAMES.get(str(node.this).upper()) if isinstance(node, exp.Anonymous) else _CLASSES.get(type(node))
 
 
-def arguments_of(node: exp.Expr, count: int) -> list[exp.Expr]:
-    """Return the arguments of a call, which are as many as there should be."""
+def has_aggregate(node: exp.Expr) -> bool:
+    """Return whether a node aggregates rows anywhere inside, subqueries left aside."""
+    return any(is_aggregate(child) for child in node.walk(prune=lambda child: isinstance(child, exp.Query)))
+
+
+def arguments_of(node: exp.Expr, slots: tuple[str, ...], count: int) -> list[exp.Expr]:
+    """Return the arguments of a call, which stand in these slots of its node, and must be of this number."""
     if isinstance(node, exp.Anonymous):
         only(node, "this", "expressions")
-        given = list(node.expressions)
+        arguments = list(node.expressions)
     else:
-        slots = ("this", "expression")[:count]
-        only(node, *slots)
-        given = [node.args[slot] for slot in slots if is_set(node.args.get(slot))]
-    if not given and count:
+        only(node, *slots[:count])
+        arguments = [node.args[slot] for slot in slots[:count] if is_set(node.args.get(slot))]
+    if not arguments and count and is_aggregate(node):
         raise QuestionError(f"{shown(node)} needs an argument.", "Name a column.")
-    if len(given) != count:
-        raise QuestionError(f"{called(node)} takes {wanted_arguments(count, count)}; got {len(given)}.")
-    if isinstance(given[0] if given else None, exp.Distinct):
+    if len(arguments) != count:
+        raise QuestionError(f"{called(node)} takes {wanted_arguments(count, count)}; got {len(arguments)}.")
+    return arguments
+
+
+def aggregate_arguments(node: exp.Expr, count: int) -> list[exp.Expr]:
+    """Return the arguments of an aggregate, without DISTINCT."""
+    arguments = arguments_of(node, ("this", "expression"), count)
+    if arguments and isinstance(arguments[0], exp.Distinct):
         raise QuestionError(
             f"DISTINCT is supported in COUNT, SUM, AVG, MIN and MAX, of one argument; got {shown(node)}.",
             "Leave DISTINCT out, or count how many values there are: COUNT(DISTINCT x).",
         )
-    return given
+    return arguments
 
 
 @cache
-def _template(text: str) -> exp.Expr:
+def template(text: str) -> exp.Expr:
+    """Return the syntax tree of the definition of a function or aggregate; cached."""
     return read_expression(text)
 
 
 def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
-    """Return what an aggregate stands for; None if it stands for itself."""
+    """Return the expression that an aggregate is rewritten into; None if it is not rewritten."""
     inner, filters = node, []
     while isinstance(inner, exp.Filter):
         filters.append(inner)
@@ -195,49 +220,25 @@ def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
     record = record_of(inner)
     if record is None or not record.rewrite:
         return None
-    arguments = dict(zip(record.parameters, arguments_of(inner, len(record.parameters)), strict=True))
-    whole = shown(node)
+    arguments = dict(zip(record.parameters, aggregate_arguments(inner, len(record.parameters)), strict=True))
+    text = shown(node)
 
-    def put_in(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.Column) and part.name in arguments:
-            return arguments[part.name].copy()
-        if is_aggregate(part):
-            part.meta[SHOWN] = whole
+    def put_in(child: exp.Expr) -> exp.Expr:
+        if isinstance(child, exp.Column) and child.name in arguments:
+            return arguments[child.name].copy()
+        if is_aggregate(child):
+            child.meta[SHOWN] = text
             if arguments:
-                part.meta[ARGUMENT] = shown(next(iter(arguments.values())))
-        return part
+                child.meta[ARGUMENT] = shown(next(iter(arguments.values())))
+        return child
 
-    def filtered(part: exp.Expr) -> exp.Expr:
-        if not is_aggregate(part):
-            return part
-        for condition in reversed(filters):
+    def filtered(child: exp.Expr) -> exp.Expr:
+        for condition in reversed(filters if is_aggregate(child) else []):
             outer = condition.copy()
-            outer.set("this", part)
-            outer.meta[SHOWN] = whole
-            part = outer
-        return part
+            outer.set("this", child)
+            outer.meta[SHOWN] = text
+            child = outer
+        return child
 
-    # what is put in is not looked into: neither an argument for parameters, nor a filtered aggregate for others
-    return _template(record.rewrite).transform(put_in).transform(filtered, copy=False)
-
-
-def rewritten_function(to: Resolver, node: exp.Expr) -> Expression | None:
-    """Return what a function stands for; None if it stands for itself."""
-    rewrite = REWRITTEN.get(str(node.this).upper() if isinstance(node, exp.Anonymous) else type(node))
-    if rewrite is None:
-        return None
-    return to.given(_arguments(to, node, rewrite)).convert(_template(rewrite.text))
-
-
-def _arguments(to: Resolver, node: exp.Expr, rewrite: Rewrite) -> Mapping[str, Expression]:
-    if isinstance(node, exp.Anonymous):
-        only(node, "this", "expressions")
-        given = list(node.expressions)
-    else:
-        slots = rewrite.slots[: len(rewrite.parameters)]
-        only(node, *slots)
-        given = [node.args[slot] for slot in slots if is_set(node.args.get(slot))]
-    count = len(rewrite.parameters)
-    if len(given) != count:
-        raise QuestionError(f"{called(node)} takes {wanted_arguments(count, count)}; got {len(given)}.")
-    return {name: to.convert(argument) for name, argument in zip(rewrite.parameters, given, strict=True)}
+    # expressions that were put in are not looked into: neither an argument for parameters, nor a filtered aggregate
+    return template(record.rewrite).transform(put_in).transform(filtered, copy=False)

@@ -12,16 +12,15 @@ which may be in several groups, nor for quantiles: these levels are asked apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, cast
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, Number, nonnegative, positive
-from hush.core.values import dataclass
 from hush.mechanisms.grouped import GroupedNoise, SummedNoise
-from hush.query.composed import (
+from hush.query.answers.tree import (
     AnswerTable,
     Asked,
     Composed,
@@ -35,12 +34,13 @@ from hush.query.composed import (
     chosen_by_noise,
     columns_of,
     walk,
+    with_sources,
 )
 from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Column, Expression, Released, columns_in, substituted, with_columns
 from hush.query.plan import confident, plan, smallest, width_and_confidence
-from hush.query.plan.domains import Listed, domains
 from hush.query.plan.expected import expected_error
+from hush.query.plan.keys import Listed, domains
 from hush.query.plan.plan import Item, Plan
 from hush.query.question import AggregateKind, Question
 from hush.query.schema import Schema
@@ -58,12 +58,12 @@ ADDITIVE = frozenset(
         _K.CORRELATION,
     }
 )
-"""Aggregates that are made of sums over rows, so that those of several groups are known from the groups'."""
+"""Aggregates of sums over rows: the value for a union of groups follows from the sums of its groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedPlan:
-    """Everything about a question about answers that is public."""
+    """The public plan of a question about answers."""
 
     question: Composed
     """Its table reads the questions that are asked, and adds up the levels that are not."""
@@ -75,32 +75,32 @@ class ComposedPlan:
 
     @property
     def delta(self) -> Fraction:
-        """What the questions take of the budget's δ: what choosing private keys needs."""
-        return sum((part.delta for part in self.parts.values()), Fraction(0))
+        """The δ that the questions spend from the budget, for choosing private keys."""
+        return sum((plan.delta for plan in self.parts.values()), Fraction(0))
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is charged."""
-        return tuple(event for part in self.parts.values() for event in part.events)
+        """The events to charge."""
+        return tuple(event for plan in self.parts.values() for event in plan.events)
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """What is paid for, question by question."""
-        many = len(self.parts) > 1
+        """The lines of the price list, question by question."""
+        several = len(self.parts) > 1
         return tuple(
-            replace(item, what=f"{item.what}{_by(part) if many else ''}")
+            replace(line, what=f"{line.what}{_by(part) if several else ''}")
             for part in self.parts.values()
-            for item in part.items
+            for line in part.items
         )
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What can bias the answers, each once."""
-        return tuple(dict.fromkeys([*(line for part in self.parts.values() for line in part.caveats), *self.notes]))
+        """The caveats of all questions, each once."""
+        return tuple(dict.fromkeys([*(line for plan in self.parts.values() for line in plan.caveats), *self.notes]))
 
 
-def _by(part: Plan) -> str:
-    keys = [name for name, _ in part.question.keys]
+def _by(plan: Plan) -> str:
+    keys = [name for name, _ in plan.question.keys]
     return f" by {', '.join(keys)}" if keys else " over all rows"
 
 
@@ -119,25 +119,25 @@ def plan_composed(
     if (epsilon is None) == (accuracy is None):
         got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
         raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
-    question, slip = _added_up(question), nonnegative(delta, "delta")
-    keys = slip / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
+    question, total_delta = _added_up(question), nonnegative(delta, "delta")
+    for_keys = total_delta / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
 
     def planned(price: Fraction, confidence: Number | None) -> ComposedPlan:
-        return _at_price(question, schema, price, slip, keys, confidence, options)
+        return _at_price(question, schema, price, total_delta, for_keys, confidence, options)
 
     if epsilon is not None:
         return planned(positive(epsilon, "epsilon"), confidence)
-    width, wanted = width_and_confidence(accuracy)
-    price = smallest(lambda price: _reaches(planned, price, width, wanted))
+    width, promised = width_and_confidence(accuracy)
+    price = smallest(lambda price: _reaches(planned, price, width, promised))
     if price is None:
         raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    return planned(price, wanted if confidence is None else confidence)
+    return planned(price, promised if confidence is None else confidence)
 
 
 def _reaches(
     planned: Callable[[Fraction, Number | None], ComposedPlan], price: Fraction, width: Fraction, confidence: float
 ) -> bool:
-    """Return whether every result whose error is known in advance is as accurate as asked, at a price."""
+    """Return whether, at a price, the expected half-width of every noisy output is at most ``width``."""
     try:
         candidate = planned(price, confidence)
     except TooSmallError:
@@ -149,7 +149,7 @@ def _reaches(
             "there are to choose from; give epsilon= instead, or leave out LIMIT, HAVING or WHERE, which costs nothing"
         )
     columns = {column.name: column for column in columns_of(table)}
-    known = []
+    errors = []
     for label, name in candidate.question.outputs:
         if not columns[name].noisy:
             continue
@@ -159,23 +159,24 @@ def _reaches(
                 f"accuracy= is about counts, sums, and sums and differences of these, which {label} is not; "
                 "give epsilon= instead, or ask for what it is computed from"
             )
-        known.append(error)
-    if not known:
+        errors.append(error)
+    if not errors:
         raise UnplannableError("accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead")
-    return max(known) <= width
+    return max(errors) <= width
 
 
 def _at_price(
     question: Composed,
     schema: Schema,
     price: Fraction,
-    slip: Fraction,
-    keys: Fraction,
+    total_delta: Fraction,
+    for_keys: Fraction,
     confidence: Number | None,
     options: Mapping[str, Any],
 ) -> ComposedPlan:
     """Return the plan at a price, which the questions share by the number of their aggregates."""
-    numbers = sorted({node.question for node in walk(question.table) if isinstance(node, Asked)})
+    tables = [question.table, *(table for table, _ in question.awaited)]
+    numbers = sorted({node.question for table in tables for node in walk(table) if isinstance(node, Asked)})
     private = [number for number in numbers if _private(question.questions[number])]
     weights = {number: Fraction(_weight(question.questions[number])) for number in numbers}
     total = sum(weights.values(), Fraction(0))
@@ -186,15 +187,15 @@ def _at_price(
             question.questions[number],
             schema,
             epsilon=share or price,
-            delta=slip / len(numbers),
-            key_delta=keys / max(len(private), 1) if number in private else Fraction(0),
+            delta=total_delta / len(numbers),
+            key_delta=for_keys / max(len(private), 1) if number in private else Fraction(0),
             confidence=confidence,
             **options,
         )
     return ComposedPlan(
         question=question,
         parts=MappingProxyType(parts),
-        epsilon=sum((part.epsilon for part in parts.values()), Fraction(0)),
+        epsilon=sum((each.epsilon for each in parts.values()), Fraction(0)),
         confidence=confident(confidence),
         notes=tuple(_notes(question)),
     )
@@ -212,10 +213,12 @@ def _private(question: Question) -> bool:
 def _notes(question: Composed) -> list[str]:
     nodes = list(walk(question.table))
     lines = []
+    if question.awaited:
+        lines.append("rows are compared with an answer that is released first: ± is about that number as it came out")
     if any(isinstance(node, Asked) and node.added_up is not None for node in nodes):
         lines.append("totals are the sums of the groups that are listed, and cost nothing")
-    asked = [node.question for node in nodes if isinstance(node, Asked) and node.added_up is None]
-    if any(isinstance(node, Stacked) and node.levels for node in nodes) and len(set(asked)) > 1:
+    apart = [node.question for node in nodes if isinstance(node, Asked) and node.added_up is None]
+    if any(isinstance(node, Stacked) and node.levels for node in nodes) and len(set(apart)) > 1:
         lines.append("levels that are asked apart have noise of their own, so they need not add up")
     if chosen_by_noise(question.table):
         lines.append(
@@ -229,21 +232,23 @@ def _notes(question: Composed) -> list[str]:
 
 
 def _added_up(question: Composed) -> Composed:
-    """Return a question that adds up the levels which follow from finer ones, instead of asking them."""
+    """Return a question in which coarser levels are summed from finer ones where possible."""
     questions = list(question.questions)
     from_finer: dict[int, tuple[int, tuple[int, ...]]] = {}
     for node in walk(question.table):
         levels = _levels(node)
         for number in levels:
             coarse = questions[number]
-            finer = [other for other in levels if _follows(coarse, questions[other])]
+            finer = [candidate for candidate in levels if _follows(coarse, questions[candidate])]
             if finer:
-                source = max(finer, key=lambda other: len(questions[other].keys))
-                known = [one for _, one in questions[source].keys]
-                from_finer[number] = source, tuple(known.index(one) for _, one in coarse.keys)
+                # all coarser levels follow from the finest one, so their totals agree
+                source = max(finer, key=lambda candidate: len(questions[candidate].keys))
+                finer_keys = [key for _, key in questions[source].keys]
+                from_finer[number] = source, tuple(finer_keys.index(key) for _, key in coarse.keys)
     for number, (source, places) in from_finer.items():
+        # outputs behind keys and aggregates were added for the engine: they are computed from keys of the finer level
         more = questions[number].outputs[len(places) + len(questions[number].aggregates) :]
-        outputs = [(name, _moved(one, places)) for name, one in more]
+        outputs = [(name, _moved(key, places)) for name, key in more]
         questions[source] = replace(questions[source], outputs=(*questions[source].outputs, *outputs))
     table = _with_sums(question.table, from_finer) if from_finer else question.table
     return replace(question, questions=tuple(questions), table=table)
@@ -254,16 +259,16 @@ def _levels(table: AnswerTable) -> set[int]:
     if not isinstance(table, Stacked) or not table.levels:
         return set()
     inner = (source.source if isinstance(source, Computed) else source for source in table.sources)
-    return {one.question for one in inner if isinstance(one, Asked)}
+    return {level.question for level in inner if isinstance(level, Asked)}
 
 
 def _follows(coarse: Question, fine: Question) -> bool:
-    """Return whether one level's answers are sums of those of another, whose groups are all released."""
-    known = [one for _, one in fine.keys]
+    """Return whether a coarser level is the sum of the groups of a finer one, which are all public and released."""
+    fine_keys = [key for _, key in fine.keys]
     return (
         len(fine.keys) > len(coarse.keys)
         and coarse.aggregates == fine.aggregates
-        and all(one in known for _, one in coarse.keys)
+        and all(key in fine_keys for _, key in coarse.keys)
         and bool(coarse.aggregates)
         and all(aggregate.kind in ADDITIVE for aggregate in coarse.aggregates)
         and domains(fine.keys, fine.relation) is not None
@@ -280,19 +285,11 @@ def _moved(expression: Expression, places: tuple[int, ...]) -> Expression:
 
 
 def _with_sums(table: AnswerTable, from_finer: Mapping[int, tuple[int, tuple[int, ...]]]) -> AnswerTable:
-    match table:
-        case Asked():
-            if table.question not in from_finer:
-                return table
-            source, places = from_finer[table.question]
-            return replace(table, question=source, added_up=places)
-        case Stacked():
-            return replace(table, sources=tuple(_with_sums(one, from_finer) for one in table.sources))
-        case Matched():
-            left, right = (_with_sums(one, from_finer) for one in (table.left, table.right))
-            return replace(table, left=left, right=right)
-        case Qualified() | Computed() | Windowed() | Regrouped() | Sorted():
-            return replace(table, source=_with_sums(table.source, from_finer))
+    """Return a table that sums a finer level instead of asking the coarser one."""
+    if isinstance(table, Asked) and table.question in from_finer:
+        source, places = from_finer[table.question]
+        return replace(table, question=source, added_up=places)
+    return with_sources(table, lambda each: _with_sums(each, from_finer))
 
 
 # errors in advance
@@ -314,31 +311,34 @@ _Meaning = tuple[int, tuple[int, ...] | None, Expression]
 
 
 def _meanings(question: Composed, table: AnswerTable) -> dict[str, list[_Meaning]]:
-    """Return for each column the expressions over what single questions released that it is; none where it is not."""
+    """Return for each column its definitions, each over the outputs of one question; empty where there is none."""
     match table:
         case Asked():
             outputs = question.questions[table.question].outputs
             if table.added_up is not None:
-                released = [Released("key", place, table.columns[at].type) for at, place in enumerate(table.added_up)]
-                many = len(table.columns) - len(released)
-                released += [Released("aggregate", at, table.columns[len(released) + at].type) for at in range(many)]
-                outputs = tuple(("", one) for one in released)
+                released = [Released("key", key, table.columns[index].type) for index, key in enumerate(table.added_up)]
+                aggregates = len(table.columns) - len(released)
+                released += [
+                    Released("aggregate", index, table.columns[len(released) + index].type)
+                    for index in range(aggregates)
+                ]
+                outputs = tuple(("", expression) for expression in released)
             return {
-                column.name: [(table.question, table.added_up, one)]
-                for column, (_, one) in zip(table.columns, outputs, strict=False)
+                column.name: [(table.question, table.added_up, expression)]
+                for column, (_, expression) in zip(table.columns, outputs, strict=False)
             }
         case Qualified() | Sorted() | Windowed():
             return _meanings(question, table.source)
         case Computed():
-            known = _meanings(question, table.source)
-            return {name: _through(one, known) for name, one in table.columns}
+            meanings = _meanings(question, table.source)
+            return {name: _through(expression, meanings) for name, expression in table.columns}
         case Stacked():
-            found = [list(_meanings(question, source).values()) for source in table.sources]
+            by_source = [list(_meanings(question, source).values()) for source in table.sources]
             return {
-                column.name: [one for columns in found for one in columns[place]]
-                if all(columns[place] for columns in found)
+                column.name: [expression for columns in by_source for expression in columns[key]]
+                if all(columns[key] for columns in by_source)
                 else []
-                for place, column in enumerate(table.columns)
+                for key, column in enumerate(table.columns)
             }
         case Matched():
             return _meanings(question, table.left) | _meanings(question, table.right)
@@ -346,24 +346,27 @@ def _meanings(question: Composed, table: AnswerTable) -> dict[str, list[_Meaning
             return {}
 
 
-def _through(expression: Expression, known: Mapping[str, list[_Meaning]]) -> list[_Meaning]:
-    used = [known.get(name, []) for name in sorted(columns_in(expression))]
-    if any(len(one) != 1 for one in used) or len({one[0][:2] for one in used}) != 1:
-        return known.get(expression.name, []) if isinstance(expression, Column) else []
+def _through(expression: Expression, meanings: Mapping[str, list[_Meaning]]) -> list[_Meaning]:
+    used = [meanings.get(name, []) for name in sorted(columns_in(expression))]
+    if any(len(meaning) != 1 for meaning in used) or len({meaning[0][:2] for meaning in used}) != 1:
+        return meanings.get(expression.name, []) if isinstance(expression, Column) else []
     number, added_up, _ = used[0][0]
-    return [(number, added_up, with_columns(expression, {name: known[name][0][2] for name in columns_in(expression)}))]
+    return [
+        (number, added_up, with_columns(expression, {name: meanings[name][0][2] for name in columns_in(expression)}))
+    ]
 
 
-def _summed(plan: Plan, kept: tuple[int, ...] | None) -> Plan | None:
-    """Return a plan whose groups are added up to fewer; None if nobody knows how many each is made of."""
-    domains_ = plan.extraction.domains
-    if kept is None or domains_ is None:
+def _summed(plan: Plan, kept_keys: tuple[int, ...] | None) -> Plan | None:
+    """Return the plan of groups summed over the keys that are not kept; None if their number is not public."""
+    lists = plan.exact_query.domains
+    if kept_keys is None or lists is None:
         return plan
     times = 1
-    for place, domain in enumerate(domains_):
-        if place not in kept:
+    for index, domain in enumerate(lists):
+        if index not in kept_keys:
             if not isinstance(domain, Listed):
                 return None
+            # a sum over groups has the sum of their noises, as many as the dropped keys have combinations
             times *= len(domain.values)
     return added_up_plan(plan, times)
 

@@ -44,21 +44,21 @@ points. Where there are more groups, or HAVING is not settled, such a bar reache
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from hush.core.values import dataclass
-from hush.query.plan.choices import Choice
-from hush.query.plan.domains import Domain, Listed
+from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.estimators import Estimator, Linear, Mean, Moment
-from hush.query.plan.statistics import Statistic
+from hush.query.plan.keys import Domain, Listed
+from hush.query.plan.stability import Statistic
 from hush.query.question import Question
 from hush.query.released import aggregates_in
 
 RARE = 1e-6
-"""In so few answers a group may be shown that noise lifted from further below than bars reach."""
+"""The share of answers in which a shown group may have a truth further away than its bar reaches."""
 _ASSUMED = 1000
-"""How many groups quantiles that decide are prepared for, where the number is not known."""
+"""The assumed number of groups for quantiles that decide, where it is not known."""
 _LEAST = 1e-14
-"""Smaller probabilities are not told from zero by one minus a float."""
+"""The smallest error probability: 1 minus a much smaller one is rounded to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +68,13 @@ class Winners:
     having: tuple[int, ...]
     """The aggregates in HAVING."""
     forms: bool
-    """Whether these are counts and sums that share no noise: each is one coordinate, whatever it is a sum of."""
+    """Whether all are counts and sums that share no noise: each is one coordinate, even as a sum of several noises."""
     coordinates: int
     """d: how many independent noises decide HAVING."""
     ordered: bool
-    """Whether LIMIT or OFFSET cuts what was ordered by noisy numbers."""
-    deciding: frozenset[Statistic | Choice]
-    """Whose noise decides."""
+    """Whether LIMIT or OFFSET cuts rows that are ordered by noisy numbers."""
+    deciding: frozenset[Statistic | DrawnAggregate]
+    """Statistics and choices with noise that decides which rows are shown."""
     candidates: int | None
     """How many groups there are, where that is public."""
     limit: int | None
@@ -87,15 +87,18 @@ class Winners:
         """Return how noise decides; None where it does not. ``combined`` keys are fewer than their lists say."""
         having = () if question.having is None else tuple(sorted(aggregates_in(question.having)))
         size = _size(public, keys=bool(question.keys), combined=combined)
-        order = {at for item in question.order for at in aggregates_in(item.by)}
+        order = {aggregate for ordering in question.order for aggregate in aggregates_in(ordering.by)}
+        # a LIMIT of at least the number of groups hides no row
         cuts = question.offset > 0 or (question.limit is not None and (size is None or question.limit < size))
         ordered = bool(order) and cuts
         if not having and not ordered:
             return None
-        supports = [support(estimators[at]) for at in having]
-        together = frozenset[Statistic | Choice]().union(*supports)
-        forms = all(isinstance(estimators[at], Linear) for at in having) and sum(map(len, supports)) == len(together)
-        deciding = together.union(*(support(estimators[at]) for at in order)) if ordered else together
+        supports = [support(estimators[aggregate]) for aggregate in having]
+        together = frozenset[Statistic | DrawnAggregate]().union(*supports)
+        forms = all(isinstance(estimators[aggregate], Linear) for aggregate in having) and sum(
+            map(len, supports)
+        ) == len(together)
+        deciding = together.union(*(support(estimators[aggregate]) for aggregate in order)) if ordered else together
         return cls(
             having=having,
             forms=forms,
@@ -108,8 +111,8 @@ class Winners:
         )
 
     def touch(self, estimators: tuple[Estimator, ...], aggregates: Iterable[int]) -> bool:
-        """Return whether what is made of some aggregates has noise that decides."""
-        return any(self.deciding & support(estimators[at]) for at in aggregates)
+        """Return whether the noise of some aggregates decides which rows are shown."""
+        return any(self.deciding & support(estimators[aggregate]) for aggregate in aggregates)
 
     def missing(self, outside: float, *, candidates: int, shown: int) -> float:
         """Return α₁: how often a candidate's bar may miss, given that it passed HAVING."""
@@ -137,11 +140,11 @@ class Winners:
         return self.settled(self.missing(outside, candidates=candidates, shown=self._shown(candidates)))
 
     def _shown(self, candidates: int) -> int:
-        left = max(candidates - self.offset, 0)
-        return left if self.limit is None else min(self.limit, left)
+        after_offset = max(candidates - self.offset, 0)
+        return after_offset if self.limit is None else min(self.limit, after_offset)
 
 
-def support(estimator: Estimator) -> frozenset[Statistic | Choice]:
+def support(estimator: Estimator) -> frozenset[Statistic | DrawnAggregate]:
     """Return the numbers with noise of their own that an aggregate is made of."""
     match estimator:
         case Linear():
@@ -151,13 +154,13 @@ def support(estimator: Estimator) -> frozenset[Statistic | Choice]:
         case Moment():
             products = tuple((product, 1) for product in estimator.second)
             return frozenset(
-                item
-                for part in (estimator.count, products, *(one.parts for one in estimator.first))
-                for item, _ in part
+                statistic
+                for factors in (estimator.count, products, *(total.parts for total in estimator.first))
+                for statistic, _ in factors
             )
         case _:
             return frozenset([estimator.choice])
-    return frozenset(statistic for part in parts for statistic, factor in part if factor)
+    return frozenset(statistic for factors in parts for statistic, factor in factors if factor)
 
 
 def _size(public: tuple[Domain, ...] | None, *, keys: bool, combined: bool) -> int | None:

@@ -5,7 +5,7 @@ what they cost, are `hush.mechanisms.grouped.quantile` and `hush.mechanisms.grou
 histogram point by point only near the target: an engine counts in at most 2²⁰ bins, and again, in finer cells, in bins
 near it.
 
-**How they are paid for.** A `Pick` is a mechanism with the choices that it makes. One choice is a draw of the
+**How they are paid for.** A `Draw` is a mechanism with the choices that it makes. One choice is a draw of the
 exponential mechanism in every group. Of a list of quantiles of one column all may be read off one noisy distribution
 (`hush.mechanisms.grouped.distribution`), whose error does not grow with the list.
 
@@ -20,17 +20,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
 from hush.accounting.events import Event
-from hush.core.values import dataclass
 from hush.mechanisms.grouped import GroupedDistribution, GroupedMode, GroupedQuantile
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.limits import Limits, Units
-from hush.query.plan.statistics import Factor, Population
+from hush.query.plan.stability import Factor, Limits, Population, Units
 from hush.query.types import Value
 
 MAX_BINS = 2**20
@@ -72,7 +70,7 @@ class LineHistogram:
 
     @property
     def coarse(self) -> LineHistogram:
-        """The same bins, none of which is counted again."""
+        """The same bins without finer cells."""
         return replace(self, cell=self.width)
 
     @property
@@ -93,8 +91,8 @@ class ValueHistogram:
 Histogram = LineHistogram | ValueHistogram
 
 
-class ChoiceKind(Enum):
-    """What is picked."""
+class DrawKind(Enum):
+    """The kinds of aggregates that are picked from a histogram."""
 
     QUANTILE = "quantile"
     MIN = "min"
@@ -103,10 +101,10 @@ class ChoiceKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class DrawnAggregate:
     """One pick in every group."""
 
-    kind: ChoiceKind
+    kind: DrawKind
     histogram: Histogram
     fraction: Fraction | None = None
 
@@ -120,40 +118,36 @@ class Choice:
         """Return W, the weight of a row that is not weighted down."""
         return 1 if limits.units is Units.ALONE else WEIGHT
 
-    def unit_weight(self, limits: Limits) -> int:
-        """Return M, the most that one unit weighs in one group."""
-        return self.weight(limits) * limits.rows
-
     @property
     def quantile(self) -> Fraction:
         """Which quantile it is: 0 for MIN and 1 for MAX."""
         if self.fraction is not None:
             return self.fraction
-        return Fraction(0) if self.kind is ChoiceKind.MIN else Fraction(1)
+        return Fraction(0) if self.kind is DrawKind.MIN else Fraction(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pick:
+class Draw:
     """A mechanism, and the choices that it makes from one histogram."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[DrawnAggregate, ...]
     """One; or several quantiles of one column."""
     numbers: tuple[int, ...]
     """The place of each among the question's choices."""
     mechanism: GroupedQuantile | GroupedMode | GroupedDistribution
     epsilon: Fraction
-    """What the choices take of the question's ε."""
+    """The share of the question's ε for these choices."""
     confidences: tuple[float, ...]
     """How often the interval of each holds."""
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> DrawnAggregate:
         """The first of the choices: all have one histogram."""
         return self.choices[0]
 
     @property
     def event(self) -> Event:
-        """What an accountant needs."""
+        """The event for the accountant."""
         return self.mechanism.event
 
     def error(self) -> float:
@@ -165,23 +159,23 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picks:
-    """What is picked, and how it is paid for: of pure ε, or of the ρ that (ε,δ) is worth."""
+class DrawPlanner:
+    """Plans the choices of a question: for pure ε, or for the ρ of zCDP that implies (ε,δ)."""
 
-    choices: Sequence[Choice]
+    choices: Sequence[DrawnAggregate]
     shares: Sequence[Fraction]
-    """What each takes of ε."""
+    """The share of ε for each choice."""
     confidences: Sequence[float]
     alone: Collection[object]
     """Quantiles that need noise of their own, because others are compared or computed with them."""
     bounds: Limits
 
-    def made(self, rho: Fraction | None = None) -> tuple[Pick, ...]:
+    def made(self, rho: Fraction | None = None) -> tuple[Draw, ...]:
         """Return how they are made, for pure ε or for ρ: lists of quantiles from one distribution if that is better."""
         singles = [self._single(number, rho) for number in range(len(self.choices))]
-        lists: dict[Histogram, list[Pick]] = {}
+        lists: dict[Histogram, list[Draw]] = {}
         for pick in singles:
-            if pick.choice.kind is ChoiceKind.QUANTILE and pick.choice not in self.alone:
+            if pick.choice.kind is DrawKind.QUANTILE and pick.choice not in self.alone:
                 lists.setdefault(pick.choice.histogram, []).append(pick)
         joined = {pick.numbers[0]: pick for pick in singles}
         for several in lists.values():
@@ -191,11 +185,13 @@ class Picks:
             if together.error() < math.fsum(pick.error() for pick in several):
                 for pick in several:
                     del joined[pick.numbers[0]]
+                # in the place of the first, so that the order of draws follows the question
                 joined[together.numbers[0]] = together
         return tuple(joined[number] for number in sorted(joined))
 
-    def _single(self, number: int, rho: Fraction | None) -> Pick:
+    def _single(self, number: int, rho: Fraction | None) -> Draw:
         choice, bounds, confidence = self.choices[number], self.bounds, self.confidences[number]
+        # the ρ of all choices adds up, so each gets an equal part
         epsilon = self.shares[number] if rho is None else _drawn_for(rho / len(self.choices), bounds)
         histogram, weight = choice.histogram, choice.weight(bounds)
         mechanism: GroupedQuantile | GroupedMode
@@ -218,7 +214,7 @@ class Picks:
                 rows=bounds.rows,
                 contribution=bounds.contribution,
             )
-        return Pick(
+        return Draw(
             choices=(choice,),
             numbers=(number,),
             mechanism=mechanism,
@@ -226,8 +222,8 @@ class Picks:
             confidences=(confidence,),
         )
 
-    def _together(self, several: list[Pick], rho: Fraction | None) -> Pick:
-        """Return the quantiles of one column from one noisy distribution, for what they cost one by one."""
+    def _together(self, several: list[Draw], rho: Fraction | None) -> Draw:
+        """Return one draw of several quantiles from one noisy distribution, at the price of the separate draws."""
         histogram, bounds = several[0].choice.histogram, self.bounds
         assert isinstance(histogram, LineHistogram)  # noqa: S101 - quantiles lie on a line
         epsilon = sum((pick.epsilon for pick in several), Fraction(0))
@@ -241,7 +237,8 @@ class Picks:
             rows=bounds.rows,
             contribution=bounds.contribution,
         )
-        return Pick(
+        return Draw(
+            # the noisy distribution counts whole bins, so finer cells are of no use
             choices=tuple(replace(pick.choice, histogram=histogram.coarse) for pick in several),
             numbers=tuple(pick.numbers[0] for pick in several),
             mechanism=mechanism,
@@ -251,7 +248,7 @@ class Picks:
 
 
 def _drawn_for(rho: Fraction, bounds: Limits) -> Fraction:
-    """Return what a draw in each group may cost, by the sum over a unit's groups, if all of them are ρ-zCDP together.
+    """Return the largest ε, summed over a unit's groups, of one draw per group that are ρ-zCDP together.
 
     Each has bounded range ε/groups, hence (ε/groups)²/8-zCDP: ε = √(8·groups·ρ), rounded down.
     """

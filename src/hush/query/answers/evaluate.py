@@ -1,0 +1,749 @@
+"""Values and half-widths of a question over answers, from the numbers that its questions released.
+
+A row of such a table comes from groups of the questions. A column's half-widths are found in one of three ways, the
+first that applies:
+
+1. It is a function of what one question released of one group, such as n or 100 * n / m. Then it is an output of that
+   question, and has the half-width that `hush.curator.error_bars` gives it.
+2. It is a smooth function of several groups' numbers, whose rows and order are public: a share, a running sum, a
+   difference to the month before. Plausible truths of all groups are simulated, each group's noise apart, and the whole
+   table is computed from them once more for each draw.
+3. Noise decides about order, rank or which rows there are, or a function turns back (ABS, CASE): all numbers of all
+   groups lie within wider bars at once, as often as the confidence says (each misses with a probability of α over their
+   number), and all that is made of them lies between the ends that follow (`hush.query.answers.windows`).
+
+Where noise had a part in which R of H rows are shown, 1 and 2 use the level α·R/H: of the rows shown, a share of α at
+most misses on average (Benjamini and Yekutieli 2005). Bars of the third way hold for all rows at once, so for those
+shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from hush.query.answers.plan import ComposedPlan
+from hush.query.answers.tree import (
+    RANKS,
+    AnswerTable,
+    Asked,
+    Computed,
+    Matched,
+    Qualified,
+    Regrouped,
+    Sorted,
+    Stacked,
+    Window,
+    Windowed,
+)
+from hush.query.answers.windows import (
+    Flags,
+    Membership,
+    Places,
+    Structure,
+    codes,
+    combined,
+    distinct_counts,
+    order_codes,
+    rank_interval,
+    value_of,
+)
+from hush.query.expressions import Column, Expression, Released, columns_in, with_columns
+from hush.query.functions.record import nulls, objects
+from hush.query.plan.estimators import Drawn
+from hush.query.plan.expected import errs, is_count
+from hush.query.plan.plan import Plan
+from hush.query.plausible import folds, least_widths, possible_widths, unsettled
+from hush.query.relations import Frame
+from hush.query.released import Array, Ends, as_array, enclose, evaluate, key_array
+from hush.query.released import noisy as made_of_aggregates
+from hush.query.types import Kind, Type
+
+DRAWS = 2003
+"""The number of simulated truths; a prime, so that multiples of any number visit every draw."""
+_FEW_DRAWS = 401
+_CELLS = 4_000_000
+_NEEDED = 20
+"""The least number of draws outside an interval from which its ends can be estimated."""
+
+
+class GroupValues(Protocol):
+    """The released groups of one question, as the curator offers them."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that released them."""
+
+    @property
+    def outputs(self) -> Sequence[Expression]:
+        """The outputs of its question."""
+
+    def __len__(self) -> int:
+        """Return the number of groups."""
+
+    def values(self, expression: Expression) -> Sequence[Any]:
+        """Return an expression's value in each group."""
+
+    def truths(self, draws: int) -> Mapping[int, Array]:
+        """Return plausible truths of each aggregate, a row for each draw."""
+
+    def ends(self, expression: Expression, missing: float) -> Ends:
+        """Return an interval for the true value of an expression, with error probability ``missing``."""
+
+    def widths(self, expression: Expression, places: Places, confidence: float) -> list[float | None]:
+        """Return an expression's half-widths in the groups at some places."""
+
+    def added_up(self, kept: Sequence[int]) -> GroupValues:
+        """Return the groups summed over all keys except ``kept``."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedColumn:
+    """A column of the final table."""
+
+    name: str
+    kind: Kind
+    values: Sequence[Any]
+    errors: tuple[float | None, ...] | None
+    counts: bool
+    """Whether its values count rows or units."""
+
+
+@dataclass(slots=True, eq=False)
+class AnswerCells:
+    """A column of a table of answers: values, definition and possible errors."""
+
+    type: Type
+    noisy: bool
+    values: Array
+    raw: Sequence[Any] | None = None
+    """The values as they were released; whole numbers are exact."""
+    meaning: Mapping[int, tuple[int, Expression]] = field(default_factory=dict)
+    """For each source of rows: a part, and the column as an expression over the outputs of that part."""
+    truths: Callable[[], Array | None] = lambda: None
+    """Plausible truths, a row for each draw; None where there are none."""
+    ends: Callable[[], Ends] | None = None
+
+    def take(self, rows: Places, *, missing: Flags | None = None) -> AnswerCells:
+        """Return the cells of ``rows``; NULL where they are ``missing``."""
+        values, raw = self.values[rows], None if self.raw is None else [self.raw[row] for row in rows.tolist()]
+        if missing is not None and missing.any():
+            values = values.copy()
+            values[missing] = np.nan if values.dtype == np.float64 else None
+            raw = None if raw is None else [None if lost else v for v, lost in zip(raw, missing.tolist(), strict=True)]
+
+        def truths() -> Array | None:
+            simulated = self.truths()
+            if simulated is None or missing is None:
+                return None if simulated is None else simulated[:, rows]
+            return np.where(missing, np.nan, simulated[:, rows])
+
+        def ends() -> Ends:
+            low, high = self.known_ends
+            if missing is None:
+                return low[rows], high[rows]
+            # NULL stands for any value, so its ends are infinite
+            return np.where(missing, -np.inf, low[rows]), np.where(missing, np.inf, high[rows])
+
+        return AnswerCells(self.type, self.noisy, values, raw, self.meaning, truths, ends)
+
+    @property
+    def known_ends(self) -> Ends:
+        """The ends between which the truth lies: both at the value where it is public, infinite where unknown."""
+        if not self.noisy and self.values.dtype == np.float64:
+            return self.values, self.values
+        if self.ends is None or not self.noisy:
+            return np.full(len(self.values), -np.inf), np.full(len(self.values), np.inf)
+        return self.ends()
+
+    @property
+    def present(self) -> tuple[Flags, Flags]:
+        """The rows in which the truth is surely not NULL, and those in which it is possibly not NULL."""
+        if not self.noisy:
+            full = ~nulls(self.values)
+            return full, full
+        low, high = self.known_ends  # where NULL is possible, both are infinite (`hush.query.released.enclose`)
+        return np.isfinite(low) | np.isfinite(high), np.ones(len(low), dtype=bool)
+
+
+@dataclass(slots=True, eq=False)
+class AnswerRows:
+    """Rows of answers: the rows shown, and all rows that could be shown without noise."""
+
+    columns: dict[str, AnswerCells]
+    source: Places
+    """The number of a row's source: rows with one number are made from groups of the same parts."""
+    places: dict[int, Places]
+    """For each part, by its number, the group that a row comes from; -1 for none."""
+    shown: Flags
+    surely: Flags
+    maybe: Flags
+    order: Places
+    """The rows that are shown, in order."""
+    level: float = 1.0
+    """The share of the candidates that noise has left among the rows shown."""
+    gaps: bool = False
+    """Whether rows that could be shown without noise are missing in this table."""
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self.shown)
+
+    @property
+    def certain(self) -> bool:
+        """Whether the set of rows is independent of noise."""
+        return not self.gaps and bool((self.surely == self.maybe).all() and (self.shown == self.maybe).all())
+
+    def only_shown(self) -> AnswerRows:
+        """Return the rows that are shown, in order."""
+        rows = self.order
+        if len(rows) == self.size and (rows == np.arange(self.size)).all():
+            return self
+        every = np.ones(len(rows), dtype=bool)
+        return AnswerRows(
+            columns={name: cells.take(rows) for name, cells in self.columns.items()},
+            source=self.source[rows],
+            places={part: groups[rows] for part, groups in self.places.items()},
+            shown=every,
+            surely=self.surely[rows],
+            maybe=every,
+            order=np.arange(len(rows)),
+            level=self.level,
+            gaps=self.gaps or bool((self.maybe & ~self.shown).any()),
+        )
+
+    def level_with(self, shown: int) -> float:
+        """Return the level after noise has reduced the rows shown to ``shown`` rows."""
+        before = len(self.order)
+        return self.level * shown / before if 0 < shown < before else self.level
+
+    def member(self, partition: Places, argument: AnswerCells | None = None) -> Membership:
+        """Return the sure and possible rows by partition; with an argument, only rows where it is not NULL."""
+        if argument is None:
+            return Membership(partition, self.surely, self.maybe)
+        surely, maybe = argument.present
+        return Membership(partition, self.surely & surely, self.maybe & maybe)
+
+
+class Composer:
+    """Makes the table of a question over answers."""
+
+    def __init__(self, plan: ComposedPlan, groups: Mapping[int, GroupValues]) -> None:
+        self._plan, self._groups = plan, groups
+        self._parts: list[tuple[GroupValues, dict[str, AnswerCells]]] = []
+        """The groups that `Asked` nodes read, and the columns that they release."""
+        self._sources = 0
+        numbers = sum(len(each) * max(len(each.plan.estimators), 1) for each in groups.values())
+        self._missing = (1 - plan.confidence) / max(numbers, 1)
+        """The error probability of each number's wider interval; with it all hold at once (Bonferroni)."""
+        # simulated truths are kept in memory: draws times groups
+        affordable = _CELLS // max([len(each) for each in groups.values()] + [1])
+        self._draws = DRAWS if affordable >= DRAWS * 4 else _FEW_DRAWS if affordable >= _FEW_DRAWS else 0
+
+    def columns(self) -> tuple[EvaluatedColumn, ...]:
+        """Return the columns of the answer."""
+        table = self._table(self._plan.question.table).only_shown()
+        return tuple(self._final(table, name, table.columns[unique]) for name, unique in self._plan.question.outputs)
+
+    def _table(self, node: AnswerTable) -> AnswerRows:
+        match node:
+            case Asked():
+                return self._asked(node)
+            case Computed():
+                table = self._table(node.source)
+                return replace(table, columns={name: self._cells(table, each) for name, each in node.columns})
+            case Qualified():
+                return self._qualified(self._table(node.source), node.condition)
+            case Sorted():
+                return self._sorted(self._table(node.source), node)
+            case Windowed():
+                table = self._table(node.source)
+                windows = {name: self._window(table, window) for name, window in node.windows}
+                return replace(table, columns=table.columns | windows)
+            case Regrouped():
+                return self._regrouped(self._table(node.source), node)
+            case Matched():
+                return self._matched(self._table(node.left).only_shown(), self._table(node.right).only_shown(), node)
+            case Stacked():
+                return self._stacked([self._table(source) for source in node.sources], node)
+
+    def _asked(self, node: Asked) -> AnswerRows:
+        """Return the released groups of a question, summed to coarser groups where the node says so."""
+        groups = self._groups[node.question]
+        names = [name for name, _ in self._plan.question.questions[node.question].outputs]
+        number, source = len(self._parts), self._fresh_source()
+        if node.added_up is None:
+            released = {
+                name: self._released(groups, source, number, output)
+                for name, output in zip(names, groups.outputs, strict=True)
+            }
+            columns = {column.name: released[column.name] for column in node.columns}
+        else:
+            groups = groups.added_up(node.added_up)
+            question = groups.plan.question
+            expressions = [Released("key", key, question.keys[key][1].type) for key in node.added_up]
+            expressions += [Released("aggregate", at, each.type) for at, each in enumerate(question.aggregates)]
+            columns = {
+                column.name: self._released(groups, source, number, expression)
+                for column, expression in zip(node.columns, expressions, strict=True)
+            }
+            released = {
+                name: self._released(groups, source, number, output)
+                for name, output in zip(names, groups.outputs, strict=True)
+                if not made_of_aggregates(output)
+            }
+        self._parts.append((groups, released))
+        size = len(groups)
+        every = np.ones(size, dtype=bool)
+        rows = np.arange(size)
+        return AnswerRows(columns, np.full(size, source), {number: rows}, every, every, every, rows)
+
+    def _fresh_source(self) -> int:
+        self._sources += 1
+        return self._sources
+
+    def _released(self, groups: GroupValues, source: int, number: int, expression: Expression) -> AnswerCells:
+        raw, noisy = groups.values(expression), made_of_aggregates(expression)
+        values = (as_array if noisy else key_array)(raw, expression.type.kind)
+        cells = AnswerCells(expression.type, noisy, values, raw, {source: (number, expression)})
+        if noisy and isinstance(expression, Released):
+            cells.truths = lambda: groups.truths(self._draws).get(expression.index)
+            cells.ends = lambda: self._base_ends(groups, expression)
+        return cells
+
+    def _base_ends(self, groups: GroupValues, expression: Released) -> Ends:
+        if expression.type.kind.numeric and not isinstance(groups.plan.estimators[expression.index], Drawn):
+            return groups.ends(expression, self._missing)
+        # of a draw nothing is known but the public range of its values
+        lower, upper = expression.type.lower, expression.type.upper
+        low = np.full(len(groups), -np.inf if lower is None else float(lower))
+        return low, np.full(len(groups), np.inf if upper is None else float(upper))
+
+    # expressions over a row
+
+    def _find(self, table: AnswerRows, name: str) -> AnswerCells:
+        """Return a column of a table, or an output that a part computed from its keys."""
+        if name in table.columns:
+            return table.columns[name]
+        for number, groups in table.places.items():
+            cells = self._parts[number][1].get(name)
+            if cells is not None:
+                return cells.take(np.maximum(groups, 0), missing=groups < 0)
+        raise KeyError(name)
+
+    def _cells(self, table: AnswerRows, expression: Expression) -> AnswerCells:
+        """Return an expression over the columns of a table, with its truths and ends."""
+        if isinstance(expression, Column):
+            return self._find(table, expression.name)
+        used = {name: self._find(table, name) for name in sorted(columns_in(expression))}
+        noisy = {name: cells for name, cells in used.items() if cells.noisy}
+        public = {name: cells for name, cells in used.items() if not cells.noisy}
+        # noisy columns stand as aggregates and public ones as keys, so that `hush.query.released` evaluates it
+        over: dict[str, Expression] = {
+            name: Released("aggregate" if name in noisy else "key", index, cells.type)
+            for side in (noisy, public)
+            for index, (name, cells) in enumerate(side.items())
+        }
+        plain, size = with_columns(expression, over), table.size
+        keys, answers = ([cells.values for cells in side.values()] for side in (public, noisy))
+        values = np.array(np.broadcast_to(evaluate(plain, keys, answers), (size,)))
+        result = AnswerCells(expression.type, bool(noisy), values, meaning=_meaning(expression, used))
+        if not noisy:
+            return result
+
+        def truths() -> Array | None:
+            if folds(plain) or not expression.type.kind.numeric:
+                return None
+            draws = [simulated for cells in noisy.values() if (simulated := cells.truths()) is not None]
+            if len(draws) < len(noisy):
+                return None
+            with np.errstate(all="ignore"):
+                computed = np.broadcast_to(evaluate(plain, keys, draws), (len(draws[0]), size))
+                undefined = unsettled(plain, keys, answers, draws)
+            return np.where(undefined, np.nan, computed) if undefined.any() else np.asarray(computed)
+
+        result.truths = truths
+        result.ends = lambda: enclose(plain, keys, [cells.known_ends for cells in noisy.values()], size)
+        return result
+
+    # rows
+
+    def _qualified(self, table: AnswerRows, condition: Expression) -> AnswerRows:
+        cells = self._cells(table, condition)
+        holds = cells.values == 1
+        shown = table.shown & holds
+        order = table.order[shown[table.order]]
+        if not cells.noisy:
+            return replace(table, shown=shown, surely=table.surely & holds, maybe=table.maybe & holds, order=order)
+        low, high = cells.known_ends
+        # a condition is 0 or 1: surely true if its lower end is 1, possibly true if its upper end is above 0
+        surely, maybe = table.surely & (low >= 1), table.maybe & ((high > 0) | shown)
+        return replace(table, shown=shown, surely=surely, maybe=maybe, order=order, level=table.level_with(len(order)))
+
+    def _sorted(self, table: AnswerRows, node: Sorted) -> AnswerRows:
+        by = [self._cells(table, ordering.by) for ordering in node.order]
+        rows = table.order
+        # stable sorts by the last key first give the order by all keys
+        for ordering, cells in zip(reversed(node.order), reversed(by), strict=True):
+            ranks = order_codes(cells.values[rows], descending=ordering.descending, nulls_first=ordering.nulls_first)
+            rows = rows[np.argsort(ranks, kind="stable")]
+        stop = len(rows) if node.limit is None else node.offset + node.limit
+        order = rows[node.offset : stop]
+        if len(order) == len(rows):
+            return replace(table, order=rows)
+        shown = np.zeros(table.size, dtype=bool)
+        shown[order] = True
+        noisy = any(cells.noisy for cells in by)
+        if not noisy and table.certain:
+            return replace(table, shown=shown, surely=shown, maybe=shown, order=order)
+        # a row is surely among those from OFFSET to LIMIT if even its extreme ranks by the first ORDER BY are
+        ends = by[0].known_ends if by and by[0].type.kind.numeric else None
+        member = table.member(np.zeros(table.size, dtype=np.int64))
+        least, largest = member.rank_ends(ends, descending=bool(by) and node.order[0].descending)
+        surely = table.surely & (largest < stop) & (least >= node.offset)
+        maybe = (table.maybe & (least < stop) & (largest >= node.offset)) | shown
+        level = table.level_with(len(order)) if noisy else table.level
+        return replace(table, shown=shown, surely=surely, maybe=maybe, order=order, level=level)
+
+    # across rows
+
+    def _window(self, table: AnswerRows, window: Window) -> AnswerCells:
+        partition = [self._cells(table, each) for each in window.partition]
+        order = [self._cells(table, ordering.by) for ordering in window.order]
+        argument = None if window.argument is None else self._cells(table, window.argument)
+        rows = table.order
+        frames = Structure.of(
+            combined([codes(cells.values[rows]) for cells in partition], len(rows)),
+            combined(
+                [
+                    order_codes(cells.values[rows], descending=each.descending, nulls_first=each.nulls_first)
+                    for cells, each in zip(order, window.order, strict=True)
+                ],
+                len(rows),
+            ),
+            frame=window.frame,
+            ordered=bool(order),
+        )
+
+        def over_frames(values: Array | None, kind: str = window.kind) -> Array:
+            """Return the window's values of the rows that are shown, at their places among all rows."""
+            of_shown = value_of(kind, frames, None if values is None else values[..., rows], window.number)
+            numeric = of_shown.dtype == np.float64
+            spread = np.full((*of_shown.shape[:-1], table.size), np.nan if numeric else None, dtype=of_shown.dtype)
+            spread[..., rows] = of_shown
+            return spread
+
+        noisy_frames = not table.certain or any(cells.noisy for cells in (*partition, *order))
+        noisy = noisy_frames or (argument is not None and argument.noisy)
+        result = AnswerCells(window.type, noisy, over_frames(None if argument is None else argument.values))
+        if not noisy_frames and argument is not None:
+
+            def truths() -> Array | None:
+                simulated = argument.truths()
+                if simulated is None or window.kind in {"min", "max"}:  # these turn back, like GREATEST
+                    return None
+                return over_frames(simulated)
+
+            def ends() -> Ends:
+                if window.kind == "count":  # NULL is not counted
+                    low, high = (over_frames(full.astype(float), "sum") for full in argument.present)
+                else:
+                    low, high = map(over_frames, argument.known_ends)
+                return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+            result.truths, result.ends = truths, ends
+        elif noisy and not table.gaps and not any(cells.noisy for cells in partition):
+            result.ends = lambda: self._uncertain(table, window, partition, order, argument)
+        return result
+
+    def _uncertain(
+        self,
+        table: AnswerRows,
+        window: Window,
+        partition: list[AnswerCells],
+        order: list[AnswerCells],
+        argument: AnswerCells | None,
+    ) -> Ends:
+        """Return the ends of a window over rows, or in an order, that noise has decided."""
+        by = combined([codes(cells.values) for cells in partition], table.size)
+        if window.kind in RANKS:
+            member = table.member(by)
+            ends = order[0].known_ends if order and order[0].type.kind.numeric else None
+            before = member.rank_ends(ends, descending=bool(order) and window.order[0].descending)
+            return rank_interval(window, before, member.ends("count", None, whole=True)[1])
+        whole = not window.order and window.frame in {None, Frame(first=None, last=None)}
+        counted = argument if window.kind == "count" else None
+        ends = None if argument is None else argument.known_ends
+        return table.member(by, counted).ends(window.kind, ends, whole=whole)
+
+    def _regrouped(self, table: AnswerRows, node: Regrouped) -> AnswerRows:
+        keys = [self._cells(table, key) for _, key in node.keys]
+        by = combined([codes(cells.values) for cells in keys], table.size)
+        groups = int(by.max(initial=-1)) + 1
+        if node.whole and not groups:  # of no rows there is one row still
+            columns = {
+                name: AnswerCells(fold.type, True, np.array([0.0 if fold.kind.startswith("count") else np.nan]))
+                for name, fold in node.folds
+            }
+            single, source = np.ones(1, dtype=bool), np.array([self._fresh_source()])
+            return AnswerRows(columns, source, {}, single, single, single, np.zeros(1, dtype=np.int64), gaps=True)
+        noisy_keys = any(cells.noisy for cells in keys)
+        rows = table.order
+        frames = Structure.of(by[rows], np.zeros(len(rows), dtype=np.int64), frame=None, ordered=False)
+        first = np.zeros(groups, dtype=np.int64)  # a row of each group: the first that is shown, or any
+        first[by[::-1]] = np.arange(table.size)[::-1]
+        first[by[rows][::-1]] = rows[::-1]
+        columns = {name: cells.take(first) for (name, _), cells in zip(node.keys, keys, strict=True)}
+        for name, fold in node.folds:
+            argument = None if fold.argument is None else self._cells(table, fold.argument)
+
+            def by_group(values: Array | None, kind: str = fold.kind) -> Array:
+                """Return the fold over the rows that are shown, a value for each group."""
+                of_rows = value_of(kind, frames, None if values is None else values[..., rows])
+                numeric = of_rows.dtype == np.float64
+                empty = 0.0 if kind == "count" else np.nan if numeric else None
+                folded = np.full((*of_rows.shape[:-1], groups), empty, dtype=of_rows.dtype)
+                folded[..., by[rows]] = of_rows
+                return folded
+
+            if fold.kind == "count_distinct" and argument is not None:
+                values = distinct_counts(by, argument.values, table.shown)[first]
+            else:
+                values = by_group(None if argument is None else argument.values)
+            noisy = noisy_keys or not table.certain or (argument is not None and argument.noisy)
+            columns[name] = AnswerCells(fold.type, noisy, values)
+            if noisy and not noisy_keys and not table.gaps:
+                self._set_fold_bars(columns[name], table, fold.kind, argument, (by, first), by_group)
+        if node.whole:
+            shown = surely = maybe = np.ones(1, dtype=bool)
+        else:
+            shown, surely, maybe = (
+                np.bincount(by, flags, minlength=groups) > 0 for flags in (table.shown, table.surely, table.maybe)
+            )
+        return AnswerRows(
+            columns=columns,
+            source=np.full(groups, self._fresh_source()),
+            places={},
+            shown=shown,
+            surely=surely,
+            maybe=maybe,
+            # groups in the order of their first rows that are shown
+            order=np.zeros(1, int) if node.whole else np.array(list(dict.fromkeys(by[rows].tolist())), dtype=np.int64),
+            level=table.level,
+            gaps=table.gaps or noisy_keys,
+        )
+
+    @staticmethod
+    def _set_fold_bars(
+        cells: AnswerCells,
+        table: AnswerRows,
+        kind: str,
+        argument: AnswerCells | None,
+        grouped: tuple[Places, Places],
+        by_group: Callable[[Array], Array],
+    ) -> None:
+        """Set the truths and the ends of a column that was folded over groups of rows."""
+        by, first = grouped
+        if table.certain and argument is not None and kind in {"sum", "avg"}:
+
+            def truths() -> Array | None:
+                simulated = argument.truths()
+                return None if simulated is None else by_group(simulated)
+
+            cells.truths = truths
+
+        def ends() -> Ends:
+            inner = None if argument is None else argument.known_ends
+            if kind == "avg" and table.certain and inner is not None:
+                low, high = map(by_group, inner)
+                return np.nan_to_num(low, nan=-np.inf, neginf=-np.inf), np.nan_to_num(high, nan=np.inf, posinf=np.inf)
+            member = table.member(by, argument if kind == "count" else None)
+            low, high = member.ends(kind, inner, whole=True)
+            return low[first], high[first]
+
+        cells.ends = ends
+
+    # several tables
+
+    def _matched(self, left: AnswerRows, right: AnswerRows, node: Matched) -> AnswerRows:
+        sides = tuple(zip((left, right), _matched_rows(left, right, node), strict=True))
+        size = len(sides[0][1])
+        # rows that are made of the same sources on both sides have one source
+        pairs = combined(
+            [np.where(rows < 0, -1, table.source[np.maximum(rows, 0)] if table.size else -1) for table, rows in sides],
+            size,
+        )
+        fresh = {pair: self._fresh_source() for pair in np.unique(pairs).tolist()}
+        columns: dict[str, AnswerCells] = {}
+        surely = np.ones(size, dtype=bool)
+        for table, rows in sides:
+            missing, present = rows < 0, np.maximum(rows, 0)
+            if not table.size:
+                for name, cells in table.columns.items():
+                    empty = as_array([None] * size, cells.type.kind)
+                    columns[name] = AnswerCells(cells.type, cells.noisy, empty)
+                continue
+            surely &= np.where(missing, not table.gaps, table.surely[present])
+            sources = {pair: set(table.source[present[(pairs == pair) & ~missing]].tolist()) for pair in fresh}
+            for name, cells in table.columns.items():
+                columns[name] = cells.take(present, missing=missing)
+                columns[name].meaning = {
+                    fresh[pair]: cells.meaning[source]
+                    for pair, before in sources.items()
+                    for source in before
+                    if source in cells.meaning
+                }
+        every = np.ones(size, dtype=bool)
+        return AnswerRows(
+            columns=columns,
+            source=np.array([fresh[pair] for pair in pairs.tolist()], dtype=np.int64),
+            places={
+                part: np.where(rows < 0, -1, groups[np.maximum(rows, 0)] if len(groups) else -1)
+                for table, rows in sides
+                for part, groups in table.places.items()
+            },
+            shown=every,
+            surely=surely,
+            maybe=every,
+            order=np.arange(size),
+            # a pair is shown if noise left both of its rows: the shares multiply
+            level=left.level * right.level,
+            gaps=left.gaps or right.gaps,
+        )
+
+    def _stacked(self, tables: list[AnswerRows], node: Stacked) -> AnswerRows:
+        starts = np.concatenate([[0], np.cumsum([table.size for table in tables])]).astype(np.int64)
+        parts = sorted({part for table in tables for part in table.places})
+        shown = [int(table.shown.sum()) for table in tables]
+        candidates = sum(rows / max(table.level, 1e-12) for rows, table in zip(shown, tables, strict=True))
+        lists = [list(table.columns.values()) for table in tables]
+        return AnswerRows(
+            columns={
+                column.name: _stacked_cells([cells[index] for cells in lists], column.type, noisy=column.noisy)
+                for index, column in enumerate(node.columns)
+            },
+            source=np.concatenate([table.source for table in tables]),
+            places={
+                part: np.concatenate([table.places.get(part, np.full(table.size, -1)) for table in tables])
+                for part in parts
+            },
+            shown=np.concatenate([table.shown for table in tables]),
+            surely=np.concatenate([table.surely for table in tables]),
+            maybe=np.concatenate([table.maybe for table in tables]),
+            order=np.concatenate([table.order + start for table, start in zip(tables, starts, strict=False)]),
+            level=min(1.0, sum(shown) / candidates) if candidates else 1.0,
+            gaps=any(table.gaps for table in tables),
+        )
+
+    # the final columns
+
+    def _final(self, table: AnswerRows, name: str, cells: AnswerCells) -> EvaluatedColumn:
+        meanings = [(self._parts[part][0].plan, expression) for part, expression in cells.meaning.values()]
+        # values that are no numbers have half-widths too if they are quantiles of dates
+        has_widths = cells.type.kind.numeric or any(errs(plan, expression) for plan, expression in meanings)
+        all_known = cells.noisy and bool(meanings) and len(meanings) == len(set(table.source.tolist()))
+        return EvaluatedColumn(
+            name=name,
+            kind=cells.type.kind,
+            values=cells.values.tolist() if cells.raw is None else cells.raw,
+            errors=tuple(self._widths(table, cells)) if cells.noisy and has_widths else None,
+            counts=all_known and all(is_count(expression, plan) for plan, expression in meanings),
+        )
+
+    def _widths(self, table: AnswerRows, cells: AnswerCells) -> list[float | None]:
+        outside = (1 - self._plan.confidence) * table.level
+        widths: list[float | None] = [None] * table.size
+        unknown = np.ones(table.size, dtype=bool)
+        # 1. functions of one group of one question
+        for source, (part, expression) in cells.meaning.items():
+            groups = table.places.get(part, np.full(table.size, -1))
+            rows = np.flatnonzero((table.source == source) & (groups >= 0))
+            if len(rows):
+                known = self._parts[part][0].widths(expression, groups[rows], 1 - outside)
+                for row, width in zip(rows.tolist(), known, strict=True):
+                    widths[row] = width
+                unknown[rows] = False
+        rows = np.flatnonzero(unknown)
+        if not len(rows) or not cells.type.kind.numeric:
+            return widths
+        answers = cells.values[rows]
+        truths = cells.truths()
+        if truths is not None and outside * len(truths) >= _NEEDED:  # 2. smooth functions of several groups
+            far = least_widths((truths[:, rows] - answers).T, outside)
+        else:  # 3. everything else lies between ends
+            low, high = cells.known_ends
+            far = np.maximum(answers - low[rows], high[rows] - answers)
+        for row, width in zip(rows.tolist(), possible_widths(far, answers, cells.type), strict=True):
+            widths[row] = width
+        return widths
+
+
+def _meaning(expression: Expression, used: Mapping[str, AnswerCells]) -> dict[int, tuple[int, Expression]]:
+    """Return, for each source, the part and the expression over its outputs; sources that mix parts are left out."""
+    if not used:
+        return {}
+    meanings: dict[int, tuple[int, Expression]] = {}
+    for source in set.intersection(*(set(cells.meaning) for cells in used.values())):
+        parts = {cells.meaning[source][0] for cells in used.values()}
+        if len(parts) == 1:
+            over = {name: cells.meaning[source][1] for name, cells in used.items()}
+            meanings[source] = parts.pop(), with_columns(expression, over)
+    return meanings
+
+
+def _stacked_cells(cells: Sequence[AnswerCells], type_: Type, *, noisy: bool) -> AnswerCells:
+    """Return one column from several, stacked as by UNION ALL."""
+    values = [
+        as_array(each.values.tolist(), type_.kind)
+        if type_.kind.numeric and each.values.dtype != np.float64
+        else each.values
+        for each in cells
+    ]
+    raw = [value for each in cells for value in (each.values.tolist() if each.raw is None else each.raw)]
+    meaning = {source: known for each in cells for source, known in each.meaning.items()}
+
+    def truths() -> Array | None:
+        simulated = [each.truths() if each.noisy else None for each in cells]
+        draws = next((len(each) for each in simulated if each is not None), 0)
+        unknown = any(
+            truth is None and each.noisy and len(each.values) for truth, each in zip(simulated, cells, strict=True)
+        )
+        if not draws or unknown:
+            return None
+        columns = [
+            np.broadcast_to(public, (draws, len(public))) if truth is None else truth
+            for truth, public in zip(simulated, values, strict=True)
+        ]
+        return np.concatenate(columns, axis=1)
+
+    def ends() -> Ends:
+        low, high = zip(*(each.known_ends for each in cells), strict=True)
+        return np.concatenate(low), np.concatenate(high)
+
+    return AnswerCells(type_, noisy, np.concatenate(values), raw, meaning, truths, ends)
+
+
+def _matched_rows(left: AnswerRows, right: AnswerRows, node: Matched) -> tuple[Places, Places]:
+    """Return the rows of both sides that belong together; -1 stands for no row."""
+
+    def keys(table: AnswerRows, names: list[str]) -> list[tuple[Any, ...]]:
+        columns = [objects(table.columns[name].values).tolist() for name in names]
+        return list(zip(*columns, strict=True)) if columns else [()] * table.size
+
+    index: dict[tuple[Any, ...], list[int]] = {}
+    for row, key in enumerate(keys(right, [name for _, name in node.on])):
+        if None not in key:  # NULL equals nothing
+            index.setdefault(key, []).append(row)
+    pairs: list[tuple[int, int]] = []
+    for row, key in enumerate(keys(left, [name for name, _ in node.on])):
+        matches = index.get(key, [-1] if node.how in {"left", "full"} else [])
+        pairs += [(row, match) for match in matches]
+    if node.how == "full":
+        used = {match for _, match in pairs}
+        pairs += [(-1, row) for row in range(right.size) if row not in used]
+    rows = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return rows[:, 0], rows[:, 1]

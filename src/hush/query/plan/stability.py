@@ -1,0 +1,710 @@
+r"""The stability of a question: how far its exact integers move when one unit comes, goes or is replaced.
+
+This module is the whole argument: who bounds what, why that is enough, and the code that computes each bound. Engines
+enforce the bounds on rows and groups; mechanisms take the sensitivities. Steps 1 to 3 are `limits`, steps 4 and 5
+`sensitivity`.
+
+**1. Unit → rows.** Every row of a private relation belongs to exactly one unit: filters and expressions read one row,
+joins of private tables include the unit, subqueries aggregate within one (`hush.query.relations`). So a unit that comes
+adds rows of its own, and changes no row of another unit. How many rows it adds is *not* bounded by the joins: one row
+may meet many.
+
+**2. Rows → bounded contributions.** Whatever joins and subqueries did below, contributions are bounded once, at the
+end, by an order and by weights that look at the unit's own rows only:
+
+a. rows whose unit is NULL, that fail a filter or whose key is outside the public keys are dropped;
+b. of each unit's groups the first ``groups`` are kept, in the order of a keyed hash of (unit, key), ties broken by
+   the key. The order looks at one unit's own rows only, so no unit can push another's rows out;
+c. within a (unit, group), a sum s over n > ``rows`` rows is weighted down to s·rows/n, truncated towards zero. If each
+   row lies in [-B, B] then \|s\| ≤ n·B, so \|s·rows/n\| ≤ rows·B, and truncation only shrinks it.
+
+**3. Which limits** (`limits`). ``rows`` and ``groups`` are the policy's max_rows and max_groups, or tighter ones of the
+question. The engine enforces them whatever the rows are, so a smaller limit is always safe, and the following only
+lowers them:
+
+- *One row, one unit.* A table without a unit path, read once and neither joined nor grouped, and a per-unit subquery
+  without keys have one row a unit: one group, one row, and no bounding step at all. A table without a unit path that is
+  joined with a public one has its rows numbered where it is read; the number tells rows apart, and never enters the
+  order of step 2b, since numbers shift when a row goes. That the public side has one row for each key does not help: a
+  join compares numbers of different types as doubles, and then 1,024 whole numbers near 2⁶³ are equal to one double.
+- *Few keys.* Where there are fewer public keys than ``max_groups``, they are the bound: a row has one key, so no unit
+  is in more groups than there are keys, and none is left out.
+- *Several tables.* A question over several private tables takes the largest ``max_rows`` and ``max_groups`` among them:
+  what is counted is the unit's rows *after* the joins, and the owner has declared that number to be typical. A table
+  that is only looked at (by EXISTS, IN or a SEMI join), or aggregated to one row per unit, makes no rows, and its
+  limits do not count. Where a subquery has one row per unit and key, and the question groups by these keys, a unit has
+  one row in a group.
+
+**4. A row → a statistic.** A statistic is a sum over the rows of its *population* (rows that pass the aggregate's
+FILTER and whose arguments are not NULL) of an integer that lies in [-bound, bound] for every row there could be:
+
+    Count       1, or 2²⁰ where rows are weighted down by others too    bound by itself
+    Total       ∏ (index(x_j) - centre_j) - offset                      bound by its corners, see `Total.bound`
+
+where index(x) = x/step, rounded and clamped between two public integers. Where units may be weighted down, and their
+sums truncated, the step is a fraction of the column's own: 2²⁰ steps or more, so that what is cut off hardly matters.
+Distinct units and distinct values are counted apart; both count something a unit can add at most once (units) or
+``rows`` times (values). Distinct values are also summed, see `DistinctTotal`.
+
+**5. A unit → the vector over all groups** (`sensitivity`). By 2 and 4 a unit adds at most rows·B to each of at most
+``groups`` coordinates of a statistic, whatever the other units are. Adding or removing a unit therefore changes the
+exact integer vector by at most groups·rows·B in ℓ₁, √groups·rows·B in ℓ₂ and rows·B in ℓ∞. Replacing a unit is one
+removal and one addition: twice as much in every norm (`Limits.touched`).
+
+**Halves.** Counts, sums and averages of one column need Σx and n, and take them from two `Halves`, a = Σ(x-l) and
+b = Σ(x-u) for bounds l < u of width w = 2h around the middle c: n = (a-b)/w and Σ(x-c) = (a+b)/2. A row adds x-l to the
+one and takes u-x from the other, w altogether in ℓ₁: both together have the sensitivity of one, so neither has to share
+ε. With noise of variance v on a/w and b/w, n errs by 2v and Σ(x-c)/h by 2v in variance, and the two are uncorrelated. A
+count and a sum around the middle that share ε equally each err by 4v.
+
+    n            2v                     in variance
+    Σx           2v·(h² + c²)           which is v·w², as if it were asked alone, where l = 0
+    mean         2v·(h² + d²)/n²        where d is how far it is from the middle
+
+Where COUNT(*) is asked beside a column that may be NULL, a third sum z adds w for every row in which it is NULL. Still
+a row changes one of (a, b) and z by w altogether, the number of all rows is (a-b+z)/w, and errs by 3v.
+
+What is best depends on what else is asked (`hush.query.plan.aggregates`): a separate count, which others share, and
+Σ(x-c), which changes by h at most. For squares likewise: (x-c)² lies in [0, h²], so Σ((x-c)² - h²/2) changes by h²/2. A
+SUM whose population is counted anyway is Σ(x-c) + c·n, because h² + c² ≤ (h + |c|)².
+
+>>> from hush.query.expressions import Column
+>>> from hush.query.types import Kind
+>>> age = Type(Kind.INTEGER, lower=Fraction(0), upper=Fraction(120), step=Fraction(1))
+>>> Factor.centred(Column("age", age))
+Factor(expression=..., step=Fraction(1, 1), first=0, last=120, centre=60)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+from itertools import product
+
+from hush.core import Grid, InvalidValueError, integer
+from hush.mechanisms.grouped import Contribution
+from hush.query.errors import UnplannableError
+from hush.query.expressions import Call, Column, Expression, Hashed, Op, hashed_once
+from hush.query.functions import all_of, constant
+from hush.query.functions.logic import conjuncts
+from hush.query.functions.rules import describe
+from hush.query.relations import (
+    Constants,
+    Filter,
+    Join,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    UnionAll,
+    WindowKind,
+    WithWindows,
+    columns,
+    private,
+    relations_in,
+    scans,
+    tables,
+)
+from hush.query.schema import Schema
+from hush.query.types import Kind, Type
+
+MAX_ROWS = 2**20
+MAX_GROUPS = 2**20
+_INDEX = 2**51
+"""Indices stay below this, where float64 counts every integer."""
+_FINE = 2**20
+_SPAN_OF_PRODUCTS = 2**29
+"""A factor of a product spans at most this, so that the product of two stays within 64 bits."""
+
+
+# limits: how much of one unit counts (steps 1 to 3)
+
+
+class Units(Enum):
+    """How rows of the relation find their unit."""
+
+    ALONE = "every row is a unit of its own"
+    NUMBERED = "every row of a table is a unit, told apart by a number given where it is read"
+    COLUMN = "the unit is a column"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The contribution bounds of one question."""
+
+    units: Units
+    rows: int
+    groups: int
+    touched: int
+    """Units that a neighbour changes: 1 for add/remove, 2 for replace."""
+
+    @property
+    def contribution(self) -> Contribution:
+        """The number of groups in which neighbours differ, for the mechanisms."""
+        return Contribution(groups=self.groups, units=self.touched)
+
+    @property
+    def cells(self) -> int:
+        """How many groups a neighbour may change."""
+        return self.contribution.cells
+
+    def rungs(self) -> list[TighterLimits]:
+        """Return a few tighter limits that a question might ask for: 1 and the root of each, and 1 of both.
+
+        >>> bounds = Limits(units=Units.COLUMN, rows=40, groups=12, touched=1)
+        >>> [(rung.max_rows, rung.max_groups) for rung in bounds.rungs()]
+        [(6, 12), (1, 12), (40, 3), (40, 1), (1, 1)]
+        """
+        if self.units is Units.ALONE:
+            return []
+        rows = [(math.isqrt(self.rows), self.groups), (1, self.groups)]
+        groups = [(self.rows, math.isqrt(self.groups)), (self.rows, 1)]
+        pairs = dict.fromkeys(pair for pair in [*rows, *groups, (1, 1)] if pair != (self.rows, self.groups))
+        return [TighterLimits(max_rows=max_rows, max_groups=max_groups) for max_rows, max_groups in pairs]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TighterLimits:
+    """The limits that a question sets itself; None for the policy's."""
+
+    max_rows: int | None = None
+    max_groups: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_rows", "max_groups"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, integer(value, name, minimum=1))
+
+    def within(self, rows: int, groups: int) -> tuple[int, int]:
+        """Return the limits of a question, given those of the policy."""
+        for name, tighter, declared in (("max_rows", self.max_rows, rows), ("max_groups", self.max_groups, groups)):
+            if tighter is not None and tighter > declared:
+                allowed = f"at most {declared}, which is what the policy declares"
+                hint = "A question may tighten the policy's limits, never widen them; leave it out, or ask the owner."
+                raise InvalidValueError(name, got=tighter, allowed=allowed, hint=hint)
+        return self.max_rows or rows, self.max_groups or groups
+
+
+AS_DECLARED = TighterLimits()
+"""No tighter limits: those of the policy hold."""
+
+
+def limits(
+    relation: Relation,
+    schema: Schema,
+    *,
+    keys: int | None,
+    by: Sequence[Expression] = (),
+    tighter: TighterLimits = AS_DECLARED,
+) -> Limits:
+    """Return the contribution bounds of a question; ``keys`` is the largest number of its keys, None if unknown.
+
+    ``by`` are the keys themselves.
+    """
+    if not private(relation):
+        raise UnplannableError("this reads public tables only; ask about at least one private table")
+    read = [schema.tables[name] for name in sorted(tables(relation)) if not schema.tables[name].public]
+    touched = schema.neighbours.units_touched
+    owned = [table for table in read if table.unit is not None]
+    if owned and len(owned) != len(read):
+        missing = next(table.name for table in read if table.unit is None)
+        raise UnplannableError(
+            f"tables {owned[0].name!r} and {missing!r} do not protect the same unit; declare a unit for {missing!r}"
+        )
+    _check_unions(relation)
+    if not owned:
+        _check_repeats(relation)
+    if one_row_per_unit(relation, owned=bool(owned)):
+        return Limits(units=Units.ALONE, rows=1, groups=1, touched=touched)
+    rows = max(table.max_rows for table in read)
+    groups = max(table.max_groups for table in read)
+    if not (1 <= rows <= MAX_ROWS and 1 <= groups <= MAX_GROUPS):
+        raise UnplannableError(f"max_rows and max_groups must lie between 1 and {MAX_ROWS}; correct the policy")
+    rows, groups = tighter.within(rows, groups)
+    typical = _typical(relation, schema)
+    rows, groups = min(rows, typical[0]), min(groups, typical[1])
+    if _keyed(relation, frozenset(key.name for key in by if isinstance(key, Column))):
+        rows = 1
+    kind = Units.COLUMN if owned else Units.NUMBERED
+    if keys is not None:
+        # a row has one key, so a unit is in no more groups than there are keys
+        groups = max(1, min(groups, keys))
+    return Limits(units=kind, rows=rows, groups=groups, touched=touched)
+
+
+def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
+    """Return whether the shape of the relation proves that no unit has two rows in it."""
+    match relation:
+        case Scan():
+            return not owned and not relation.public
+        case Filter():
+            return most_by_number(relation) == 1 or one_row_per_unit(relation.source, owned=owned)
+        case Project() | WithWindows():
+            return one_row_per_unit(relation.source, owned=owned)
+        case PerUnit():
+            return not relation.keys
+        case UnionAll():
+            # tables that have rows as units are read once each (`_check_repeats`), so their rows are different units
+            return not owned and all(one_row_per_unit(source, owned=owned) for source in relation.sources)
+        case Join():
+            return one_row_per_unit(relation.left, owned=owned) and (
+                not relation.kind.widens
+                or (private(relation.right) and one_row_per_unit(relation.right, owned=owned))
+                or _one_row(relation.right, frozenset())
+            )
+        case Constants():
+            return False
+
+
+def most_by_number(relation: Filter, by: frozenset[str] = frozenset()) -> int | None:
+    """Return how many rows a unit keeps at most by ``ROW_NUMBER() OVER (PARTITION BY unit …) <= 3``, if that is said.
+
+    With columns ``by``, of each combination of these: the window may then be parted by some of them as well. The engine
+    parts every window by the unit, and numbers are 1, 2, … without gaps, so the numbers up to k are k rows.
+    """
+    types = columns(relation)
+    source, called = relation.source, {name: name for name in types}
+    while isinstance(source, Filter | Project):
+        if isinstance(source, Project):  # what columns below are called in the condition
+            renamed = [(name, value.name) for name, value in source.columns if isinstance(value, Column)]
+            called = {inner: called[name] for name, inner in renamed if name in called}
+        source = source.source
+    if not isinstance(source, WithWindows) or not private(source):
+        return None
+    ends = [
+        types[called[name]].upper
+        for name, window in source.windows
+        if name in called
+        and window.kind is WindowKind.ROW_NUMBER
+        and all(isinstance(key, Column) and called.get(key.name) in by for key in window.partition)
+    ]
+    # ``number <= 0`` keeps no row; a limit is 1 at least
+    row_limits = [max(int(end), 1) for end in ends if end is not None]
+    return min(row_limits, default=None)
+
+
+def _on_columns(relation: Join) -> frozenset[str]:
+    """Return the columns of the right side that a join compares."""
+    return frozenset(key.name for _, key in relation.on if isinstance(key, Column))
+
+
+def _one_row(relation: Relation, on: frozenset[str]) -> bool:
+    """Return whether the shape of a public relation proves that no two of its rows agree on some columns."""
+    match relation:
+        case Filter():
+            return _one_row(relation.source, on)
+        case Project():
+            return _one_row(relation.source, _named_below(relation, on))
+        case PerUnit():
+            return not private(relation) and {name for name, _ in relation.keys} <= on
+        case Constants():
+            return len(relation.rows) == 1
+        case _:
+            return False
+
+
+def _named_below(relation: Project, names: frozenset[str]) -> frozenset[str]:
+    """Return the names in the source of projected columns; computed ones are left out."""
+    return frozenset(value.name for name, value in relation.columns if name in names and isinstance(value, Column))
+
+
+def _keyed(relation: Relation, by: frozenset[str]) -> bool:
+    """Return whether a unit has one row at most for each combination of some columns."""
+    match relation:
+        case Filter():
+            return most_by_number(relation, by) == 1 or _keyed(relation.source, by)
+        case WithWindows():
+            return _keyed(relation.source, by)
+        case Project():
+            return _keyed(relation.source, _named_below(relation, by))
+        case PerUnit():
+            return {name for name, _ in relation.keys} <= by
+        case Join():
+            return not relation.kind.widens and _keyed(relation.left, by)
+        case _:
+            return False
+
+
+def _typical(relation: Relation, schema: Schema) -> tuple[int, int]:
+    """Return a unit's limits on rows per group and on groups, from the declared limits of the tables that make rows.
+
+    Where a public table joins, its rows decide how many there are, so all tables count that the question reads.
+    """
+    match relation:
+        case Scan():
+            table = schema.tables[relation.table]
+            return (table.max_rows, table.max_groups) if not table.public and table.unit is not None else (1, 1)
+        case Filter():
+            rows, groups = _typical(relation.source, schema)
+            limit = most_by_number(relation)
+            return (rows, groups) if limit is None else (min(rows, limit), min(groups, limit))
+        case Project() | WithWindows():
+            return _typical(relation.source, schema)
+        case PerUnit():
+            return _typical(relation.source, schema) if relation.keys else (1, 1)
+        case UnionAll():
+            parts = [_typical(source, schema) for source in relation.sources]
+            alone = sum(each == (1, 1) for each in parts)  # one row of each
+            return max(alone, *(rows for rows, _ in parts)), max(alone, *(groups for _, groups in parts))
+        case Join() if not relation.kind.widens:
+            return _typical(relation.left, schema)
+        case Join():
+            if private(relation.left) and private(relation.right):
+                left_limits, right_limits = _typical(relation.left, schema), _typical(relation.right, schema)
+                return max(left_limits[0], right_limits[0]), max(left_limits[1], right_limits[1])
+            if _one_row(relation.right, _on_columns(relation)):
+                return _typical(relation.left, schema)
+            # public rows may repeat a unit's rows without limit: the policy's limits decide (`limits`)
+            return MAX_ROWS, MAX_GROUPS
+        case Constants():
+            return 1, 1
+
+
+def _check_unions(relation: Relation) -> None:
+    """Refuse a union of private and public rows: the public ones would belong to nobody."""
+    for each in relations_in(relation):
+        if isinstance(each, UnionAll) and len({private(source) for source in each.sources}) > 1:
+            raise UnplannableError("UNION ALL of private and public rows; join the public table instead")
+
+
+def _check_repeats(relation: Relation) -> None:
+    """Where rows are units, refuse joins of private tables and tables that are read twice."""
+    for each in relations_in(relation):
+        if isinstance(each, Join) and private(each.left) and private(each.right):
+            raise UnplannableError("a join of private tables needs a unit; declare it in the policy")
+    tables_read: set[str] = set()
+    for scan in scans(relation):
+        if not scan.public and scan.table in tables_read:
+            raise UnplannableError(
+                f"table {scan.table!r} is read twice but has no unit; declare its unit in the policy"
+            )
+        tables_read.add(scan.table)
+
+
+# statistics: what one row adds, and one unit (steps 4 and 5)
+
+
+def _not_null(condition: Expression) -> Expression | None:
+    """Return x for a condition ``x IS NOT NULL``, None for other conditions."""
+    match condition:
+        case Call(op=Op.NOT, arguments=(Call(op=Op.IS_NULL, arguments=(expression,)),)):
+            return expression
+        case _:
+            return None
+
+
+@hashed_once
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Population(Hashed):
+    """The rows of a group that a statistic sums over."""
+
+    where: Expression | None = None
+    not_null: tuple[Expression, ...] = ()
+    within: Population | None = None
+    """A wider population, if its rows outside of this one are counted as well."""
+
+    @property
+    def everything(self) -> bool:
+        """Whether it is every row of a group."""
+        return self.where is None and not self.not_null
+
+    @classmethod
+    def of(cls, where: Expression | None, arguments: tuple[Expression, ...]) -> Population:
+        """Return the population of an aggregate; arguments that cannot be NULL need no test.
+
+        ``x IS NOT NULL`` in its FILTER is the same test, so that what is asked of the same rows is one population.
+        """
+        conditions = [] if where is None else [term for term in conjuncts(where) if term != constant(True)]
+        null_tests = {condition: _not_null(condition) for condition in conditions}
+        tests = [*arguments, *(expression for expression in null_tests.values() if expression is not None)]
+        tested = {expression: None for expression in tests if expression.type.nullable}
+        further = [condition for condition in conditions if null_tests[condition] is None]
+        where = all_of(further) if further else None
+        return cls(where=where, not_null=tuple(sorted(tested, key=repr)))
+
+
+@hashed_once
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor(Hashed):
+    """An expression as an integer between two public ones, minus a centre."""
+
+    expression: Expression
+    step: Fraction
+    first: int
+    last: int
+    centre: int = 0
+
+    @classmethod
+    def raw(cls, expression: Expression, *, weighted: bool = False) -> Factor:
+        """Return the expression's index on its grid; on a finer one where units are ``weighted`` down."""
+        lower, upper, step = line(expression.type, expression)
+        # a coarser grid, until indices are exact as float64
+        while max(abs(lower), abs(upper)) / step > _INDEX:
+            step *= 2
+        first, last = -((-lower) // step), upper // step
+        # the bounds lie between two grid points: one point stands for the column
+        if first > last:
+            first = last = round(lower / step)
+        # weighted sums are truncated to whole steps: with finer steps that loses less
+        while weighted and 0 < last - first < _FINE and 2 * max(abs(first), abs(last)) <= _INDEX:
+            step, first, last = step / 2, 2 * first, 2 * last
+        return cls(expression=expression, step=step, first=first, last=last)
+
+    @classmethod
+    def centred(cls, expression: Expression, *, weighted: bool = False, of_product: bool = False) -> Factor:
+        """Return the index around the middle of its range, on a coarser grid if it goes into a product."""
+        factor = cls.raw(expression, weighted=weighted)
+        while of_product and factor.last - factor.first > _SPAN_OF_PRODUCTS:
+            step = factor.step * 2
+            factor = replace(factor, step=step, first=-((-factor.first) // 2), last=factor.last // 2)
+        return replace(factor, centre=(factor.first + factor.last) // 2)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether values may lie between the points of the grid, half a step away from one at most."""
+        type_ = self.expression.type
+        if type_.kind is Kind.DECIMAL and type_.step is None:
+            return True
+        return type_.kind is not Kind.BOOLEAN and line(type_)[2] % self.step != 0
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The least and the greatest value."""
+        return self.first - self.centre, self.last - self.centre
+
+
+@hashed_once
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(Hashed):
+    """The number of rows of the population, each counted ``times`` times."""
+
+    population: Population
+    times: int = 1
+
+    @classmethod
+    def of(cls, population: Population, *, weighted: bool) -> Count:
+        """Return the count; in small parts of a row where units are ``weighted`` down by more rows than these."""
+        return cls(population=population, times=_FINE if weighted and not population.everything else 1)
+
+    @property
+    def bound(self) -> int:
+        """The contribution of one row."""
+        return self.times
+
+
+@hashed_once
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total(Hashed):
+    """The sum over the population of a product of one or two factors, less a constant a row."""
+
+    population: Population
+    factors: tuple[Factor, ...]
+    offset: int = 0
+
+    @property
+    def bound(self) -> int:
+        """The largest magnitude of one row's integer, at least 1 (a constant column still gets noise).
+
+        A product of factors that range over intervals takes its extremes at corners of the box; the square of one
+        factor (the same factor twice) also at 0, if that lies between its ends.
+        """
+        low, high = self.range
+        return max(abs(low), abs(high), 1)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The least and the greatest integer of one row."""
+        if len(self.factors) == 2 and self.factors[0] == self.factors[1]:
+            low, high = self.factors[0].ends
+            corners = [low * low, high * high] + ([0] if low <= 0 <= high else [])
+        else:
+            corners = []
+            for corner in product(*(factor.ends for factor in self.factors)):
+                value = 1
+                for end in corner:
+                    value *= end
+                corners.append(value)
+        return min(corners) - self.offset, max(corners) - self.offset
+
+
+@hashed_once
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitCount(Hashed):
+    """How many units have a row in the population: a unit counts once in each group."""
+
+    population: Population
+
+    @property
+    def bound(self) -> int:
+        """A unit counts once."""
+        return 1
+
+
+@hashed_once
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistinctCount(Hashed):
+    """How many values occur, where each unit shows at most ``rows`` of its values in each group.
+
+    A unit's values are kept in the order of a hash of (unit, value). A unit that comes adds at most the values it
+    shows, and takes none away.
+    """
+
+    population: Population
+    expression: Expression
+
+    @property
+    def bound(self) -> int:
+        """A value counts once."""
+        return 1
+
+
+@hashed_once
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistinctTotal(Hashed):
+    """The sum of the values that occur, each once, as integers around a centre: SUM(DISTINCT x).
+
+    The values are those that `DistinctCount` counts: S = ⋃ S_u, where S_u are the at most ``rows`` values that unit u
+    shows in the group, whatever other units there are. The sum is f(S) = Σ (index(v) - centre) over v in S. A unit that
+    comes makes S grow by a subset of S_u, which has ``rows`` values at most, and each changes f by ``bound`` at most.
+    So the sensitivity within a group is rows·bound, as that of a sum over rows. A value may be on a finer grid than its
+    integer: values are told apart as they are, so that f does not depend on which of two equal indices is meant.
+    """
+
+    population: Population
+    factor: Factor
+
+    @property
+    def expression(self) -> Expression:
+        """The expression with the values that are summed."""
+        return self.factor.expression
+
+    @property
+    def bound(self) -> int:
+        """The largest magnitude of one value's integer, at least 1."""
+        return max(*map(abs, self.factor.ends), 1)
+
+
+Distinct = DistinctCount | DistinctTotal
+"""Statistics of distinct values."""
+
+
+@hashed_once
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Others(Hashed):
+    """How many rows are in the wider population and not in this one, each counted ``times`` times."""
+
+    population: Population
+    times: int
+
+    @property
+    def bound(self) -> int:
+        """The contribution of one row."""
+        return self.times
+
+
+Statistic = Count | Total | UnitCount | DistinctCount | DistinctTotal | Others
+
+
+@hashed_once
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halves(Hashed):
+    """Σ(x-l) and Σ(x-u) over a population: its sum and its number of rows for the sensitivity of one sum.
+
+    A row adds the integers i ≥ 0 and i - span ≤ 0; one of the ``others``, if these are counted, adds span to them. In a
+    unit with n > rows rows in the group all sums are weighted down by rows/n. At most these n rows are in them, so
+    their magnitudes A, B and Z add up to rows·span at most. The first and the last are rounded down, the second is a
+    negative number rounded down: ⌊A⌋ + ⌈B⌉ + ⌊Z⌋ is a whole number below A + B + Z + 1, hence rows·span or less. If all
+    n rows are in A and B they add up to rows·span exactly, and the number of rows comes out exactly.
+    """
+
+    above: Total
+    below: Total
+    others: Others | None = None
+
+    @classmethod
+    def of(cls, population: Population, expression: Expression, *, weighted: bool) -> Halves | None:
+        """Return the halves of a column, or None if its range is a single point; units may be ``weighted`` down.
+
+        Where the population is ``within`` a wider one, its other rows are counted, too.
+        """
+        raw = Factor.raw(expression, weighted=weighted)
+        if raw.first == raw.last:
+            return None
+        above, below = replace(raw, centre=raw.first), replace(raw, centre=raw.last)
+        span = raw.last - raw.first
+        return cls(
+            above=Total(population=population, factors=(above,)),
+            below=Total(population=population, factors=(below,)),
+            others=None if population.within is None else Others(population=population, times=span),
+        )
+
+    @property
+    def factor(self) -> Factor:
+        """The column, counted from its lower bound."""
+        return self.above.factors[0]
+
+    @property
+    def bound(self) -> int:
+        """The largest change of all sums together by one row, in ℓ₁."""
+        return self.factor.last - self.factor.first
+
+    def count(self, *, whole: bool) -> tuple[tuple[Statistic, Fraction], ...]:
+        """Return the number of rows, of the ``whole`` wider population or of this, as statistics with their factors."""
+        unit = Fraction(1, self.bound)
+        further = ((self.others, unit),) if whole and self.others is not None else ()
+        return ((self.above, unit), (self.below, -unit), *further)
+
+
+Noised = Statistic | Halves
+"""A statistic, or statistics that are noised together at one price."""
+
+
+def members(noised: Noised) -> tuple[Statistic, ...]:
+    """Return the statistics that are noised together."""
+    if not isinstance(noised, Halves):
+        return (noised,)
+    return (noised.above, noised.below) if noised.others is None else (noised.above, noised.below, noised.others)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivity:
+    """The sensitivity of a statistic's vector over all groups and members, in steps of its integers."""
+
+    per_group: int
+    """The largest change by one unit in one group, in ℓ₁ over the members."""
+    l1: int
+    l2_squared: int
+    linf: int
+
+
+def sensitivity(noised: Noised, limits: Limits) -> Sensitivity:
+    """Return the sensitivity of a statistic within the limits of its question (step 5)."""
+    # a unit counts once in a group, however many rows it has there; all else is a sum over at most ``rows`` weights
+    per_group = 1 if isinstance(noised, UnitCount) else limits.rows * noised.bound
+    return Sensitivity(
+        per_group=per_group,
+        l1=limits.cells * per_group,
+        # Replacing moves two units by up to ``groups`` coordinates each: largest where they are the same coordinates.
+        l2_squared=limits.groups * (limits.touched * per_group) ** 2,
+        linf=limits.touched * per_group,
+    )
+
+
+def line(type_: Type, expression: Expression | None = None) -> tuple[Fraction, Fraction, Fraction]:
+    """Return lower, upper and step of a bounded type; refuse an unbounded one, which an expression may have."""
+    if type_.kind is Kind.BOOLEAN:
+        return Fraction(0), Fraction(1), Fraction(1)
+    if type_.lower is None or type_.upper is None:
+        raise UnplannableError(
+            f"the values summed have no bounds: {'one of them' if expression is None else describe(expression)}; "
+            "declare them in the policy, or use CLIP(x, lower, upper)"
+        )
+    if type_.step is not None:
+        return type_.lower, type_.upper, type_.step
+    if type_.kind in {Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP}:
+        return type_.lower, type_.upper, Fraction(1)
+    return type_.lower, type_.upper, Grid.for_bounds(lower=type_.lower, upper=type_.upper).step

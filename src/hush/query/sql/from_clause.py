@@ -1,0 +1,706 @@
+"""FROM: tables, parts named by WITH, derived tables, VALUES, UNION. Each keeps the invariant that a row has one unit.
+
+VALUES, GENERATE_SERIES, RANGE and UNNEST of a list are small public tables that the question itself contains: their
+rows belong to no unit, and joining them is joining a public table.
+
+``FROM (SELECT city, sex FROM visits) PIVOT (COUNT(*) FOR sex IN ('f', 'm'))`` is read as aggregates with FILTER. There
+is a column for each listed value, and a group for each combination of the columns that PIVOT does not name.
+
+>>> from sqlglot import parse_one
+>>> text = "SELECT * FROM (SELECT city, sex FROM visits) PIVOT (COUNT(*) FOR sex IN ('f'))"
+>>> without_pivots(parse_one(text, read="duckdb")).args["from_"].this.this.sql("duckdb")
+"SELECT city, COUNT(*) FILTER(WHERE sex = 'f') AS f FROM (SELECT city, sex FROM visits) AS _pivoted GROUP BY city"
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from types import MappingProxyType
+
+from sqlglot import exp
+
+from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
+from hush.query.expressions import Column, Expression, Literal, Op
+from hush.query.functions import all_of, call, constant
+from hush.query.functions.logic import either
+from hush.query.functions.rules import is_null
+from hush.query.relations import (
+    Constants,
+    ExactAggregate,
+    ExactKind,
+    Filter,
+    PerUnit,
+    Project,
+    Relation,
+    Scan,
+    UnionAll,
+    columns,
+    exact_type,
+    private,
+)
+from hush.query.sql.allow_list import (
+    NO_WAY,
+    count_nodes,
+    identifier,
+    is_set,
+    is_star,
+    only,
+    place,
+    refuse,
+    shown,
+)
+from hush.query.sql.expressions import Rows, fixed_interval
+from hush.query.sql.functions import has_aggregate, refuse_function
+from hush.query.sql.group_by import per_unit, projections
+from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined
+from hush.query.sql.names import (
+    Binding,
+    Context,
+    Derived,
+    Part,
+    Partner,
+    Parts,
+    Scope,
+    Source,
+    UnitName,
+    check_qualifiers,
+    projected,
+    qualifiers_of,
+)
+from hush.query.sql.windows import RowsWithWindows, has_window, named_windows
+from hush.query.types import Kind, Type, Value
+
+MAX_ROWS = 4000
+_CLAUSES = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_")
+_Item = tuple[str, exp.Expr | Binding]
+"""A result of a SELECT over rows: its name, and its expression or binding."""
+
+
+# WITH and aliases
+
+
+def with_parts(query: exp.Expr, context: Context, outer: Parts) -> Parts:
+    """Return the parts a query may use; each is resolved where it is used."""
+    clause = query.args.get("with_")
+    if clause is None:
+        return outer
+    if is_set(clause.args.get("recursive")):
+        raise QuestionError("WITH RECURSIVE is not supported.", "Use plain WITH.")
+    only(clause, "expressions")
+    parts = dict(outer)
+    for node in clause.expressions:
+        if not isinstance(node, exp.CTE):
+            raise refuse(node)
+        only(node, "this", "alias", "materialized")
+        name, renamed = alias_of(node)
+        if name is None:
+            raise refuse(node)
+        if name.casefold() in parts and parts[name.casefold()] is not outer.get(name.casefold()):
+            raise QuestionError(f"WITH names '{name}' twice.")
+        part = Part(node.this, MappingProxyType(dict(parts)), renamed)
+        parts[name.casefold()] = part
+        context.parts.append(part)
+    return MappingProxyType(parts)
+
+
+def check_unused(context: Context) -> None:
+    """Resolve unused parts of WITH, so that every part of a question is checked."""
+    for part in context.parts:  # grows while parts with parts of their own are resolved
+        if not part.used:
+            with context.trial():
+                derived(part.query, context, part.parts).source("WITH", part.columns)
+
+
+def alias_of(node: exp.Expr) -> tuple[str | None, list[str]]:
+    """Return the name and the columns' names in ``… AS t(a, b)``."""
+    alias = node.args.get("alias")
+    if alias is None:
+        return None, []
+    if not isinstance(alias, exp.TableAlias):
+        raise refuse(node)
+    only(alias, "this", "columns")
+    name = None if alias.args.get("this") is None else identifier(alias.this)
+    return name, [identifier(column) for column in alias.args.get("columns") or ()]
+
+
+# FROM and WHERE
+
+
+def from_clause(select: exp.Select, context: Context, parts: Parts) -> Scope:
+    """Return the scope of a SELECT: its sources, joined and filtered."""
+    scope, conditions = from_items(select, context, parts)
+    return filtered(scope, conditions, context)
+
+
+def from_items(select: exp.Select, context: Context, parts: Parts) -> tuple[Scope, list[exp.Expr]]:
+    """Return the sources of a SELECT, joined, and the conditions that are left to filter them by."""
+    clause = select.args.get("from_")
+    if clause is None:
+        raise QuestionError("The question has no FROM.", "Name a table: SELECT COUNT(*) FROM …")
+    only(clause, "this")
+    where = select.args.get("where")
+    if where is not None:
+        only(where, "this")
+    conditions = [] if where is None else conjuncts(where.this)
+    return _joined_items(clause.this, select.args.get("joins") or (), conditions, context, parts)
+
+
+def _joined_items(
+    first: exp.Expr, joins: Sequence[exp.Expr], conditions: list[exp.Expr], context: Context, parts: Parts
+) -> tuple[Scope, list[exp.Expr]]:
+    """Return the items of FROM joined, and the remaining conditions of WHERE."""
+    scope = replace(from_item(first, context, parts), parts=parts)
+    checked: list[exp.Join] = []
+    for join in joins:
+        if not isinstance(join, exp.Join):
+            raise refuse(join)
+        checked.append(join)
+    if any(map(is_cross, checked)) and all(map(is_inner, checked)):
+        items = [scope, *(from_item(join.this, context, parts) for join in checked)]
+        return chained(items, checked, conditions, context)
+    for join in checked:
+        scope = replace(joined(scope, join, from_item(join.this, context, parts), context), parts=parts)
+    return scope, conditions
+
+
+def filtered(scope: Scope, conditions: Sequence[exp.Expr], context: Context) -> Scope:
+    """Return the rows of a scope for which all conditions are true."""
+    rows = Rows(context, scope)
+    tests: list[tuple[exp.Expr, bool]] = []
+    expressions: list[Expression] = []
+    for condition in conditions:
+        node, negated = condition, False
+        while isinstance(node, exp.Paren | exp.Not):
+            node, negated = node.this, negated ^ isinstance(node, exp.Not)
+        if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and is_set(node.args.get("query"))):
+            tests.append((node, negated))
+        elif (expression := rows.condition(condition)) != constant(True):  # such as that a row has its unit
+            expressions.append(expression)
+    if expressions:
+        context.grow()
+        scope = scope.over(Filter(source=scope.relation, condition=all_of(expressions)))
+    for node, negated in tests:
+        scope = context.subqueries.partners(scope, node, negated=negated, context=context)
+    return scope
+
+
+def from_item(node: object, context: Context, parts: Parts) -> Scope:
+    """Return one item of FROM."""
+    if not isinstance(node, exp.Expr):
+        raise refuse(node)
+    if isinstance(node, exp.Values | exp.Unnest) or (
+        isinstance(node, exp.Table) and isinstance(node.this, exp.GenerateSeries)
+    ):
+        alias, renamed = alias_of(node)
+        constants = _constants(node, alias, context)
+        return Scope(constants.relation, [constants.source(alias, renamed)])
+    if (numbers := context.subqueries.numbers(node, context, parts)) is not None:
+        return numbers
+    if isinstance(node, exp.Table):
+        return _table(node, context, parts)
+    if not isinstance(node, exp.Subquery):
+        raise refuse(node)
+    only(node, "this", "alias")
+    if isinstance(node.this, exp.Table):  # (a JOIN b ON …): its tables keep their names
+        table = node.this.copy()
+        joins = table.args.get("joins") or ()
+        if not is_set(node.args.get("alias")):
+            table.set("joins", None)
+            scope, conditions = _joined_items(table, joins, [], context, parts)
+            return filtered(scope, conditions, context)
+        if joins:
+            raise QuestionError(
+                f"Joins in parentheses keep the names of their tables; got the name {alias_of(node)[0]}.",
+                "Leave the name out, or write (SELECT * FROM …) AS name.",
+            )
+        table.set("alias", node.args["alias"].copy())
+        return _table(table, context, parts)
+    if not isinstance(node.this, exp.Query):
+        raise refuse(node.this)
+    rows = derived(node.this, context, parts)
+    return Scope(rows.relation, [rows.source(*alias_of(node))])
+
+
+def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
+    """Return a stored table, or a part named by WITH."""
+    if not isinstance(node.this, exp.Identifier):
+        raise refuse_function(node.this) if isinstance(node.this, exp.Func) else refuse(node.this)
+    only(node, "this", "alias", "db", "catalog")
+    name, qualifiers = identifier(node.this), qualifiers_of(node)
+    alias, renamed = alias_of(node)
+    alias = alias or name
+    if name.casefold() in parts and not qualifiers:
+        part = parts[name.casefold()]
+        part.used = True
+        rows = derived(part.query, context, part.parts)
+        names = list(rows.source(name, part.columns).names.values())
+        return Scope(rows.relation, [Derived(rows.relation, names).source(alias, renamed)])
+    if renamed:
+        raise QuestionError(
+            f"The columns of a stored table cannot be renamed: {shown(node)}.",
+            f"Rename them in a subquery: (SELECT x AS a, … FROM {name}) AS {alias}.",  # noqa: S608 - a hint
+        )
+    tables = {stored.casefold(): table for stored, table in context.schema.tables.items()}
+    # the name of a stored table may itself have dots
+    dotted = [".".join([*qualifiers[start:], name]) for start in range(len(qualifiers))]
+    start = next((index for index, full in enumerate(dotted) if full.casefold() in tables), len(qualifiers))
+    name = ".".join([*qualifiers[start:], name])
+    check_qualifiers(context.schema, name, qualifiers[:start], shown(node))
+    if name.casefold() not in tables:
+        hint = f"There are {', '.join(sorted(context.schema.tables)[:20])}." if tables else ""
+        hint = did_you_mean(name, [*context.schema.tables, *parts], otherwise=hint)
+        error = UnknownTableError(f"There is no table '{name}'.", hint)
+        error.place, error.table = place(node.this), name
+        raise error
+    table = tables[name.casefold()]
+    units = []  # the names by which the table's unit is known
+    if not table.public and table.unit is not None:
+        units = list(dict.fromkeys([table.unit.column, *([context.schema.unit] if context.schema.unit else [])]))
+    unit_keys = {unit.casefold() for unit in units}
+    context.grow()
+    keys = {column: type_ for column, type_ in table.keys.items() if column.casefold() not in unit_keys}
+    stored_columns = {c: type_ for c, type_ in table.columns.items() if c.casefold() not in unit_keys} | keys
+    read = tuple((context.fresh(column), column, type_) for column, type_ in stored_columns.items())
+    targets = context.schema.targets(table)
+    context.links.update({unique: targets[c.casefold()] for unique, c, _ in read if c.casefold() in targets})
+    bindings: dict[str, tuple[str, Binding]] = {column.casefold(): (column, unique) for unique, column, _ in read}
+    bindings |= {unit.casefold(): (unit, UnitName.HERE) for unit in units}
+    source = Source(
+        alias,
+        bindings,
+        {column.casefold(): stored_type for column, stored_type in table.unsupported.items()},
+        stored=frozenset({table.unit.column.casefold()} if table.unit and not table.unit.hops else ()),
+        hidden=frozenset(column.casefold() for column in keys),
+    )
+    return Scope(Scan(table=table.name, public=table.public, columns=read), [source])
+
+
+# A query as a source
+
+
+def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str] | None = None) -> Derived:
+    """Return a query as a relation; ``names`` are the unique names its columns must have (in a union)."""
+    context.spend(count_nodes(query))
+    if isinstance(query, exp.Subquery):
+        only(query, "this", "with_")
+        return derived(query.this, context, with_parts(query, context, parts), names)
+    if (constant_rows := _constant_rows(query, context)) is not None:
+        return constant_rows
+    if isinstance(query, exp.SetOperation):
+        return _set_operation(query, context, with_parts(query, context, parts), names)
+    if not isinstance(query, exp.Select):
+        raise refuse(query)
+    query = _first_of_each(query)
+    check_select(query, distinct=True, qualify=True)
+    if is_set(query.args.get("limit")) or is_set(query.args.get("offset")):  # ORDER BY alone changes nothing
+        unit = context.schema.unit
+        raise QuestionError(
+            "LIMIT in a subquery would pick rows by other units' rows.",
+            "For the rows with the greatest x ask for their border first, QUANTILE(x, 0.9), and write it: WHERE "
+            "x >= 42."
+            + (f" So many rows of each unit: QUALIFY ROW_NUMBER() OVER (PARTITION BY {unit} …) <= 3." if unit else ""),
+        )
+    scope = from_clause(query, context, with_parts(query, context, parts))
+    windows = any(is_set(query.args.get(clause)) for clause in ("qualify", "windows"))
+    if windows or any(has_window(node) for node in query.expressions):
+        return _with_windows(query, scope, context, names)
+    aggregated = query.args.get("group") or any(has_aggregate(node) for node in query.expressions)
+    if aggregated and is_set(query.args.get("distinct")):
+        raise QuestionError(f"DISTINCT after GROUP BY is not supported: {shown(query)}.", "Leave DISTINCT out.")
+    if aggregated or is_set(query.args.get("distinct")) or query.args.get("having"):
+        return per_unit(query, scope, context, names)
+    rows = Rows(context, scope)
+    return projected(scope.relation, _results(_expanded(query, scope), rows, rows.types), context, names)
+
+
+def _results(items: Sequence[_Item], rows: Rows, types: dict[str, Type]) -> list[tuple[str, Expression | UnitName]]:
+    """Return the results of a SELECT over rows as expressions; the unit passes by its name alone."""
+    results: list[tuple[str, Expression | UnitName]] = []
+    for name, result in items:
+        if isinstance(result, UnitName):
+            results.append((name, result))
+        else:
+            results.append((name, Column(result, types[result]) if isinstance(result, str) else rows.result(result)))
+    return results
+
+
+def _with_windows(select: exp.Select, scope: Scope, context: Context, names: Sequence[str] | None) -> Derived:
+    """Return the rows of a SELECT with windows over a unit's own rows, as far as QUALIFY keeps them."""
+    for clause in ("group", "having", "distinct"):
+        if is_set(select.args.get(clause)):
+            raise QuestionError(
+                f"Windows and {clause.upper()} stand in one SELECT: {shown(select)}.", "Use two SELECTs, one in FROM."
+            )
+    items = _expanded(select, scope)
+    aliases = {name.casefold(): result for name, result in items if isinstance(result, exp.Expr)}
+    rows = RowsWithWindows(context, scope, aliases, named_windows(select))
+    results = _results(items, rows, rows.types)
+    qualify = select.args.get("qualify")
+    rows.names_results = True
+    condition = None if qualify is None else rows.condition(qualify.this)
+    relation: Relation = rows.relation()
+    if condition is not None and qualify is not None:
+        only(qualify, "this")
+        context.grow()
+        relation = Filter(source=relation, condition=condition)
+    return projected(relation, results, context, names)
+
+
+def _constant_rows(query: exp.Expr, context: Context) -> Derived | None:
+    """Return the rows of ``SELECT 'a' AS x UNION ALL SELECT 'b'``, which reads nothing; None for other queries."""
+    selects = [query]
+    if isinstance(query, exp.Union) and not any(is_set(query.args.get(n)) for n in ("distinct", "with_", "by_name")):
+        selects = members_of(query)
+    for select in selects:
+        if not isinstance(select, exp.Select):
+            return None
+        if any(name != "expressions" and is_set(value) for name, value in select.args.items()):
+            return None
+    rows = [[item.unalias() for item in select.expressions] for select in selects]
+    constants = _constants(exp.Values(expressions=[exp.Tuple(expressions=row) for row in rows]), None, context)
+    labels = [item.alias_or_name for item in selects[0].expressions]
+    names = [(label or name, unique) for label, (name, unique) in zip(labels, constants.names, strict=True)]
+    return Derived(constants.relation, names)
+
+
+def _first_of_each(select: exp.Select) -> exp.Select:
+    """Return ``SELECT DISTINCT ON (a) … ORDER BY a, b`` with QUALIFY: the first row of each a."""
+    on = select.args["distinct"].args.get("on") if is_set(select.args.get("distinct")) else None
+    if not isinstance(on, exp.Tuple) or any(is_set(select.args.get(name)) for name in ("group", "having", "qualify")):
+        return select
+    plain = select.copy()
+    keys = [key.copy() for key in on.expressions]
+    order = plain.args.get("order") or exp.Order(expressions=[exp.Ordered(this=key.copy()) for key in keys])
+    window = exp.Window(this=exp.RowNumber(), partition_by=keys, order=order.copy())
+    plain.set("distinct", None)
+    plain.set("order", None)
+    plain.set("qualify", exp.Qualify(this=exp.EQ(this=window, expression=exp.Literal.number(1))))
+    return plain
+
+
+def check_select(select: exp.Select, *, distinct: bool = False, qualify: bool = False) -> None:
+    """Refuse a SELECT with anything unusual, in its own words where that helps."""
+    if is_set(select.args.get("distinct")):
+        if not distinct:
+            raise QuestionError(
+                "DISTINCT ON would return single rows.",
+                "Keep them in a subquery that is aggregated: FROM (SELECT DISTINCT ON …).",
+            )
+        only(select.args["distinct"])
+    if not qualify and (is_set(select.args.get("qualify")) or is_set(select.args.get("windows"))):
+        raise QuestionError("Window functions and QUALIFY are not supported.", "Use GROUP BY and HAVING.")
+    if is_set(select.args.get("into")):
+        raise QuestionError("SELECT INTO is not supported; hush changes no data.")
+    if is_set(select.args.get("sample")):
+        raise QuestionError("TABLESAMPLE is not supported.", "A sample cannot be asked about; the whole table can.")
+    only(select, *_CLAUSES, *(["distinct"] if distinct else []), *(["qualify", "windows"] if qualify else []))
+    if not select.expressions:
+        raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
+
+
+def _expanded(select: exp.Select, scope: Scope) -> list[_Item]:
+    """Return the results of a SELECT over rows, with * expanded; a column that USING joined is there once.
+
+    The unit is named once. Of two columns with one name the second is x_1, as DuckDB has it; a result that the
+    question itself names is never renamed.
+    """
+    if not any(map(is_star, select.expressions)):
+        return [(projection.name, projection.node) for projection in projections(select)]
+    plain = select.copy()
+    plain.set("expressions", [node for node in select.expressions if not is_star(node)])
+    further = iter(projections(plain) if plain.expressions else [])
+    items: list[_Item] = []
+    for node in select.expressions:
+        if not is_star(node):
+            projection = next(further)
+            items.append((projection.name, projection.node))
+            continue
+        only(node.this if isinstance(node, exp.Column) else node)
+        table = identifier(node.args["table"]).casefold() if isinstance(node, exp.Column) else None
+        for source in scope.sources:
+            if table is None or (source.alias or "").casefold() == table:
+                items += [
+                    (name, binding if table is not None else scope.merged.get(key, binding))
+                    for key, (name, binding) in source.names.items()
+                    if key not in source.hidden and (table is not None or key not in source.merged)
+                ]
+    expanded: dict[str, _Item] = {}
+    computed = {name.casefold() for name, result in items if isinstance(result, exp.Expr)}
+    for name, result in items:
+        key = name.casefold()
+        if isinstance(result, Partner):
+            continue
+        if result is UnitName.HERE and expanded.get(key, ("", None))[1] is UnitName.HERE:
+            continue
+        if key in expanded or (key in computed and not isinstance(result, exp.Expr)):
+            if isinstance(result, exp.Expr) or key in computed:
+                raise QuestionError(f"* has a column called '{name}' already.", "Give the new one another name.")
+            taken = {*expanded, *computed}
+            name = next(n for number in range(1, 10**6) if (n := f"{name}_{number}").casefold() not in taken)  # noqa: PLW2901
+        expanded[name.casefold()] = (name, result)
+    return list(expanded.values())
+
+
+# UNION, INTERSECT, EXCEPT
+
+
+def members_of(query: exp.SetOperation) -> list[exp.Expr]:
+    """Return the SELECTs that a set operation names; of UNIONs within a UNION of the same kind, theirs."""
+    word, every = type(query).__name__.upper(), not is_set(query.args.get("distinct"))
+    if is_set(query.args.get("by_name")):
+        raise QuestionError(f"{word} BY NAME is not supported.", "List the columns in one order in every SELECT.")
+    if every and not isinstance(query, exp.Union):
+        raise QuestionError(f"{word} ALL is not supported: it pairs equal rows one by one.", NO_WAY)
+    members: list[exp.Expr] = []
+    stack: list[exp.Expr] = [query]
+    while stack:
+        node = stack.pop()
+        separate = any(is_set(node.args.get(name)) for name in ("with_", "order", "limit", "offset", "by_name"))
+        alike = isinstance(node, exp.Union) and is_set(node.args.get("distinct")) is not every
+        if node is query or (alike and isinstance(query, exp.Union) and not separate):
+            assert isinstance(node, exp.SetOperation)  # noqa: S101 - the query is one
+            stack += [node.expression, node.this]
+        else:
+            members.append(node)
+    return members
+
+
+def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, names: Sequence[str] | None) -> Derived:
+    """Return the rows of a UNION ALL; or equal rows of one unit once, as UNION, INTERSECT and EXCEPT have them.
+
+    Then equal rows are one group (`PerUnit`), in which NULL equals NULL. INTERSECT and EXCEPT keep a group by the sides
+    in which it has rows: the first side is 0, the second 1.
+    """
+    only(query, "this", "expression", "with_", "distinct", "by_name")
+    nodes, word = members_of(query), type(query).__name__.upper()
+    every = not is_set(query.args.get("distinct"))
+    with context.trial():
+        first = derived(nodes[0], context, parts)
+    fresh = [context.fresh(name) for name, binding in first.names if isinstance(binding, str)]
+    unique = list(names) if names is not None and every else fresh
+    members = [derived(node, context, parts, unique) for node in nodes]
+    shape = [isinstance(binding, str) for _, binding in members[0].names]
+    for member in members[1:]:
+        if [isinstance(binding, str) for _, binding in member.names] != shape:
+            raise QuestionError(
+                f"The parts of {word} need the same number of columns, with the unit in the same place.",
+                "List the columns in every SELECT.",
+            )
+    if len({private(member.relation) for member in members}) > 1:
+        raise QuestionError(f"{word} cannot mix private and public tables: public rows belong to no unit.")
+    if not every and private(members[0].relation) and all(shape):
+        raise _without_unit(word, context)
+    context.grow()
+    types = [columns(member.relation) for member in members]
+    merged = tuple((name, _common_type(name, [own[name] for own in types])) for name in unique)
+    sources = [member.relation for member in members]
+    named = iter(unique)
+    pairs = zip(first.names, shape, strict=True)
+    bindings = [(name, next(named) if is_column else UnitName.HERE) for (name, _), is_column in pairs]
+    if every:
+        return Derived(UnionAll(sources=tuple(sources), columns=merged), bindings)
+    side = context.fresh("side")
+    kinds: tuple[ExactKind, ...] = ()
+    if not isinstance(query, exp.Union):
+        context.grow(3)
+        kinds = (ExactKind.MIN, ExactKind.MAX)
+        sources = [
+            Project(
+                source=source,
+                columns=(*((name, Column(name, own[name])) for name in unique), (side, constant(Fraction(number)))),
+            )
+            for number, (source, own) in enumerate(zip(sources, types, strict=True))
+        ]
+        merged = (*merged, (side, either([constant(Fraction(0)), constant(Fraction(1))], nullable=False)))
+    merged_types = dict(merged)
+    keys = [(context.fresh(name), Column(name, merged_types[name])) for name in unique]
+    for name, column in keys:
+        context.copies[name] = context.copies.get(column.name, 1)
+    aggregates = []
+    for kind in kinds:
+        argument = Column(side, merged_types[side])
+        aggregate = ExactAggregate(kind=kind, argument=argument, type=exact_type(kind, argument))
+        aggregates.append((context.fresh(kind.value), aggregate))
+    grouped: Relation = PerUnit(
+        source=UnionAll(sources=tuple(sources), columns=merged), keys=tuple(keys), aggregates=tuple(aggregates)
+    )
+    if aggregates:
+        wanted = (Fraction(0), Fraction(isinstance(query, exp.Intersect)))
+        conditions: list[Expression] = [
+            call(Op.EQUAL, Column(name, aggregate.type), constant(number))
+            for (name, aggregate), number in zip(aggregates, wanted, strict=True)
+        ]
+        grouped = Filter(source=grouped, condition=all_of(conditions))
+    by_name: dict[Binding, Expression] = {key.name: Column(name, key.type) for name, key in keys}
+    results = [(name, b if isinstance(b, UnitName) else by_name[b]) for name, b in bindings]
+    return projected(grouped, results, context, names)
+
+
+def _without_unit(word: str, context: Context) -> QuestionError:
+    """Return the refusal of a set operation over rows of different units."""
+    unit = context.schema.unit
+    refusal = f"{word} would make one row of equal rows of different units."
+    if unit is None:
+        return QuestionError(refusal, "To count different values write COUNT(DISTINCT x); with UNION, over UNION ALL.")
+    return QuestionError(
+        refusal,
+        f"For each {unit}'s rows apart select {unit} in every part; that counts a row of two of them twice. To count "
+        + (
+            "different values write COUNT(DISTINCT x) over UNION ALL (NULL is not counted)."
+            if word == "UNION"
+            else "different values of all, ask for each side's values with their counts, GROUP BY x, and compare them."
+        ),
+    )
+
+
+def _common_type(name: str, types: Sequence[Type]) -> Type:
+    kinds = {type_.kind for type_ in types}
+    if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
+        disagreement = " and ".join(sorted(kind.value for kind in kinds))
+        raise QuestionError(
+            f"The parts of UNION ALL disagree about '{name}': {disagreement}.", "Cast it in one of them."
+        )
+    return either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))
+
+
+# Tables that the question contains
+
+
+def _constants(node: exp.Expr, alias: str | None, context: Context) -> Derived:
+    """Return VALUES, a series or a list as a table, with the names that DuckDB gives its columns."""
+    rows = Rows(context, Scope(Constants(columns=(), rows=()), []))
+    if isinstance(node, exp.Values):
+        only(node, "expressions", "alias")
+        nodes = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+        cells = [[_literal(cell, rows) for cell in row] for row in nodes]
+        names = [f"col{index}" for index in range(len(cells[0]) if cells else 0)]
+    else:
+        series = node.this
+        if not isinstance(node, exp.Table):
+            only(node, "expressions", "alias")
+            (series,) = node.expressions if len(node.expressions) == 1 else (None,)
+        exclusive = False
+        if isinstance(series, exp.GenerateSeries):
+            exclusive = is_set(series.args.get("is_end_exclusive"))
+            cells = [[constant(value)] for value in _series(series, rows, exclusive=exclusive)]
+        elif isinstance(series, exp.Array):
+            only(series, "expressions", "value_constructor")
+            cells = [[_literal(cell, rows)] for cell in series.expressions]
+        else:
+            raise refuse(node)
+        names = [alias or ("range" if exclusive else "generate_series" if isinstance(node, exp.Table) else "unnest")]
+    if not cells or any(len(row) != len(cells[0]) for row in cells):
+        raise QuestionError(f"The rows of {shown(node)} need the same number of values, and at least one.")
+    if len(cells) > MAX_ROWS:
+        raise QuestionError(
+            f"The question writes out {len(cells):,} rows; the limit is {MAX_ROWS:,}.", "Use a public table."
+        )
+    types = [_cell_type(column, node) for column in zip(*cells, strict=True)]
+    unique = [context.fresh(name) for name in names]
+    context.grow()
+    relation = Constants(columns=tuple(zip(unique, types, strict=True)), rows=tuple(tuple(row) for row in cells))
+    return Derived(relation, list(zip(names, unique, strict=True)))
+
+
+def _literal(node: exp.Expr, rows: Rows) -> Literal:
+    value = rows.convert(node)
+    if not isinstance(value, Literal):
+        raise QuestionError(f"Only constants can be written out as rows; got {shown(node)}.")
+    return value
+
+
+def _cell_type(cells: Sequence[Literal], node: exp.Expr) -> Type:
+    """Return the type of a column of constants, with its values."""
+    kinds = {cell.type.kind for cell in cells if not is_null(cell)}
+    if not kinds:
+        raise QuestionError(f"A column of {shown(node)} holds nothing but NULL.", "Leave it out.")
+    if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
+        mixture = " and ".join(sorted(kind.value for kind in kinds))
+        raise QuestionError(f"A column of {shown(node)} holds {mixture}.", "Write constants of one kind.")
+    type_ = either(cells, nullable=any(map(is_null, cells)))
+    values = tuple(dict.fromkeys(cell.value for cell in cells if cell.value is not None))
+    return type_ if type_.kind in {Kind.BOOLEAN, Kind.TIMESTAMP} else replace(type_, values=values)
+
+
+def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
+    """Return the members of GENERATE_SERIES or RANGE: whole numbers, or moments an interval apart."""
+    only(node, "start", "end", "step", "is_end_exclusive")
+    first, last = (_literal(node.args[end], rows).value for end in ("start", "end"))
+    step = node.args.get("step")
+    values: list[Value] = []
+    if isinstance(first, Fraction) and isinstance(last, Fraction):
+        by = Fraction(1) if step is None else _literal(step, rows).value
+        if not isinstance(by, Fraction) or by == 0 or any(end.denominator != 1 for end in (first, last, by)):
+            raise QuestionError(f"A series has whole numbers and a step that is not 0; got {shown(node)}.")
+        count = max(0, (last - first) // by + 1)
+        count -= exclusive and count > 0 and first + (count - 1) * by == last
+        _check_size(int(count))
+        values = [first + index * by for index in range(int(count))]
+    elif isinstance(first, dt.date) and isinstance(last, dt.date) and isinstance(step, exp.Interval):
+        months, span = fixed_interval(rows, step)
+        if months < 0 or span < dt.timedelta() or (not months and not span):
+            raise QuestionError("The interval of a series of dates must be longer than nothing.")
+        moment, end = (
+            day if isinstance(day, dt.datetime) else dt.datetime.combine(day, dt.time.min) for day in (first, last)
+        )
+        if months and moment.day > 28:
+            raise QuestionError("A series of months begins before the 29th.", "Begin at the first of a month.")
+        while moment < end or (moment == end and not exclusive):
+            values.append(moment)
+            _check_size(len(values))
+            years, month = divmod(moment.month - 1 + months, 12)
+            if moment.year + years > dt.MAXYEAR:
+                break
+            moment = moment.replace(year=moment.year + years, month=month + 1) + span
+    else:
+        raise QuestionError(f"A series has whole numbers, or dates and an interval; got {shown(node)}.")
+    if not values:
+        raise QuestionError(f"The series {shown(node)} is empty.", "Let it begin before it ends.")
+    return values
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_ROWS:
+        raise QuestionError(
+            f"A series may have {MAX_ROWS:,} members; this one has more.", "Use larger steps, or a public table."
+        )
+
+
+# PIVOT
+
+
+def without_pivots(tree: exp.Expr) -> exp.Expr:
+    """Return a tree in which every PIVOT of a subquery is a SELECT with GROUP BY; refuse others."""
+    if tree.find(exp.Pivot) is None:
+        return tree
+    tree = tree.copy()
+    for pivot in list(tree.find_all(exp.Pivot)):
+        source, fields = pivot.parent, pivot.args.get("fields") or []
+        if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select) or source.this.is_star:
+            raise refuse(pivot)
+        if len(fields) != 1 or is_set(pivot.args.get("unpivot")):
+            raise refuse(pivot)
+        select, field = source.this, fields[0]
+        values = [value.this if isinstance(value, exp.PivotAlias) else value for value in field.expressions]
+        aggregates = [aggregate.unalias() for aggregate in pivot.expressions]
+        names = pivot.args.get("columns") or []
+        if not all(isinstance(value, exp.Literal) for value in values) or len(names) != len(values) * len(aggregates):
+            raise refuse(pivot)
+        used = {column.name.casefold() for node in (field.this, *aggregates) for column in node.find_all(exp.Column)}
+        keys = [exp.column(name) for name in select.named_selects if name.casefold() not in used]
+        conditions = [exp.EQ(this=field.this.copy(), expression=value.copy()) for value in values]
+        cells = [
+            exp.Filter(this=aggregate.copy(), expression=exp.Where(this=condition.copy()))
+            for condition in conditions
+            for aggregate in aggregates
+        ]
+        results = [exp.alias_(cell, name.copy()) for cell, name in zip(cells, names, strict=True)]
+        inner = exp.Subquery(this=select.copy(), alias=exp.TableAlias(this=exp.to_identifier("_pivoted")))
+        grouped = exp.Select(expressions=[*keys, *results], from_=exp.From(this=inner))
+        if keys:
+            grouped.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+        source.replace(exp.Subquery(this=grouped, alias=pivot.args.get("alias") or source.args.get("alias")))
+    return tree

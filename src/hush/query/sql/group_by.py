@@ -1,0 +1,684 @@
+"""GROUP BY: its keys, its aggregates, and the names that may stand after it.
+
+After GROUP BY there are keys, aggregates, constants and functions of these. This serves twice: over the noisy answers
+of a question (`hush.query.sql.select`), and over the exact aggregates of one unit, as in ``SELECT patient_id,
+COUNT(*) AS n FROM visits GROUP BY patient_id``. Results within a unit are facts about one unit, exact and not yet
+released. How many rows a unit has is not known, so a count or sum has no upper bound of its own: CLIP it, or filter
+with WHERE or HAVING.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sqlglot import exp
+
+from hush.query.aggregates import AGGREGATES, BY_KIND, ArgumentNeed
+from hush.query.errors import QuestionError, UnboundedError
+from hush.query.expressions import Call, Column, Expression, Literal, Op, pieces
+from hush.query.functions import all_of, call, constant, describe
+from hush.query.functions.rules import is_null
+from hush.query.question import Aggregate, AggregateKind
+from hush.query.refine import narrowed
+from hush.query.relations import (
+    ExactAggregate,
+    ExactKind,
+    Filter,
+    Named,
+    OwnWindow,
+    PerUnit,
+    Relation,
+    RowOrder,
+    WindowKind,
+    WithWindows,
+    columns,
+    exact_type,
+)
+from hush.query.sql.allow_list import ARGUMENT, called, identifier, is_set, only, refuse, shown
+from hush.query.sql.dialects import meant
+from hush.query.sql.expressions import Converter, Rows
+from hush.query.sql.functions import QUANTILES, aggregate_arguments, has_aggregate, nearest, record_of
+from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
+from hush.query.sql.windows import spread
+from hush.query.types import Kind, Type
+
+MAX_SETS = 64
+MAX_MODES = 100_000
+"""The largest number of candidates among which a mode is chosen."""
+
+_K = AggregateKind
+
+
+# The items of SELECT
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """One item of SELECT."""
+
+    name: str
+    node: exp.Expr
+    named: bool
+    """Whether the analyst gave the name."""
+
+
+def projections(select: exp.Select) -> list[Projection]:
+    """Return the items of SELECT with their names; an item without one is named after its column or function."""
+    items: list[Projection] = []
+    taken: set[str] = set()
+    for number, node in enumerate(_single_quantiles(select.expressions), start=1):
+        named = isinstance(node, exp.Alias)
+        if named:
+            only(node, "this", "alias")
+        inner = node.this if named else node
+        name = identifier(node.args["alias"]) if named else _default_name(node, number)
+        if name.casefold() in taken:
+            if named or isinstance(inner, exp.Column):
+                raise QuestionError(f"Two results are called '{name}'.", "Give one another name with AS.")
+            name = next(f"{name}_{n}" for n in range(2, 10**6) if f"{name}_{n}".casefold() not in taken)
+        taken.add(name.casefold())
+        items.append(Projection(name, inner, named))
+    return items
+
+
+def _single_quantiles(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """Return items of SELECT, in which a list of quantiles is an item for each, named by its percents."""
+    items: list[exp.Expr] = []
+    for number, node in enumerate(nodes, start=1):
+        inner = node.this if isinstance(node, exp.Alias) else node
+        quantile = inner.this if isinstance(inner, exp.Filter) else inner
+        slots = ("quantile", "expression") if isinstance(quantile, QUANTILES) else ()
+        slot = next((slot for slot in slots if isinstance(quantile.args.get(slot), exp.Array)), None)
+        if slot is None or not quantile.args[slot].expressions:
+            items.append(node)
+            continue
+        base = identifier(node.args["alias"]) if isinstance(node, exp.Alias) else _default_name(node, number)
+        for index, fraction in enumerate(quantile.args[slot].expressions, start=1):
+            single = inner.copy()
+            (single.this if isinstance(single, exp.Filter) else single).set(slot, fraction.copy())
+            is_number = isinstance(fraction, exp.Literal) and not fraction.is_string
+            percents = f"{float(fraction.this) * 100:g}".replace(".", "_") if is_number else str(index)
+            items.append(exp.Alias(this=single, alias=exp.to_identifier(f"{base}_{percents}", quoted=True)))
+    return items
+
+
+def _default_name(node: exp.Expr, number: int) -> str:
+    """Return the name of a result that has none: of a column its own, of a function the function's."""
+    while isinstance(node, (exp.Paren, exp.Filter, exp.WithinGroup)):
+        node = node.this
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
+        return identifier(node.this)
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower()[:60] if str(node.this).isidentifier() else f"column_{number}"
+    if isinstance(node, exp.Func) and not isinstance(node, (exp.And, exp.Or, exp.Case, exp.Cast)):
+        argument = node.args.get("this")
+        is_column = isinstance(argument, exp.Column) and isinstance(argument.this, exp.Identifier)
+        return (node.sql_name().lower() + (f"_{argument.name.lower()}" if is_column and argument else ""))[:100]
+    return f"column_{number}"
+
+
+def ordinal(node: exp.Literal, items: Sequence[Projection]) -> Projection:
+    """Return the item of SELECT that a number stands for."""
+    text = str(node.this)
+    if not text.isdecimal() or len(text) > 6 or not 1 <= int(text) <= len(items):
+        raise QuestionError(f"Result number {text[:20]} does not exist; there are {len(items)}.")
+    return items[int(text) - 1]
+
+
+# Keys
+
+
+def group_items(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[exp.Expr]:
+    """Return the keys of a GROUP BY without grouping sets; ordinals and aliases are replaced by expressions."""
+    sets = grouping_sets(select, items, rows)
+    if len(sets) > 1:
+        raise QuestionError("ROLLUP, CUBE and GROUPING SETS stand in a question over rows alone.", "List the keys.")
+    return sets[0]
+
+
+def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[list[exp.Expr]]:
+    """Return the lists of keys that GROUP BY names: one, or those of ROLLUP, CUBE and GROUPING SETS.
+
+    Several of them stand for all combinations: ``a, ROLLUP (b)`` for (a, b) and (a).
+    """
+    group = select.args.get("group")
+    if group is None:
+        return [[]]
+    only(group, "expressions", "all", "rollup", "cube", "grouping_sets")
+    if is_set(group.args.get("all")):  # every result that is not an aggregate; a constant has no groups
+        nodes = [item.node for item in items if not has_aggregate(item.node)]
+        return [[node for node in nodes if any(isinstance(child, exp.Column) for child in node.walk())]]
+    sets_slots = ("rollup", "cube", "grouping_sets")
+    elements = [*group.expressions, *(element for slot in sets_slots for element in group.args.get(slot) or ())]
+    alone = [element for element in elements if isinstance(element, exp.Rollup | exp.Cube) and not element.expressions]
+    if alone:  # GROUP BY a, b WITH ROLLUP
+        if len(elements) != len(group.expressions) + 1:
+            raise QuestionError("WITH ROLLUP stands at the end of GROUP BY, alone.", "Write GROUP BY ROLLUP (a, b).")
+        alone[0].set("expressions", group.expressions)
+        elements = alone
+    keys: dict[int, exp.Expr] = {}
+
+    def key(node: exp.Expr) -> exp.Expr:
+        """Return the expression of a key, which may be the number or the name of a result."""
+        if id(node) in keys:
+            return keys[id(node)]
+        expression = node
+        if isinstance(node, exp.Literal) and not node.is_string:
+            expression = ordinal(node, items).node
+        elif isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and not node.args.get("table"):
+            name = identifier(node.this)
+            if rows.scope.find(name) is None:
+                named = (item.node for item in items if item.named and item.name.casefold() == name.casefold())
+                expression = next(named, node)
+        if has_aggregate(expression):
+            raise QuestionError(
+                f"GROUP BY cannot use the aggregate {shown(expression)}.",
+                "Aggregate within the unit in a subquery first.",
+            )
+        return keys.setdefault(id(node), expression)
+
+    sets: list[list[exp.Expr]] = [[]]
+    for element in elements:
+        sets = [[*first, *map(key, second)] for first in sets for second in _sets_of(element)]
+        if len(sets) > MAX_SETS:
+            raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
+    return sets
+
+
+def _sets_of(element: exp.Expr) -> list[list[exp.Expr]]:
+    """Return the grouping sets of one element of GROUP BY."""
+    if isinstance(element, exp.GroupingSets):
+        only(element, "expressions")
+        return [keys for member in element.expressions for keys in _sets_of(member)]
+    if not isinstance(element, exp.Rollup | exp.Cube):
+        return [_keys_of(element)]
+    only(element, "expressions")
+    members = [_keys_of(member) for member in element.expressions]
+    count = len(members)
+    if isinstance(element, exp.Rollup):
+        chosen = [range(size) for size in range(count, -1, -1)]
+        return [[node for index in indices for node in members[index]] for indices in chosen]
+    if 2**count > MAX_SETS:
+        raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
+    masks = range(2**count - 1, -1, -1)
+    return [[n for index in range(count) if mask >> (count - 1 - index) & 1 for n in members[index]] for mask in masks]
+
+
+def _keys_of(node: exp.Expr) -> list[exp.Expr]:
+    """Return the keys of ``(a, b)``, or the one key."""
+    if isinstance(node, exp.Tuple):
+        return list(node.expressions)
+    return [node.this] if isinstance(node, exp.Paren) else [node]
+
+
+# Aggregates
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """An aggregate as it was read: its kind and its arguments, before types are looked at."""
+
+    kind: AggregateKind
+    arguments: tuple[Expression, ...] = ()
+    where: Expression | None = None
+    fraction: Fraction | None = None
+
+
+_LISTED = sorted(record.names[0] for record in AGGREGATES if record.names and record.kind is not None)
+_OF_DISTINCT = {_K.SUM: _K.SUM_DISTINCT, _K.AVG: _K.AVG_DISTINCT, _K.MIN: _K.MIN, _K.MAX: _K.MAX}
+"""Aggregates of distinct values; the least and the greatest value are the same of all rows."""
+
+
+def read_aggregate(node: exp.Expr, rows: Rows) -> AggregateCall:
+    """Return the aggregate that a node calls."""
+    if isinstance(node, exp.Filter):
+        only(node, "this", "expression")
+        only(node.expression, "this")
+        condition = rows.condition(node.expression.this)
+        inner = read_aggregate(node.this, rows.assuming(condition))
+        return replace(inner, where=condition if inner.where is None else all_of([condition, inner.where]))
+    if isinstance(node, exp.WithinGroup):
+        return _within_group(node, rows)
+    if isinstance(node, exp.Count):
+        return _count(node, rows)
+    if isinstance(node, QUANTILES):
+        only(node, "this", "expression", "quantile")
+        return _quantile(node, node.args.get("quantile") or node.args.get("expression"), rows, node.this)
+    record = record_of(node)
+    if record is None or record.kind is None:
+        raise QuestionError(
+            f"There is no aggregate {called(node)} here.",
+            nearest(called(node)) or "There are " + ", ".join(_LISTED) + ".",
+        )
+    kind, argument = record.kind, node.args.get("this")
+    if kind in _OF_DISTINCT and isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:
+        only(argument, "expressions")
+        kind, node = _OF_DISTINCT[kind], node.copy()
+        node.set("this", argument.expressions[0])  # itself and no copy, for it learns its type
+    arguments = [rows.convert(argument) for argument in aggregate_arguments(node, record.arity)]
+    if record.of_booleans:
+        arguments = [call(Op.TO_INTEGER, a) if a.type.kind is Kind.BOOLEAN else a for a in arguments]
+    return AggregateCall(kind, tuple(arguments))
+
+
+def _count(node: exp.Count, rows: Rows) -> AggregateCall:
+    only(node, "this", "expressions", "big_int")
+    argument = node.args.get("this")
+    if argument is None or isinstance(argument, exp.Star):
+        if isinstance(argument, exp.Star):
+            only(argument)
+        if node.expressions:
+            raise refuse(node.expressions[0])
+        return AggregateCall(_K.COUNT)
+    if node.expressions:
+        raise QuestionError("COUNT takes one argument; got several.", "Count rows of values: COUNT(DISTINCT (a, b)).")
+    distinct = isinstance(argument, exp.Distinct)
+    if distinct:
+        only(argument, "expressions")
+        values = argument.expressions
+        argument = values[0] if len(values) == 1 else exp.Tuple(expressions=values)
+    if rows.unit(argument):  # rows without a unit were dropped, so every row has one
+        return AggregateCall(_K.COUNT_UNITS if distinct else _K.COUNT)
+    where = rows.present(argument) or _unit_where(argument, rows)
+    if where is not None:
+        return AggregateCall(_K.COUNT_UNITS if distinct else _K.COUNT, where=where)
+    if distinct and isinstance(argument, exp.Tuple):
+        only(argument, "expressions")
+        texts: list[Expression] = []  # each value with its length before it; NULL is a value in a row of values
+        for value in map(rows.convert, argument.expressions):
+            text = value if value.type.kind is Kind.TEXT else call(Op.TO_TEXT, value)
+            length = call(Op.TO_TEXT, call(Op.LENGTH, text))
+            texts.append(call(Op.COALESCE, call(Op.CONCAT, length, constant(":"), text), constant("-")))
+        return AggregateCall(_K.COUNT_DISTINCT, (call(Op.CONCAT, *texts),))
+    counted = rows.convert(argument)
+    if distinct:
+        return AggregateCall(_K.COUNT_DISTINCT, (counted,))
+    # an argument that cannot be NULL is counted as rows, so that COUNT(x) and COUNT(*) are paid for once
+    return AggregateCall(_K.COUNT, (counted,) if counted.type.nullable else ())
+
+
+def _unit_where(node: exp.Expr, rows: Rows) -> Expression | None:
+    """Return the condition under which ``CASE WHEN c THEN unit END`` is not NULL; None for other expressions."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.If):
+        branches, default = [node], node.args.get("false")
+        only(node, "this", "true", "false")
+    elif isinstance(node, exp.Case) and node.args.get("this") is None:
+        branches, default = node.args["ifs"], node.args.get("default")
+        only(node, "ifs", "default")
+    else:
+        return None
+    outcomes = [*(branch.args["true"] for branch in branches), *([] if default is None else [default])]
+    units = [rows.present(outcome) for outcome in outcomes]
+    if not any(units):
+        return None
+    if not all(unit or isinstance(outcome, exp.Null) for unit, outcome in zip(units, outcomes, strict=True)):
+        raise QuestionError(f"{shown(node)} is sometimes the unit and sometimes not.", "Write NULL, or leave ELSE out.")
+    conditions = [rows.condition(branch.this) for branch in branches]
+    if len(conditions) == 1 and units == [constant(True)]:
+        return conditions[0]
+    if default is None:
+        units.append(None)
+    present = [unit or constant(False) for unit in units]
+    arguments = [argument for pair in zip(conditions, present[:-1], strict=True) for argument in pair]
+    return call(Op.CASE, *arguments, present[-1])
+
+
+def _within_group(node: exp.WithinGroup, rows: Rows) -> AggregateCall:
+    only(node, "this", "expression")
+    order, inner = node.expression, node.this
+    if not isinstance(order, exp.Order) or len(order.expressions) != 1:
+        raise refuse(node)
+    only(order, "expressions")
+    ordered = order.expressions[0]
+    only(ordered, "this", "desc", "nulls_first")
+    if isinstance(inner, exp.Mode):
+        only(inner)
+        return AggregateCall(_K.MODE, (rows.convert(ordered.this),))
+    if not isinstance(inner, (exp.PercentileCont, exp.PercentileDisc)):
+        raise refuse(node)
+    only(inner, "this")
+    quantile = _quantile(node, inner.this, rows, ordered.this)
+    if ordered.args.get("desc") and quantile.fraction is not None:
+        return replace(quantile, fraction=1 - quantile.fraction)
+    return quantile
+
+
+def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: exp.Expr) -> AggregateCall:
+    if isinstance(fraction, exp.Array):
+        raise QuestionError(
+            f"A list of quantiles is a result by itself; got {shown(node)}.",
+            "Write QUANTILE(x, 0.25), QUANTILE(x, 0.75).",
+        )
+    value = None if fraction is None else rows.convert(fraction)
+    if not isinstance(value, Literal) or not isinstance(value.value, Fraction) or not 0 < value.value < 1:
+        raise QuestionError(
+            f"A quantile needs a constant between 0 and 1, without these; got {shown(node)}.",
+            "Write QUANTILE(x, 0.9), MIN(x) or MAX(x).",
+        )
+    return AggregateCall(_K.QUANTILE, (rows.convert(argument),), None, value.value)
+
+
+def typed_aggregate(aggregate: AggregateCall, node: exp.Expr) -> Aggregate:
+    """Return the aggregate with its type; refuse arguments that are of the wrong kind or without bounds."""
+    record = BY_KIND[aggregate.kind]
+    for argument in aggregate.arguments:
+        kind = argument.type.kind
+        if is_null(argument):
+            raise QuestionError(f"{shown(node)} is about nothing: NULL is not a value.", "Name a column.")
+        if record.needs is ArgumentNeed.CANDIDATES:
+            _check_candidates(argument, node)
+        elif record.needs is not ArgumentNeed.NOTHING:
+            if not kind.numeric and not (record.needs is ArgumentNeed.ORDER and kind.ranged):
+                raise QuestionError(
+                    f"{shown(node)} needs numbers; {describe(argument)} is {kind.value}.", _instead(argument, node)
+                )
+            _check_bounds(argument, node)
+    return Aggregate(
+        kind=aggregate.kind,
+        arguments=aggregate.arguments,
+        where=aggregate.where,
+        fraction=aggregate.fraction,
+        type=record.result(aggregate.arguments),
+    )
+
+
+def _instead(argument: Expression, node: exp.Expr) -> str:
+    """Return a hint for an argument that is not a number."""
+    text = _argument_text(argument, node)
+    if argument.type.kind is Kind.BOOLEAN:
+        return f"Count instead: COUNT_IF({text})."
+    if argument.type.kind is not Kind.TEXT:
+        return f"Use MEDIAN(x), MIN(x) or MAX(x), or count days: DATE_DIFF('day', DATE '2020-01-01', {text})."
+    keys = f"SELECT {text}, COUNT(*) AS n … GROUP BY {text} HAVING n > 0.5 ORDER BY {text}"
+    first = f"Keys are in order: {keys} LIMIT 1, or DESC for the last. " if isinstance(node, exp.Min | exp.Max) else ""
+    return (
+        f"{first}If its texts are numbers, write CLIP(CAST({text} AS INTEGER), lower, upper) with bounds you "
+        "choose, or ask the owner to declare its type, in the policy or as types= of hush.protect."
+    )
+
+
+def _argument_text(argument: Expression, node: exp.Expr) -> str:
+    """Return an aggregate's argument as its author would write it, as far as that is known."""
+    if isinstance(argument, Column):
+        return argument.name
+    if ARGUMENT in node.meta:
+        return str(node.meta[ARGUMENT])
+    record = record_of(node)
+    return shown(node.this) if record is not None and record.arity == 1 and isinstance(node.this, exp.Expr) else "x"
+
+
+def _check_bounds(argument: Expression, node: exp.Expr) -> None:
+    """Refuse an argument without known bounds."""
+    if argument.type.bounded:
+        return
+    named = [piece for piece in pieces(argument) if isinstance(piece, Column)]
+    names = list(dict.fromkeys(c.name for c in named if c.type.kind.ranged and not c.type.bounded))
+    if names:
+        which, have = ("Column", "has") if len(names) == 1 else ("Columns", "have")
+        refusal = f"{which} {', '.join(names)} in {shown(node)} {have} no known lower and upper bound"
+    else:
+        refusal = f"The values in {shown(node)} have no known lower and upper bound"
+    clip = f"Write CLIP({_argument_text(argument, node)}, lower, upper) with bounds you choose, add"
+    raise UnboundedError(
+        f"{refusal}, so one row could change the answer without limit.",
+        f"{clip if argument.type.kind.numeric else 'Add'} WHERE … BETWEEN lower AND upper, "
+        "or ask the owner to declare bounds in the policy.",
+    )
+
+
+def _check_candidates(argument: Expression, node: exp.Expr) -> None:
+    """Refuse the mode of an argument without a public list of values that is short enough."""
+    type_ = argument.type
+    if type_.values is not None or type_.kind is Kind.BOOLEAN:
+        return
+    if type_.lower is not None and type_.upper is not None and type_.step:
+        if (type_.upper - type_.lower) / type_.step < MAX_MODES:
+            return
+        raise QuestionError(
+            f"{shown(node)} would choose among more than {MAX_MODES:,} values.", "Bin them: MODE(BIN(x, 0, 100, 20))."
+        )
+    raise UnboundedError(
+        f"{shown(node)} needs to know which values there can be; {describe(argument)} has no public list.",
+        "Take the largest group, GROUP BY x ORDER BY COUNT(*) DESC LIMIT 1, which also knows the values of a public "
+        "table; or add WHERE x IN ('a', 'b', …), bin numbers with BIN(x, lower, upper, n), or ask the owner to declare "
+        "values.",
+    )
+
+
+# Names after GROUP BY
+
+
+class Grouped(Converter):
+    """Expressions over keys and aggregates; a subclass has the expressions for a key and for an aggregate."""
+
+    def __init__(self, rows: Rows, keys: Sequence[Expression]) -> None:
+        super().__init__(rows.context)
+        self.rows = rows
+        self.keys = list(keys)
+        self.aliases: dict[str, exp.Expr] = {}
+        self.aliases_first = False
+        self.results: dict[str, exp.Expr] = {}
+        """The results before this one, by the names that the analyst gave them."""
+
+    @abstractmethod
+    def key(self, index: int) -> Expression:
+        """Return the expression for a key."""
+
+    def convert(self, node: object) -> Expression:
+        """Return an expression over keys and aggregates: the key that a node is, else node by node."""
+        if isinstance(node, exp.Expr) and not isinstance(node, (exp.Literal, exp.Placeholder)):
+            alias = None
+            if self.aliases and isinstance(node, exp.Column) and not is_set(node.args.get("table")):
+                alias = self.aliases.get(identifier(node.this).casefold())
+            if alias is not None and self.aliases_first:
+                return self._result(node, alias)
+            if self.keys and not has_aggregate(node):
+                try:
+                    expression = self.rows.convert(node)
+                except QuestionError:
+                    pass  # a part of it will say why
+                else:
+                    if expression in self.keys:
+                        return self.key(self.keys.index(expression))
+                    if is_constant(expression):
+                        return expression
+            if alias is not None:
+                return self._result(node, alias)
+        return super().convert(node)
+
+    def _result(self, node: exp.Expr, alias: exp.Expr) -> Expression:
+        """Return the result that a name means; no names of results stand inside it."""
+        aliases, self.aliases = self.aliases, {}
+        try:
+            return meant(node, self.convert(alias), self.context.dialect)
+        finally:
+            self.aliases = aliases
+
+    def column(self, node: exp.Column) -> Expression:
+        """Return an earlier result; refuse a column that is neither a key nor inside an aggregate."""
+        qualifier = node.args.get("table")
+        name = identifier(node.this)
+        alias = None if qualifier is None else identifier(qualifier)
+        if alias is None and name.casefold() in self.results and self.rows.scope.find(name) is None:
+            return self.convert(self.results[name.casefold()])
+        binding = self.rows.scope.require(name, alias, quoted=bool(node.this.args.get("quoted")))
+        if isinstance(binding, UnitName | Partner):
+            self.rows.column(node)  # refuses, with the ways the unit can be used
+        numeric = isinstance(binding, str) and self.rows.types[binding].kind.numeric
+        aggregated = f"AVG({name})" if numeric else f"COUNT(DISTINCT {name})"
+        if self.keys:
+            raise QuestionError(
+                f"'{name}' is neither in GROUP BY nor inside an aggregate.",
+                f"Add it to GROUP BY, or aggregate it, as in {aggregated}.",
+            )
+        raise QuestionError(
+            f"'{name}' outside an aggregate would return the rows of individuals.",
+            f"Add GROUP BY {name} and COUNT(*), or aggregate it, as in {aggregated}.",
+        )
+
+
+def is_constant(expression: Expression) -> bool:
+    """Return whether an expression reads no column."""
+    return all(isinstance(piece, Call | Literal) for piece in pieces(expression))
+
+
+# Within a unit
+
+_EXACT = {
+    _K.COUNT: ExactKind.COUNT,
+    _K.COUNT_DISTINCT: ExactKind.COUNT_DISTINCT,
+    _K.SUM: ExactKind.SUM,
+    _K.AVG: ExactKind.AVG,
+    _K.MIN: ExactKind.MIN,
+    _K.MAX: ExactKind.MAX,
+}
+
+
+class WithinUnit(Grouped):
+    """Expressions over the keys and exact aggregates of one unit."""
+
+    def __init__(self, rows: Rows, keys: Sequence[Named], *, empty: bool = False) -> None:
+        super().__init__(rows, [expression for _, expression in keys])
+        self.named_keys = list(keys)
+        self.empty = empty
+        """Whether there may be no row to aggregate: of a public table without keys, for a unit has a row."""
+        self.aggregates: dict[ExactAggregate, str] = {}
+        self.windows: dict[OwnWindow, str] = {}
+        self.narrowed: dict[str, Type] = {}
+        """Types that HAVING narrowed."""
+
+    def key(self, index: int) -> Expression:
+        """Return the column that holds a key."""
+        name, expression = self.named_keys[index]
+        return Column(name, self.narrowed.get(name, expression.type))
+
+    def aggregate(self, node: exp.Expr) -> Expression:
+        """Return the column that holds an aggregate."""
+        if (sums := spread(node)) is not None:
+            return self.convert(sums)
+        is_arg = isinstance(node, exp.ArgMin | exp.ArgMax)
+        exact = self._value_at_end(node) if is_arg else self._exact(node)
+        if exact not in self.aggregates:
+            self.aggregates[exact] = self.context.fresh(exact.kind.name.lower())
+            if exact.argument is not None:
+                self.context.copies[self.aggregates[exact]] = self.context.text_copies(exact.argument)
+        name = self.aggregates[exact]
+        return Column(name, self.narrowed.get(name, exact.type))
+
+    def _exact(self, node: exp.Expr) -> ExactAggregate:
+        """Return an aggregate within one unit; FILTER becomes CASE."""
+        aggregate = read_aggregate(node, self.rows)
+        if aggregate.kind is _K.COUNT_UNITS:
+            raise QuestionError("Within one unit there is one unit.", "Count rows: COUNT(*).")
+        if aggregate.kind not in _EXACT:
+            raise QuestionError(
+                f"{shown(node)} is not available within a unit.",
+                "There are COUNT, COUNT(DISTINCT x), SUM, AVG, MIN, MAX, ARG_MIN, ARG_MAX, STDDEV and VARIANCE.",
+            )
+        kind = _EXACT[aggregate.kind]
+        argument = aggregate.arguments[0] if aggregate.arguments else None
+        if aggregate.where is not None:
+            argument = call(Op.CASE, aggregate.where, constant(True) if argument is None else argument, constant(None))
+        if argument is not None and kind in {ExactKind.SUM, ExactKind.AVG} and not argument.type.kind.numeric:
+            raise QuestionError(f"{shown(node)} needs numbers; got {argument.type.kind.value}.")
+        if argument is not None and kind in {ExactKind.MIN, ExactKind.MAX} and not argument.type.kind.ranged:
+            raise QuestionError(
+                f"{shown(node)} needs numbers or dates; got {argument.type.kind.value}.",
+                "Whether a unit has a value is COUNT(*) FILTER (WHERE x = 'a') > 0.",
+            )
+        return ExactAggregate(kind=kind, argument=argument, type=exact_type(kind, argument, empty=self.empty))
+
+    def _value_at_end(self, node: exp.Expr) -> ExactAggregate:
+        """Return ARG_MIN(x, y): the x of the row with the least y, among rows where neither is NULL.
+
+        A window gives each row of a group the first value in the order of y; they are all the same, so MIN is it.
+        """
+        only(node, "this", "expression")
+        value, by = self.rows.convert(node.this), self.rows.convert(node.expression)
+        missing = call(Op.OR, call(Op.IS_NULL, value), call(Op.IS_NULL, by))
+        first = call(Op.CASE, missing, constant(None), value)
+        descending = isinstance(node, exp.ArgMax)
+        window = OwnWindow(
+            kind=WindowKind.FIRST_VALUE,
+            argument=first,
+            partition=tuple(self.keys),
+            # rows with a NULL come last, so the first value is one of a complete row
+            order=(RowOrder(by=call(Op.TO_INTEGER, missing)), RowOrder(by=by, descending=descending)),
+            offset=1,
+            type=first.type.or_null(named=True),
+        )
+        name = self.windows.setdefault(window, self.context.fresh("first"))
+        return ExactAggregate(kind=ExactKind.MIN, argument=Column(name, window.type), type=window.type)
+
+    def relation(self, source: Relation) -> PerUnit:
+        """Return one row for each unit and combination of keys, with all aggregates that were met."""
+        if self.windows:
+            self.context.grow()
+            source = WithWindows(source=source, windows=tuple((name, window) for window, name in self.windows.items()))
+        aggregates = tuple((name, exact) for exact, name in self.aggregates.items())
+        return PerUnit(source=source, keys=tuple(self.named_keys), aggregates=aggregates)
+
+
+def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence[str] | None) -> Derived:
+    """Return a subquery that groups by the unit."""
+    rows = Rows(context, scope)
+    items = projections(select)
+    distinct = is_set(select.args.get("distinct"))
+    keys: list[Named] = []
+    grouped_by_unit = not scope.private
+    for node in [item.node for item in items] if distinct else group_items(select, items, rows):
+        if rows.unit(node):
+            grouped_by_unit = True
+            continue
+        expression = rows.convert(node)
+        if expression in [key for _, key in keys]:
+            continue
+        name = context.fresh(expression.name if isinstance(expression, Column) else "key")
+        keys.append((name, expression))
+        context.copies[name] = context.text_copies(expression)
+        if isinstance(expression, Column) and expression.name in context.links:
+            context.links[name] = context.links[expression.name]
+            grouped_by_unit = True  # a key on the way to the unit belongs to one
+    if not grouped_by_unit:
+        raise _different_units(context.schema.unit, distinct=distinct)
+    grouped = WithinUnit(rows, keys, empty=not keys and not scope.private)
+    having = select.args.get("having")
+    condition = None
+    if having is not None:
+        only(having, "this")
+        grouped.aliases = {item.name.casefold(): item.node for item in items if item.named}
+        condition = grouped.condition(having.this)
+        grouped.aliases = {}
+    results = [(item.name, rows.unit(item.node) or grouped.convert(item.node)) for item in items]
+    context.grow()
+    relation: Relation = grouped.relation(scope.relation)
+    if condition is not None:
+        context.grow()
+        # HAVING narrows the ranges of aggregates, so results are converted once more
+        grouped.narrowed = narrowed(columns(relation), condition)
+        relation = Filter(source=relation, condition=condition)
+        results = [(item.name, rows.unit(item.node) or grouped.convert(item.node)) for item in items]
+    return projected(relation, results, context, names)
+
+
+def _different_units(unit: str | None, *, distinct: bool) -> QuestionError:
+    """Return the refusal of a subquery that makes one row of rows of different units."""
+    if distinct:
+        hint = "To count different values write COUNT(DISTINCT x)"
+        own = f"For each unit's different rows, which is another question, add {unit} to the results."
+        return QuestionError(
+            "SELECT DISTINCT would make one row of rows of different units.",
+            f"{hint}, of several columns COUNT(DISTINCT (x, y)). {own}" if unit else f"{hint}.",
+        )
+    return QuestionError(
+        "A subquery over rows may aggregate only within one unit; answers can be joined with answers alone.",
+        "Answers by key can be joined with each other, ON a.key = b.key. For numbers of each unit, which is another "
+        f"question, add {unit} to GROUP BY."
+        if unit
+        else "Here every row is a unit, so nothing is left to group.",
+    )

@@ -1,0 +1,283 @@
+"""From text to sqlglot's tree, within limits: length, tokens, nesting, number of nodes.
+
+The limits come before the work, so that no text can exhaust the stack or the machine. A text over which the parser
+stumbles is refused as text that is not SQL. Parameters are marked here: each ``?`` becomes ``$1``, ``$2``, … in the
+order of the text. Values never enter the text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parser import binary_range_parser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from hush.query.errors import QuestionError
+from hush.query.sql.allow_list import AROUND, DROPPED, INSTEAD, STATEMENTS, WRITTEN, children
+
+DEFAULT = "duckdb"
+DIALECTS = (DEFAULT, "bigquery", "snowflake", "postgres", "spark", "tsql")
+MAX_LENGTH = 50_000
+MAX_TOKENS = 10_000
+MAX_NESTING = 24
+MAX_DEPTH = 100
+MAX_NODES = 20_000
+MAX_JOINS = 16
+
+_OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+_CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+_PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
+_QUOTES = ("STRING", "RAW_STRING", "BYTE_STRING", "HEREDOC_STRING", "UNICODE_STRING", "IDENTIFIER")
+_QUOTED = {TokenType[name] for name in _QUOTES}
+_LEADING = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM}
+_NUMBERS = {TokenType.NUMBER, TokenType.L_PAREN, TokenType.PLACEHOLDER, TokenType.PARAMETER}
+
+
+def check_dialect(dialect: object) -> str:
+    """Return the name of a dialect, or refuse one that is not known."""
+    name = str(dialect).lower()
+    if name not in DIALECTS:
+        raise QuestionError(f"There is no dialect {str(dialect)[:40]!r}.", f"There are {', '.join(DIALECTS)}.")
+    return name
+
+
+def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
+    """Return the one query that a text consists of, as a dialect reads it."""
+    if dialect == DEFAULT:
+        text, tokens = _numbered_tokens(_with_quoted_names(text) if isinstance(text, str) and "[" in text else text)
+    else:
+        tokens = _checked_tokens(text, dialect)
+    first = tokens[0]
+    if first.token_type not in _LEADING:
+        raise QuestionError(
+            f"A question starts with SELECT or WITH; got {first.text[:40]!r}. {STATEMENTS}",
+            INSTEAD.get(first.text.upper(), ""),
+        )
+    trees = _parse(text, tokens, dialect)
+    statements = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
+    if len(statements) != 1:
+        raise QuestionError(f"Got {len(statements)} statements. {STATEMENTS}", "Ask them one by one.")
+    node = statements[0]
+    if not isinstance(node, exp.Query):
+        raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
+    _check_size(node)
+    return node
+
+
+def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
+    """Return the one expression that a text consists of; its first ``?`` is ``$first_parameter``."""
+    text, tokens = _numbered_tokens(text, first_parameter)
+    trees = _parse(text, tokens, DEFAULT)
+    if len(trees) != 1 or trees[0] is None or isinstance(trees[0], (exp.Query, exp.DDL, exp.Command)):
+        raise QuestionError(f"{text[:60]!r} is not one expression.", "Write for instance age >= ? or AVG(cost).")
+    _check_size(trees[0])
+    return trees[0]
+
+
+def numbered(text: str) -> str:
+    """Return a text in which each ``?`` has a number: the text that places of refusals are counted in."""
+    return _numbered_tokens(text)[0]
+
+
+def only_words(text: str, dialect: str) -> str:
+    """Return a text of the same length with comments as blanks, and quoted texts as underscores.
+
+    So a search finds nothing but SQL, at its position in the text.
+
+    >>> only_words("SELECT 'a, b', x -- c", "bigquery")
+    'SELECT ______, x     '
+    """
+    words, end = [], 0
+    for token in _checked_tokens(text, dialect):
+        word = text[token.start : token.end + 1]
+        words += [" " * (token.start - end), word if token.token_type not in _QUOTED else "_" * len(word)]
+        end = token.end + 1
+    return "".join([*words, " " * (len(text) - end)])
+
+
+def count_parameters(text: str) -> int:
+    """Return the number of ``?`` in a text."""
+    return sum(token.token_type is TokenType.PLACEHOLDER for token in _checked_tokens(text))
+
+
+def _with_quoted_names(text: str) -> str:
+    """Return a text in which ``[name]`` is ``"name"``: a list of one column has no use here.
+
+    >>> _with_quoted_names("SELECT [first name], x[i] FROM [t]")
+    'SELECT "first name", x[i] FROM "t"'
+    """
+    characters, tokens = list(text), _checked_tokens(text)
+    for index, token in enumerate(tokens):
+        if token.token_type is not TokenType.L_BRACKET:
+            continue
+        closing = next((t for t in tokens[index : index + 9] if t.token_type is TokenType.R_BRACKET), token)
+        indexed = index > 0 and tokens[index - 1].end + 1 == token.start and text[token.start - 1].isalnum()
+        if not indexed and re.fullmatch(r"[^\W\d][\w $#-]*", text[token.end + 1 : closing.start]):
+            characters[token.start] = characters[closing.start] = '"'
+    return "".join(characters)
+
+
+def _numbered_tokens(text: str, first_parameter: int = 1) -> tuple[str, list[Token]]:
+    """Return a text with numbered parameters, and its tokens."""
+    tokens = _checked_tokens(text)
+    pieces, end = [], 0
+    for token in tokens:
+        if token.token_type is TokenType.PLACEHOLDER:
+            pieces += [text[end : token.start], f" ${first_parameter} "]
+            end, first_parameter = token.end + 1, first_parameter + 1
+    if not pieces:
+        return text, tokens
+    renamed = "".join([*pieces, text[end:]])
+    with _parser_errors():
+        return renamed, list(Dialect.get_or_raise(DEFAULT).tokenize(renamed))
+
+
+def _checked_tokens(text: object, dialect: str = DEFAULT) -> list[Token]:
+    """Return the tokens of a text that keeps within the limits."""
+    if not isinstance(text, str):
+        raise QuestionError(f"A question is text; got {type(text).__name__}.")
+    if len(text) > MAX_LENGTH:
+        raise QuestionError(f"The question has {len(text):,} characters; the limit is {MAX_LENGTH:,}.")
+    if re.search("[\x00\ud800-\udfff]", text):
+        raise QuestionError("The question holds characters that are not text.")
+    with _parser_errors():
+        tokens = list(Dialect.get_or_raise(dialect).tokenize(text))
+    if not tokens:
+        raise QuestionError("The question is empty.", "Ask for instance SELECT COUNT(*) FROM a table.")
+    if len(tokens) > MAX_TOKENS:
+        raise QuestionError(f"The question has {len(tokens):,} words and signs; the limit is {MAX_TOKENS:,}.")
+    depth = prefixes = joins = 0
+    for token in tokens:
+        joins += token.token_type is TokenType.JOIN
+        prefixes = prefixes + 1 if token.token_type in _PREFIX else 0
+        if token.token_type in _OPEN:
+            depth += 1
+        elif token.token_type in _CLOSE:
+            depth = max(depth - 1, 0)
+        if depth + prefixes > MAX_NESTING:
+            raise QuestionError(f"The question is nested more than {MAX_NESTING} deep.", "Name its parts with WITH.")
+    if joins > MAX_JOINS:
+        raise QuestionError(f"The question has more than {MAX_JOINS} JOINs.")
+    return tokens
+
+
+class _LimitedParser:
+    """A parser with a limit of steps, because sqlglot's backtracking doubles with each JOIN without ON."""
+
+    JOINS_HAVE_EQUAL_PRECEDENCE = True  # a comma in FROM is a CROSS JOIN, and so told from a JOIN that lacks its ON
+    steps_left = 0
+
+    if TYPE_CHECKING:
+        _curr: Any
+        _next: Any
+        _index: int
+        _tokens: list[Token]
+
+    def _advance(self, times: int = 1) -> None:
+        self.steps_left -= 1
+        if self.steps_left < 0:
+            raise QuestionError("The question takes too long to read.", "Write each JOIN with its own ON or USING.")
+        super()._advance(times)  # type: ignore[misc]
+
+    def _parse_limit(self, this: exp.Expr | None = None, top: bool = False, skip_limit_token: bool = False) -> Any:
+        """Read ``SELECT TOP 3 …`` as well, which some dialects have in place of LIMIT; TOP may also be a column."""
+        word, count = self._curr, self._next
+        is_top = word is not None and word.text.upper() == "TOP" and word.token_type is not TokenType.IDENTIFIER
+        if top and not skip_limit_token and is_top and count is not None and count.token_type in _NUMBERS:
+            self._advance()
+            skip_limit_token = True
+        return super()._parse_limit(this, top=top, skip_limit_token=skip_limit_token)  # type: ignore[misc]
+
+    def _parse_function_call(self, *arguments: Any, **options: Any) -> exp.Expr | None:
+        """Keep a function's name as the question wrote it, and whether an argument was dropped."""
+        name, start = "" if self._curr is None else str(self._curr.text), self._index
+        node: exp.Expr | None = super()._parse_function_call(*arguments, **options)  # type: ignore[misc]
+        function = node
+        while isinstance(function, AROUND):
+            function = function.this
+        if not isinstance(function, exp.Func) or not name.isidentifier():
+            return node
+        function.meta.setdefault(WRITTEN, name[:60])
+        # commas between the call's own parentheses, against the arguments that the parser has understood
+        depth = commas = 0
+        for token in self._tokens[start : self._index]:
+            depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
+            commas += token.token_type is TokenType.COMMA and depth == 1
+            if token.token_type is TokenType.R_PAREN and depth == 0:
+                break
+        understood = [v for value in function.args.values() for v in (value if isinstance(value, list) else [value])]
+        count = sum(len(v.expressions) if isinstance(v, exp.Distinct) else v is not None for v in understood)
+        function.meta[DROPPED] = bool(commas) and count < commas + 1
+        return node
+
+
+@cache
+def _parser(dialect: str) -> type[Any]:
+    """Return the parser of a dialect, with a limit of steps."""
+    parser: type[Any] = Dialect.get_or_raise(dialect).parser_class
+    functions, ranges = dict(parser.FUNCTIONS), dict(parser.RANGE_PARSERS)
+    if dialect == DEFAULT:
+        functions["DECODE"] = lambda arguments: exp.DecodeCase(expressions=arguments)
+        ranges[TokenType.TILDE] = binary_range_parser(exp.RegexpFullMatch)
+    tables = {"FUNCTIONS": functions, "RANGE_PARSERS": ranges}
+    return type(f"_{dialect.title()}Parser", (_LimitedParser, parser), tables)
+
+
+def _parse(text: str, tokens: list[Token], dialect: str) -> list[exp.Expr | None]:
+    with _parser_errors():
+        parser = _parser(dialect)(dialect=Dialect.get_or_raise(dialect))
+        parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
+        return list(parser.parse(tokens, text))
+
+
+def _check_size(tree: exp.Expr) -> None:
+    """Refuse a tree that is too deep or too large; walks it without recursion."""
+    count, stack = 0, [(tree, 1)]
+    while stack:
+        node, depth = stack.pop()
+        count += 1
+        if depth > MAX_DEPTH:
+            raise QuestionError(
+                f"The question is nested more than {MAX_DEPTH} deep.",
+                "Long chains of OR become IN (list); parts can be named with WITH.",
+            )
+        stack += [(child, depth + 1) for child in children(node)]
+    if count > MAX_NODES:
+        raise QuestionError(f"The question has {count:,} parts; the limit is {MAX_NODES:,}.")
+
+
+@contextlib.contextmanager
+def _parser_errors() -> Iterator[None]:
+    """Turn every failure of the parser into a refusal, and keep its log quiet."""
+    logger = logging.getLogger("sqlglot")
+    disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    except QuestionError:
+        raise
+    except ParseError as error:
+        details = error.errors[0] if error.errors else {}
+        where = f" at line {details['line']}, column {details['col']}" if details.get("line") else ""
+        near = f", near {details['highlight'][:40]!r}" if details.get("highlight") else ""
+        refusal = QuestionError(f"This is not SQL that can be read{where}{near}.")
+        if details.get("highlight"):
+            start, word = str(details.get("start_context") or ""), str(details["highlight"])
+            refusal.place = len(start), len(start) + len(word) - 1
+            refusal.text = f"{start}{word}{details.get('end_context') or ''}"
+        raise refusal from None
+    except TokenError:
+        raise QuestionError("This is not SQL that can be read: a quote or comment is not closed.") from None
+    except RecursionError:
+        raise QuestionError("The question is nested too deeply.", "Name its parts with WITH.") from None
+    except Exception as error:
+        raise QuestionError("This is not SQL that can be read.") from error
+    finally:
+        logger.disabled = disabled
