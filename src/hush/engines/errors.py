@@ -1,4 +1,4 @@
-"""What an engine's failure looks like to an analyst: always the same.
+"""The errors of engines: an analyst sees the same text for every failure.
 
 Whatever the engine complains about may tell of a row, so its words go to the owner's log and the analyst reads one
 public sentence. That log is the logger ``hush`` at the level DEBUG: it is silent wherever nobody turned it on, since
@@ -31,7 +31,7 @@ class SourceError(HushError):
 
     code: ClassVar[str] = "source"
 
-    def __init__(self, what: str, *, table: str | None = None) -> None:
+    def __init__(self, message: str, *, table: str | None = None) -> None:
         self.table = table
-        """Whose source it is, where that is known."""
-        super().__init__(what)
+        """The table of the source, where it is known."""
+        super().__init__(message)

@@ -1,4 +1,4 @@
-"""What public tables say of themselves: the ranges of their columns, and the values of public keys.
+"""Public tables: the ranges of their columns, and the values of public keys.
 
 **Ranges** (`with_public_ranges`). The owner declares bounds of private columns, because the data must not decide them.
 A public table has no secrets, so what its policy leaves open is looked up: the least and the greatest value of each
@@ -9,7 +9,7 @@ whatever is there; only what lies outside is taken for the nearest end until the
 
 **Keys** (`public_axes`), and which of their combinations are answered. Some are in the plan; others an engine is asked
 for, about public things alone: an expression over listed values, or the rows of a public table
-(`hush.query.plan.domains`).
+(`hush.query.plan.keys`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,21 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from hush.engines.sql.build import Sql, call, column
 from hush.engines.sql.forcing import force
 from hush.engines.sql.keys import Axis, derived_values, looked_values, size
-from hush.engines.sql.queries import read, select
+from hush.engines.sql.nodes import (
+    Scalar,
+    call,
+    column,
+    read,
+    select,
+)
 from hush.engines.sql.relations import Catalogue
 from hush.engines.work import Fetch, public_rows
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.domains import MAX_KEYS, Derived, Domain, Listed, Lookup
-from hush.query.plan.plan import Extraction
-from hush.query.plan.restrictions import public_scans
+from hush.query.plan.keys import MAX_KEYS, DerivedKey, Domain, Listed, Lookup, public_scans
+from hush.query.plan.plan import ExactQuery
 from hush.query.ranges import Interval
 from hush.query.refine import interval_of
 from hush.query.schema import Schema, Table
@@ -41,33 +45,36 @@ _MOST_ROWS = 10**7
 
 
 def public_axes(
-    extraction: Extraction, catalogue: Catalogue, fetch: Fetch
+    exact_query: ExactQuery, catalogue: Catalogue, fetch: Fetch
 ) -> tuple[list[Axis] | None, list[int] | None]:
     """Return the values of each public key, and the numbers of the combinations there are; None for all."""
-    if extraction.domains is None:
+    if exact_query.domains is None:
         return None, None
     values: dict[int, tuple[Value, ...]] = {}
     combined: list[tuple[tuple[int, ...], set[tuple[Value, ...]]]] = []
-    types = [expression.type for _, expression in extraction.keys]
+    types = [expression.type for _, expression in exact_query.keys]
     nulls = [type_.null_is_key for type_ in types]
-    for group in extraction.together:
+    for group in exact_query.together:
         if not _is_affordable(group.lookup, catalogue, fetch):
             continue
-        rows = _looked(group.lookup, group.expressions, [nulls[place] for place in group.places], catalogue, fetch)
-        for at, place in enumerate(group.places):
-            domain = extraction.domains[place]
+        rows = _looked(
+            group.lookup, group.expressions, [nulls[key_place] for key_place in group.places], catalogue, fetch
+        )
+        for index, key_place in enumerate(group.places):
+            domain = exact_query.domains[key_place]
             if isinstance(domain, Listed):  # a filter may have left fewer than the table has
-                held = frozenset(domain.values)
-                rows = [row for row in rows if row[at] in held]
+                values_left = frozenset(domain.values)
+                rows = [row for row in rows if row[index] in values_left]
             else:
-                rows = [row for row in rows if _inside(row[at], types[place])]
-        for at, place in enumerate(group.places):
-            cells: set[Any] = {row[at] for row in rows}
-            values[place] = tuple(sorted(cells, key=lambda value: (value is None, value)))
+                rows = [row for row in rows if _inside(row[index], types[key_place])]
+        for index, key_place in enumerate(group.places):
+            cells: set[Any] = {row[index] for row in rows}
+            # NULL last, and sorted: the numbers of keys must not depend on the order of a set
+            values[key_place] = tuple(sorted(cells, key=lambda value: (value is None, value)))
         combined.append((group.places, set(rows)))
     axes = [
-        Axis(values[place] if place in values else _values(domain, type_, catalogue, fetch), type_)
-        for place, (domain, type_) in enumerate(zip(extraction.domains, types, strict=True))
+        Axis(values[key_place] if key_place in values else _values(domain, type_, catalogue, fetch), type_)
+        for key_place, (domain, type_) in enumerate(zip(exact_query.domains, types, strict=True))
     ]
     if size(axes) > MAX_KEYS:
         raise UnplannableError(
@@ -77,25 +84,27 @@ def public_axes(
         return axes, None
     keys = enumerate(product(*(axis.values for axis in axes)))
     return axes, [
-        number for number, key in keys if all(tuple(key[at] for at in places) in rows for places, rows in combined)
+        number
+        for number, key in keys
+        if all(tuple(key[index] for index in places) in rows for places, rows in combined)
     ]
 
 
 def _values(domain: Domain, type_: Type, catalogue: Catalogue, fetch: Fetch) -> Sequence[Value]:
     if isinstance(domain, Listed):
         return domain.values
-    if isinstance(domain, Derived):
-        found = [_constant(row[0]) for row in _few(fetch(derived_values(domain, catalogue, MAX_KEYS).text))]
+    if isinstance(domain, DerivedKey):
+        constants = [_constant(row[0]) for row in _few(fetch(derived_values(domain, catalogue, MAX_KEYS)))]
     else:
         rows = _looked(domain.lookup, [domain.expression], [type_.null_is_key], catalogue, fetch)
-        found = [row[0] for row in rows]
-    return tuple(value for value in found if _inside(value, type_))
+        constants = [row[0] for row in rows]
+    return tuple(value for value in constants if _inside(value, type_))
 
 
 def _inside(value: Value, type_: Type) -> bool:
-    """Return whether a key may lie in the range that filters left of it, as floats; text has none, and NULL may be."""
-    place = interval_of(value)
-    return place is None or place.meet(Interval.of(type_.lower, type_.upper)) is not None
+    """Return whether filters leave a key in its range, compared as floats; text has no range, and NULL is in any."""
+    interval = interval_of(value)
+    return interval is None or interval.meet(Interval.of(type_.lower, type_.upper)) is not None
 
 
 def _looked(
@@ -103,12 +112,15 @@ def _looked(
 ) -> list[tuple[Value, ...]]:
     """Return the combinations of values in a public table; with a NULL only where that is a key, and there always."""
     if not _is_affordable(lookup, catalogue, fetch):
+        # the table alone may have more keys than are left by those it is joined with, but no fewer
         lookup = replace(lookup, within=None)
-    rows = fetch(looked_values(lookup, expressions, catalogue, MAX_KEYS).text)
-    found = [tuple(_constant(cell) for cell in row) for row in _few(rows)]
-    found = [row for row in found if all(null or cell is not None for cell, null in zip(row, nulls, strict=True))]
+    rows = fetch(looked_values(lookup, expressions, catalogue, MAX_KEYS))
+    combinations = [tuple(_constant(cell) for cell in row) for row in _few(rows)]
+    combinations = [
+        row for row in combinations if all(null or cell is not None for cell, null in zip(row, nulls, strict=True))
+    ]
     missing: tuple[Value, ...] = (None,) * len(nulls)
-    return [*found, missing] if all(nulls) and missing not in found else found
+    return [*combinations, missing] if all(nulls) and missing not in combinations else combinations
 
 
 def _is_affordable(lookup: Lookup, catalogue: Catalogue, fetch: Fetch) -> bool:
@@ -125,9 +137,11 @@ def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def _constant(value: Any) -> Value:
+    # to Python a bool is an int
     if isinstance(value, bool) or not isinstance(value, int | float):
-        found: Value = value
-        return found
+        constant: Value = value
+        return constant
+    # a float by its shortest digits: 0.1 is the decimal 1/10, and not the float's own value
     return Fraction(value) if isinstance(value, int) else Fraction(str(value))
 
 
@@ -145,21 +159,21 @@ def with_public_ranges(catalogue: Catalogue, fetch: Fetch) -> Schema:
 
 def _described(table: Table, catalogue: Catalogue, fetch: Fetch) -> Table:
     stored = catalogue.types[table.name]
-    known: dict[str, Type] = dict(table.columns)
-    cells: list[Sql] = []
+    types: dict[str, Type] = dict(table.columns)
+    cells: list[Scalar] = []
     open_: list[str] = []
-    for label, type_ in known.items():
+    for label, type_ in types.items():
         if type_.kind.ranged and not type_.bounded and type_.values is None and label in stored:
-            known[label] = _with_step(type_, stored[label])
-            value = force(column(label, "s"), stored[label], known[label]).sql
+            types[label] = _with_step(type_, stored[label])
+            value = force(column(label, "s"), stored[label], types[label]).sql
             cells += [call("min", value), call("max", value)]
             open_.append(label)
     if not open_:
         return table
-    (ends,) = fetch(select(cells, read(catalogue.tables[table.name], "s")).text)
-    for at, label in enumerate(open_):
-        known[label] = _within(known[label], *ends[2 * at : 2 * at + 2])
-    return replace(table, columns=known)
+    (ends,) = fetch(select(cells, read(catalogue.tables[table.name], "s")))
+    for index, label in enumerate(open_):
+        types[label] = _within(types[label], *ends[2 * index : 2 * index + 2])
+    return replace(table, columns=types)
 
 
 def _with_step(type_: Type, physical: str) -> Type:
@@ -170,11 +184,12 @@ def _with_step(type_: Type, physical: str) -> Type:
     return replace(type_, step=Fraction(1, 10 ** int(decimals[2])))
 
 
-def _within(type_: Type, least: Any, most: Any) -> Type:
+def _within(type_: Type, least: Any, greatest: Any) -> Type:
+    # there is no value, so any range holds, and a single point is the smallest
     if least is None:
         nearest = type_.lower if type_.lower is not None else type_.upper if type_.upper is not None else Fraction(0)
         return replace(type_, lower=nearest, upper=nearest)
-    lower, upper = _place(least), _place(most)  # forced, hence within the bound that there is
+    lower, upper = _place(least), _place(greatest)  # forced, hence within the bound that there is
     return replace(
         type_,
         lower=lower if type_.lower is None else type_.lower,

@@ -1,5 +1,5 @@
-"""DuckDB, embedded: the engine for files and frames, and what it alone has."""
+"""DuckDB, embedded: the engine for files and frames, with its caches."""
 
-from hush.engines.duckdb.engine import CompiledRows, DuckDB
+from hush.engines.duckdb.connection import DuckDBConnection, duckdb_engine
 
-__all__ = ["CompiledRows", "DuckDB"]
+__all__ = ["DuckDBConnection", "duckdb_engine"]

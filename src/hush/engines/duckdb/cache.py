@@ -1,31 +1,64 @@
-"""What an engine keeps of earlier questions, within a memory limit.
+r"""The cache of an engine: results and tables of earlier questions, within a memory limit.
 
 Results of statements are kept, which are a few exact integers a group, and tables inside the engine: of bounded rows
-(`hush.engines.duckdb.bounded_rows`) and of groups with private keys (`hush.engines.duckdb.private_groups`). What was
-used least recently goes first. None of it changes an answer or a price: an engine that keeps nothing returns the same
-integers, later.
+(`BoundedTables`) and of groups with private keys (`hush.engines.duckdb.private_groups`). What was used least recently
+goes first. None of it changes an answer or a price: an engine that keeps nothing returns the same
+integers, later. It lives as long as its engine, and an engine has one schema for life: a policy that changes gets a new
+engine, and with it an empty cache.
 
 **Tables of public keys** (`KeyLists`), which rows are joined with to number them, are made when a question first needs
 them, and kept like everything else. A question that uses one holds it meanwhile; one that is too large to be kept goes
 with its question. Names are never used twice, since kept results are found by the text of their statements.
+
+**Bounded rows** (`BoundedTables`) are kept inside the engine for the next question on the same groups. Most of the work
+of a question about units with many rows is to find each unit's first groups. That depends on the relation, the keys,
+the number of groups and the engine's hash key, and not on what is counted or summed. So from the *second* question on
+the same groups on, the rows within the bounds are stored in a table of their own (`Layout`), and this question and the
+next read them instead; the first pays nothing for a table that nobody may ask for again.
+
+**What it is kept under.** Everything that determines the rows: the files' identities (path, inode, size, time of
+change), the relation reduced to what its conditions and the keys read, the keys, their public values, how units are
+told and how many groups they have. The hash key lives as long as the engine. So a file that changes is read anew.
+
+**Which columns.** All that questions on these groups have read; of a single table also its other columns that are not
+texts, if there is room. A stored column is used only if the relation, reduced to that column and the keys, is the same
+tree. A question that reads other columns is answered from the tables.
+
+**Room.** The first question's statement says how many rows were kept; times the width of a row, that must fit into the
+cache's limit before anything is stored. What DuckDB then reports for the table is what the cache counts.
+
+**Nothing shows but time.** Answers, prices and refusals are the same with and without: if storing or reading a stored
+table fails, the question is answered from the tables as if there were none. How long an answer takes does tell that
+somebody asked about the same groups before (SECURITY.md, Time).
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import closing
-from itertools import count
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hush.core.values import dataclass
-from hush.engines.sql.build import Sql
+from hush.engines.duckdb.session import text_of
+from hush.engines.errors import EngineError, log
+from hush.engines.sql.bounding import FreshRows, Layout, Reads, StoredRows
+from hush.engines.sql.dialect import DUCKDB
 from hush.engines.sql.keys import Axis, in_form
-from hush.engines.sql.queries import read
-from hush.engines.sql.values import Form
-from hush.query.types import Value
+from hush.engines.sql.nodes import From, Parameter, Select, alias, call, cast, column, count, grouped, read, select
+from hush.engines.sql.relations import Catalogue, names_in, unit_type
+from hush.engines.sql.statements import Statements
+from hush.engines.sql.values import Form, Value
+from hush.query.errors import UnplannableError
+from hush.query.expressions import Column
+from hush.query.plan.stability import Units
+from hush.query.relations import Filter, Join, Project, Relation, Scan, pruned
+from hush.query.relations import columns as columns_of
+from hush.query.types import Kind
+from hush.query.types import Value as Constant
 
 if TYPE_CHECKING:
     import duckdb
@@ -51,6 +84,7 @@ class Cache:
         self._drop = drop
         self._items: OrderedDict[Hashable, Item] = OrderedDict()
         self._size = 0
+        # reentrant: a question's lists are released when it is collected, perhaps while this thread holds the lock
         self._lock = threading.RLock()
 
     @property
@@ -59,7 +93,7 @@ class Cache:
         return self._size
 
     def get(self, key: Hashable) -> Any:
-        """Return what is kept under a key, or None."""
+        """Return the value under a key, or None."""
         with self._lock:
             item = self._items.get(key)
             if item is None:
@@ -71,6 +105,7 @@ class Cache:
         """Keep something if it fits, and return it held (see `hold`) if it is a table."""
         item = Item(value, size, table, users=0 if table is None else 1)
         with self._lock:
+            # it was never counted, so it is forgotten with no size, and its table is dropped
             if size > self.limit:
                 self._forget(Item(value, 0, table))
                 return None
@@ -79,15 +114,16 @@ class Cache:
                 self._forget(old)
             self._items[key] = item
             self._size += size
-            for other in list(self._items):
+            for oldest in list(self._items):
                 if self._size <= self.limit:
                     break
-                if self._items[other] is not item:
-                    self._forget(self._items.pop(other))
+                # what has just come fits by itself, so it never has to go
+                if self._items[oldest] is not item:
+                    self._forget(self._items.pop(oldest))
         return item
 
     def hold(self, key: Hashable) -> Item | None:
-        """Return what is kept under a key; its table stays until `release`."""
+        """Return the item under a key; its table stays until `release`."""
         with self._lock:
             item = self._items.get(key)
             if item is not None:
@@ -96,9 +132,10 @@ class Cache:
             return item
 
     def release(self, item: Item) -> None:
-        """Give back what was held."""
+        """Release an item; a table that is gone from the cache is dropped after its last user."""
         with self._lock:
             item.users -= 1
+            # while others read the table it has to stay, though no new question finds it
             if item.gone and not item.users and item.table is not None:
                 self._drop(item.table)
 
@@ -116,7 +153,7 @@ class Cache:
 
 
 _TABLE, _VALUE = 2**13, 128
-"""About what a table takes in memory, and what a value takes there and in Python."""
+"""About how many bytes a table takes in memory, and a value there and in Python."""
 
 
 class KeyLists:
@@ -125,37 +162,47 @@ class KeyLists:
     def __init__(self, cache: Cache, connect: Callable[[], duckdb.DuckDBPyConnection]) -> None:
         self._cache = cache
         self._connect = connect
-        self._numbers = count()
+        self._numbers = itertools.count()
         self._lock = threading.Lock()
 
     def hold(self, axis: Axis, form: Form) -> Item:
         """Return a list's table as an item that stays until it is released."""
         key = (KeyLists, axis.values, form)
         with self._lock:  # made once, however many ask for it
-            held = self._cache.hold(key)
-            if held is not None:
-                return held
-            place = f"list_{next(self._numbers):015d}"  # always as long: a statement's length tells of no other
+            entry = self._cache.hold(key)
+            if entry is not None:
+                return entry
+            table = f"list_{next(self._numbers):015d}"  # always as long: a statement's length tells of no other
             # values that are one number to the engine get one number here: a row must never fall into two groups
-            pairs = [(in_form(value, form), at) for at, value in enumerate(axis.values)]
-            pairs = [(value, at) for value, at in pairs if value is not None or axis.values[at] is None]
+            pairs = [(in_form(value, form), number) for number, value in enumerate(axis.values)]
+            pairs = [(value, number) for value, number in pairs if value is not None or axis.values[number] is None]
             if form is Form.WIDE:  # as text, for the driver would hand over some of them as floats
-                pairs = [(None if value is None else str(value), at) for value, at in pairs]
+                pairs = [(None if value is None else str(value), number) for value, number in pairs]
             with closing(self._connect()) as connection:
                 connection.execute(
-                    f'CREATE TABLE "{place}" AS SELECT k, min(c) AS c FROM (SELECT '  # noqa: S608 - our own words
-                    f"unnest(CAST($1 AS {form.value}[])) AS k, unnest(CAST($2 AS INTEGER[])) AS c) GROUP BY k",
-                    [[value for value, _ in pairs], [at for _, at in pairs]],
+                    DUCKDB.created("TABLE", table, text_of(_listed(form))),
+                    [[value for value, _ in pairs], [number for _, number in pairs]],
                 )
             size = _TABLE + _VALUE * len(axis.values)
             if size <= self._cache.limit:
-                held = self._cache.put(key, place, size, table=place)
-            return held or Item(place, 0, place, users=1, gone=True)
+                entry = self._cache.put(key, table, size, table=table)
+            # not kept: marked as gone, so that the table is dropped when its question ends
+            return entry or Item(table, 0, table, users=1, gone=True)
 
     def release(self, items: list[Item]) -> None:
-        """Give back what was held."""
+        """Release all items of a list."""
         while items:
             self._cache.release(items.pop())
+
+
+def _listed(form: Form) -> Select:
+    """Return the rows of a list: each value k of the first parameter, with its least number c of the second."""
+    types = {"k": f"{form.value}[]", "c": "INTEGER[]"}
+    cells = [
+        alias(call("unnest", cast(Parameter(number), of)), label) for number, (label, of) in enumerate(types.items(), 1)
+    ]
+    key = column("k", "t")
+    return grouped(select([key, alias(call("min", column("c", "t")), "c")], select(cells)), [key])
 
 
 class HeldLists:
@@ -163,15 +210,258 @@ class HeldLists:
 
     def __init__(self, lists: KeyLists) -> None:
         self._lists = lists
-        self._held: dict[tuple[Sequence[Value], Form], str] = {}
+        self._held: dict[tuple[Sequence[Constant], Form], str] = {}
         self._items: list[Item] = []
+        # when the process ends, the engine and its tables go by themselves
         weakref.finalize(self, lists.release, self._items).atexit = False
+        self.views = "view"
+        self.parameters: dict[int, list[Any]] = {}
 
-    def __call__(self, axis: Axis, form: Form, label: str) -> Sql:
+    def __call__(self, axis: Axis, form: Form, label: str) -> From:
         """Return a table that holds an axis's values k, in a form, and their numbers c, to select from under a name."""
-        place = self._held.get((axis.values, form))
-        if place is None:
-            item = self._lists.hold(axis, form)
-            self._items.append(item)
-            place = self._held[axis.values, form] = item.value
-        return read(place, label)
+        table = self._held.get((axis.values, form))
+        if table is None:
+            entry = self._lists.hold(axis, form)
+            self._items.append(entry)
+            table = self._held[axis.values, form] = entry.value
+        return read(table, label)
+
+
+_WIDTHS = {
+    Form.INTEGER: 8, Form.WIDE: 16, Form.DOUBLE: 8, Form.TEXT: 48, Form.BOOLEAN: 1, Form.DATE: 4, Form.TIMESTAMP: 8,
+}  # fmt: skip
+_UNIT_WIDTHS = {"VARCHAR": 48, "HUGEINT": 16, "UUID": 16}
+_MEMORY_OF_TABLES = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'"
+_REMEMBERED = 256
+_ENOUGH = 2
+
+
+@dataclass(slots=True)
+class _Wish:
+    """The columns that questions on one set of groups have read so far."""
+
+    relation: Relation
+    names: frozenset[str]
+    misses: int = 0
+    rows: int | None = None
+    """How many rows are kept, once it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    place: str
+    layout: Layout
+    relation: Relation
+
+
+class BoundedTables:
+    """The tables of bounded rows of one engine."""
+
+    def __init__(self, cache: Cache, execute: Callable[[str], list[tuple[int, ...]]]) -> None:
+        self._cache = cache
+        self._execute = execute
+        self._wishes: OrderedDict[Hashable, _Wish] = OrderedDict()
+        self._lock = threading.Lock()
+        self._busy = threading.Lock()
+        self._made = 0
+
+    @contextmanager
+    def rows(self, prepared: Statements, catalogue: Catalogue, stamps: Hashable) -> Iterator[StoredRows | None]:
+        """Give the stored rows for a plan, or None; they stay as long as the context does."""
+        if prepared.plan.exact_query.limits.units is Units.ALONE or not self._cache.limit:
+            yield None
+            return
+        entry = self._find(prepared, catalogue, _groups(prepared, stamps))
+        if entry is None:
+            yield None
+            return
+        try:
+            stored: StoredRows | None = None
+            with suppress(UnplannableError):  # too long to be written: the question is answered without
+                stored = StoredRows(entry.value.layout, entry.value.place, prepared.rows.reads, prepared.rows.salt)
+            yield stored
+        finally:
+            self._cache.release(entry)
+
+    def learn(self, prepared: Statements, stamps: Hashable, rows: int) -> None:
+        """Note how many rows the bounds keep."""
+        with self._lock:
+            wish = self._wishes.get(_groups(prepared, stamps))
+            if wish is not None:
+                wish.rows = rows
+
+    def forget(self) -> None:
+        """Forget which questions there were."""
+        with self._lock:
+            self._wishes.clear()
+
+    def _find(self, prepared: Statements, catalogue: Catalogue, groups: Hashable) -> Item | None:
+        entry = self._cache.hold(groups)
+        if entry is not None:
+            if _covers(entry.value, prepared):
+                return entry
+            self._cache.release(entry)
+        relation, names = prepared.plan.exact_query.relation, prepared.rows.reads.names
+        with self._lock:
+            wish = self._wishes.setdefault(groups, _Wish(relation, names))
+            self._wishes.move_to_end(groups)
+            if len(self._wishes) > _REMEMBERED:
+                self._wishes.popitem(last=False)
+            # questions that differ in more than their columns share no table: the newest one counts
+            together = merged(wish.relation, relation)
+            wish.names = names if together is None else wish.names | names
+            wish.relation = together or relation
+            wish.misses += 1
+            if wish.misses < _ENOUGH:
+                return None
+            wish.misses = 0
+        # whoever comes while a table is being made does not wait for it
+        if not self._busy.acquire(blocking=False):
+            return None
+        try:
+            return self._make(prepared, catalogue, groups, wish)
+        except EngineError:
+            return None
+        except Exception:  # the same question is answered without  # noqa: BLE001
+            log.debug("bounded rows could not be stored", exc_info=True)
+            return None
+        finally:
+            self._busy.release()
+
+    def _make(self, prepared: Statements, catalogue: Catalogue, groups: Hashable, wish: _Wish) -> Item | None:
+        wide = widened(wish.relation, catalogue)
+        plain = {label for label, type_ in columns_of(wide).items() if type_.kind is not Kind.TEXT}
+        # first with columns that nobody has asked for yet, then, if there is no room, with those that were read
+        for relation, names in ((wide, wish.names | plain), (wish.relation, wish.names)):
+            exact_query = replace(prepared.plan.exact_query, relation=relation)
+            types = columns_of(relation)
+            reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset(names))
+            fresh = FreshRows(
+                exact_query,
+                catalogue,
+                prepared.rows.axes,
+                prepared.rows.salt,
+                reads,
+                lists=prepared.rows.lists,
+                bounds=prepared.bounds,
+            )
+            layout = Layout.of(fresh, names)
+            if wish.rows is None:  # no more than there are before the bounds
+                wish.rows = self._execute(text_of(select([count()], fresh.plain([]))))[0][0]
+            if wish.rows * _row_width(layout, prepared, catalogue) > self._cache.limit:
+                continue
+            self._made += 1
+            name = f"bounded_{self._made}"
+            before = self._used()
+            self._execute(DUCKDB.created("TABLE", name, text_of(layout.table_of(fresh))))
+            size = max(0, self._used() - before)
+            return self._cache.put(groups, _Table(name, layout, relation), size, table=name)
+        return None
+
+    def _used(self) -> int:
+        """Return how many bytes all tables take in memory."""
+        usage = self._execute(_MEMORY_OF_TABLES)
+        return int(usage[0][0]) if usage else 0
+
+
+def _row_width(layout: Layout, prepared: Statements, catalogue: Catalogue) -> int:
+    """Return about how many bytes a stored row takes."""
+    keys = 8 if prepared.rows.axes else 48 * len(layout.keys)
+    unit = "HUGEINT" if prepared.plan.exact_query.limits.units is Units.NUMBERED else unit_type(catalogue) or "VARCHAR"
+    return 4 + keys + _UNIT_WIDTHS.get(unit, 8) + sum(_width(value) for _, value in layout.columns.values())
+
+
+def _width(value: Value) -> int:
+    small = value.within is not None and max(map(abs, value.within)) < 2**30
+    return 4 if small else _WIDTHS[value.form]
+
+
+def _key_names(prepared: Statements) -> frozenset[str]:
+    return frozenset(label for _, value in prepared.plan.exact_query.keys for label in names_in(value))
+
+
+def _groups(prepared: Statements, stamps: Hashable) -> Hashable:
+    """Return everything that determines which rows are kept, and in which groups."""
+    exact_query = prepared.plan.exact_query
+    return (
+        stamps,
+        _reduced(exact_query.relation, _key_names(prepared)),
+        tuple(value for _, value in exact_query.keys),
+        None if prepared.rows.axes is None else tuple(axis.values for axis in prepared.rows.axes),
+        exact_query.limits.units,
+        exact_query.limits.groups,
+        prepared.bounds,
+    )
+
+
+def _covers(table: _Table, prepared: Statements) -> bool:
+    names = prepared.rows.reads.names
+    if not names <= table.layout.columns.keys():
+        return False
+    needed = names | _key_names(prepared)
+    return _reduced(table.relation, needed) == _reduced(prepared.plan.exact_query.relation, needed)
+
+
+def _reduced(relation: Relation, names: frozenset[str]) -> Relation:
+    """Return the relation with no more than the named columns, in an order of their own."""
+    return _ordered(pruned(relation, names))
+
+
+def _ordered(relation: Relation) -> Relation:
+    match relation:
+        case Scan():
+            return replace(relation, columns=tuple(sorted(relation.columns, key=lambda column: column[0])))
+        case Filter():
+            return replace(relation, source=_ordered(relation.source))
+        case Project():
+            columns = tuple(sorted(relation.columns, key=lambda column: column[0]))
+            return replace(relation, source=_ordered(relation.source), columns=columns)
+        case Join():
+            return replace(relation, left=_ordered(relation.left), right=_ordered(relation.right))
+        case _:
+            return relation
+
+
+def merged(first: Relation, second: Relation) -> Relation | None:
+    """Return the relation with the columns of both, if they differ in nothing else."""
+    match first, second:
+        case Scan(), Scan():
+            columns = {column[0]: column for column in first.columns}
+            agree = all(columns.setdefault(column[0], column) == column for column in second.columns)
+            widest = replace(first, columns=tuple(columns.values()))
+            return widest if agree and replace(second, columns=widest.columns) == widest else None
+        case Filter(), Filter():
+            source = merged(first.source, second.source)
+            return replace(first, source=source) if source and first.condition == second.condition else None
+        case Project(), Project():
+            source = merged(first.source, second.source)
+            values = dict(first.columns)
+            agree = all(values.setdefault(label, value) == value for label, value in second.columns)
+            return replace(first, source=source, columns=tuple(values.items())) if source and agree else None
+        case Join(), Join():
+            left, right = merged(first.left, second.left), merged(first.right, second.right)
+            if left is None or right is None:
+                return None
+            whole_join = replace(first, left=left, right=right)
+            return whole_join if replace(second, left=left, right=right) == whole_join else None
+        case _:
+            return first if first == second else None
+
+
+def widened(relation: Relation, catalogue: Catalogue) -> Relation:
+    """Return a filtered table with all its columns that are not texts; any other relation as it is."""
+    match relation:
+        case Filter():
+            return replace(relation, source=widened(relation.source, catalogue))
+        case Scan():
+            names = {label for label, _, _ in relation.columns} | {source for _, source, _ in relation.columns}
+            stored = catalogue.types.get(relation.table, {})
+            more = tuple(
+                (label, label, type_)
+                for label, type_ in catalogue.schema.tables[relation.table].columns.items()
+                # texts are left out because they take most of the room
+                if type_.kind is not Kind.TEXT and label in stored and label not in names
+            )
+            return replace(relation, columns=(*relation.columns, *more))
+        case _:
+            return relation

@@ -1,4 +1,4 @@
-"""What the owner is told of sources before any question: which read the same rows, and what of them cannot be read.
+"""Checks of sources for their owner: which read the same rows, and how many cells cannot be read.
 
 **Two names for one file are one file** (`overlap`). A file is known by its device and inode: another spelling of its
 path, a symbolic link and a hard link are the same. A table of a database is known by its file and its name, a view by
@@ -22,35 +22,56 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hush.core.values import dataclass
-from hush.engines.duckdb.delimited import Tally
-from hush.engines.duckdb.loading import said
+from hush.engines.duckdb.files import OpenSources
 from hush.engines.duckdb.other_programs import sheet_of
-from hush.engines.duckdb.registering import OpenSources
-from hush.engines.duckdb.sources import Source, declared_columns, inner_table
+from hush.engines.duckdb.session import text_of
+from hush.engines.duckdb.sources import SQLITE_TABLES, Source, declared_columns, inner_table, sqlite_file
+from hush.engines.duckdb.text_files import Tally, said
 from hush.engines.errors import SourceError
-from hush.engines.sql.build import Sql, binary, column, count, not_null
+from hush.engines.sql.dialect import DUCKDB
 from hush.engines.sql.forcing import force
-from hush.engines.sql.queries import read, select
+from hush.engines.sql.nodes import (
+    EVERYTHING,
+    FALSE,
+    Scalar,
+    TableName,
+    binary,
+    column,
+    count,
+    is_null,
+    not_null,
+    read,
+    select,
+)
+from hush.engines.sql.relations import shared_key_counts
 from hush.query.schema import Schema
 from hush.query.types import Kind, Type
 
 _DATABASES = {"duckdb", "sqlite", "excel"}
+_TABLES = """
+SELECT table_name FROM duckdb_tables() WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal
+"""
+_VIEWS = """
+SELECT view_name, sql FROM duckdb_views() WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal
+"""
+_PARSED = "SELECT json_serialize_sql($1)"
 
 
-def overlap(one: Source, name: str, other: Source, other_name: str) -> bool:
-    """Return whether two sources read the same rows; the names are what their tables are called where nobody says."""
-    if one.path is None or other.path is None:
-        return one.frame is not None and one.frame is other.frame
-    if not _inodes(one) & _inodes(other):
+def overlap(first: Source, first_name: str, second: Source, second_name: str) -> bool:
+    """Return whether two sources read the same rows; the names are the defaults for their tables."""
+    if first.path is None or second.path is None:
+        return first.frame is not None and first.frame is second.frame
+    if not _inodes(first) & _inodes(second):
         return False
-    if one.format not in _DATABASES or other.format not in _DATABASES:
+    # a file that is no database is one table, so the same file is the same rows
+    if first.format not in _DATABASES or second.format not in _DATABASES:
         return True
-    mine, theirs = _tables(one, name), _tables(other, other_name)
+    mine, theirs = _tables(first, first_name), _tables(second, second_name)
+    # what cannot be told counts as the same rows, to be on the safe side
     return mine is None or theirs is None or bool(mine & theirs)
 
 
@@ -69,21 +90,19 @@ def _inode(path: Path) -> tuple[int, int] | str:
 
 def _tables(source: Source, usual: str) -> frozenset[str] | None:
     """Return the stored tables that a source reads, in lower case; None if that cannot be told."""
-    assert source.path is not None  # noqa: S101 - the caller looked
     if source.format == "excel":
-        return frozenset({sheet_of(source.path, source.table, usual).casefold()})
+        return frozenset({sheet_of(source.file, source.table, usual).casefold()})
     read = _duckdb_tables if source.format == "duckdb" else _sqlite_tables
     try:
-        return read(source.path, source.table, usual)
+        return read(source.file, source.table, usual)
     except SourceError:
         raise
     except Exception as error:  # both raise errors of their own
-        raise SourceError(f"{source.path.name} is not a database that can be read") from error
+        raise SourceError(f"{source.file.name} is not a database that can be read") from error
 
 
 def _sqlite_tables(path: Path, table: str | None, usual: str) -> frozenset[str]:
-    """Return what SQLite itself says that it reads, down to the stored tables."""
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    """Return the stored tables that SQLite reads for a table or view."""
     read: set[str] = set()
 
     def note(action: int, name: str | None, *_: object) -> int:
@@ -91,42 +110,38 @@ def _sqlite_tables(path: Path, table: str | None, usual: str) -> frozenset[str]:
             read.add(name.casefold())
         return sqlite3.SQLITE_OK
 
-    try:
-        listed = connection.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
-        wanted = inner_table(path, [row[0] for row in listed], table, usual)
+    with sqlite_file(path) as connection:
+        tables = dict(connection.execute(SQLITE_TABLES).fetchall())
+        target = inner_table(path, list(tables), table, usual)
+        # SQLite calls it for every table that a statement reads, when it is compiled: LIMIT 0 runs nothing
         connection.set_authorizer(note)
-        quoted = '"' + wanted.replace('"', '""') + '"'
-        connection.execute(f"SELECT * FROM {quoted} LIMIT 0")  # noqa: S608 - a quoted name
-    finally:
-        connection.close()
-    views = {name.casefold() for name, kind in listed if kind == "view"}
-    return frozenset({*read, wanted.casefold()} - views)
+        connection.execute(text_of(replace(select([EVERYTHING], TableName(target)), limit=0)))
+    views = {name.casefold() for name, kind in tables.items() if kind == "view"}
+    return frozenset({*read, target.casefold()} - views)
 
 
 def _duckdb_tables(path: Path, table: str | None, usual: str) -> frozenset[str] | None:
     import duckdb
 
     with duckdb.connect(":memory:") as base:
-        place = str(path).replace("'", "''")
-        base.execute(f"ATTACH '{place}' AS base (READ_ONLY)")  # others in this process may have it open
-        mine = "WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal"
-        tables = base.execute(f"SELECT table_name FROM duckdb_tables() {mine}").fetchall()  # noqa: S608
-        made = base.execute(f"SELECT view_name, sql FROM duckdb_views() {mine}").fetchall()  # noqa: S608
-        names = [row[0] for row in tables]
-        wanted = inner_table(path, [*names, *(view for view, _ in made)], table, usual)
-        views = {name.casefold(): sql for name, sql in made}
+        base.execute(DUCKDB.attached(str(path), "base"))  # others in this process may have it open
+        definitions = dict(base.execute(_VIEWS).fetchall())
+        tables = [row[0] for row in base.execute(_TABLES).fetchall()]
+        target = inner_table(path, [*tables, *definitions], table, usual)
+        views = {name.casefold(): sql for name, sql in definitions.items()}
         stored: set[str] = set()
-        waiting, seen = [wanted.casefold()], set[str]()
+        waiting, visited = [target.casefold()], set[str]()
         while waiting:
             name = waiting.pop()
-            if name in seen:
+            # several views may read the same table or view
+            if name in visited:
                 continue
-            seen.add(name)
+            visited.add(name)
             if name not in views:
                 stored.add(name)  # or what a part of a view is called there, which is no table of any source
                 continue
             query = views[name].partition(" AS ")[2].rstrip("; ")
-            tree = json.loads(base.execute("SELECT json_serialize_sql($1)", [query]).fetchall()[0][0])
+            tree = json.loads(base.execute(_PARSED, [query]).fetchall()[0][0])
             kinds = list(_origins(tree))
             if tree.get("error") or any(kind != "BASE_TABLE" for kind, _ in kinds):
                 return None  # a function, which may read anything
@@ -135,7 +150,7 @@ def _duckdb_tables(path: Path, table: str | None, usual: str) -> frozenset[str] 
 
 
 def _origins(tree: Any) -> Iterator[tuple[str, str]]:
-    """Yield what a serialised query reads from: the kind, and of tables the name in lower case."""
+    """Yield the origins of a serialised query: their kind, and the name of a table in lower case."""
     if isinstance(tree, dict):
         if tree.get("type") in {"BASE_TABLE", "TABLE_FUNCTION"}:
             yield tree["type"], str(tree.get("table_name", "")).casefold()
@@ -147,7 +162,7 @@ def _origins(tree: Any) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unread:
-    """What of one table cannot be read."""
+    """The rows and cells of one table that cannot be read."""
 
     rows: int
     lines: Tally | None
@@ -156,29 +171,37 @@ class Unread:
     """Cells of each declared column that hold something, and are NULL as its type or among its values."""
     without_unit: int | None
     """Rows without their unit; None where it is in another table, or every row is one."""
+    shared_keys: int
+    """Keys by which other tables find their unit here, and that lead to several."""
 
 
 def count_unread(schema: Schema, name: str, source: Source) -> Unread:
-    """Read a table whole, and count what cannot be read of it."""
+    """Read a whole table, and count the rows and cells that cannot be read."""
     table = schema.tables[name]
+    # as texts, so that a cell that cannot be read is told from one that is empty
     raw = replace(table, columns=dict.fromkeys(table.columns, Type(Kind.TEXT)))
     plain = replace(schema, tables={**schema.tables, name: raw})
     with OpenSources({name: source}, {name: declared_columns(plain, name)}) as opened:
-        opened.register(plain)
+        catalogue = opened.register(plain)
         lines = opened.renew(name, plain) if source.lines else None
         types = opened.types[name]
-        conditions: dict[str, Sql] = {}
+        conditions: dict[str, Scalar] = {}
         for label, type_ in table.columns.items():
             if label not in types:
                 continue
-            cell: Sql = column(label)
-            written = said(cell, source, type_.kind) if types[label] == "VARCHAR" else cell
-            forced = force(written, types[label], replace(type_, nullable=True)).sql
-            conditions[label] = binary("AND", not_null(cell), Sql(f"({forced}) IS NULL"))
+            cell: Scalar = column(label)
+            plain_cell = said(cell, source, type_.kind) if types[label] == "VARCHAR" else cell
+            # nullable, or what cannot be read would get the type's default instead of NULL
+            forced = force(plain_cell, types[label], replace(type_, nullable=True)).sql
+            conditions[label] = binary("AND", not_null(cell), is_null(forced))
         unit = table.unit.column if table.unit is not None and not table.unit.hops else None
-        if unit is not None and unit in types:
-            conditions["\0"] = Sql(f"{column(unit)} IS NULL")
-        counted = [count(), *(count(condition) for condition in conditions.values())]
-        rows, *counts = opened.connection.execute(select(counted, read(opened.places[name], "t")).text).fetchall()[0]
-    found = dict(zip(conditions, counts, strict=True))
-    return Unread(rows=rows, lines=lines, without_unit=found.pop("\0", None), cells=found)
+        missing = is_null(column(unit)) if unit is not None and unit in types else FALSE
+        counted = [count(), count(missing), *(count(condition) for condition in conditions.values())]
+        query = text_of(select(counted, read(opened.places[name], "t")))
+        rows, units, *counts = opened.connection.execute(query).fetchall()[0]
+        shared = sum(
+            opened.connection.execute(text_of(query)).fetchall()[0][0] for query in shared_key_counts(catalogue, name)
+        )
+    cells = dict(zip(conditions, counts, strict=True))
+    without_unit = None if missing is FALSE else units
+    return Unread(rows=rows, lines=lines, without_unit=without_unit, cells=cells, shared_keys=shared)

@@ -29,7 +29,7 @@ PROGRAMS = {
     ".sas7bdat": "sas",
     ".xpt": "sas",
 }
-"""What the endings of names say."""
+"""The format of a file by the ending of its name."""
 _NAMES = {"excel": "Excel", "stata": "Stata", "spss": "SPSS", "sas": "SAS"}
 _READERS = {
     ".dta": "read_dta",
@@ -40,7 +40,7 @@ _READERS = {
 }
 
 
-def package(name: str, extra: str, what: str) -> Any:
+def package(name: str, extra: str, files: str) -> Any:
     """Return a package that an extra of hush brings; where it is missing, say how to install it.
 
     >>> package("json", "files", "JSON files").__name__
@@ -53,7 +53,7 @@ def package(name: str, extra: str, what: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise SourceError(f"to read {what}, {name} is needed: pip install 'hush[{extra}]'") from None
+        raise SourceError(f"to read {files}, {name} is needed: pip install 'hush[{extra}]'") from None
 
 
 def sheets(path: Path) -> list[str]:
@@ -68,17 +68,17 @@ def sheets(path: Path) -> list[str]:
 def sheet_of(path: Path, table: str | None, usual: str) -> str:
     """Return which sheet of a workbook is meant; without a name, the usual one or the only one there is."""
     names = sheets(path)
-    wanted = table or (names[0] if len(names) == 1 else usual)
+    sheet = table or (names[0] if len(names) == 1 else usual)
     for name in names:
-        if name.casefold() == wanted.casefold():
+        if name.casefold() == sheet.casefold():
             return name
     raise SourceError(f"{path.name} has the sheets {', '.join(names)}; name one: '{path.name}#SHEET'")
 
 
-def program_columns(path: Path, form: str, table: str | None, usual: str) -> list[str]:
+def program_columns(path: Path, file_format: str, table: str | None, usual: str) -> list[str]:
     """Return the names of the columns, which are schema: a sheet's first row, or the names of variables."""
-    if form != "excel":
-        _, meta = _statistics(path, form, metadataonly=True)
+    if file_format != "excel":
+        _, meta = _statistics(path, file_format, metadataonly=True)
         return _distinct(path, meta.column_names)
     book = _book(path)
     try:
@@ -88,22 +88,22 @@ def program_columns(path: Path, form: str, table: str | None, usual: str) -> lis
         book.close()
 
 
-def program_rows(path: Path, form: str, table: str | None, usual: str) -> Mapping[str, list[str | None]]:
+def program_rows(path: Path, file_format: str, table: str | None, usual: str) -> Mapping[str, list[str | None]]:
     """Return all rows as columns of text."""
-    names = program_columns(path, form, table, usual)
-    if form != "excel":
-        columns, _ = _statistics(path, form)
+    names = program_columns(path, file_format, table, usual)
+    if file_format != "excel":
+        columns, _ = _statistics(path, file_format)
         return {name: [_text(cell) for cell in columns[name]] for name in names}
     book = _book(path)
     try:
         rows = book[sheet_of(path, table, usual)].iter_rows(min_row=2, max_col=len(names), values_only=True)
         texts = [[_text(cell) for cell in row] for row in rows]
     except Exception as error:  # whatever the package makes of a broken file
-        raise _unreadable(path, form, error) from error
+        raise _unreadable(path, file_format, error) from error
     finally:
         book.close()
-    kept = [row + [None] * (len(names) - len(row)) for row in texts if any(cell is not None for cell in row)]
-    return {name: [row[place] for row in kept] for place, name in enumerate(names)}
+    filled = [row + [None] * (len(names) - len(row)) for row in texts if any(cell is not None for cell in row)]
+    return {name: [row[index] for row in filled] for index, name in enumerate(names)}
 
 
 def _book(path: Path) -> Any:
@@ -114,31 +114,33 @@ def _book(path: Path) -> Any:
         raise _unreadable(path, "excel", error) from error
 
 
-def _statistics(path: Path, form: str, *, metadataonly: bool = False) -> tuple[Any, Any]:
-    pyreadstat = package("pyreadstat", "files", f"{_NAMES[form]} files")
+def _statistics(path: Path, file_format: str, *, metadataonly: bool = False) -> tuple[Any, Any]:
+    pyreadstat = package("pyreadstat", "files", f"{_NAMES[file_format]} files")
     read = getattr(pyreadstat, _READERS[path.suffix.lower()])
     try:
         columns, meta = read(str(path), metadataonly=metadataonly, output_format="dict")
     except Exception as error:  # whatever the package makes of a broken file
-        raise _unreadable(path, form, error) from error
+        raise _unreadable(path, file_format, error) from error
     return columns, meta
 
 
-def _unreadable(path: Path, form: str, error: Exception) -> SourceError:
+def _unreadable(path: Path, file_format: str, error: Exception) -> SourceError:
     log.debug("%s cannot be read: %s", path.name, error)
-    return SourceError(f"{path.name} is not {'an' if form == 'excel' else 'a'} {_NAMES[form]} file that can be read")
+    return SourceError(
+        f"{path.name} is not {'an' if file_format == 'excel' else 'a'} {_NAMES[file_format]} file that can be read"
+    )
 
 
 def _distinct(path: Path, names: Sequence[str]) -> list[str]:
     """Return names of columns, those that are empty by their number; refuse two that are one."""
-    labels = [name.strip() or f"column_{place}" for place, name in enumerate(names, start=1)]
+    labels = [name.strip() or f"column_{number}" for number, name in enumerate(names, start=1)]
     if not labels or len({label.casefold() for label in labels}) != len(labels):
         raise SourceError(f"{path.name} needs a distinct name for each column; capitals do not count")
     return labels
 
 
 def _text(cell: Any) -> str | None:
-    """Return what stands for a cell; None where there is nothing, which is NULL.
+    """Return the text of a cell; None, which is NULL, for an empty one.
 
     >>> [_text(cell) for cell in (3.0, 0.25, float("nan"), True, dt.datetime(2024, 5, 1), dt.date(2024, 5, 1), " ")]
     ['3', '0.25', None, 'true', '2024-05-01', '2024-05-01', ' ']

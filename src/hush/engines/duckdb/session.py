@@ -1,4 +1,4 @@
-r"""One conversation with an embedded engine: what it makes for itself alone goes when it ends.
+r"""A session of an embedded engine, with tables of its own, which go when it ends.
 
 Every statement has the engine's time limit, and every failure becomes the one public text of `EngineError`. What does
 not fit into memory goes to a directory of the engine's own, which goes when the engine does (`spill_of`).
@@ -18,18 +18,13 @@ planning.
 **Statements that the engine is known to understand** (`Shapes`), whatever numbers stand in them. Before a question is
 charged, the engine resolves its statements, so that what it cannot express costs nothing. That takes as long as a good
 part of answering a question about few rows, and it would find the same again for every statement that differs in its
-numbers alone: which types and functions meet decides, and the numbers of our statements (`hush.engines.sql.build`) are
-of a type that their spelling tells. Texts and dates are part of a shape as they are, and so are the files' identities:
-a table that is no longer what it was is looked at again.
-
->>> shape_of('''SELECT "x2" + 12 AS "c1", '7' FROM "t" WHERE "y" > 1.5e-06 AND CAST("y" AS INT128) < 2''')
-'SELECT "x2" + # AS "c1", \'7\' FROM "t" WHERE "y" > #.# AND CAST("y" AS INT128) < #'
+numbers alone (`hush.engines.sql.dialect.ShapeDialect`). Texts and dates are part of a shape as they are, and so are the
+files' identities: a table that is no longer what it was is looked at again.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 import threading
@@ -43,14 +38,23 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.work import interrupting
 from hush.engines.errors import EngineError, log
-from hush.engines.statements import ReleasedStatement
+from hush.engines.sql.dialect import DUCKDB, SHAPE
+from hush.engines.sql.nodes import Select
+from hush.engines.sql.render import render
+from hush.engines.sql.statements import ReleasedStatement, Statement
 
 if TYPE_CHECKING:
     import duckdb
 
 
 Integers = npt.NDArray[np.int64]
+
+
+def text_of(query: Select) -> str:
+    """Return a query in DuckDB's dialect, however long: one that reads a file is as long as the file is wide."""
+    return render(query, DUCKDB, limited=False).text
 
 
 class Session:
@@ -63,13 +67,8 @@ class Session:
         self._cursor = connection.cursor()
         self._watchdog = watchdog
 
-    def execute(self, text: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows."""
-        rows: list[tuple[Any, ...]] = self._run(text, lambda: self._cursor.execute(text).fetchall())
-        return rows
-
-    def compute(self, text: str, parameters: list[list[Any]]) -> list[tuple[Any, ...]]:
-        """Run a statement over parameters and return its rows."""
+    def execute(self, text: str, parameters: list[list[Any]] | None = None) -> list[tuple[Any, ...]]:
+        """Run a statement, over lists as parameters, and return its rows."""
         rows: list[tuple[Any, ...]] = self._run(text, lambda: self._cursor.execute(text, parameters).fetchall())
         return rows
 
@@ -84,7 +83,7 @@ class Session:
 
     def _run(self, text: str, work: Callable[[], Any]) -> Any:
         try:
-            with self._watchdog.watching(self._cursor.interrupt):
+            with self._watchdog.watching(self._cursor.interrupt), interrupting(self._cursor.interrupt):
                 return work()
         except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
             log.debug("engine failure: %s\n%s", error, text)
@@ -102,26 +101,22 @@ class Session:
 
 
 class Calculator:
-    """An embedded DuckDB without tables, which computes functions of what other engines' questions released."""
+    """An embedded DuckDB without tables, which computes functions of released values for other engines."""
 
     def __init__(self) -> None:
         import duckdb
 
         self._watchdog = Watchdog(None)
+        # a few released values: one thread is enough, and nothing outside is read
         self._connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
         self._connection.execute("SET TimeZone = 'UTC'")
 
     def compute(
-        self,
-        statement: ReleasedStatement | None,
-        keys: Sequence[Sequence[Any]],
-        aggregates: Sequence[Sequence[Any]],
+        self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
     ) -> list[tuple[Any, ...]]:
         """Return a row for each group, from the values of each key and of each aggregate."""
-        if statement is None:
-            return [()] * len((keys or aggregates)[0])
-        with Session(self._connection, self._watchdog) as talk:
-            return talk.compute(statement.text, statement.parameters(keys, aggregates))
+        with Session(self._connection, self._watchdog) as session:
+            return session.execute(statement.text, statement.parameters(keys, aggregates))
 
     def close(self) -> None:
         """Close it."""
@@ -129,31 +124,18 @@ class Calculator:
 
 
 def spill_of(owner: object) -> tuple[str, Callable[[], object]]:
-    """Return a new directory, and what removes it; without that it goes with its owner, or with the process."""
-    place = tempfile.mkdtemp(prefix="hush-spill-")
-    return place, weakref.finalize(owner, _remove, place, os.getpid())
+    """Return a new directory and a function that removes it; it goes with its owner, or with the process, otherwise."""
+    folder = tempfile.mkdtemp(prefix="hush-spill-")
+    return folder, weakref.finalize(owner, _remove, folder, os.getpid())
 
 
-def _remove(place: str, pid: int) -> None:
+def _remove(folder: str, pid: int) -> None:
     if pid == os.getpid():  # a fork ends earlier, and is not the owner
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-_MOST = 512
-_PARTS = re.compile(r"""((?:"[^"]*"|'[^']*'|[A-Za-z_]\w*|[^\w"']+)+)|\d[\d.]*(?:e[+-]?\d+)?""")
-"""All that lies between two numbers, or a number; a doubled quote is the end of one part and the begin of another."""
-
-
-def shape_of(text: str) -> str:
-    """Return a statement with its numbers left out: # for an integer, #.# for a number with a fraction or exponent."""
-    return _PARTS.sub(_blank, text)
-
-
-def _blank(match: re.Match[str]) -> str:
-    between: str | None = match[1]
-    if between is not None:
-        return between
-    return "#" if match[0].isdigit() else "#.#"
+_SHAPES = 512
+"""How many shapes are remembered."""
 
 
 class Shapes:
@@ -163,25 +145,27 @@ class Shapes:
         self._known: OrderedDict[Hashable, None] = OrderedDict()
         self._lock = threading.Lock()
 
-    def unmet(self, stamps: Hashable, texts: Iterable[str]) -> list[str]:
-        """Return one statement of each shape that was not met while the files were what they are."""
-        keys = {(stamps, shape_of(text)): text for text in dict.fromkeys(texts)}
+    def unmet(self, stamp: Hashable, statements: Iterable[Statement | ReleasedStatement]) -> dict[Hashable, str]:
+        """Return one text for each new shape, by its shape; a shape is new again when a file changes."""
+        keys: dict[Hashable, str] = {
+            (stamp, render(statement.query, SHAPE).text): statement.text for statement in statements
+        }
         with self._lock:
+            # known shapes count as used again, so that those forgotten first are the oldest
             for key in keys.keys() & self._known.keys():
                 self._known.move_to_end(key)
-            return [text for key, text in keys.items() if key not in self._known]
+            return {key: text for key, text in keys.items() if key not in self._known}
 
-    def meet(self, stamps: Hashable, texts: Iterable[str]) -> None:
-        """Note that the engine understands these statements."""
+    def meet(self, shapes: Iterable[Hashable]) -> None:
+        """Remember shapes that the engine understands."""
         with self._lock:
-            for text in texts:
-                self._known[stamps, shape_of(text)] = None
-            while len(self._known) > _MOST:
+            self._known.update(dict.fromkeys(shapes))
+            while len(self._known) > _SHAPES:
                 self._known.popitem(last=False)
 
 
 class Watchdog:
-    """Calls whatever is watched for longer than ``timeout`` seconds; without one, nothing."""
+    """Interrupts statements that run for longer than ``timeout`` seconds; without one, none."""
 
     def __init__(self, timeout: float | None) -> None:
         self._timeout = timeout
@@ -200,6 +184,7 @@ class Watchdog:
         token = object()
         with self._changed:
             self._watched[token] = (time.monotonic() + self._timeout, interrupt)
+            # after a fork the thread is gone, though the object is still there
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._watch, name="hush-watchdog", daemon=True)
                 self._thread.start()
@@ -209,6 +194,7 @@ class Watchdog:
             yield
         finally:
             with self._changed:
+                # it may be gone already, if it was interrupted
                 self._watched.pop(token, None)
 
     def _watch(self) -> None:
@@ -219,17 +205,14 @@ class Watchdog:
                     self._changed.wait()
                     self._idle = False
                     continue
-                left = next(iter(self._watched.values()))[0] - time.monotonic()
-                if left > 0:
-                    self._changed.wait(left)  # whoever comes meanwhile has a later deadline
-                else:
-                    self._interrupt()
-
-    def _interrupt(self) -> None:
-        """Call the first; the thread itself keeps nothing of what it watches, which would outlive the interpreter."""
-        _, interrupt = self._watched.pop(next(iter(self._watched)))
-        with suppress(Exception):  # a connection that was closed meanwhile
-            interrupt()
+                seconds = next(iter(self._watched.values()))[0] - time.monotonic()
+                if seconds > 0:
+                    self._changed.wait(seconds)  # whoever comes meanwhile has a later deadline
+                    continue
+                _, interrupt = self._watched.pop(next(iter(self._watched)))
+                with suppress(Exception):  # a connection that was closed meanwhile
+                    interrupt()
+                del interrupt  # a reference from this thread would outlive the interpreter
 
     def close(self) -> None:
         """End the thread."""

@@ -2,7 +2,7 @@
 
 Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite
 store no reliable types, so all their columns are read as text and forced into the declared types by total casts; every
-record of a CSV file is a row, whatever its cells hold (`hush.engines.duckdb.delimited`), and so is every line of a file
+record of a CSV file is a row (`hush.engines.duckdb.text_files`), and so is every line of a file
 whose name says that it has a JSON record on each (.ndjson, .jsonl). How a CSV file is written (its separator, encoding,
 decimal mark) is said by the owner and never found out from the lines. Any other JSON file is read once, where it is
 opened, and refused there if it is none. Guessing types from the rows, as readers like to do, would let one row change
@@ -18,27 +18,30 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import io
 import math
 import re
 import sqlite3
 import zlib
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from hush.core.storage import DECIMALS, ENCODINGS, SEPARATORS, text_encoding
-from hush.core.values import dataclass
-from hush.engines.duckdb.delimited import opened
 from hush.engines.duckdb.other_programs import PROGRAMS
+from hush.engines.duckdb.session import text_of
 from hush.engines.errors import SourceError
+from hush.engines.sql.nodes import TableName, cast, column, select
 from hush.query.schema import Schema
 
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+"""The folder of rows with NULL in a partition column, as Hive, Spark and DuckDB name it."""
 FIRST_RECORD = 2**20
-"""So many characters may the first record of a file have."""
+"""The largest number of characters in the first record of a file."""
 _BY_LINE = {".ndjson", ".jsonl"}
 _SUFFIXES = {
     ".parquet": "parquet",
@@ -60,13 +63,16 @@ _SUFFIXES = {
 }
 _TEXTS = {"csv", "tsv", "json"}
 _SEVERAL = {"parquet", "csv", "tsv"}
-"""What may lie in several files; of JSON, records on lines."""
+"""Formats of tables in several files; JSON only with a record on each line."""
 _PATTERN = re.compile(r"[*?\[]")
 _PARTITION = re.compile(r"([^=/\\]+)=([^=/\\]*)")
 CSV = {"csv", "tsv"}
 _PROGRAMS = set(PROGRAMS.values())
+_DUCKDB_TABLES = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
+SQLITE_TABLES = "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"
+_SQLITE_COLUMNS = "SELECT name, type FROM pragma_table_info(?)"
 UNREADABLE = (OSError, EOFError, zlib.error)
-"""What reading a file may raise, compressed or not."""
+"""Errors of reading a file, compressed or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,17 +89,15 @@ class Source:
     table: str | None = None
     format: str = ""
     separator: str = ","
-    """What stands between the fields of a CSV file."""
+    """The separator of a CSV file's fields."""
     encoding: str = "utf-8"
     """How a CSV file's characters are stored."""
     decimal: str = "."
-    """What stands before the decimals of a CSV file's numbers."""
+    """The decimal mark of a CSV file's numbers."""
     quotes: bool = True
     """Whether quotes around a CSV file's field may hold separators and line breaks; else they are characters."""
     timezone: str | None = None
     """Where the clocks are that show the times of a column with a time zone, or of texts with an offset."""
-    keep: Path | None = None
-    """The directory in which a copy of a text file may be kept (`hush.engines.duckdb.kept_copies`)."""
 
     @classmethod
     def of(
@@ -105,35 +109,32 @@ class Source:
         decimal: str | None = None,
         quotes: bool | None = None,
         timezone: str | None = None,
-        keep: Path | None = None,
     ) -> Source:
         """Return the source that a path, or ``base.duckdb#table``, names, or a pandas, Polars or Arrow frame."""
         source = cls._of(origin)
         if separator is None and source.format == "tsv":
             source = replace(source, separator="\t")
-        given: dict[str, Any] = {"separator": separator, "encoding": encoding, "decimal": decimal, "quotes": quotes}
-        said = {key: value for key, value in given.items() if value is not None}
-        if said and source.format not in CSV:
-            article = "an" if next(iter(said)) == "encoding" else "a"
-            raise SourceError(f"{article} {next(iter(said))} is for CSV files; leave it out")
+        options: dict[str, Any] = {"separator": separator, "encoding": encoding, "decimal": decimal, "quotes": quotes}
+        settings = {key: value for key, value in options.items() if value is not None}
+        if settings and source.format not in CSV:
+            article = "an" if next(iter(settings)) == "encoding" else "a"
+            raise SourceError(f"{article} {next(iter(settings))} is for CSV files; leave it out")
         if separator is not None and separator not in SEPARATORS:
-            listed = " ".join(map(repr, SEPARATORS))
-            raise SourceError(f"fields can be separated by one of {listed}; got {separator!r}")
+            choices = " ".join(map(repr, SEPARATORS))
+            raise SourceError(f"fields can be separated by one of {choices}; got {separator!r}")
         if encoding is not None:
-            said["encoding"] = text_encoding(encoding)
-            if said["encoding"] is None:
+            settings["encoding"] = text_encoding(encoding)
+            if settings["encoding"] is None:
                 raise SourceError(f"an encoding is a name such as {ENCODINGS}; got {encoding!r}")
         if decimal is not None and decimal not in DECIMALS:
             raise SourceError(f"a decimal mark is one of {' '.join(map(repr, DECIMALS))}; got {decimal!r}")
-        if decimal is not None and decimal == said.get("separator", source.separator) and quotes is False:
+        if decimal is not None and decimal == settings.get("separator", source.separator) and quotes is False:
             raise SourceError(f"fields and decimals cannot both be separated by {decimal!r} where nothing is quoted")
         if quotes is not None and not isinstance(quotes, bool):
             raise SourceError(f"quotes is true or false; got {quotes!r}")
         if timezone is not None and (not isinstance(timezone, str) or not timezone.strip()):
             raise SourceError(f"a time zone is a name such as 'Europe/Berlin'; got {timezone!r}")
-        if keep is not None and not source.lines:
-            raise SourceError("only CSV and JSON files are kept, since reading them takes long; leave keep out")
-        return replace(source, **said, timezone=timezone or source.timezone, keep=keep or source.keep)
+        return replace(source, **settings, timezone=timezone or source.timezone)
 
     @classmethod
     def _of(cls, origin: object) -> Source:
@@ -143,20 +144,22 @@ class Source:
             raise SourceError(f"{origin!r} is an address, and only files are read; fetch it, and name the file")
         if isinstance(origin, str | Path):
             path, table = Path(origin), ""
+            # a file with * or [ in its own name is meant itself, if it is there
             if path.is_dir() or (_PATTERN.search(str(origin)) and not path.exists()):
                 return cls._of_several(path)
             name, _, inner = path.name.partition("#")
+            # in the name of any other file # is a character
             if inner and _SUFFIXES.get(Path(name).suffix.lower()) in {"duckdb", "sqlite", "excel"}:
                 path, table = path.parent / name, inner
-            form = _SUFFIXES.get(_ending(path))
-            if form is None or (compressed(path) and form not in _TEXTS):
-                known = ", ".join(sorted(_SUFFIXES))
+            file_format = _SUFFIXES.get(_ending(path))
+            if file_format is None or (compressed(path) and file_format not in _TEXTS):
+                endings = ", ".join(sorted(_SUFFIXES))
                 raise SourceError(
-                    f"cannot tell what {str(origin)!r} is; its name should end in one of {known}; texts also in .gz"
+                    f"cannot tell what {str(origin)!r} is; its name should end in one of {endings}; texts also in .gz"
                 )
             if not path.is_file():
                 raise SourceError(f"there is no file {str(path)!r}; check the path")
-            return cls(path=path.resolve(), table=table or None, format=form)
+            return cls(path=path.resolve(), table=table or None, format=file_format)
         if type(origin).__name__ == "LazyFrame" and hasattr(origin, "collect"):
             try:
                 return cls._of(origin.collect())
@@ -170,35 +173,46 @@ class Source:
         raise SourceError(f"cannot read rows from a {type(origin).__name__}; give a path or a frame")
 
     @classmethod
-    def _of_several(cls, place: Path) -> Source:
+    def _of_several(cls, pattern_path: Path) -> Source:
         """Return the source that a folder or a pattern names."""
-        folder = place if place.is_dir() else _before_pattern(place)
-        pattern = "**/*" if place.is_dir() else str(place.relative_to(folder))
-        listed = sorted(path for path in folder.glob(pattern) if path.is_file() and not _hidden(path, folder))
-        if not listed:
-            raise SourceError(f"there are no files in {str(place)!r}; check the path")
-        forms = {_SUFFIXES.get(_ending(path)) or _ending(path) for path in listed}
-        if len(forms) > 1:
-            endings = ", ".join(sorted({_ending(path) or "none" for path in listed}))
+        folder = pattern_path if pattern_path.is_dir() else _before_pattern(pattern_path)
+        pattern = "**/*" if pattern_path.is_dir() else str(pattern_path.relative_to(folder))
+        paths = sorted(path for path in folder.glob(pattern) if path.is_file() and not _hidden(path, folder))
+        if not paths:
+            raise SourceError(f"there are no files in {str(pattern_path)!r}; check the path")
+        file_formats = {_SUFFIXES.get(_ending(path)) or _ending(path) for path in paths}
+        if len(file_formats) > 1:
+            endings = ", ".join(sorted({_ending(path) or "none" for path in paths}))
             raise SourceError(
-                f"the files of {str(place)!r} are of several kinds ({endings}); name those of one, such as "
-                f"{str(folder / ('*' + _ending(listed[0])))!r}"
+                f"the files of {str(pattern_path)!r} are of several kinds ({endings}); name those of one, such as "
+                f"{str(folder / ('*' + _ending(paths[0])))!r}"
             )
-        form = forms.pop()
-        if form not in _SEVERAL and not (form == "json" and all(_ending(path) in _BY_LINE for path in listed)):
+        file_format = file_formats.pop()
+        if file_format not in _SEVERAL and not (
+            file_format == "json" and all(_ending(path) in _BY_LINE for path in paths)
+        ):
             raise SourceError(
-                f"files ending in {_ending(listed[0]) or 'nothing'} are read one by one; several files are one table "
+                f"files ending in {_ending(paths[0]) or 'nothing'} are read one by one; several files are one table "
                 "where they are parquet, CSV or JSON lines (.ndjson)"
             )
-        inodes = {(status.st_dev, status.st_ino) for status in (path.stat() for path in listed)}
-        if len(inodes) < len(listed):
-            raise SourceError(f"two of the files of {str(place)!r} are one, so its rows would count twice; remove one")
-        files = tuple(path.resolve() for path in listed)
-        source = cls(path=files[0], files=files, folder=folder.resolve(), format=form)
+        inodes = {(status.st_dev, status.st_ino) for status in (path.stat() for path in paths)}
+        if len(inodes) < len(paths):
+            raise SourceError(
+                f"two of the files of {str(pattern_path)!r} are one, so its rows would count twice; remove one"
+            )
+        files = tuple(path.resolve() for path in paths)
+        source = cls(path=files[0], files=files, folder=folder.resolve(), format=file_format)
         names = {tuple(source.partitions(path)) for path in files}
         if len(names) > 1:
-            raise SourceError(f"the folders of {str(place)!r} do not all have the same names before =")
+            raise SourceError(f"the folders of {str(pattern_path)!r} do not all have the same names before =")
         return source
+
+    @property
+    def file(self) -> Path:
+        """The file, or the first one of several. A frame has none, and its reader asks for none."""
+        if self.path is None:
+            raise TypeError("a frame is no file")
+        return self.path
 
     @property
     def every_file(self) -> tuple[Path, ...]:
@@ -209,12 +223,13 @@ class Source:
         """Return a source for each file."""
         return [replace(self, path=path, files=()) for path in self.every_file]
 
-    def partitions(self, path: Path) -> dict[str, str]:
-        """Return the columns that the names of folders give, with their texts in one file."""
+    def partitions(self, path: Path) -> dict[str, str | None]:
+        """Return the columns that the names of folders give, with their texts in one file; None for NULL's folder."""
         if self.folder is None or self.folder not in path.parents:
             return {}
-        parts = [_PARTITION.fullmatch(part) for part in path.relative_to(self.folder).parent.parts]
-        return {unquote(part[1]): unquote(part[2]) for part in parts if part is not None}
+        parts = [_PARTITION.fullmatch(name) for name in path.relative_to(self.folder).parent.parts]
+        labels = {unquote(name[1]): unquote(name[2]) for name in parts if name is not None}
+        return {label: None if word == _NULL_FOLDER else word for label, word in labels.items()}
 
     @property
     def by_line(self) -> bool:
@@ -225,6 +240,11 @@ class Source:
     def lines(self) -> bool:
         """Whether this is a text file of one record after the other, which is read where a question needs it."""
         return self.format in CSV or (self.format == "json" and self.by_line)
+
+    @property
+    def copied(self) -> bool:
+        """Whether the engine holds the rows in memory; parquet and DuckDB files are read by each question."""
+        return self.format not in {"parquet", "duckdb"}
 
     @property
     def untyped(self) -> bool:
@@ -248,7 +268,7 @@ class Source:
             return math.inf
 
     def stamp(self) -> tuple[Any, ...]:
-        """Return what changes when the file changes."""
+        """Return a value that changes with the file."""
         if self.path is None:
             return (id(self.frame),)
         try:
@@ -257,6 +277,7 @@ class Source:
             raise SourceError(
                 "the file of a table is gone or cannot be read now; tell the owner (nothing was charged)"
             ) from None
+        # programs can set the time of modification back, but not the time at which the inode changed
         stamps = [
             (path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for path, status in statuses
         ]
@@ -264,7 +285,7 @@ class Source:
 
 
 def _frame_bytes(frame: Any) -> float:
-    """Return about how many bytes an Arrow, Polars or pandas frame takes; of pandas' texts what points to them."""
+    """Return about how many bytes an Arrow, Polars or pandas frame takes; of pandas' texts the pointers only."""
     if hasattr(frame, "nbytes"):
         return float(frame.nbytes)
     if hasattr(frame, "estimated_size"):
@@ -278,54 +299,59 @@ def compressed(path: Path) -> bool:
 
 
 def table_name(path: Path) -> str:
-    """Return what a file's table is called where nobody says: its name without endings."""
+    """Return the default name of a file's table: the file's name without endings."""
     return path.with_suffix("").stem if compressed(path) else path.stem
 
 
-def _before_pattern(place: Path) -> Path:
+def _before_pattern(path: Path) -> Path:
     """Return the folder above the first part of a path that is a pattern."""
-    parts = list(place.parts)
-    first = next(number for number, part in enumerate(parts) if _PATTERN.search(part))
+    parts = list(path.parts)
+    first = next(number for number, name in enumerate(parts) if _PATTERN.search(name))
     return Path(*parts[:first]) if first else Path()
 
 
 def _hidden(path: Path, folder: Path) -> bool:
-    """Return whether a file is not part of a table: programs mark such by a dot or an underscore."""
-    return any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+    """Return whether a dot or an underscore marks a file as no part of a table."""
+    return any(name.startswith((".", "_")) for name in path.relative_to(folder).parts)
 
 
 def _ending(path: Path) -> str:
-    """Return what a file's name says it is, compressed or not."""
+    """Return the ending of a file's name, before .gz if it is compressed."""
     return (path.with_suffix("") if compressed(path) else path).suffix.lower()
 
 
+def opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
+    """Open a file, compressed or not."""
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+
+
 def opened_text(path: Path, encoding: str = "utf-8-sig", newline: str | None = "") -> io.TextIOWrapper:
-    """Return a file's text, compressed or not; what its encoding cannot say is replaced."""
+    """Return a file's text, compressed or not, with U+FFFD for bytes that are not in the encoding."""
     return io.TextIOWrapper(opened(path), newline=newline, encoding=encoding, errors="replace")
 
 
 def csv_header(source: Source) -> list[str]:
     """Return the names in a CSV file's first line."""
-    assert source.path is not None  # noqa: S101 - a file has a path
     line = ""
     encoding = "utf-8-sig" if source.encoding == "utf-8" else source.encoding
     try:
-        with opened_text(source.path, encoding, None) as lines:
+        with opened_text(source.file, encoding, None) as lines:
+            # limited, or a file without line breaks would be read whole
             line = lines.readline(FIRST_RECORD).removeprefix("\ufeff").rstrip("\n")
         rows = csv.reader([line], delimiter=source.separator) if source.quotes else [line.split(source.separator)]
-        header = [label or f"column_{at}" for at, label in enumerate(next(iter(rows), []), start=1)]
+        header = [label or f"column_{number}" for number, label in enumerate(next(iter(rows), []), start=1)]
     except (*UNREADABLE, csv.Error, UnicodeError):
         header = []
     broken = source.quotes and line.count('"') % 2 == 1  # a name with a line break in it
     if not header or broken or not line.strip() or len({label.casefold() for label in header}) != len(header):
         raise SourceError(
-            f"{source.path.name} needs a first line with a distinct name for each column; capitals do not count"
+            f"{source.file.name} needs a first line with a distinct name for each column; capitals do not count"
         )
     return header
 
 
 def proposed_encoding(path: Path) -> str:
-    """Return what a CSV file's first bytes and its first line, which are no rows, say of its encoding.
+    """Return the encoding that a CSV file's first line suggests, which is no row.
 
     A mark of the byte order is certain. A header that is not UTF-8 is most often in the encoding of Windows.
     """
@@ -356,66 +382,59 @@ def proposed_timezone(source: Source) -> str:
 
 def inner_tables(path: Path) -> list[str]:
     """Return the tables of a DuckDB or SQLite file; of any other file, none."""
-    form = _SUFFIXES.get(path.suffix.lower())
     try:
-        if form == "duckdb":
-            import duckdb
+        match _SUFFIXES.get(path.suffix.lower()):
+            case "duckdb":
+                import duckdb
 
-            with duckdb.connect(str(path), read_only=True) as connection:
-                rows = connection.execute(
-                    "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
-                ).fetchall()
-        elif form == "sqlite":
-            base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-            try:
-                rows = base.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-            finally:
-                base.close()
-        else:
-            return []
+                with duckdb.connect(str(path), read_only=True) as connection:
+                    return sorted(row[0] for row in connection.execute(_DUCKDB_TABLES).fetchall())
+            case "sqlite":
+                with sqlite_file(path) as base:
+                    rows = base.execute(SQLITE_TABLES).fetchall()
+                return sorted(name for name, kind in rows if kind == "table" and not name.startswith("sqlite_"))
+            case _:
+                return []
     except Exception as error:  # both raise errors of their own
         raise SourceError(f"{path.name} is not a database that can be read") from error
-    return sorted(row[0] for row in rows if not row[0].startswith("sqlite_"))
 
 
 def inner_table(path: Path, names: Sequence[str], table: str | None, usual: str) -> str:
     """Return which table of a database is meant; without a name, the usual one or the only one there is."""
-    wanted = table or (names[0] if len(names) == 1 else usual)
+    target = table or (names[0] if len(names) == 1 else usual)
     for name in names:
-        if name.casefold() == wanted.casefold():
+        if name.casefold() == target.casefold():
             return name
     raise SourceError(f"{path.name} has the tables {', '.join(names) or '(none)'}; name one: '{path.name}#TABLE'")
 
 
+@contextmanager
+def sqlite_file(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a SQLite file for reading."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        yield connection
+
+
 def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, dict[str, str]]:
     """Return a table's name and its columns with their declared types; without a name, of the usual or only one."""
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        listed = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        names: list[str] = [row[0] for row in listed]
-        table = inner_table(path, names, table, usual)
-        columns = {row[1]: str(row[2]) for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")}
+        with sqlite_file(path) as connection:
+            names = [row[0] for row in connection.execute(SQLITE_TABLES)]
+            table = inner_table(path, names, table, usual)
+            return table, {name: str(kind) for name, kind in connection.execute(_SQLITE_COLUMNS, [table])}
     except sqlite3.DatabaseError as error:
         raise SourceError(f"{path.name} is not a SQLite file that can be read") from error
-    finally:
-        connection.close()
-    return table, columns
 
 
 def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
     """Return all rows as columns of text."""
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-    try:
-        cells = ", ".join(f"CAST({_quoted(column)} AS TEXT)" for column in columns)
-        rows = connection.execute(f"SELECT {cells} FROM {_quoted(table)}").fetchall()  # noqa: S608 - quoted names
-    finally:
-        connection.close()
-    return {column: [row[at] for row in rows] for at, column in enumerate(columns)}
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    # SQLite enforces no types: a column of numbers may hold texts, too
+    query = select([cast(column(label), "TEXT") for label in columns], TableName(table))
+    with sqlite_file(path) as connection:
+        # by default Python raises for a text that is not UTF-8, and SQLite stores any bytes
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        rows = connection.execute(text_of(query)).fetchall()
+    return {label: [row[index] for row in rows] for index, label in enumerate(columns)}
 
 
 def declared_columns(schema: Schema, table: str) -> list[str]:
@@ -423,17 +442,17 @@ def declared_columns(schema: Schema, table: str) -> list[str]:
 
     The names in a first record are data: whether a question can be asked must not depend on them.
     """
-    found = schema.tables[table]
-    if found.public:
+    described = schema.tables[table]
+    if described.public:
         return []
-    names = dict.fromkeys(found.columns)
-    for other in schema.tables.values():
-        if other.unit is None:
+    names = dict.fromkeys(described.columns)
+    for reader in schema.tables.values():
+        if reader.unit is None:
             continue
-        holder = other.name
-        for hop in other.unit.hops:
+        holder = reader.name
+        for hop in reader.unit.hops:
             names |= dict.fromkeys([hop.column] if holder == table else [])
             names |= dict.fromkeys([hop.key] if hop.table == table else [])
             holder = hop.table
-        names |= dict.fromkeys([other.unit.column] if holder == table else [])
+        names |= dict.fromkeys([reader.unit.column] if holder == table else [])
     return list(names)

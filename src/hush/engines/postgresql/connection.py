@@ -1,4 +1,4 @@
-"""Connections to a PostgreSQL server, and one question's transaction on one of them.
+"""PostgreSQL as an engine: connections, the transaction of a question, tables, and the rights of a role.
 
 A transaction is REPEATABLE READ and READ ONLY: all of a question's statements see the same rows, and nothing is left
 behind. Its settings are its own: the time zone, how dates are written, a time limit for every statement, and a search
@@ -12,22 +12,44 @@ driver finds it, and hush never reads it.
 >>> check_address("postgresql://curator:secret@db.example/clinic")
 Traceback (most recent call last):
 hush.engines.errors.SourceError: an engine's address holds no password; put it into ~/.pgpass or PGPASSWORD
+
+**Tables** (`PostgreSQLTables`). A table is read through a query that brings its columns into neutral types: texts are
+compared by their bytes, whatever collation the column has; instants are clocks in UTC; a numeric that has no precision
+is a float. Columns that the role cannot read, or whose type hush does not know, are not there.
+
+>>> qualified_name("clinic.visits"), qualified_name("visits"), qualified_name('"My.schema"."t"')
+(('clinic', 'visits'), ('public', 'visits'), ('My.schema', 't'))
+
+**Rights** (`rights_of`). hush needs to read the policy's columns, and nothing else. A curator's role that can do more
+is a risk when somebody gets hold of it. So a superuser, a role that is exempt from row security, one that may write,
+make objects or read other tables is told of, with the statements that give a role just what it needs.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
+from hush.core.work import interrupting
 from hush.engines.errors import EngineError, SourceError, log
-from hush.engines.server import ParameterisedText, Row
+from hush.engines.postgresql.dialect import POSTGRESQL
+from hush.engines.protocol import Pace
+from hush.engines.server import Rights, ServerConnection, Transaction
+from hush.engines.sql.nodes import From, Scalar, TableName, column, primitive
+from hush.engines.sql.render import StatementText, plain
+from hush.engines.sql.statements import Row
+from hush.query.errors import UnplannableError
+from hush.query.schema import Schema
 
 if TYPE_CHECKING:
     import psycopg
+
 
 _IDLE = 4
 """How many connections wait for the next question."""
@@ -91,45 +113,51 @@ class Server:
             log.debug("the server cannot be reached: %s (%s)", type(error).__name__, self.reason)
             raise EngineError from None
         self.reason = ""
+        # raw cursors leave $1 and % in a statement as they are, and do not rewrite its text
         connection.cursor_factory = self._psycopg.RawCursor
         connection.server_cursor_factory = self._psycopg.RawServerCursor
+        # sums come as numeric, and as Decimal they would have to be converted one by one
         connection.adapters.register_loader("numeric", _whole_loader())
         return connection
 
     @property
     def _opening(self) -> str:
+        # SET LOCAL ends with the transaction, so a connection keeps nothing for the next question
         settings = [*_SETTINGS, f"statement_timeout = {self._milliseconds}", f"lock_timeout = {self._milliseconds}"]
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
         return "; ".join([begin, *(f"SET LOCAL {setting}" for setting in settings)])
 
     @contextmanager
     def transaction(self) -> Iterator[PostgreSQLTransaction]:
-        """Give a transaction that is read-only, and forgotten whatever happens."""
+        """Give a read-only transaction, which is rolled back in any case."""
         connection = self._taken()
         try:
             connection = self._opened(connection, self._opening)
             yield PostgreSQLTransaction(connection)
         finally:
+            # a failed ROLLBACK leaves a broken connection, which is not kept
             with suppress(Exception):
                 connection.execute("ROLLBACK")
             self._returned(connection)
 
-    def resolve(self, statements: Sequence[ParameterisedText], check: str) -> Row:
+    def resolve(self, statements: Sequence[StatementText], check: str) -> Row:
         """Let the server resolve statements without running them, and return the row of a check.
 
         All of it is one message, so that a question is compiled by one round trip.
         """
-        prepared = [f"PREPARE hush_resolved AS {item.text}; DEALLOCATE hush_resolved" for item in statements]
+        prepared = [f"PREPARE hush_resolved AS {statement.text}; DEALLOCATE hush_resolved" for statement in statements]
         text = "; ".join([self._opening, check, *prepared, "ROLLBACK"])
         connection = self._taken()
         self.reason = ""
         try:
             connection, cursor = self._sent(connection, text)
+            # the check is the only part of the message that returns rows
             while cursor.description is None and cursor.nextset():
                 pass
             return cursor.fetchall()[0]
         except Exception as error:  # whatever it says is the owner's  # noqa: BLE001
             log.debug("engine failure: %s\n%s", error, text)
+            # not the question's fault: whoever asked is told to try again
             if getattr(error, "sqlstate", None) in _BUSY:
                 self.reason = "it is busy"
             with suppress(Exception):
@@ -145,6 +173,7 @@ class Server:
         try:
             return connection, connection.execute(text.encode())
         except self._psycopg.Error:
+            # the server answered with an error of the statement, which a new connection would repeat
             if not connection.closed and not connection.broken:
                 raise
         connection = self.connect()
@@ -177,6 +206,7 @@ class Server:
 
     def _returned(self, connection: psycopg.Connection[Row]) -> None:
         with self._lock:
+            # a broken one would fail the next question
             if not connection.closed and not connection.broken and len(self._idle) < _IDLE:
                 self._idle.append(connection)
                 return
@@ -197,22 +227,34 @@ class PostgreSQLTransaction:
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self._connection = connection
 
-    def fetch(self, statement: ParameterisedText, parameters: Mapping[int, list[Any]]) -> list[Row]:
+    def fetch(self, statement: StatementText, parameters: Mapping[int, Any]) -> list[Row]:
         """Run a statement and return its rows."""
-        with _failing(statement.text):
-            values = statement.values(parameters)
+        with self._running(statement.text):
+            values = [parameters[number] for number in statement.parameters]
             return self._connection.execute(statement.text.encode(), values or None).fetchall()
 
-    def stream(
-        self, statement: ParameterisedText, parameters: Mapping[int, list[Any]], size: int
-    ) -> Iterator[list[Row]]:
-        """Run a statement and give its rows so many at a time, from a cursor of the server."""
+    def _cancel(self) -> None:
+        """Have the server end the statement at work; that is a message of its own, for which nobody waits."""
+        threading.Thread(target=self._connection.cancel, name="hush-cancel", daemon=True).start()
+
+    @contextmanager
+    def _running(self, text: str) -> Iterator[None]:
+        try:
+            with interrupting(self._cancel):
+                yield
+        except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
+            log.debug("engine failure: %s\n%s", error, text)
+            raise EngineError from None
+
+    def stream(self, statement: StatementText, parameters: Mapping[int, Any], size: int) -> Iterator[list[Row]]:
+        """Run a statement and yield its rows in batches, from a cursor of the server."""
+        # a named cursor stays in the server: the driver would fetch all groups at once otherwise
         cursor = self._connection.cursor("hush_groups")
         try:
-            with _failing(statement.text):
-                cursor.execute(statement.text.encode(), statement.values(parameters) or None)
+            with self._running(statement.text):
+                cursor.execute(statement.text.encode(), [parameters[number] for number in statement.parameters] or None)
             while True:
-                with _failing(statement.text):
+                with self._running(statement.text):
                     rows = cursor.fetchmany(size)
                 if not rows:
                     break
@@ -222,20 +264,11 @@ class PostgreSQLTransaction:
                 cursor.close()
 
 
-@contextmanager
-def _failing(text: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
-        log.debug("engine failure: %s\n%s", error, text)
-        raise EngineError from None
-
-
 def _whole_loader() -> Any:
     from psycopg.adapt import Loader
 
     class Whole(Loader):
-        """Loads numeric, of which only whole numbers leave the server."""
+        """Loads numeric as int: only whole numbers leave the server."""
 
         def load(self, data: Any) -> int:
             return int(bytes(data))
@@ -256,7 +289,7 @@ _REASONS = (
     ("timeout", "no server answers there"),
     ("unreachable", "no server answers there"),
 )
-"""What a driver's words come to, without the names in them."""
+"""The reasons for a failed connection, by words in the driver's message, without the names in it."""
 
 
 def _reason(error: Exception) -> str:
@@ -268,3 +301,280 @@ def _reason(error: Exception) -> str:
     if getattr(session, "used_password", False) and "password" in words:
         return "it refused the password of PGPASSWORD, ~/.pgpass or a service file"
     return next((reason for sign, reason in _REASONS if sign in words), "see its log")
+
+
+_PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+_PLAIN = {
+    "int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "float4": "FLOAT", "float8": "DOUBLE", "bool": "BOOLEAN",
+    "date": "DATE", "timestamp": "TIMESTAMP",
+}  # fmt: skip
+_TEXTS = {"text", "varchar", "bpchar", "name", "citext", "uuid"}
+_WIDEST = 38
+_COLUMNS = """
+WITH RECURSIVE read (attnum, attname, type, modifier, first, given) AS (
+  SELECT a.attnum, a.attname, a.atttypid, a.atttypmod, a.atttypid, a.atttypmod
+  FROM pg_catalog.pg_attribute AS a
+  JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
+  JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+  WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0
+    AND NOT a.attisdropped AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+    AND pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+  UNION ALL
+  SELECT r.attnum, r.attname, t.typbasetype, CASE WHEN r.modifier < 0 THEN t.typtypmod ELSE r.modifier END,
+    r.first, r.given
+  FROM read AS r
+  JOIN pg_catalog.pg_type AS t ON t.oid = r.type
+  WHERE t.typtype = 'd'
+)
+SELECT r.attname, t.typname, t.typtype::text, r.modifier, r.first::bigint, r.given
+FROM read AS r
+JOIN pg_catalog.pg_type AS t ON t.oid = r.type
+WHERE t.typtype <> 'd'
+ORDER BY r.attnum
+"""
+"""The columns that the role may read, with the types that domains stand for."""
+
+
+def qualified_name(source: str) -> tuple[str, str]:
+    """Return schema and name of a table as a policy writes it."""
+    parts = [(quoted or plain).replace('""', '"') for quoted, plain in _PART.findall(source.strip())]
+    if not 1 <= len(parts) <= 2 or any("\0" in part for part in parts):
+        raise SourceError(f"a table of a database is written schema.table; got {source!r}")
+    return (parts[0], parts[1]) if len(parts) == 2 else ("public", parts[0])
+
+
+@dataclass(frozen=True, slots=True)
+class PostgreSQLColumn:
+    """A column as the server stores it."""
+
+    name: str
+    type: str
+    kind: str
+    modifier: int
+    first: int
+    """The number of its own type, which may be a domain, and that type's modifier."""
+    given: int
+
+    def read(self, *, identifies: bool = False) -> tuple[Scalar, str] | None:
+        """Return the expression that reads it and its neutral type; a unit, or a key to one, ``identifies``."""
+        name = column(self.name)
+        if self.type in _PLAIN:
+            return name, _PLAIN[self.type]
+        if self.type in _TEXTS or self.kind == "e":
+            return primitive("stored_text", name), "VARCHAR"
+        if self.type == "timestamptz":
+            return primitive("stored_instant", name), "TIMESTAMP"
+        if self.type != "numeric":
+            return None
+        if self.modifier >= 4:
+            # PostgreSQL packs both into the modifier, and adds 4; without a precision it is -1
+            precision, scale = (self.modifier - 4) >> 16, (self.modifier - 4) & 0x7FF
+            if precision <= _WIDEST and scale <= precision:
+                return primitive("stored_decimal", name), f"DECIMAL({precision},{scale})"
+        # all digits of an identity count: as a float two units could become one
+        if identifies:
+            return primitive("stored_digits", name), "VARCHAR"
+        return primitive("stored_numeric", name), "DOUBLE"
+
+
+class PostgreSQLTables(ServerConnection):
+    """Tables of a database; ``tables`` has the name of each there."""
+
+    dialect = POSTGRESQL
+    pace = Pace(statement=0.05, row=6)
+
+    def __init__(self, address: str, tables: Mapping[str, str], *, timeout: float | None = None) -> None:
+        super().__init__()
+        self.server = Server(address, timeout=timeout)
+        self.names = {table: qualified_name(source) for table, source in tables.items()}
+        self._stored: dict[str, dict[str, PostgreSQLColumn]] = {}
+        self._used: list[tuple[str, PostgreSQLColumn]] = []
+        """The columns that statements may read, with the quoted names of their tables."""
+        try:
+            with self.server.transaction() as transaction:
+                version = transaction.fetch(plain("SHOW server_version_num"), {})[0][0]
+                self.version = int(version) // 10_000
+                for table, name in self.names.items():
+                    columns_read = transaction.fetch(plain(_COLUMNS, 1, 2), {1: name[0], 2: name[1]})
+                    self._stored[table] = {row[0]: PostgreSQLColumn(*row) for row in columns_read}
+        except EngineError:
+            self.close()
+            why = self.server.reason or "it ended the connection"
+            raise SourceError(f"the database cannot be reached: {why}") from None
+        for table, columns in self._stored.items():
+            if not columns:
+                self.close()
+                raise SourceError(
+                    f"table {table!r} is not in the database under the name {'.'.join(self.names[table])}, capitals "
+                    "as written, or its role may not read it: it needs USAGE on the schema and SELECT on the columns",
+                    table=table,
+                )
+
+    def _rows(self, table: str) -> From:
+        return TableName(self.names[table])
+
+    def _labels(self, schema: Schema, table: str, keys: frozenset[str]) -> Collection[str]:
+        """Return the columns that the policy names, and remember them; one of a type that is not read is refused."""
+        stored = self._stored[table]
+        declared = schema.tables[table].columns if table in schema.tables else stored
+        labels = [label for label in stored if label in declared or label in keys]
+        for label in labels:
+            if stored[label].read() is None:
+                kind = stored[label].type
+                shown_type = f"{kind[1:]}[]" if kind.startswith("_") else kind
+                raise SourceError(
+                    f"column {label!r} of table {table!r} has the type {shown_type}, which hush does not read; leave "
+                    "it out of the policy, or read a view that casts it to a number, a text, a date or a timestamp",
+                    table=table,
+                )
+        table_name = ".".join(map(POSTGRESQL.quoted, self.names[table]))
+        self._used += [(table_name, stored[label]) for label in labels]
+        return labels
+
+    def rights(self, needed: Mapping[str, Sequence[str]]) -> Rights:
+        """Return the rights of the role that is connected."""
+        return rights_of(self, needed)
+
+    def begin(self) -> AbstractContextManager[Transaction]:
+        """Begin a transaction, which is read-only."""
+        return self.server.transaction()
+
+    def _let_resolve(self, statements: Sequence[StatementText]) -> None:
+        """Let the server resolve statements; a change in it since it was opened is told as that."""
+        try:
+            unchanged = self.same_after(statements)
+        except EngineError:
+            if self.server.reason:
+                raise UnplannableError(
+                    "the database cannot be reached, or is busy; ask again later (nothing was charged)"
+                ) from None
+            try:
+                # without the statements: if that works, the question is at fault and not the tables
+                unchanged = self.same_after([])
+            except EngineError:
+                unchanged = False
+            if unchanged:
+                raise
+        if not unchanged:
+            raise UnplannableError(
+                "a table of this data set is not in the database as it was when it was opened: it was dropped, "
+                "renamed or altered, or the role may not read it any more. The owner can open it anew (nothing was "
+                "charged)"
+            )
+
+    def same_after(self, statements: Sequence[StatementText]) -> bool:
+        """Return whether the columns that are read are as they were, after the server has resolved statements."""
+        used = [(table, column.name, column.first, column.given) for table, column in self._used]
+        return int(self.server.resolve(statements, POSTGRESQL.unchanged(used))[0]) == len(used)
+
+    def close(self) -> None:
+        """Close the connections."""
+        super().close()
+        self.server.close()
+
+
+_ROLE = """
+SELECT rolname::text, rolsuper, rolbypassrls, rolcreaterole OR rolcreatedb OR rolreplication,
+       pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')
+FROM pg_catalog.pg_roles WHERE rolname = CURRENT_USER
+"""
+_WRITES = """
+SELECT n.nspname::text, c.relname::text FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+  AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+  AND (pg_catalog.has_table_privilege(c.oid, 'INSERT') OR pg_catalog.has_table_privilege(c.oid, 'UPDATE')
+       OR pg_catalog.has_table_privilege(c.oid, 'DELETE') OR pg_catalog.has_table_privilege(c.oid, 'TRUNCATE'))
+ORDER BY 1, 2
+"""
+_READS = """
+SELECT n.nspname::text, c.relname::text, a.attname::text FROM pg_catalog.pg_attribute AS a
+JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+  AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+  AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
+ORDER BY 1, 2, a.attnum
+"""
+_KINDS = """
+SELECT n.nspname::text, c.relname::text, c.relkind::text, pg_catalog.row_security_active(c.oid)
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE (c.relkind IN ('v', 'm') OR c.relrowsecurity) AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+"""
+_CURATOR_ROLE = "CREATE ROLE hush_curator LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;"
+_SHOWN = 5
+
+
+def rights_of(opened: PostgreSQLTables, needed: Mapping[str, Sequence[str]]) -> Rights:
+    """Return the rights of the role that is connected; ``needed`` are the columns of each table that are read."""
+    with opened.server.transaction() as transaction:
+
+        def rows(text: str) -> list[Row]:
+            return transaction.fetch(plain(text), {})
+
+        role, superuser, exempt, administers, creates = rows(_ROLE)[0]
+        readable = {(space, name, column) for space, name, column in rows(_READS)}
+        writable = [(space, name) for space, name in rows(_WRITES)]
+        kinds = {(space, name): (kind, secured) for space, name, kind, secured in rows(_KINDS)}
+    notes = [
+        note
+        for table_name in dict.fromkeys(opened.names.values())
+        for note in _notes(table_name, *kinds.get(table_name, ("", False)))
+    ]
+    # two tables of the policy may be one of the server, so columns are compared by their full names
+    needed_columns = {(*opened.names[table], column) for table, columns in needed.items() for column in columns}
+    surplus_columns = sorted({f"{space}.{name}.{column}" for space, name, column in readable - needed_columns})
+    surplus = [
+        f"{role} {power}"
+        for power, has in (
+            ("is a superuser", superuser),
+            ("is exempt from row security", exempt and not superuser),
+            ("may make roles, databases or replicas", administers and not superuser),
+            ("may make objects in the database", creates and not superuser),
+        )
+        if has
+    ]
+    if writable:
+        surplus.append(f"{role} may change {_some([f'{space}.{name}' for space, name in writable])}")
+    if surplus_columns:
+        surplus.append(f"{role} may read what the policy does not name: {_some(surplus_columns)}")
+    missing = [f"{role} may not read {'.'.join(column)}" for column in sorted(needed_columns - readable)]
+    return Rights(
+        role=role,
+        missing=tuple(missing),
+        surplus=tuple(surplus),
+        grants=tuple(_grants(opened, needed)),
+        notes=tuple(notes),
+    )
+
+
+def _notes(table_name: tuple[str, str], kind: str, secured: bool) -> list[str]:
+    name = ".".join(table_name)
+    notes = []
+    if kind in {"v", "m"}:
+        notes.append(f"note: {name} is a view; each of its rows must come from rows of one unit alone")
+    if secured:
+        notes.append(
+            f"note: row security decides which rows of {name} are counted, and must not look at other units' rows"
+        )
+    return notes
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _grants(opened: PostgreSQLTables, needed: Mapping[str, Sequence[str]]) -> list[str]:
+    quoted = POSTGRESQL.quoted
+    statements = [_CURATOR_ROLE]
+    statements += [
+        f"GRANT USAGE ON SCHEMA {quoted(space)} TO hush_curator;"
+        for space in dict.fromkeys(opened.names[table][0] for table in needed)
+    ]
+    for table, columns in needed.items():
+        space, name = opened.names[table]
+        names = ", ".join(map(quoted, columns))
+        statements.append(f"GRANT SELECT ({names}) ON {quoted(space)}.{quoted(name)} TO hush_curator;")
+    return statements

@@ -1,12 +1,23 @@
-r"""PostgreSQL's words, written so that no row can make a statement fail.
+r"""How PostgreSQL spells SQL, so that no row can make a statement fail.
 
 PostgreSQL raises where DuckDB returns NULL, an infinity or NaN: in casts, in float arithmetic that overflows,
 underflows or divides by zero, in logarithms and roots. So
 
-* a cast is guarded by a test of what it is cast from, one for each pair of types (`hush.engines.postgresql.casts`);
+* a cast is guarded by a test of its operand, one for each pair of types;
 * a float operation is written bare where its operands' spans prove it safe, and inside a CASE otherwise. Beyond 10¹⁵⁰ a
   product or quotient then is NULL, and an operand below 10⁻¹⁵⁰ counts as 0: the one difference in numbers;
 * a function that is not listed here is refused.
+
+>>> POSTGRESQL.try_cast('"x"', "BIGINT", "DOUBLE")
+'CASE WHEN "x" >= FLOAT8 \'-9223372036854775808\' AND "x" < FLOAT8 \'9223372036854775808\' THEN CAST("x" AS bigint) END'
+
+**Texts become numbers, dates and times** by one grammar, which DuckDB and PostgreSQL read alike, and never by the
+server's own reading alone: ``now``, ``Jan 5 2021`` and ``on`` mean something to some engines only.
+
+    number       [+-]digits[.digits][e[+-]digits], spaces around it; and inf, infinity, nan
+    digits       perhaps with _ between them, one at a time; whole numbers also 0x and 0b, and digits to those bases
+    boolean      true, false, t, f, yes, no, y, n, 1, 0, in any case
+    date, timestamp    year-month-day, also with / or a space, then perhaps hh:mm[:ss[.ffffff]] after a space or a T
 
 **Rounding** goes half away from zero, as DuckDB's does and PostgreSQL's `round` does not: trunc(x + sign(x)·h) with
 h = 0.49999999999999994, the float below 1/2. For n ≤ |x| < n + 1 both |x| and n + 1 are multiples of the last place p
@@ -25,47 +36,94 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.engines.postgresql.casts import (
-    collated,
-    number,
-    try_cast,
-    type_name,
-    whole_from_float,
-)
-from hush.engines.sql.dialect import UNICODE_SPACES, ServerDialect, Span
+from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, Bindings, ServerDialect, TypedLists
+from hush.engines.sql.nodes import Span
+
+_NAMES = {
+    "HUGEINT": "numeric", "DOUBLE": "double precision", "FLOAT": "real", "VARCHAR": "text", "TINYINT": "smallint",
+    "UTINYINT": "smallint", "USMALLINT": "integer", "UINTEGER": "bigint", "UBIGINT": "numeric",
+}  # fmt: skip
+_BITS = {"SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
+_BLANK = r"[ \t\n\r\f\v]*"
+_DIGITS = "[0-9]+(_[0-9]+)*"
+_NUMBER = rf"^{_BLANK}[+-]?({_DIGITS}\.?({_DIGITS})?|\.{_DIGITS})([eE][+-]?[0-9](_?[0-9]){{0,3}})?{_BLANK}$"
+_HEX = "[0-9a-fA-F](_?[0-9a-fA-F]){0,14}|[0-7](_?[0-9a-fA-F]){15}"
+_OTHER_BASES = rf"^{_BLANK}0([xX]({_HEX})|[bB][01](_?[01]){{0,61}}){_BLANK}$"
+_DAY = rf"^{_BLANK}([0-9]{{1,6}})([-/ ])([0-9]{{1,2}})\2([0-9]{{1,2}})"
+_TIME = r"([01]?[0-9]|2[0-3]):[0-5]?[0-9](:[0-5]?[0-9](\.[0-9]{1,6})?)?"
+_MOMENT = rf"{_DAY}([ T]{_TIME})?{_BLANK}$"
+_SPLIT = 2**62
+_FLOAT_ENDS = {
+    "DOUBLE": ("17e307", "1e-307", "2.4703282292062328e-324", "1.7976931348623157e308"),
+    "FLOAT": ("34e37", "1e-37", "7.0064923216240854e-46", "3.4028234e38"),
+}
+
+
+def type_name(neutral: str) -> str:
+    """Return PostgreSQL's word for a type."""
+    fixed = FIXED.fullmatch(neutral)
+    return f"numeric({fixed[1]},{fixed[2]})" if fixed else _NAMES.get(neutral, neutral.lower())
+
+
+def number(digits: float | str) -> str:
+    """Return a float constant."""
+    return f"FLOAT8 '{digits}'"
+
+
+def collated(value: str) -> str:
+    """Return a text that is compared by its bytes."""
+    return f'({value} COLLATE "C")'
+
+
+def whole_from_float(value: str) -> str:
+    """Return a whole float below 2¹²⁴ as numeric, exactly: PostgreSQL's own cast keeps fifteen digits.
+
+    With h = trunc(x·2⁻⁶²) the rest x - h·2⁶² is a float and below 2⁶².
+    """
+    high = f"TRUNC({value} * {number(2.0**-62)})"
+    low = f"({value} - {high} * {number(float(_SPLIT))})"
+    return f"(CAST(CAST({high} AS bigint) AS numeric) * {_SPLIT} + CAST({low} AS bigint))"
+
 
 _HALF = "FLOAT8 '0.49999999999999994'"
 _SAFE = (Fraction(1, 10**300), Fraction(10) ** 300)
 _ALIKE = frozenset(
     {
         *("coalesce", "count", "sum", "min", "max", "least", "greatest", "abs", "floor", "ceil", "trunc", "unnest"),
-        *(
-            "left",
-            "right",
-            "replace",
-            "strpos",
-            "starts_with",
-            "dense_rank",
-            "row_number",
-            "rank",
-            "lag",
-            "lead",
-        ),
+        *("left", "right", "replace", "strpos", "starts_with", "dense_rank", "row_number", "rank", "lag", "lead"),
     }
 )
 _PARTS = {"dayofweek": "DOW", "dayofyear": "DOY"}
 _NULLS = {"VARCHAR": "''", "BOOLEAN": "FALSE", "DATE": "DATE '1970-01-01'", "TIMESTAMP": "TIMESTAMP '1970-01-01'"}
 
 
+def _limits(to: str) -> tuple[int, int]:
+    return -(2 ** (_BITS[to] - 1)), 2 ** (_BITS[to] - 1) - 1
+
+
+def _time_in_text(value: str, to: str) -> str:
+    """Return the date or timestamp that a text spells, NULL if that day is not in the calendar."""
+    date = [rf"^{_BLANK}([0-9]+)", rf"^{_BLANK}[0-9]+[-/ ]([0-9]+)", rf"^{_BLANK}[0-9]+[-/ ][0-9]+[-/ ]([0-9]+)"]
+    year, month, day = (f"CAST(SUBSTRING({value} FROM '{pattern}') AS integer)" for pattern in date)
+    leap = f"CASE WHEN {year} % 4 = 0 AND ({year} % 100 <> 0 OR {year} % 400 = 0) THEN 29 ELSE 28 END"
+    last = f"CASE WHEN {month} = 2 THEN {leap} WHEN {month} IN (4, 6, 9, 11) THEN 30 ELSE 31 END"
+    real = f"{year} BETWEEN 1 AND 9999 AND {month} BETWEEN 1 AND 12 AND {day} BETWEEN 1 AND {last}"
+    moment = f"MAKE_DATE({year}, {month}, {day})"
+    if to == "TIMESTAMP":
+        moment = f"({moment} + CAST(COALESCE(SUBSTRING({value} FROM '[0-9]+:[0-9:.]+'), '00:00') AS time))"
+    # two branches, one in the other: the parts are cast only of a text that has the form of a date
+    return f"CASE WHEN {value} ~ '{_MOMENT}' THEN CASE WHEN {real} THEN {moment} END END"
+
+
 def _trimmed(function: str) -> Callable[[Sequence[str]], str]:
-    return lambda given: f"{function}({given[0]}, '{UNICODE_SPACES}')"
+    return lambda arguments: f"{function}({arguments[0]}, '{UNICODE_SPACES}')"
 
 
 def _cased(function: str, *changed: str) -> Callable[[Sequence[str]], str]:
     """Return a function that maps characters one by one; ``changed`` are those that DuckDB maps otherwise, and to."""
 
-    def written(given: Sequence[str]) -> str:
-        value = f"TRANSLATE({given[0]}, '{changed[0]}', '{changed[1]}')" if changed else given[0]
+    def written(arguments: Sequence[str]) -> str:
+        value = f"TRANSLATE({arguments[0]}, '{changed[0]}', '{changed[1]}')" if changed else arguments[0]
         return collated(f'{function}({value} COLLATE "pg_c_utf8")')
 
     return written
@@ -75,25 +133,26 @@ _MARKS = {
     "Y": "YYYY", "y": "YY", "m": "MM", "d": "DD", "j": "DDD", "H": "HH24", "I": "HH12", "p": "AM", "M": "MI", "S": "SS",
     "f": "US", "A": "FMDay", "a": "Dy", "B": "FMMonth", "b": "Mon", "u": "ID", "G": "IYYY", "V": "IW", "%": '"%"',
 }  # fmt: skip
-"""What TO_CHAR has for the marks of a format."""
+"""The templates of TO_CHAR for the marks of a format."""
 
 
-def _formatted(given: Sequence[str]) -> str:
-    """Return a moment as a format has it; the format is a constant, of marks that `hush.query` has looked at."""
-    moment, form = f"CAST({given[0]} AS timestamp)", given[1][1:-1].replace("''", "'")
+def _formatted(value: str, pattern: str) -> str:
+    """Return a moment as a format has it, of marks that `hush.query` has looked at."""
+    moment = f"CAST({value} AS timestamp)"
     parts: list[str] = []
-    for piece in re.split(r"(%w)", form):
+    for piece in re.split(r"(%w)", pattern):
         if piece == "%w":  # no pattern counts from Sunday as 0
             parts.append(f"CAST(EXTRACT(DOW FROM {moment}) AS text)")
             continue
         cells = re.findall(r"%(.)|([^%]+)", piece, re.DOTALL)
-        template = '""'.join(_MARKS[mark] if mark else f'"{_plain(words)}"' for mark, words in cells)
+        # empty quotes keep two marks that meet from being read as one
+        template = '""'.join(_MARKS[mark] if mark else f'"{_verbatim(words)}"' for mark, words in cells)
         if template:
             parts.append(f"TO_CHAR({moment}, '{template}')")
-    return collated(f"({' || '.join(parts)})") if parts else f"CASE WHEN {given[0]} IS NOT NULL THEN '' END"
+    return collated(f"({' || '.join(parts)})") if parts else f"CASE WHEN {value} IS NOT NULL THEN '' END"
 
 
-def _plain(words: str) -> str:
+def _verbatim(words: str) -> str:
     """Return words that stand for themselves in a template."""
     return words.replace("\\", "\\\\").replace('"', '\\"').replace("'", "''")
 
@@ -102,8 +161,6 @@ _OTHERWISE: dict[str, Callable[[Sequence[str]], str]] = {
     "length": lambda given: f"CHAR_LENGTH({given[0]})",
     "strlen": lambda given: f"OCTET_LENGTH({given[0]})",
     "split_part": lambda given: f"SPLIT_PART({given[0]}, {given[1]}, CAST({given[2]} AS integer))",
-    "strftime": _formatted,
-    "date_trunc": lambda given: f"DATE_TRUNC({given[0]}, {given[1]})",
     "contains": lambda given: f"(STRPOS({given[0]}, {given[1]}) > 0)",
     "trim": _trimmed("BTRIM"),
     "ltrim": _trimmed("LTRIM"),
@@ -128,34 +185,134 @@ class PostgreSQLDialect(ServerDialect):
     alike: ClassVar[frozenset[str]] = _ALIKE
     otherwise: ClassVar[Mapping[str, Callable[[Sequence[str]], str]]] = _OTHERWISE
     anti_joins: ClassVar[bool] = False
+    bits: ClassVar[Mapping[str, int]] = _BITS
     fence: ClassVar[str] = " OFFSET 0"
     longest: ClassVar[int] = 50_000
-    floats_raise: ClassVar[bool] = True
 
     def type_name(self, neutral: str) -> str:
-        """Return PostgreSQL's word for a type."""
         return type_name(neutral)
 
-    def double(self, digits: str) -> str:
+    def float_constant(self, digits: str) -> str:
         """Return a typed constant: a plain one would be numeric."""
         return f"FLOAT8 '{digits.replace('inf', 'Infinity')}'"
 
     def array(self, values: Sequence[str]) -> str:
-        """Return an array."""
         return f"ARRAY[{', '.join(values)}]"
 
     def cast(self, value: str, to: str, of: str | None = None) -> str:
-        """Return a cast that the caller has shown to succeed."""
         if of == "BOOLEAN":
+            # PostgreSQL casts a boolean to integer, and to no other number
             value = f"CAST({value} AS integer)"
         if of == "DOUBLE" and to == "HUGEINT":
             return whole_from_float(value)
-        made = f"CAST({value} AS {type_name(to)})"
-        return collated(made) if to == "VARCHAR" else made
+        plain = f"CAST({value} AS {type_name(to)})"
+        return collated(plain) if to == "VARCHAR" else plain
 
-    def guarded_cast(self, value: str, to: str, of: str | None) -> str | None:
-        """Return a cast that gives NULL where it would fail."""
-        return try_cast(value, to, of)
+    def from_whole(self, value: str, to: str, of: str) -> str | None:
+        if to in _BITS:
+            narrower = of == "HUGEINT" or _BITS[of] > _BITS[to]
+            return self._if_between(value, to, self.cast(value, to)) if narrower else self.cast(value, to)
+        return self.cast(value, to) if to == "HUGEINT" else self._from_exact(value, to)
+
+    def _from_exact(self, value: str, to: str) -> str | None:
+        """Return a whole or fixed number as one that is not whole, as a boolean or as a text."""
+        if to in FLOATS or to == "VARCHAR":
+            return self.cast(value, to)
+        if to == "BOOLEAN":
+            return f"({value} <> 0)"
+        return self._if_fixed(value, to) if FIXED.fullmatch(to) else None
+
+    def _if_between(self, value: str, to: str, cast: str) -> str:
+        """Return a cast to whole numbers of some bits, of a value that they hold."""
+        low, high = _limits(to)
+        return f"CASE WHEN {value} BETWEEN {low} AND {high} THEN {cast} END"
+
+    def _if_fixed(self, value: str, to: str) -> str:
+        """Return a cast to a DECIMAL, of a number that has no more digits before the point."""
+        fixed = FIXED.fullmatch(to)
+        assert fixed is not None  # noqa: S101 - the caller looked
+        # tested after rounding: 9.99 as DECIMAL(2,1) is 10.0, one digit too many
+        limit = 10 ** (int(fixed[1]) - int(fixed[2]))
+        return f"CASE WHEN ABS(ROUND({value}, {fixed[2]})) < {limit} THEN {self.cast(value, to)} END"
+
+    def from_float(self, value: str, to: str) -> str | None:
+        if to in _BITS:
+            low, high = _limits(to)  # the upper end is excluded: 2⁶³ - 1 is no float
+            inside = f"{value} >= {number(low)} AND {value} < {number(high + 1)}"
+            return f"CASE WHEN {inside} THEN {self.cast(value, to)} END"
+        if to == "HUGEINT":
+            return f"CASE WHEN ABS({value}) < {number(2.0**120)} THEN {whole_from_float(value)} END"
+        if to == "DOUBLE":
+            return self.cast(value, to)
+        if to == "FLOAT":  # below half of the least float32 PostgreSQL raises instead of rounding to 0
+            tiny = f"WHEN ABS({value}) <= {number('7.006492321624085e-46')} THEN REAL '0'"
+            return f"CASE {tiny} WHEN ABS({value}) < {number('3.4028235677973366e38')} THEN {self.cast(value, to)} END"
+        if to == "BOOLEAN":
+            return f"({value} <> 0)"
+        fixed = FIXED.fullmatch(to)
+        if fixed is None:
+            return None  # as text: 1 and not 1.0
+        # by its digits as a whole number: PostgreSQL's own cast keeps fifteen
+        scale = int(fixed[2])
+        # the scaled number goes through a bigint, so it must stay below 2⁶³
+        limit = min(10 ** (int(fixed[1]) - scale) - 1, 9 * 10**18 // 10**scale)
+        scaled = f"({value} * {number(float(10**scale))})"
+        digits = f"CAST(TRUNC({scaled} + SIGN({value}) * {_HALF}) AS bigint)"
+        cast = f"CAST(CAST({digits} AS numeric) / {10**scale} AS {type_name(to)})"
+        return f"CASE WHEN ABS({value}) < {number(limit)} THEN {cast} END"
+
+    def from_fixed(self, value: str, to: str) -> str | None:
+        if to in _BITS:
+            return self._if_between(f"ROUND({value})", to, self.cast(value, to))
+        return f"ROUND({value})" if to == "HUGEINT" else self._from_exact(value, to)
+
+    def from_time(self, value: str, to: str) -> str | None:
+        if to == "TIMESTAMP":  # which has fewer years than a date
+            near = f"{value} BETWEEN DATE '4000-01-01 BC' AND DATE '200000-01-01'"
+            return f"CASE WHEN {near} THEN {self.cast(value, to)} END"
+        return self.cast(value, to) if to in {"DATE", "VARCHAR"} else None
+
+    def from_text(self, value: str, to: str) -> str | None:
+        is_number = f"{value} ~ '{_NUMBER}'"
+        exact = f"CAST(REPLACE({value}, '_', '') AS numeric)"
+        # 0x and 0b, which servers before 16 do not read themselves: as a string of 64 bits
+        digits = f"REPLACE(SUBSTRING({value} FROM '0[xXbB]([0-9a-fA-F_]+)'), '_', '')"
+        bits = f"CASE WHEN {value} ~ '0[xX]' THEN 'x' || LPAD({digits}, 16, '0') ELSE LPAD({digits}, 64, '0') END"
+        coded_number = f"CAST(CAST({bits} AS bit(64)) AS bigint)"
+        coded = f"WHEN {value} ~ '{_OTHER_BASES}' THEN"
+        if to in _BITS:
+            low, high = _limits(to)
+            inside = f"ROUND({exact}) BETWEEN {low} AND {high}"
+            plain = f"WHEN {is_number} THEN CASE WHEN {inside} THEN CAST(ROUND({exact}) AS {type_name(to)}) END"
+            narrow = coded_number if to == "BIGINT" else self._if_between(coded_number, to, self.cast(coded_number, to))
+            return f"CASE {plain} {coded} {narrow} END"
+        if to == "HUGEINT":
+            return f"CASE WHEN {is_number} THEN ROUND({exact}) {coded} CAST({coded_number} AS numeric) END"
+        if to in FLOATS:
+            return self._float_in_text(value, to, is_number, exact)
+        if to in TIMES:
+            return _time_in_text(value, to)
+        if FIXED.fullmatch(to):
+            return f"CASE WHEN {is_number} THEN {self._if_fixed(exact, to)} END"
+        return super().from_text(value, to) if to == "BOOLEAN" else None
+
+    def _float_in_text(self, value: str, to: str, is_number: str, exact: str) -> str:
+        """Return the float nearest to a number; one that is too large is infinite, and one that is too small 0.
+
+        Near both ends of the floats PostgreSQL's own cast raises; from ``small`` to ``large`` it does not. Up to half
+        of the least float (``tiny``, rounded up) a number is 0.
+        """
+        name, cast = type_name(to), f"CAST({exact} AS {type_name(to)})"
+        large, small, tiny, top = _FLOAT_ENDS[to]
+        near = f"CASE WHEN ABS({exact}) <= {tiny} THEN {name} '0' ELSE {cast} END"
+        far = f"CASE WHEN ABS({exact}) <= {top} THEN CAST(ABS({exact}) AS {name}) ELSE {name} 'Infinity' END"
+        sized = f"WHEN ABS({exact}) < {small} THEN {near} WHEN ABS({exact}) < {large} THEN {cast}"
+        word = f"LOWER(BTRIM({value}, E' \\t\\n\\r\\f\\v'))"
+        infinite = f"WHEN {word} IN ('inf', '+inf', 'infinity', '+infinity') THEN {name} 'Infinity'"
+        negative = f"WHEN {word} IN ('-inf', '-infinity') THEN {name} '-Infinity'"
+        missing = f"WHEN {word} IN ('nan', '-nan', '+nan') THEN {name} 'NaN'"
+        nearest = f"CASE {sized} ELSE SIGN({exact}) * {far} END"
+        return f"CASE WHEN {is_number} THEN {nearest} {infinite} {negative} {missing} END"
 
     # numbers
 
@@ -168,59 +325,63 @@ class PostgreSQLDialect(ServerDialect):
         return f"({value} = FLOAT8 'NaN')"
 
     def rounded(self, value: str, digits: int | None = None) -> str:
-        """Return a float rounded half away from zero."""
         if digits:
             unit = number(10 ** abs(digits))
             up, down = ("*", "/") if digits > 0 else ("/", "*")
-            index = self.rounded(self.float_operation(up, value, unit, (None, _of(10 ** abs(digits)))))
-            return self.float_operation(down, index, unit, (_of(1), _of(10 ** abs(digits))))
+            size = _of(10 ** abs(digits))
+            index = self.rounded(self.float_operation(value, unit, operator=up, spans=(None, size)))
+            return self.float_operation(index, unit, operator=down, spans=(_of(1), size))
         return f"TRUNC({value} + SIGN({value}) * {_HALF})"
 
-    def scaled(self, value: str, inverse: str | None, step: str | None, most: Fraction | None) -> str:
+    def scaled(
+        self, value: str, *, times: Fraction | int | None, over: Fraction | int | None, most: Fraction | None
+    ) -> str:
         """Return a float on a grid; numbers that are so large that the product might overflow keep their sign."""
-        if inverse is None and step is None:
+        if times is not None:
+            index = self.rounded(f"({value} * {self.double(times)})")
+        elif over is not None:
+            index = self.rounded(f"({value} / {self.double(over)})")
+        else:
             return self.rounded(value)
-        by = f"{value} * {inverse}" if inverse is not None else f"{value} / {step}"
-        index = self.rounded(f"({by})")
-        if step is not None:  # a tiny number over a step above 1 underflows
+        if over is not None:  # a tiny number over a step above 1 underflows
             index = f"CASE WHEN ABS({value}) < {number('1e-280')} THEN {number(0)} ELSE {index} END"
         if most is not None and most < Fraction(10) ** 280:
             return index
+        # 10²⁰⁰ lies beyond every grid, so a clamp that follows takes the end on the right side
         large = f"CASE WHEN ABS({value}) <= {number('1e280')} THEN {index} ELSE SIGN({value}) * {number('1e200')} END"
         return f"CASE WHEN {value} IS NOT NULL THEN {large} END"
 
     def quotient(self, left: str, right: str, *, wide: bool = False) -> str:
-        """Return a truncated quotient."""
         return f"DIV({left}, {right})" if wide else f"({left} / {right})"
 
     def total(self, value: str, *, wide: bool = False, narrow: bool = False) -> str:  # noqa: ARG002
         """Return the sum of bigint, in 128 bits."""
         return f"SUM({value})" if wide else f"SUM(CAST({value} AS bigint))"
 
-    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool, narrow: bool = False) -> str:  # noqa: ARG002
-        """Return the quotient of numeric, truncated."""
+    def weighted_down(self, total: str, count: str, *, rows: int, floor: bool, narrow: bool = False) -> str:  # noqa: ARG002
         product = f"(CAST({total} AS numeric) * {rows})"
+        # DIV truncates towards zero, which of a sum that is never positive would be up
         return f"DIV({product} - ({count} - 1), {count})" if floor else f"DIV({product}, {count})"
 
-    def float_operation(self, operator: str, left: str, right: str, spans: Sequence[Span | None]) -> str:
+    def float_operation(self, left: str, right: str, *, operator: str, spans: Sequence[Span | None]) -> str:
         """Return arithmetic of floats, bare where their spans prove it safe."""
         if operator == "%":
             raise self.unsupported(
                 "the remainder of numbers with a point", "use whole numbers, such as CAST(x AS BIGINT)"
             )
-        one, other = (*spans, None, None)[:2]
+        left_span, right_span = (*spans, None, None)[:2]
         plain = f"({left} {operator} {right})"
         if operator in "+-":
             tests = [
                 f"ABS({side}) <= {number('8e307')}"
-                for side, span in ((left, one), (right, other))
+                for side, span in ((left, left_span), (right, right_span))
                 if span is None or span[1] > _SAFE[1]
             ]
             return f"CASE WHEN {' AND '.join(tests)} THEN {plain} END" if tests else plain
-        return _product(operator, (left, one), (right, other), plain)
+        return _product(operator, (left, left_span), (right, right_span), plain)
 
-    def power(self, base: str, exponent: str, number: Fraction | None) -> str:
-        """Return a power with an exponent that is written out, of bases whose power is surely a float."""
+    def power(self, base: str, exponent: str, *, number: Fraction | None) -> str:
+        """Return a power with a constant exponent, NULL where the result might be no float."""
         if number is None:
             raise self.unsupported("POWER with an exponent that is no constant", "write the exponent out")
         return _power(base, exponent, number)
@@ -231,29 +392,67 @@ class PostgreSQLDialect(ServerDialect):
 
     # order, comparisons and statements
 
-    def row_hash(self, values: Sequence[str], salt: str) -> str:
+    def row_hash(self, *values: str, salt: int) -> str:
         """Return a hash of a record, which takes values of all types, and NULL."""
         return f"HASH_RECORD_EXTENDED(ROW({', '.join(values)}), {salt})"
 
-    def unit_number(self, key: str, unit: str) -> str:
-        """Return half of an MD5 hash."""
-        return f"CAST(CAST('x' || RIGHT(MD5({key} || CAST({unit} AS text)), 16) AS bit(64)) AS bigint)"
+    def unit_number(self, unit: str, *, key: str) -> str:
+        return f"CAST(CAST('x' || RIGHT(MD5({self.text(key)} || CAST({unit} AS text)), 16) AS bit(64)) AS bigint)"
 
-    def rows_of(self, arrays: Sequence[tuple[str, str]], label: str, columns: Sequence[str]) -> str:
+    # columns as tables store them
+
+    def stored_text(self, value: str) -> str:
+        """Return a stored text, compared by its bytes."""
+        return f'(CAST({value} AS text) COLLATE "C")'
+
+    def stored_instant(self, value: str) -> str:
+        """Return a stored instant as a clock in UTC shows it."""
+        return f"({value} AT TIME ZONE 'UTC')"
+
+    def stored_decimal(self, value: str) -> str:
+        """Return a stored decimal of known digits; NaN is NULL."""
+        return f"NULLIF({value}, 'NaN')"
+
+    def stored_digits(self, value: str) -> str:
+        """Return a stored numeric that identifies a unit: its digits, by which 7 and 7.0 are one."""
+        return f'(CAST(TRIM_SCALE({value}) AS text) COLLATE "C")'
+
+    def stored_numeric(self, value: str) -> str:
+        """Return any numeric as a float; one that is too large is infinite, and one that is too small 0."""
+        return (
+            f"CASE WHEN {value} = 'NaN' THEN NULL WHEN ABS({value}) < 1e-300 THEN FLOAT8 '0' "
+            f"WHEN ABS({value}) < 1e300 THEN CAST({value} AS double precision) "
+            f"WHEN {value} > 0 THEN FLOAT8 'Infinity' WHEN {value} < 0 THEN FLOAT8 '-Infinity' END"
+        )
+
+    def unchanged(self, columns: Sequence[tuple[str, str, int, int]]) -> str:
+        """Return the query that counts those columns that still have the type, by table, name, type and modifier."""
+        if not columns:
+            return "SELECT 0"
+        rows = ", ".join(f"({self.text(table)}, {self.text(name)}, {of}, {by})" for table, name, of, by in columns)
+        return (
+            f"SELECT COUNT(*) FROM (VALUES {rows}) AS w (place, name, type, modifier) "  # noqa: S608 - escaped
+            "JOIN pg_catalog.pg_attribute AS a ON a.attrelid = pg_catalog.to_regclass(w.place) AND a.attname = w.name "
+            "WHERE a.atttypid = w.type AND a.atttypmod = w.modifier AND NOT a.attisdropped "
+            "AND pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')"
+        )
+
+    def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
         """Return UNNEST of several arrays, side by side; texts are compared by their bytes."""
-        named = ", ".join(map(self.quoted, columns))
-        made = ", ".join(f"CAST({array} AS {self.array_type(of)})" for array, of in arrays)
+        names = ", ".join(map(self.quoted, columns))
+        arrays = ", ".join(f"CAST({bindings.parameter(number)} AS {self.array_type(of)})" for number, of in lists)
         cells = [
             f'{self.quoted(name)} COLLATE "C" AS {self.quoted(name)}' if of == "VARCHAR" else self.quoted(name)
-            for (_, of), name in zip(arrays, columns, strict=True)
+            for (_, of), name in zip(lists, columns, strict=True)
         ]
-        return f"(SELECT {', '.join(cells)} FROM UNNEST({made}) AS l({named})) AS {self.quoted(label)}"  # noqa: S608
+        return f"(SELECT {', '.join(cells)} FROM UNNEST({arrays}) AS l({names})) AS {self.quoted(label)}"  # noqa: S608
 
-    def matches(self, left: str, right: str, form: str) -> str:
+    def matches(self, left: str, right: str, *, form: str) -> str:
         """Return equality that a hash join can use: IS NOT DISTINCT FROM would make it a nested loop."""
         none = _NULLS.get(form, "0")
-        same = f"COALESCE({left}, {none}) = COALESCE({right}, {none})"
-        return f"({same} AND ({left} IS NULL) = ({right} IS NULL))"
+        equal = f"COALESCE({left}, {none}) = COALESCE({right}, {none})"
+        # the second test tells NULL from a value that is equal to what stands for it
+        return f"({equal} AND ({left} IS NULL) = ({right} IS NULL))"
 
     def apart(self, value: str) -> str:
         """Return a value made by a function that returns rows, which no condition is put through."""
@@ -261,51 +460,51 @@ class PostgreSQLDialect(ServerDialect):
 
     # texts
 
-    def substring(self, value: str, start: int, size: int) -> str:
-        """Return characters of a text."""
+    def substring(self, value: str, *, start: int, size: int) -> str:
         if start < 0:
             raise self.unsupported("SUBSTRING from the end", "use RIGHT(text, n), and LEFT of that")
         return f"SUBSTRING({value} FROM {start} FOR {size})"
 
-    def like(self, value: str, pattern: str) -> str:
+    def like(self, value: str, *, pattern: str) -> str:
         """Return LIKE without its default escape character."""
-        return f"({value} LIKE {pattern} ESCAPE '')"
+        return f"({value} LIKE {self.text(pattern)} ESCAPE '')"
 
-    def like_escaped(self, value: str, characters: Sequence[tuple[str, bool]], expression: str) -> str:  # noqa: ARG002
-        """Return LIKE, whose matcher gives up a place of a text for good where what follows does not match."""
-        pattern = "".join("\\" + one if meant and one in "%_\\" else one for one, meant in _escaped(characters))
+    def like_escaped(self, value: str, *, characters: Sequence[tuple[str, bool]], expression: str) -> str:  # noqa: ARG002
+        """Return LIKE: PostgreSQL's matcher does not go back behind a part that it has found, so its time is linear."""
+        pattern = "".join(
+            "\\" + character if literal and character in "%_\\" else character
+            for character, literal in _escaped(characters)
+        )
         return f"({value} LIKE {self.text(pattern)} ESCAPE '\\')"
 
     # dates and times
 
     def days(self, value: str) -> str:
-        """Return a difference of dates, which is an integer."""
         return f"({value} - DATE '1970-01-01')"
 
     def microseconds(self, value: str) -> str:
-        """Return the exact numeric of the epoch in microseconds."""
         return f"CAST(EXTRACT(EPOCH FROM {value}) * 1000000 AS bigint)"
 
-    def date_part(self, part: str, value: str) -> str:
-        """Return a part of a date or timestamp."""
+    def date_part(self, value: str, *, part: str) -> str:
         return f"CAST(FLOOR(EXTRACT({_PARTS.get(part, part.upper())} FROM {value})) AS bigint)"
 
-    def date_trunc(self, unit: str, value: str, form: str) -> str:  # noqa: ARG002
+    def formatted(self, value: str, *, pattern: str) -> str:
+        return _formatted(value, pattern)
+
+    def date_trunc(self, value: str, *, unit: str, form: str) -> str:  # noqa: ARG002
         """Return the start of a unit; of a plain date it would depend on the session's time zone."""
         return f"DATE_TRUNC('{unit}', CAST({value} AS timestamp))"
 
-    def date_diff(self, unit: str, first: str, second: str) -> str:
+    def date_diff(self, first: str, second: str, *, unit: str) -> str:
         """Return the difference of the numbers of two units; of dates in weeks, the whole weeks between them."""
         if unit == "week":
             return f"(({second} - {first}) / 7)"
         return f"({_unit_number(unit, second)} - {_unit_number(unit, first)})"
 
     def shifted(self, value: str, months: int, days: int, microseconds: int) -> str:
-        """Return a timestamp plus an interval."""
         return f"{value} + INTERVAL '{months} months {days} days {microseconds} microseconds'"
 
     def year(self, value: str) -> str:
-        """Return the year of a timestamp."""
         return f"EXTRACT(YEAR FROM {value})"
 
 
@@ -313,21 +512,27 @@ def _of(value: int) -> Span:
     return Fraction(value), Fraction(value)
 
 
-def _product(operator: str, one: tuple[str, Span | None], two: tuple[str, Span | None], plain: str) -> str:
+def _product(operator: str, first: tuple[str, Span | None], second: tuple[str, Span | None], plain: str) -> str:
     """Return a product or quotient: bare, or of operands between 10⁻¹⁵⁰ and 10¹⁵⁰; a smaller one counts as 0."""
-    (left, mine), (right, theirs) = one, two
+    (left, mine), (right, theirs) = first, second
     if mine is not None and theirs is not None:
         if operator == "*":
             ends = mine[0] * theirs[0], mine[1] * theirs[1]
         else:
             ends = mine[0] / theirs[1], mine[1] / theirs[0]
         if ends[0] >= _SAFE[0] and ends[1] <= _SAFE[1]:
+            # a span leaves out 0, by which PostgreSQL does not divide
             return plain if operator == "*" else f"CASE WHEN {right} <> 0 THEN {plain} END"
     small, large = number("1e-150"), number("1e150")
-    tests = [f"ABS({side}) <= {large}" for side, span in (one, two) if span is None or span[1] > Fraction(10) ** 150]
-    tiny = [f"ABS({side}) < {small}" for side, span in (one, two) if span is None or span[0] < Fraction(1, 10**150)]
+    tests = [
+        f"ABS({side}) <= {large}" for side, span in (first, second) if span is None or span[1] > Fraction(10) ** 150
+    ]
+    tiny = [
+        f"ABS({side}) < {small}" for side, span in (first, second) if span is None or span[0] < Fraction(1, 10**150)
+    ]
     if operator == "/":
         tests = [f"ABS({right}) >= {small}", *tests]
+        # a quotient is 0 if its dividend is tiny; by a tiny divisor it is NULL
         tiny = [test for test in tiny if test.startswith(f"ABS({left})")]
     if tiny:  # only of two numbers: the product of 0 and NULL is NULL
         tests = [f"{left} IS NOT NULL", f"{right} IS NOT NULL", *tests]
@@ -336,21 +541,23 @@ def _product(operator: str, one: tuple[str, Span | None], two: tuple[str, Span |
 
 
 def _power(base: str, exponent: str, number_: Fraction) -> str:
-    """Return a power of a base whose magnitude is neither too small nor too large, or NULL; a tiny one counts as 0."""
-    made = f"POWER({base}, {exponent})"
+    """Return a power, NULL for a base that is too large; one that is too small counts as 0."""
+    plain = f"POWER({base}, {exponent})"
     if not number_:
         return f"CASE WHEN {base} IS NOT NULL THEN {number(1)} END"
-    most = int(300 / max(abs(number_), Fraction(1)))
-    inside = f"ABS({base}) BETWEEN {number(f'1e-{most}')} AND {number(f'1e{most}')}"
+    # a base within 10⁻ᵈ and 10ᵈ then has a power within 10⁻³⁰⁰ and 10³⁰⁰
+    digits = int(300 / max(abs(number_), Fraction(1)))
+    inside = f"ABS({base}) BETWEEN {number(f'1e-{digits}')} AND {number(f'1e{digits}')}"
+    # PostgreSQL raises for a root of a negative number
     if number_.denominator > 1:
         inside += f" AND {base} > 0"
-    tiny = f"WHEN ABS({base}) < {number(f'1e-{most}')} THEN {number(0)} " if number_ > 0 else ""
-    return f"CASE {tiny}WHEN {inside} THEN {made} END"
+    tiny = f"WHEN ABS({base}) < {number(f'1e-{digits}')} THEN {number(0)} " if number_ > 0 else ""
+    return f"CASE {tiny}WHEN {inside} THEN {plain} END"
 
 
 def _escaped(characters: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    """Return a pattern's characters, of which a backslash always stands for itself."""
-    return [(one, meant or one == "\\") for one, meant in characters]
+    """Return a pattern's characters; a backslash always stands for itself."""
+    return [(character, literal or character == "\\") for character, literal in characters]
 
 
 def _unit_number(unit: str, value: str) -> str:
@@ -360,8 +567,8 @@ def _unit_number(unit: str, value: str) -> str:
         case "year":
             return year
         case "quarter" | "month":
-            many = 4 if unit == "quarter" else 12
-            return f"({year} * {many} + CAST(EXTRACT({unit.upper()} FROM {value}) AS bigint))"
+            per_year = 4 if unit == "quarter" else 12
+            return f"({year} * {per_year} + CAST(EXTRACT({unit.upper()} FROM {value}) AS bigint))"
         case "day":
             return f"(CAST({value} AS date) - DATE '1970-01-01')"
     seconds = {"hour": 3600, "minute": 60, "second": 1}[unit]

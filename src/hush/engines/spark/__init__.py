@@ -1,5 +1,7 @@
 """Apache Spark: an engine over the tables of its catalogue, and over files that it reads."""
 
-from hush.engines.spark.engine import Spark, SparkTables
+from hush.engines.spark.tables import SparkTables
 
-__all__ = ["Spark", "SparkTables"]
+open_tables = SparkTables
+
+__all__ = ["SparkTables", "open_tables"]

@@ -1,13 +1,23 @@
-r"""Spark's words, written so that no row can make a statement fail.
+r"""How Spark spells SQL, so that no row can make a statement fail.
 
 Sessions are in ANSI mode, where a sum, a cast or a division that has no result raises. It is never reached:
 
-* casts are guarded for each pair of types (`hush.engines.spark.casts`), and divisors that may be 0 by a CASE;
+* casts are guarded for each pair of types. TRY_CAST alone is not enough: a float 2⁶³ becomes 2⁶³ - 1, floats are
+  truncated instead of rounded, a float becomes the decimal of its shortest digits instead of its own, and a date too
+  late for a timestamp is NULL in a column that Spark takes to have none;
+* divisors that may be 0 are guarded by a CASE;
 * whole numbers are BIGINT where public bounds prove that they fit, and DECIMAL(38,0) otherwise, which holds 2¹²⁶;
 * ``div`` silently wraps beyond 64 bits, so the quotient of decimals is (a - a % b) / b, which leaves nothing to round:
   Spark keeps 32 digits before the point, 2¹⁰⁶, and six behind it;
 * FLOOR and CEIL return BIGINT and raise beyond it, so floats from 2⁵² on, which are whole, are left alone;
 * guards are branches of CASE, never conditions joined by AND or WHERE, whose order an optimiser may change.
+
+>>> SPARK.try_cast("`x`", "BIGINT", "DOUBLE")
+'CASE WHEN `x` >= -9223372036854775808e0D AND `x` < 9223372036854775808e0D THEN CAST(RINT(`x`) AS BIGINT) END'
+
+**Texts become numbers, dates and times** by the grammar that engines share (`hush.engines.postgresql.dialect`), and
+never by Spark's own reading alone: ``1.5f``, ``2021`` and ``now`` mean something to Spark. The grammar also
+bounds how many digits a number and its exponent have: to round 1e-999999999 would take hours.
 
 **Rounding** goes half away from zero: trunc(x + sign(x)·h), with h the float below 1/2 (the proof is in
 `hush.engines.postgresql.dialect`), where bounds prove that 64 bits hold the result; else ROUND, which takes the
@@ -20,8 +30,7 @@ which is right because a part has a fixed length, and the time is that of a sear
 **Texts** are constants with escaped quotes and dollar signs: Spark puts variables of its configuration into statements
 where it finds ``${…}``, also inside of quotes, unless the session forbids it, and ours does.
 
-**Lists** of keys and the tables that are files stand in a statement as ``HUSH_ROWS(…)`` and ``HUSH_SOURCE(…)``, in
-whose places a transaction puts the names of views (`hush.engines.spark.session`).
+**Lists** of keys and the tables that are files are views, which a transaction makes (`hush.engines.spark.session`).
 """
 
 from __future__ import annotations
@@ -30,10 +39,72 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.engines.spark.casts import number, text, text_in, try_cast, type_name, whole_from_float
-from hush.engines.sql.dialect import UNICODE_SPACES, ServerDialect, Span
+from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, Bindings, ServerDialect, TypedLists
+from hush.engines.sql.nodes import Span
 
+_NAMES = {
+    "HUGEINT": "DECIMAL(38,0)", "VARCHAR": "STRING", "INTEGER": "INT", "TIMESTAMP": "TIMESTAMP_NTZ",
+    "UTINYINT": "SMALLINT", "USMALLINT": "INT", "UINTEGER": "BIGINT", "UBIGINT": "DECIMAL(20,0)",
+}  # fmt: skip
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
+_BLANK = "[ \t\n\r\f\v]*"
+_NUMBER = f"^{_BLANK}[+-]?([0-9]{{1,400}}[.]?[0-9]{{0,400}}|[.][0-9]{{1,400}})([eE][+-]?[0-9]{{1,4}})?{_BLANK}$"
+_DAY = f"^{_BLANK}0*([1-9][0-9]{{0,3}})(?:-([0-9]{{1,2}})-|/([0-9]{{1,2}})/| ([0-9]{{1,2}}) )([0-9]{{1,2}})"
+_TIME = "([ T]([01]?[0-9]|2[0-3]):[0-5]?[0-9](:[0-5]?[0-9]([.][0-9]{1,6})?)?)?"
+_SPLIT = 2**62
 _HALF = "0.49999999999999994e0D"
+_EVEN = (
+    "CASE WHEN ABS({0}) < 4503599627370496e0D AND ABS({0} - CAST({0} AS BIGINT)) = 0.5e0D "
+    "THEN 2e0D * ROUND({0} / 2e0D) ELSE ROUND({0}) END"
+)
+"""A float rounded half to even, where RINT rounds half away from zero."""
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\u0027", "$": "\\u0024"})
+
+
+def type_name(neutral: str) -> str:
+    """Return Spark's word for a type."""
+    return _NAMES.get(neutral, neutral)
+
+
+def text(value: str) -> str:
+    r"""Return a text constant, in which quotes and the sign before a variable or a parameter are escaped.
+
+    >>> text("it's ${env:HOME} \\")
+    "'it\\u0027s \\u0024{env:HOME} \\\\'"
+    """
+    return "'" + value.translate(_ESCAPES) + "'"
+
+
+def number(digits: float | str) -> str:
+    """Return a float constant."""
+    literal = str(digits)
+    if "inf" in literal:
+        return "CAST('-Infinity' AS DOUBLE)" if literal.startswith("-") else "CAST('Infinity' AS DOUBLE)"
+    return f"{literal}D" if "e" in literal else f"{literal}e0D"
+
+
+def whole_from_float(value: str) -> str:
+    """Return a whole float below 2¹²⁴ exactly: Spark's own cast takes its shortest digits.
+
+    With h = trunc(x·2⁻⁶²) the rest x - h·2⁶² is a float and below 2⁶².
+    """
+    high = f"CAST({value} * {number(2.0**-62)} AS BIGINT)"
+    low = f"CAST({value} - CAST({high} AS DOUBLE) * {number(float(_SPLIT))} AS BIGINT)"
+    return f"(CAST({high} AS DECIMAL(38,0)) * {_SPLIT} + {low})"
+
+
+def _digits_of_float(value: str, width: int, scale: int) -> str:
+    """Return a float as a decimal by round(x·10ˢ), as other engines do; Spark's own cast rounds its shortest digits.
+
+    Whole numbers of 19 digits times 10⁻ˢ have 20 + s digits, of which Spark keeps all while s ≤ 17.
+    """
+    limit = min(10 ** (width - scale) - 1, 9 * 10**18 // 10**scale)
+    index = f"CAST({value} * {number(float(10**scale))} + SIGN({value}) * {_HALF} AS BIGINT)"
+    unit = f"CAST('{10**-scale:.{scale}f}' AS DECIMAL({scale + 1},{scale}))"
+    decimal = f"CAST(CAST({index} AS DECIMAL(19,0)) * {unit} AS DECIMAL({width},{scale}))"
+    return f"CASE WHEN ABS({value}) < {number(limit)} THEN {decimal} END"
+
+
 _WHOLE_FROM = number(2.0**52)
 _ALIKE = frozenset(
     {
@@ -43,42 +114,41 @@ _ALIKE = frozenset(
 )
 _PARTS = {"week": "WEEKOFYEAR"}
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$-&~#")
+_REPLACED = "\ufffd"
 _LONG_AGO = 36 * 10**16
 """Microseconds, a whole number of hours, from long before the year 1 to 1970."""
 
 
 def _whole_float(function: str) -> Callable[[Sequence[str]], str]:
     """Return FLOOR, CEIL or a truncation of floats, which are whole from 2⁵² on."""
-    made = "CAST({0} AS BIGINT)" if function == "TRUNC" else function + "({0})"
-    return lambda given: (
-        f"CASE WHEN ABS({given[0]}) < {_WHOLE_FROM} THEN CAST({made.format(given[0])} AS DOUBLE) ELSE {given[0]} END"
-    )
+    template = "CAST({0} AS BIGINT)" if function == "TRUNC" else function + "({0})"
+    template = f"CASE WHEN ABS({{0}}) < {_WHOLE_FROM} THEN CAST({template} AS DOUBLE) ELSE {{0}} END"
+    return lambda arguments: template.format(arguments[0])
 
 
 def _trimmed(side: str) -> Callable[[Sequence[str]], str]:
-    return lambda given: f"TRIM({side} '{UNICODE_SPACES}' FROM {given[0]})"
+    return lambda arguments: f"TRIM({side} '{UNICODE_SPACES}' FROM {arguments[0]})"
 
 
 def _extreme(function: str) -> Callable[[Sequence[str]], str]:
-    return lambda given: f"{function}({', '.join(given)})" if len(given) > 1 else given[0]
+    return lambda arguments: f"{function}({', '.join(arguments)})" if len(arguments) > 1 else arguments[0]
 
 
 _OTHERWISE: dict[str, Callable[[Sequence[str]], str]] = {
-    "sum": lambda given: f"SUM(CAST({given[0]} AS DECIMAL(38,0)))",
+    "sum": lambda arguments: f"SUM(CAST({arguments[0]} AS DECIMAL(38,0)))",
     "least": _extreme("LEAST"),
     "greatest": _extreme("GREATEST"),
-    "unnest": lambda given: f"EXPLODE({given[0]})",
+    "unnest": lambda arguments: f"EXPLODE({arguments[0]})",
     "floor": _whole_float("FLOOR"),
     "ceil": _whole_float("CEIL"),
     "trunc": _whole_float("TRUNC"),
-    "strpos": lambda given: f"INSTR({given[0]}, {given[1]})",
-    "ends_with": lambda given: f"ENDSWITH({given[0]}, {given[1]})",
-    "strlen": lambda given: f"OCTET_LENGTH({given[0]})",
-    "starts_with": lambda given: f"STARTSWITH({given[0]}, {given[1]})",
+    "strpos": lambda arguments: f"INSTR({arguments[0]}, {arguments[1]})",
+    "ends_with": lambda arguments: f"ENDSWITH({arguments[0]}, {arguments[1]})",
+    "strlen": lambda arguments: f"OCTET_LENGTH({arguments[0]})",
+    "starts_with": lambda arguments: f"STARTSWITH({arguments[0]}, {arguments[1]})",
     "trim": _trimmed("BOTH"),
     "ltrim": _trimmed("LEADING"),
     "rtrim": _trimmed("TRAILING"),
-    "date_trunc": lambda given: f"CAST(DATE_TRUNC({given[0]}, CAST({given[1]} AS TIMESTAMP)) AS TIMESTAMP_NTZ)",
 }
 
 
@@ -89,50 +159,120 @@ class SparkDialect(ServerDialect):
     engine: ClassVar[str] = "Spark"
     alike: ClassVar[frozenset[str]] = _ALIKE
     otherwise: ClassVar[Mapping[str, Callable[[Sequence[str]], str]]] = _OTHERWISE
+    bits: ClassVar[Mapping[str, int]] = _BITS
     looks_up: ClassVar[bool] = False
     unnests_together: ClassVar[bool] = False
     narrows: ClassVar[bool] = True
     numbers_closely: ClassVar[bool] = False
     sail: ClassVar[bool] = False
-    """Whether the server is Sail, whose RINT and regular expressions are others."""
-    longest: ClassVar[int] = 200_000
+    """Whether the server is Sail, which has another RINT and other regular expressions."""
+    longest: ClassVar[int] = 100_000
+    """Half of a length at which planning alone took all memory of a driver: each of Spark's rules copies the tree."""
 
     def quoted(self, name: str) -> str:
         """Return an identifier in backticks."""
         return "`" + name.replace("`", "``") + "`"
 
     def type_name(self, neutral: str) -> str:
-        """Return Spark's word for a type."""
         return type_name(neutral)
 
     def text(self, value: str) -> str:
-        """Return a text constant."""
         return text(value)
 
-    def double(self, digits: str) -> str:
+    def float_constant(self, digits: str) -> str:
         """Return a typed constant: a plain one would be a decimal."""
-        made = number(digits)
-        return f"({made})" if made.startswith("-") else made
+        constant = number(digits)
+        return f"({constant})" if constant.startswith("-") else constant
 
     def array(self, values: Sequence[str]) -> str:
-        """Return an array."""
         return f"ARRAY({', '.join(values)})"
 
     def array_type(self, neutral: str) -> str:
-        """Return the type of arrays."""
         return f"ARRAY<{type_name(neutral)}>"
 
     def cast(self, value: str, to: str, of: str | None = None) -> str:
-        """Return a cast that the caller has shown to succeed."""
         if of == "BOOLEAN" and to != "VARCHAR":
             value = f"CAST({value} AS INT)"
         if of == "DOUBLE" and to == "HUGEINT":
             return whole_from_float(value)
         return f"CAST({value} AS {type_name(to)})"
 
-    def guarded_cast(self, value: str, to: str, of: str | None) -> str | None:
-        """Return a cast that gives NULL where it would fail."""
-        return try_cast(value, to, of, sail=self.sail)
+    def _tried(self, value: str, to: str) -> str:
+        return f"TRY_CAST({value} AS {type_name(to)})"
+
+    def from_whole(self, value: str, to: str, of: str) -> str | None:
+        if to in _BITS:
+            narrower = of == "HUGEINT" or _BITS[of] > _BITS[to]
+            return self._tried(value, to) if narrower else self.cast(value, to)
+        return self.cast(value, to) if to == "HUGEINT" else self._from_exact(value, to)
+
+    def _from_exact(self, value: str, to: str) -> str | None:
+        """Return a whole or fixed number as one that is not whole, as a boolean or as a text."""
+        if to in FLOATS or to == "VARCHAR":
+            return self.cast(value, to)
+        if to == "BOOLEAN":
+            return f"({value} <> 0)"
+        return self._tried(value, to) if FIXED.fullmatch(to) else None
+
+    def from_float(self, value: str, to: str) -> str | None:
+        if to in _BITS:  # by its ends: TRY_CAST makes 2⁶³ - 1 of the float 2⁶³
+            low, high = -(2 ** (_BITS[to] - 1)), 2 ** (_BITS[to] - 1)
+            even = _EVEN.format(value) if self.sail else f"RINT({value})"
+            # near the ends of 64 bits floats are whole; near those of fewer bits one may be rounded beyond them
+            rounded = value if to == "BIGINT" else even
+            inside = f"{rounded} >= {number(low)} AND {rounded} < {number(high)}"
+            return f"CASE WHEN {inside} THEN CAST({even} AS {type_name(to)}) END"
+        if to == "HUGEINT":
+            return f"CASE WHEN ABS({value}) < {number(2.0**120)} THEN {whole_from_float(value)} END"
+        if to == "DOUBLE":
+            return self.cast(value, to)
+        if to == "FLOAT":
+            return f"CASE WHEN ABS({value}) < {number('3.4028235677973366e38')} THEN {self.cast(value, to)} END"
+        if to == "BOOLEAN":
+            return f"({value} <> 0)"
+        fixed = FIXED.fullmatch(to)
+        return None if fixed is None else _digits_of_float(value, int(fixed[1]), int(fixed[2]))
+
+    def from_fixed(self, value: str, to: str) -> str | None:
+        is_whole = to in _BITS or to == "HUGEINT"
+        return self._tried(f"ROUND({value})", to) if is_whole else self._from_exact(value, to)
+
+    def from_time(self, value: str, to: str) -> str | None:
+        if to == "TIMESTAMP":  # which has fewer years than a date
+            near = f"{value} BETWEEN DATE'0001-01-01' AND DATE'9999-12-31'"
+            return f"CASE WHEN {near} THEN {self.cast(value, to)} END"
+        return self.cast(value, to) if to in {"DATE", "VARCHAR"} else None
+
+    def from_text(self, value: str, to: str) -> str | None:
+        is_number = f"{value} RLIKE {text(_NUMBER)}"
+        if to in _BITS or to == "HUGEINT":
+            decimal = f"TRY_CAST({value} AS DECIMAL(38,0))"
+            if self.sail:  # which reads no exponents in decimals
+                far = f"ROUND(CAST({value} AS DOUBLE))"
+                near = f"CASE WHEN ABS({far}) < {number(2.0**120)} THEN {whole_from_float(far)} END"
+                decimal = f"CASE WHEN {value} RLIKE '[eE]' THEN {near} ELSE {decimal} END"
+            return f"CASE WHEN {is_number} THEN {decimal if to == 'HUGEINT' else self._tried(decimal, to)} END"
+        if to in FLOATS:  # the nearest; one that is too large is infinite, and one that is too small 0
+            word = f"LOWER(TRIM(BOTH {text(_BLANK[1:-2])} FROM {value}))"
+            kinds = [
+                (f"{word} IN ('inf', '+inf', 'infinity', '+infinity')", "Infinity"),
+                (f"{word} IN ('-inf', '-infinity')", "-Infinity"),
+                (f"{word} IN ('nan', '-nan', '+nan')", "NaN"),
+            ]
+            whens = [f"WHEN {test} THEN CAST('{name}' AS {to})" for test, name in kinds]
+            return f"CASE WHEN {is_number} THEN {self._tried(value, to)} {' '.join(whens)} END"
+        if to in TIMES:  # written anew as Spark reads it: with four digits of a year
+            plain = f"REGEXP_REPLACE({value}, {text(_DAY)}, {text('000$1-$2$3$4-$5')})"
+            plain = f"REGEXP_REPLACE({plain}, '^0+([0-9]{{4}}-)', {text('$1')})"
+            return f"CASE WHEN {value} RLIKE {text(f'{_DAY}{_TIME}{_BLANK}$')} THEN {self._tried(plain, to)} END"
+        fixed = FIXED.fullmatch(to)
+        if fixed is None:
+            return super().from_text(value, to) if to == "BOOLEAN" else None
+        cast = self._tried(value, to)
+        if self.sail:
+            far = _digits_of_float(f"TRY_CAST({value} AS DOUBLE)", int(fixed[1]), int(fixed[2]))
+            cast = f"CASE WHEN {value} RLIKE '[eE]' THEN {far} ELSE {cast} END"
+        return f"CASE WHEN {is_number} THEN {cast} END"
 
     # numbers
 
@@ -141,23 +281,24 @@ class SparkDialect(ServerDialect):
         return f"({value} > {number('-inf')} AND {value} < {number('inf')})"
 
     def rounded(self, value: str, digits: int | None = None) -> str:
-        """Return a float rounded half away from zero."""
         if digits:
             unit = number(10 ** abs(digits))
             up, down = ("*", "/") if digits > 0 else ("/", "*")
-            made = f"(ROUND({value} {up} {unit}) {down} {unit})"
+            scaled_back = f"(ROUND({value} {up} {unit}) {down} {unit})"
+            # a number whose product is infinite is so large that it has no digits to round
             near = f"ABS({value} * {unit}) < {number('inf')}"
-            return f"CASE WHEN {near} THEN {made} ELSE {value} END" if digits > 0 else made
+            return f"CASE WHEN {near} THEN {scaled_back} ELSE {value} END" if digits > 0 else scaled_back
         return f"ROUND({value})"
 
-    def scaled(self, value: str, inverse: str | None, step: str | None, most: Fraction | None) -> str:
+    def scaled(
+        self, value: str, *, times: Fraction | int | None, over: Fraction | int | None, most: Fraction | None
+    ) -> str:
         """Return a float on a grid, by arithmetic of 64 bits where bounds prove that they hold it."""
-        size = most
-        by = value
-        if inverse is not None:
-            by, size = f"({value} * {inverse})", None if most is None else most * Fraction(inverse.rstrip("D"))
-        elif step is not None:
-            by, size = f"({value} / {step})", None if most is None else most / Fraction(step.rstrip("D"))
+        by, size = value, most
+        if times is not None:
+            by, size = f"({value} * {self.double(times)})", None if most is None else most * times
+        elif over is not None:
+            by, size = f"({value} / {self.double(over)})", None if most is None else most / over
         if size is None or size >= 2**52:
             return self.rounded(by)
         return f"CAST(TRY_CAST({by} + SIGN({value}) * {_HALF} AS BIGINT) AS DOUBLE)"
@@ -170,27 +311,27 @@ class SparkDialect(ServerDialect):
         """Return the sum of BIGINT where it is proved to fit, else of decimals, which is exact, too."""
         return f"SUM(CAST({value} AS {'BIGINT' if narrow else 'DECIMAL(38,0)'}))"
 
-    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool, narrow: bool = False) -> str:
+    def weighted_down(self, total: str, count: str, *, rows: int, floor: bool, narrow: bool = False) -> str:
         """Return q·rows + trunc(t·rows/count) for total = q·count + t: t·rows is below 2⁶⁰."""
-        rest = f"CAST({total} % {count} AS BIGINT) * {rows}"
-        less = f"({rest} - ({count} - 1)) div {count}" if floor else f"({rest}) div {count}"
+        weighted_remainder = f"CAST({total} % {count} AS BIGINT) * {rows}"
+        less = f"({weighted_remainder} - ({count} - 1)) div {count}" if floor else f"({weighted_remainder}) div {count}"
         return f"({self.quotient(total, count, wide=not narrow)} * {rows} + {less})"
 
-    def float_operation(self, operator: str, left: str, right: str, spans: Sequence[Span | None]) -> str:  # noqa: ARG002
+    def float_operation(self, left: str, right: str, *, operator: str, spans: Sequence[Span | None]) -> str:  # noqa: ARG002
         """Return arithmetic of floats, which raises for a divisor of 0 alone."""
         plain = f"({left} {operator} {right})"
         return f"CASE WHEN {right} <> 0 THEN {plain} END" if operator in "/%" else plain
 
     # order, comparisons and statements
 
-    def row_hash(self, values: Sequence[str], salt: str) -> str:
-        """Return a hash of 64 bits."""
-        return f"XXHASH64({', '.join([*values, salt])})"
+    def row_hash(self, *values: str, salt: int) -> str:
+        return f"XXHASH64({', '.join([*values, str(salt)])})"
 
-    def unit_number(self, key: str, unit: str) -> str:
+    def unit_number(self, unit: str, *, key: str) -> str:
         """Return half of an MD5 hash, from two numbers of 32 bits."""
-        hashed = f"MD5({key} || CAST({unit} AS STRING))"
+        hashed = f"MD5({self.text(key)} || CAST({unit} AS STRING))"
         high, low = (f"CAST(CONV(SUBSTRING({hashed}, {start}, 8), 16, 10) AS BIGINT)" for start in (17, 25))
+        # less 2³¹, because 64 bits with a sign do not hold the product otherwise, and an overflow raises
         return f"(({high} - 2147483648) * 4294967296 + {low})"
 
     def row_number(self) -> str:
@@ -201,18 +342,38 @@ class SparkDialect(ServerDialect):
         """Return an order with NULLs last, where Spark has them first."""
         return f"{value} ASC NULLS LAST"
 
-    def rows_of(self, arrays: Sequence[tuple[str, str]], label: str, columns: Sequence[str]) -> str:
-        """Return what stands for a view of arrays side by side."""
-        cells = [f"{array} {type_name(of)} {name}" for (array, of), name in zip(arrays, columns, strict=True)]
-        return f"HUSH_ROWS({', '.join(cells)}) AS {self.quoted(label)}"
+    def empty(self, columns: Sequence[tuple[str, str]]) -> str:
+        """Return a statement without rows, from Spark's types and names of its columns."""
+        cells = ", ".join(f"CAST(NULL AS {of}) AS {self.quoted(name)}" for of, name in columns)
+        return f"SELECT {cells} WHERE FALSE"
 
-    def constant_rows(self, rows: Sequence[Sequence[str]], label: str, columns: Sequence[str]) -> str:
-        """Return rows that are written out."""
-        cells = ", ".join(f"({', '.join(row)})" for row in rows)
-        return f"(VALUES {cells}) AS {self.quoted(label)}({', '.join(map(self.quoted, columns))})"
+    # columns as tables store them
 
-    def matches(self, left: str, right: str, form: str) -> str:  # noqa: ARG002
-        """Return equality of values that may be NULL."""
+    def stored_instant(self, value: str) -> str:
+        """Return a stored instant as a clock in UTC shows it."""
+        return f"CAST({value} AS TIMESTAMP_NTZ)"
+
+    def stored_text(self, value: str, *, plain: bool) -> str:
+        """Return a stored text as valid UTF-8, compared by its bytes."""
+        return f"MAKE_VALID_UTF8({self._bytes(value, plain=plain)})"
+
+    def stored_key(self, value: str, *, plain: bool, decoded: bool) -> str:
+        """Return a stored text that identifies a unit: texts that differ stay different, valid or not."""
+        text_ = self._bytes(value, plain=plain)
+        if decoded:  # bytes that are no UTF-8 have become one character, so it may stand for several units
+            return f"CASE WHEN NOT CONTAINS({text_}, {self.text(_REPLACED)}) THEN {text_} END"
+        mended = f"CONCAT(MAKE_VALID_UTF8({text_}), ' ', HEX({text_}))"
+        return f"CASE WHEN IS_VALID_UTF8({text_}) THEN {text_} ELSE {mended} END"
+
+    def _bytes(self, value: str, *, plain: bool) -> str:
+        return value if plain else f"COLLATE({value}, 'UTF8_BINARY')"
+
+    def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
+        """Return a view of the lists, which are handed over as one table."""
+        cells = tuple((number, type_name(of), name) for (number, of), name in zip(lists, columns, strict=True))
+        return f"{bindings.view(cells)} AS {self.quoted(label)}"
+
+    def matches(self, left: str, right: str, *, form: str) -> str:  # noqa: ARG002
         return f"({left} <=> {right})"
 
     def apart(self, value: str) -> str:
@@ -225,42 +386,44 @@ class SparkDialect(ServerDialect):
 
     # texts
 
-    def substring(self, value: str, start: int, size: int) -> str:
-        """Return characters of a text."""
+    def substring(self, value: str, *, start: int, size: int) -> str:
         if start < 0:
             raise self.unsupported("SUBSTRING from the end", "use RIGHT(text, n), and LEFT of that")
-        first, many = max(start, 1), max(0, size - max(0, 1 - start))
-        return f"SUBSTRING({value}, {first}, {many})"
+        # places before the first character count towards the length, as they do in the other engines
+        first, length = max(start, 1), max(0, size - max(0, 1 - start))
+        return f"SUBSTRING({value}, {first}, {length})"
 
-    def like(self, value: str, pattern: str) -> str:
-        """Return LIKE for a pattern that is a text constant of ours."""
-        return self.like_escaped(value, [(one, False) for one in text_in(pattern)], "")
+    def like(self, value: str, *, pattern: str) -> str:
+        """Return LIKE as a regular expression."""
+        return self.like_escaped(value, characters=[(character, False) for character in pattern], expression="")
 
-    def like_escaped(self, value: str, characters: Sequence[tuple[str, bool]], expression: str) -> str:  # noqa: ARG002
+    def like_escaped(self, value: str, *, characters: Sequence[tuple[str, bool]], expression: str) -> str:  # noqa: ARG002
         """Return whether a text matches a pattern, part by part."""
         return f"({value} RLIKE {text(atomic_expression(characters, atomic='' if self.sail else '>'))})"
 
     # dates and times
 
     def days(self, value: str) -> str:
-        """Return a date as days since 1970."""
         return f"UNIX_DATE({value})"
 
     def microseconds(self, value: str) -> str:
         """Return a timestamp as microseconds since 1970; the session's time zone is UTC."""
         return f"UNIX_MICROS(CAST({value} AS TIMESTAMP))"
 
-    def date_part(self, part: str, value: str) -> str:
+    def date_part(self, value: str, *, part: str) -> str:
         """Return a part of a date or timestamp; Spark's Sunday is 1."""
         if part == "dayofweek":
             return f"(DAYOFWEEK({value}) - 1)"
         return f"{_PARTS.get(part, part.upper())}({value})"
 
-    def date_trunc(self, unit: str, value: str, form: str) -> str:  # noqa: ARG002
-        """Return the start of a unit."""
-        return _OTHERWISE["date_trunc"]([f"'{unit}'", f"CAST({value} AS TIMESTAMP_NTZ)"])
+    def formatted(self, value: str, *, pattern: str) -> str:  # noqa: ARG002
+        """Refuse formats: their marks have other meanings in Spark."""
+        raise self.unsupported("STRFTIME", "use another function")
 
-    def date_diff(self, unit: str, first: str, second: str) -> str:
+    def date_trunc(self, value: str, *, unit: str, form: str) -> str:  # noqa: ARG002
+        return f"CAST(DATE_TRUNC('{unit}', CAST(CAST({value} AS TIMESTAMP_NTZ) AS TIMESTAMP)) AS TIMESTAMP_NTZ)"
+
+    def date_diff(self, first: str, second: str, *, unit: str) -> str:
         """Return the difference of the numbers of two units; of dates in weeks, the whole weeks between them."""
         if unit == "week":
             return f"((UNIX_DATE({second}) - UNIX_DATE({first})) div 7)"
@@ -272,11 +435,12 @@ class SparkDialect(ServerDialect):
             case "year":
                 return f"CAST(YEAR({value}) AS BIGINT)"
             case "quarter" | "month":
-                many = 4 if unit == "quarter" else 12
-                return f"(CAST(YEAR({value}) AS BIGINT) * {many} + {unit.upper()}({value}))"
+                per_year = 4 if unit == "quarter" else 12
+                return f"(CAST(YEAR({value}) AS BIGINT) * {per_year} + {unit.upper()}({value}))"
             case "day":
                 return f"CAST(UNIX_DATE(CAST({value} AS DATE)) AS BIGINT)"
         seconds = {"hour": 3600, "minute": 60, "second": 1}[unit]
+        # made positive first: div truncates towards zero, which before 1970 would be up
         return f"(({self.microseconds(value)} + {_LONG_AGO}) div {seconds * 10**6})"
 
     def shifted(self, value: str, months: int, days: int, microseconds: int) -> str:
@@ -286,7 +450,6 @@ class SparkDialect(ServerDialect):
         return f"CAST(TIMESTAMP_MICROS({self.microseconds(moved)} + {more}) AS TIMESTAMP_NTZ)" if more else moved
 
     def year(self, value: str) -> str:
-        """Return the year of a timestamp."""
         return f"YEAR({value})"
 
 
@@ -299,44 +462,39 @@ def atomic_expression(characters: Sequence[tuple[str, bool]], atomic: str = ">")
     '(?s)\\Aa(?>.*?b.).*c\\z'
     """
     parts: list[str] = [""]
-    for character, meant in characters:
-        if character == "%" and not meant:
+    for character, literal in characters:
+        if character == "%" and not literal:
             parts.append("")
-        elif character == "_" and not meant:
+        elif character == "_" and not literal:
             parts[-1] += "."
         else:
             parts[-1] += "\\" + character if character in _SPECIAL else character
     if len(parts) == 1:
         return rf"(?s)\A{parts[0]}\z"
-    middle = "".join(f"(?{atomic or ':'}.*?{part})" for part in parts[1:-1] if part)
+    middle = "".join(f"(?{atomic or ':'}.*?{segment})" for segment in parts[1:-1] if segment)
     return rf"(?s)\A{parts[0]}{middle}.*{parts[-1]}\z"
 
 
 class SailDialect(SparkDialect):
-    """How Sail spells the primitives: a Spark Connect server without a JVM, whose regular expressions are automata."""
+    """How Sail spells the primitives: a Spark Connect server without a JVM, with automata for regular expressions."""
 
     sail: ClassVar[bool] = True
 
-    def power(self, base: str, exponent: str, number: Fraction | None) -> str:
+    def power(self, base: str, exponent: str, *, number: Fraction | None) -> str:
         """Return a power; Sail raises for one of zero that is negative."""
-        made = super().power(base, exponent, number)
+        plain = super().power(base, exponent, number=number)
         if number is not None and number >= 0:
-            return made
-        return f"CASE WHEN {base} = 0 AND {exponent} < 0 THEN CAST('inf' AS DOUBLE) ELSE {made} END"
+            return plain
+        return f"CASE WHEN {base} = 0 AND {exponent} < 0 THEN CAST('inf' AS DOUBLE) ELSE {plain} END"
 
-    def call(self, function: str, arguments: Sequence[str]) -> str:
-        """Return a call of a function that is known to mean the same."""
-        if function == "date_trunc":
-            return self.date_trunc(arguments[0].strip("'"), arguments[1], "TIMESTAMP")
-        return super().call(function, arguments)
-
-    def date_trunc(self, unit: str, value: str, form: str) -> str:
+    def date_trunc(self, value: str, *, unit: str, form: str) -> str:
         """Return the start of a unit; Sail's own function raises where 64 bits of nanoseconds end, in 1677 and 2262."""
         day = f"CAST({value} AS DATE)"
         starts = {
             "year": f"MAKE_DATE(YEAR({day}), 1, 1)",
             "quarter": f"MAKE_DATE(YEAR({day}), 3 * QUARTER({day}) - 2, 1)",
             "month": f"MAKE_DATE(YEAR({day}), MONTH({day}), 1)",
+            # weeks begin on Monday, and DAYOFWEEK counts from Sunday as 1
             "week": f"DATE_SUB({day}, (DAYOFWEEK({day}) + 5) % 7)",
             "day": day,
         }

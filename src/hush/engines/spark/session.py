@@ -1,4 +1,4 @@
-r"""Sessions of Spark, and one question's statements in one of them.
+r"""Sessions of Spark, and the statements of a question.
 
 An address is a master (``local[*]``, ``spark://host:7077``), where the driver runs in this process, or a Spark Connect
 server (``sc://host:15002``), where nothing but statements and results go over the wire. A process has one master, and
@@ -7,10 +7,10 @@ engines have sessions of their own in it: their settings and views are theirs. I
 **Settings.** The dialect relies on ANSI mode, on UTC, on names that differ by case, and on the parser's standard
 reading of constants. They are set for every session, whatever the owner's configuration says.
 
-**Views.** What stands in a statement as ``HUSH_ROWS(…)`` becomes a view of the parameters' values, handed over as
-Arrow, which starts no Python workers. ``HUSH_SOURCE(…)`` becomes a view of a table's files, or of a table of the
-catalogue, whose own name stands in no statement: what WITH names cannot hide it. Names of views are the question's own,
-and they are dropped when it ends; all of its statements see one list of files.
+**Views.** A statement says which views it needs (`StatementText.views`). Lists of keys become views of the parameters'
+values, handed over as Arrow, which starts no Python workers. A table's files, or a table of the catalogue, are a view
+too: its own name stands in no statement, so what WITH names cannot hide it. Names of views are the question's own, and
+they are dropped when it ends; all of its statements see one list of files.
 
 **What Spark says** may hold a row's values. It goes nowhere, not even into the owner's log: there stand the kind of an
 error and its condition, such as DIVIDE_BY_ZERO. Spark's own logs are off, in the JVM and in Python, where each error is
@@ -33,11 +33,15 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from hush.core.work import interrupting
 from hush.engines.errors import EngineError, SourceError, log
-from hush.engines.server import ParameterisedText, Row
+from hush.engines.spark.dialect import SPARK
+from hush.engines.sql.render import StatementText
+from hush.engines.sql.statements import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,8 +50,6 @@ if TYPE_CHECKING:
     """Reads a source, by its number."""
 
 _MASTER = re.compile(r"local(\[[\w*,]+\])?|spark://[^\s;]+")
-_PLACE = re.compile(r"'(?:[^'])*'|`(?:[^`]|``)*`|HUSH_ROWS\(([^`']*?)\) AS |HUSH_SOURCE\((\d+)\)")
-_CELL = re.compile(r"\$(\d+) ([A-Z_]+(?:\(\d+,\d+\))?) (\w+)")
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -80,6 +82,9 @@ _START = {
 }
 _LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers of PySpark that write every error, with its values, to the standard error stream."""
+_IS_SAIL = "SELECT RINT(2.5D) = 3.0D"
+_SETTINGS_TAKEN = r"SELECT current_timezone(), '\u0024{spark.app.name}'"
+_ANYTHING = "SELECT 1"
 _NOTHING = 100
 _RETRIES = 4
 """How often a Spark Connect server is tried again, within five seconds."""
@@ -97,7 +102,7 @@ def check_address(address: str) -> str:
 
 
 def check_java() -> None:
-    """Say what to do where there is no Java."""
+    """Refuse to start without Java, and say how to install it."""
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise SourceError("Spark needs Java 17 or newer: install it, or set JAVA_HOME")
 
@@ -115,6 +120,7 @@ class SparkServer:
         self._pid = os.getpid()
         if importlib.util.find_spec("pyspark") is None:
             raise SourceError("Spark needs PySpark: pip install 'hush[spark]'")
+        # errors may hold a row's values, and these loggers write them out
         for name in _LOUD:
             logging.getLogger(name).setLevel(_NOTHING)
 
@@ -143,6 +149,7 @@ class SparkServer:
     def _opened(self) -> SparkSession:
         """Return the session; one that broke is replaced."""
         with self._lock:
+            # a fork would share the sockets of its parent's session
             if self._pid != os.getpid():
                 log.debug("a session of Spark belongs to the process that made it")
                 raise EngineError
@@ -175,19 +182,22 @@ class SparkServer:
         return session
 
     def _set(self, session: SparkSession) -> None:
-        """Make every setting, and see that it was taken; Sail has fewer of them."""
-        self._sail = bool(session.sql("SELECT RINT(2.5D) = 3.0D").collect()[0][0])
+        """Make every setting, and check that it was taken; Sail has fewer settings."""
+        # RINT rounds half to even, so 2.5 becomes 2; in Sail it becomes 3
+        self._sail = bool(session.sql(_IS_SAIL).collect()[0][0])
         for key, value in _SETTINGS.items():
+            # Sail does not have all of them; what was taken is checked below
             with suppress(Exception):
                 session.conf.set(key, value)
-        zone, text = session.sql(r"SELECT current_timezone(), '\u0024{spark.app.name}'").collect()[0]
-        taken = self._sail or all(session.conf.get(key, None) == value for key, value in _SETTINGS.items())
-        if not taken or zone != "UTC" or text != "${spark.app.name}":
+        # of Sail the settings are not compared, but their effect on a statement is
+        zone, text = session.sql(_SETTINGS_TAKEN).collect()[0]
+        accepted = self._sail or all(session.conf.get(key, None) == value for key, value in _SETTINGS.items())
+        if not accepted or zone != "UTC" or text != "${spark.app.name}":
             raise SourceError("this Spark does not take the settings that hush needs; see hush.engines.spark.session")
 
     @property
     def sail(self) -> bool:
-        """Whether the server is Sail, by what it computes."""
+        """Whether the server is Sail, by its RINT."""
         self._opened()
         return self._sail
 
@@ -197,7 +207,7 @@ class SparkServer:
             session = self._session
         try:
             if session is not None and self.remote:
-                session.sql("SELECT 1").collect()
+                session.sql(_ANYTHING).collect()
             elif session is not None:  # a statement would wait where no worker is left
                 assert not session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001, S101
         except Exception:  # noqa: BLE001
@@ -216,7 +226,7 @@ class SparkServer:
         return self._timeout
 
     def _ended(self) -> None:
-        """End the session; what is left of one that broke goes with it."""
+        """End the session, and remove the files of one that broke."""
         session, self._session = self._session, None
         if session is not None and self._pid == os.getpid():
             self._let_go(session)
@@ -281,6 +291,7 @@ def _master(address: str) -> SparkSession:
 
     with _MASTERS:
         running = SparkContext._active_spark_context  # noqa: SLF001 - there is no other way to ask
+        # PySpark has one context a process, and would return it whatever the address is
         if running is not None and running.master != address:
             raise SourceError("this process runs Spark at another master already; use one master for all data sets")
         check_java()
@@ -304,6 +315,7 @@ def _release(session: SparkSession, *, broken: bool) -> None:
         driver = _DRIVER
         if driver is None or driver.context is not session.sparkContext:
             return  # another session has replaced it
+        # a context that somebody else started is not ours to stop, unless it is broken
         driver.users -= 1
         if broken or (driver.ours and not driver.users):
             _DRIVER = None
@@ -316,50 +328,53 @@ class SparkTransaction:
     def __init__(self, server: SparkServer, session: SparkSession, number: int, read: Read | None) -> None:
         self._server, self._session, self._read = server, session, read
         self._name = f"hush_{number}"
-        self._views: dict[str, str] = {}
+        self._views: set[str] = set()
 
     @property
     def session(self) -> SparkSession:
         """The session."""
         return self._session
 
-    def fetch(self, statement: ParameterisedText, parameters: Mapping[int, Sequence[Any]]) -> list[Row]:
+    def fetch(self, statement: StatementText, parameters: Mapping[int, Sequence[Any]]) -> list[Row]:
         """Run a statement and return its rows."""
         with self._running():
-            table = self._session.sql(self._written(statement, parameters)).toArrow()
+            table = self._query(statement, parameters).toArrow()
             columns = [_cells(column.to_pylist()) for column in table.columns]
             return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
     def stream(
-        self, statement: ParameterisedText, parameters: Mapping[int, Sequence[Any]], size: int
+        self, statement: StatementText, parameters: Mapping[int, Sequence[Any]], size: int
     ) -> Iterator[list[Row]]:
-        """Run a statement and give its rows so many at a time."""
+        """Run a statement and yield its rows in batches of a size."""
         with self._running():
-            rows = iter(self._session.sql(self._written(statement, parameters)).toLocalIterator())
+            # Spark hands over one partition after the other, and never all groups at once
+            rows = iter(self._query(statement, parameters).toLocalIterator())
         while True:
             with self._running():
-                part = [row for _, row in zip(range(size), rows, strict=False)]
-            if not part:
+                batch = [row for _, row in zip(range(size), rows, strict=False)]
+            if not batch:
                 break
-            yield [tuple(_cells(row)) for row in part]
+            yield [tuple(_cells(row)) for row in batch]
 
-    def resolve(self, statement: ParameterisedText) -> None:
+    def resolve(self, statement: StatementText) -> None:
         """Let Spark resolve a statement without running it; of a table that changed it may be said."""
         with self._running(charged=False):
-            _ = self._session.sql(self._written(statement, None)).schema
+            _ = self._query(statement, None).schema
 
     @contextmanager
     def _running(self, *, charged: bool = True) -> Iterator[None]:
-        """Run something with the time limit; whatever it says may tell of a row."""
+        """Run something with the time limit; replace its error, which may tell of a row."""
         limit, ended = self._server.timeout, threading.Event()
         try:
+            self._tagged(self._name)
             if limit is not None:
-                self._tagged(self._name)
-                threading.Thread(target=self._watch, args=(limit, ended), daemon=True).start()
-            yield
+                self._end_after(limit, ended)
+            with interrupting(partial(self._end_after, 0.0, ended)):
+                yield
         except EngineError:
             raise
         except Exception as error:
+            # our own readers raise it, before the charge, and it tells of no row; afterwards all failures look alike
             if isinstance(error, SourceError) and not charged:
                 raise
             condition = getattr(error, "getCondition", lambda: None)
@@ -367,13 +382,13 @@ class SparkTransaction:
             with suppress(Exception):
                 name = condition()
             log.debug("engine failure: %s %s", type(error).__name__, name)
+            # so that the next question does not meet a session that is gone
             self._server.suspect()
             raise EngineError from None
         finally:
             ended.set()
-            if limit is not None:
-                with suppress(Exception):
-                    self._tagged(None)
+            with suppress(Exception):
+                self._tagged(None)
 
     def _tagged(self, name: str | None) -> None:
         """Give the jobs of this thread a name by which they can be ended; None takes it away.
@@ -393,71 +408,65 @@ class SparkTransaction:
             context.addJobTag(name)
             context.setInterruptOnCancel(True)
 
+    def _end_after(self, limit: float, ended: threading.Event) -> None:
+        threading.Thread(target=self._watch, args=(limit, ended), name="hush-cancel", daemon=True).start()
+
     def _watch(self, limit: float, ended: threading.Event) -> None:
-        """End what runs beyond the limit, again and again: a statement that is planned has no job yet to be ended."""
+        """Cancel jobs beyond the limit, again and again: a statement that is still planned has no job yet."""
         while not ended.wait(limit):
             limit = 1
             with suppress(Exception):
-                if self._server.remote:
-                    self._session.interruptTag(self._name)
-                else:
-                    self._session.sparkContext.cancelJobsWithTag(self._name)
+                self._interrupt()
 
-    def _written(self, statement: ParameterisedText, parameters: Mapping[int, Sequence[Any]] | None) -> str:
-        """Return a statement with views in place of lists and files; without parameters lists are empty."""
+    def _interrupt(self) -> None:
+        if self._server.remote:
+            self._session.interruptTag(self._name)
+        else:
+            self._session.sparkContext.cancelJobsWithTag(self._name)
 
-        def view(place: re.Match[str]) -> str:
-            if place[2] is not None:
-                return self._source(int(place[2]))
-            if place[1] is None:
-                return place[0]
-            cells = [(statement.numbers[int(at) - 1], kind, name) for at, kind, name in _CELL.findall(place[1])]
-            if parameters is None or not parameters[cells[0][0]]:  # PySpark before 4.1 takes no table without rows
-                empty = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for _, kind, name in cells)
-                return f"(SELECT {empty} WHERE FALSE) AS "
-            return f"`{self._listed(cells, parameters)}` AS "
+    def _query(self, statement: StatementText, parameters: Mapping[int, Sequence[Any]] | None) -> DataFrame:
+        """Return a statement's rows, not computed yet, after its views are made; without parameters lists are empty."""
+        for name, content in statement.views:
+            if name in self._views:
+                continue
+            if isinstance(content, int):
+                assert self._read is not None  # noqa: S101 - a statement over files has a reader
+                frame = self._read(self._session, content)
+            else:
+                frame = self._listed(content, parameters)
+            frame.createOrReplaceTempView(name)
+            self._views.add(name)
+        return self._session.sql(statement.text)
 
-        return _PLACE.sub(view, statement.text)
-
-    def _listed(self, cells: Sequence[tuple[int, str, str]], parameters: Mapping[int, Sequence[Any]]) -> str:
+    def _listed(
+        self, cells: Sequence[tuple[int, str, str]], parameters: Mapping[int, Sequence[Any]] | None
+    ) -> DataFrame:
+        """Return lists as one table: cells are a parameter's number, a type and a name each."""
         import pyarrow as pa
 
-        key = repr(cells)
-        if key not in self._views:
-            table = pa.table({name: pa.array(parameters[number], _arrow_type(kind)) for number, kind, name in cells})
-            self._made(key, self._session.createDataFrame(table))
-        return self._views[key]
-
-    def _source(self, number: int) -> str:
-        key = f"source {number}"
-        if key not in self._views:
-            assert self._read is not None  # noqa: S101 - a statement over files has a reader
-            self._made(key, self._read(self._session, number))
-        return f"`{self._views[key]}`"
-
-    def _made(self, key: str, frame: DataFrame) -> None:
-        name = f"{self._name}_{len(self._views)}"
-        frame.createOrReplaceTempView(name)
-        self._views[key] = name
+        if parameters is None or not parameters[cells[0][0]]:  # PySpark before 4.1 takes no table without rows
+            return self._session.sql(SPARK.empty([(kind, name) for _, kind, name in cells]))
+        table = pa.table({name: pa.array(parameters[number], _arrow_type(kind)) for number, kind, name in cells})
+        return self._session.createDataFrame(table)
 
     def close(self) -> None:
         """Drop the question's views; those of a session that broke go with it."""
-        for name in [] if self._server.broken else self._views.values():
+        for name in () if self._server.broken else self._views:
             with suppress(Exception):
                 self._session.catalog.dropTempView(name)
         self._views.clear()
 
 
 def _cells(values: Sequence[Any]) -> list[Any]:
-    """Return values of which decimals are whole numbers, which is all that leaves Spark as one."""
+    """Return the cells of a column with decimals, which are whole numbers, as int."""
     return [int(value) if isinstance(value, Decimal) else value for value in values]
 
 
 def _arrow_type(kind: str) -> Any:
     import pyarrow as pa
 
-    made = {
+    types = {
         "BIGINT": pa.int64(), "INT": pa.int32(), "DOUBLE": pa.float64(), "STRING": pa.string(), "BOOLEAN": pa.bool_(),
         "DATE": pa.date32(), "TIMESTAMP_NTZ": pa.timestamp("us"),
     }  # fmt: skip
-    return made[kind]
+    return types[kind]

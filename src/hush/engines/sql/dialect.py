@@ -1,18 +1,11 @@
-r"""The words of an engine's SQL: about forty primitives, in DuckDB's spelling unless an engine says otherwise.
+r"""How an engine spells SQL: about forty primitives, in DuckDB's spelling unless an engine says otherwise.
 
-The writers of this package decide *what* a statement computes; a `Dialect` decides how that is spelt. It gets pieces of
-SQL as text and returns text, and knows nothing of questions. `hush.engines.sql.build` is its only user: every
-constructor there asks the dialect that is in force (`dialect`), and whoever writes a statement for another engine than
-DuckDB does so from start to end inside of `writing`.
+The tree of a statement (`hush.engines.sql.nodes`) says *what* is computed; a `Dialect` says how that is written. Its
+methods take the texts of a node's arguments, with the node's options by name, and return text. `render` calls them, and
+nobody else.
 
->>> dialect().name, dialect().quoted('a"b'), dialect().row_hash(["u", "k"], "77")
+>>> DUCKDB.name, DUCKDB.quoted('a"b'), DUCKDB.row_hash("u", "k", salt=77)
 ('duckdb', '"a""b"', 'HASH(u, k, 77)')
->>> class Backticks(Dialect):
-...     def quoted(self, name: str) -> str:
-...         return f"`{name}`"
->>> with writing(Backticks()):
-...     dialect().quoted("a")
-'`a`'
 
 **What an engine owes.** A primitive must mean what DuckDB's means, for every value that its arguments can have, and no
 row may make it fail; the conformance suite is the judge. What an engine cannot do is refused with `UnsupportedError`,
@@ -31,24 +24,43 @@ these, too (`hush.engines.sql.relations.Catalogue`); a type that has no such nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+import re
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
+from hush.engines.sql.nodes import Span
 from hush.query.errors import UnplannableError
+
+TypedLists = Sequence[tuple[int, str]]
+"""The numbers of parameters that are lists, and the types of their values."""
 
 
 class UnsupportedError(UnplannableError):
-    """An engine cannot compute something that a question asks for; it says what to write instead."""
+    """An engine cannot compute a part of a question; the message names an alternative."""
 
-    def __init__(self, engine: str, what: str, instead: str) -> None:
-        super().__init__(f"{engine} cannot compute {what} without a risk of failing; {instead} (nothing was charged)")
+    def __init__(self, engine: str, operation: str, instead: str) -> None:
+        super().__init__(
+            f"{engine} cannot compute {operation} without a risk of failing; {instead} (nothing was charged)"
+        )
+
+
+ViewContent = int | tuple[tuple[int, str, str], ...]
+"""The content of a view: the number of a source, or lists: a parameter's number, the engine's type and a name each."""
+
+
+class Bindings(Protocol):
+    """The parameters and views of a statement that is being rendered."""
+
+    def parameter(self, number: int) -> str:
+        """Return the place of a parameter in the statement."""
+
+    def view(self, content: ViewContent) -> str:
+        """Return the quoted name of a view."""
 
 
 class Dialect:
-    """How an engine spells what the writers ask for. Arguments and results are pieces of SQL as text."""
+    """How an engine spells nodes of SQL. Arguments and results are pieces of SQL as text."""
 
     name: ClassVar[str] = "duckdb"
     qualifies: ClassVar[bool] = True
@@ -60,7 +72,7 @@ class Dialect:
     unnests_together: ClassVar[bool] = True
     """Whether a SELECT may make rows of several lists side by side; else they are written out (`constant_rows`)."""
     fence: ClassVar[str] = ""
-    """What keeps a subquery apart, where the engine would put the expression of a column in place of every mention.
+    """A clause that keeps a subquery apart, where the engine would copy a column's expression to every mention.
 
     Through several levels that grows without bounds, in time and in memory.
     """
@@ -70,18 +82,14 @@ class Dialect:
     """Whether `row_number` counts from 1; else numbers have gaps, and 2²⁰ times one may be more than 64 bits hold."""
     longest: ClassVar[int] = 500_000
     """A longer statement is refused: to plan it may take more memory than there is."""
-    floats_raise: ClassVar[bool] = False
-    """Whether arithmetic of floats fails beyond their range; else it gives infinities and NaN."""
+    wide_keys: ClassVar[bool] = True
+    """Whether whole numbers beyond 64 bits may be keys."""
 
     # names, types and constants
 
     def quoted(self, name: str) -> str:
-        """Return an identifier, whatever characters it has."""
+        """Return a quoted identifier."""
         return '"' + name.replace('"', '""') + '"'
-
-    def table(self, place: str) -> str:
-        """Return a table of the catalogue."""
-        return self.quoted(place)
 
     def type_name(self, neutral: str) -> str:
         """Return the engine's word for a type."""
@@ -91,14 +99,22 @@ class Dialect:
         """Return a text constant without NUL characters."""
         return "'" + value.replace("'", "''") + "'"
 
-    def double(self, digits: str) -> str:
+    def double(self, value: Fraction | int) -> str:
+        """Return the float64 nearest to a number as a constant."""
+        return self.float_constant(float_digits(value))
+
+    def float_constant(self, digits: str) -> str:
         """Return a float64 constant, from digits with an exponent, ``inf`` or ``-inf``."""
         if "inf" in digits:
             return f"CAST('{digits}' AS DOUBLE)"
         return f"({digits})" if digits.startswith("-") else digits
 
+    def integer(self, value: int) -> str:
+        """Return a whole number of 64 bits."""
+        return str(value)
+
     def parameter(self, number: int) -> str:
-        """Return what stands for a value that is handed over when a statement runs."""
+        """Return the placeholder of a parameter."""
         return f"${number}"
 
     def array(self, values: Sequence[str]) -> str:
@@ -140,32 +156,34 @@ class Dialect:
         """Return a float rounded to whole numbers, or to digits after the point; ties go away from zero."""
         return f"ROUND({value})" if digits is None else f"ROUND({value}, {digits})"
 
-    def scaled(self, value: str, inverse: str | None, step: str | None, most: Fraction | None) -> str:
-        """Return round(value · inverse), round(value / step) or round(value): a whole float.
+    def scaled(
+        self, value: str, *, times: Fraction | int | None, over: Fraction | int | None, most: Fraction | None
+    ) -> str:
+        """Return round(value · times), round(value / over) or round(value): a whole float.
 
         No float is larger than ``most`` in magnitude, if it is known. Beyond the whole floats the result may be any
         number of the same sign as large as 10²⁰⁰.
         """
-        if inverse is not None:
-            value = f"({value} * {inverse})"
-        elif step is not None:
-            value = f"({value} / {step})"
+        if times is not None:
+            value = f"({value} * {self.double(times)})"
+        elif over is not None:
+            value = f"({value} / {self.double(over)})"
         return self.rounded(value)
 
     def quotient(self, left: str, right: str, *, wide: bool = False) -> str:
         """Return a quotient of whole numbers, truncated; the divisor is not 0. ``wide`` ones may be HUGEINT."""
         return f"({left} // {right})"
 
-    def remainder(self, left: str, right: str, *, whole: bool = True) -> str:
-        """Return what a truncated division leaves, with the sign of the dividend."""
+    def remainder(self, left: str, right: str) -> str:
+        """Return the rest of a truncated division of whole numbers, with the sign of the dividend."""
         return f"({left} % {right})"
 
     def total(self, value: str, *, wide: bool = False, narrow: bool = False) -> str:
         """Return the exact sum of whole numbers of 64 bits, or of ``wide`` ones; 64 bits hold a ``narrow`` sum."""
         return f"SUM({value})"
 
-    def weighted_down(self, total: str, rows: str, count: str, *, floor: bool, narrow: bool = False) -> str:
-        """Return total · rows / count for the sum over a pair of more than so many rows, truncated.
+    def weighted_down(self, total: str, count: str, *, rows: int, floor: bool, narrow: bool = False) -> str:
+        """Return total · rows / count, truncated: the weighted sum over a pair of more than ``rows`` rows.
 
         With ``floor`` the sum is never positive, and rounded down. A ``narrow`` sum is BIGINT where `narrows` is.
         """
@@ -174,11 +192,11 @@ class Dialect:
 
     # floats of a known range (least magnitude that is not 0, greatest magnitude); None if nothing is known
 
-    def float_operation(self, operator: str, left: str, right: str, spans: Sequence[Span | None]) -> str:
+    def float_operation(self, left: str, right: str, *, operator: str, spans: Sequence[Span | None]) -> str:
         """Return a sum, difference, product or quotient of floats; not finite, or NULL, where it is undefined."""
         return f"({left} {operator} {right})"
 
-    def power(self, base: str, exponent: str, number: Fraction | None) -> str:
+    def power(self, base: str, exponent: str, *, number: Fraction | None) -> str:
         """Return a power of finite floats; ``number`` is the exponent, if the question writes it out."""
         return f"POW({base}, {exponent})"
 
@@ -188,40 +206,35 @@ class Dialect:
 
     # order, comparisons and statements
 
-    def row_hash(self, values: Sequence[str], salt: str) -> str:
-        """Return a keyed hash of a row's values, some of which may be NULL: the same for equal rows, in every run."""
-        return f"HASH({', '.join([*values, salt])})"
+    def row_hash(self, *values: str, salt: int) -> str:
+        """Return a keyed hash of a row's values, which may be NULL: the same for equal rows, in every run."""
+        return f"HASH({', '.join([*values, str(salt)])})"
 
-    def unit_number(self, key: str, unit: str) -> str:
+    def unit_number(self, unit: str, *, key: str) -> str:
         """Return a number of 64 bits that a unit has wherever it is read with the same key."""
-        return f"MD5_NUMBER_LOWER(CONCAT({key}, CAST({unit} AS VARCHAR)))"
+        return f"MD5_NUMBER_LOWER(CONCAT({self.text(key)}, CAST({unit} AS VARCHAR)))"
 
     def row_number(self) -> str:
         """Return a number that tells the rows of a SELECT apart, in any order."""
         return "ROW_NUMBER() OVER ()"
 
     def ascending(self, value: str) -> str:
-        """Return what ORDER BY takes: ascending, NULLs last."""
+        """Return a term of ORDER BY: ascending, NULLs last."""
         return value
 
-    def rows_of(self, arrays: Sequence[tuple[str, str]], label: str, columns: Sequence[str]) -> str:
-        """Return arrays, parameters with the types of their values, as something to select from under a name."""
+    def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
+        """Return lists that are parameters, side by side as columns, as something to select from under a name."""
         cells = [
-            f"UNNEST(CAST({array} AS {self.array_type(of)})) AS {name}"
-            for (array, of), name in zip(arrays, columns, strict=True)
+            f"UNNEST(CAST({bindings.parameter(number)} AS {self.array_type(of)})) AS {self.quoted(name)}"
+            for (number, of), name in zip(lists, columns, strict=True)
         ]
         return f"(SELECT {', '.join(cells)}) AS {self.quoted(label)}"
 
-    def constant_rows(self, rows: Sequence[Sequence[str]], label: str, columns: Sequence[str]) -> str:
-        """Return rows that are written out, as something to select from under a name."""
-        cells = ", ".join(f"({', '.join(row)})" for row in rows)
-        return f"(VALUES {cells}) AS {self.quoted(label)}({', '.join(map(self.quoted, columns))})"
+    def chosen(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
+        """Return the chosen private keys, which are a table of the session's own, to select from."""
+        return f"{self.quoted(CHOSEN)} AS {self.quoted(label)}"
 
-    def chosen(self, place: str, label: str, columns: Sequence[str], types: Sequence[str]) -> str:
-        """Return the chosen private keys, which are a table of the session's own or parameters, to select from."""
-        return f"{self.quoted(place)} AS {self.quoted(label)}"
-
-    def matches(self, left: str, right: str, form: str) -> str:
+    def matches(self, left: str, right: str, *, form: str) -> str:
         """Return whether two values of a type are equal or both NULL, as a join can look it up."""
         return f"{left} IS NOT DISTINCT FROM {right}"
 
@@ -230,7 +243,7 @@ class Dialect:
         return f"COUNT(*) FILTER(WHERE {condition})"
 
     def apart(self, value: str) -> str:
-        """Return a value as a column that no condition is put through (`hush.engines.sql.rendered`)."""
+        """Return a value as a column that no condition is put through (`hush.engines.sql.relations`)."""
         return f"UNNEST([{value}])"
 
     def once(self, label: str, query: str) -> str:
@@ -239,38 +252,86 @@ class Dialect:
 
     # texts
 
-    def stored_text(self, value: str, physical: str) -> str:
-        """Return a stored text, to be compared by its bytes."""
-        return value
-
     def byte_length(self, value: str) -> str:
         """Return how many bytes a text has."""
         return f"STRLEN({value})"
 
-    def substring(self, value: str, start: int, size: int) -> str:
+    def substring(self, value: str, *, start: int, size: int) -> str:
         """Return characters of a text from a place on, counted from 1, or from the end if it is negative."""
         return f"SUBSTRING({value}, {start}, {size})"
 
-    def like(self, value: str, pattern: str) -> str:
+    def like(self, value: str, *, pattern: str) -> str:
         """Return whether a text matches a pattern of ``%`` and ``_``, without an escape character."""
-        return f"({value} LIKE {pattern})"
+        return f"({value} LIKE {self.text(pattern)})"
 
-    def like_escaped(self, value: str, characters: Sequence[tuple[str, bool]], expression: str) -> str:
+    def like_escaped(self, value: str, *, characters: Sequence[tuple[str, bool]], expression: str) -> str:
         """Return LIKE from a pattern's characters and whether each stands for itself, or from its regular expression.
 
         It takes a time that grows with the text's length alone.
         """
         return f"REGEXP_FULL_MATCH({value}, {self.text(expression)}, 's')"
 
-    def regular_match(self, value: str, pattern: str, flags: str) -> str:
+    def regular_match(self, value: str, *, pattern: str, flags: str) -> str:
         """Return whether a part of a text matches a regular expression of RE2, in linear time.
 
         Engines whose matcher may go back, or may refuse a pattern of RE2, have none.
         """
-        if self.name != "duckdb":
-            raise UnsupportedError(self.name, "regular expressions", "use LIKE, CONTAINS or STARTS_WITH")
         options = f", {self.text(flags)}" if flags else ""
         return f"REGEXP_MATCHES({value}, {self.text(pattern)}{options})"
+
+    # statements of an embedded engine's own session
+
+    def prepared(self, label: str, statement: str) -> str:
+        """Return the statement that lets the engine resolve another without running it."""
+        return f"PREPARE {label} AS {statement}"
+
+    def created(self, kind: str, name: str, statement: str) -> str:
+        """Return the statement that stores the rows of another as a table, or names it as a view."""
+        return f"CREATE {kind} {self.quoted(name)} AS {statement}"
+
+    def inserted(self, table: str, statement: str) -> str:
+        """Return the statement that adds the rows of another to a table."""
+        return f"INSERT INTO {self.quoted(table)} {statement}"
+
+    def declared(self, table: str, types: Mapping[str, str]) -> str:
+        """Return the statement that makes an empty table."""
+        columns = ", ".join(f"{self.quoted(label)} {of}" for label, of in types.items())
+        return f"CREATE TABLE {self.quoted(table)} ({columns})"
+
+    def attached(self, path: str, base: str) -> str:
+        """Return the statement that opens a file of the engine's own, for reading only."""
+        return f"ATTACH {self.text(path)} AS {base} (READ_ONLY)"
+
+    def detached(self, base: str) -> str:
+        """Return the statement that closes a file of the engine's own."""
+        return f"DETACH {base}"
+
+    def setting(self, assignment: str) -> str:
+        """Return the statement that changes a setting."""
+        return f"SET {assignment}"
+
+    def dropped(self, table: str) -> str:
+        """Return the statement that removes a table."""
+        return f"DROP TABLE IF EXISTS {self.quoted(table)}"
+
+    def described(self, statement: str) -> str:
+        """Return the statement that tells the columns of another and their types."""
+        return f"DESCRIBE {statement}"
+
+    # files and other databases, which DuckDB alone reads
+
+    def collated(self, value: str, *, by: str) -> str:
+        """Return a text that is compared in a given way."""
+        return f"{value} COLLATE {self.quoted(by)}"
+
+    def struct(self, *values: str, labels: Sequence[str]) -> str:
+        """Return a record."""
+        cells = (f"{self.quoted(label)}: {value}" for label, value in zip(labels, values, strict=True))
+        return f"{{{', '.join(cells)}}}"
+
+    def instant(self, *, at: str) -> str:
+        """Return a point in time, from a date and time in UTC."""
+        return f"TIMESTAMPTZ '{at}+00'"
 
     # dates and times
 
@@ -282,44 +343,49 @@ class Dialect:
         """Return a timestamp as microseconds since 1970."""
         return f"EPOCH_US({value})"
 
-    def date_part(self, part: str, value: str) -> str:
+    def date_part(self, value: str, *, part: str) -> str:
         """Return year, quarter, month, day, dayofweek (Sunday is 0) or hour of a date or timestamp."""
         return f"{part.upper()}({value})"
 
-    def date_trunc(self, unit: str, value: str, form: str) -> str:
-        """Return the start of a year, quarter, month, week or day; weeks begin on Mondays."""
+    def date_trunc(self, value: str, *, unit: str, form: str) -> str:
+        """Return the start of a unit, from years to seconds; weeks begin on Mondays."""
         return f"DATE_TRUNC({self.text(unit)}, {value})"
 
-    def date_diff(self, unit: str, first: str, second: str) -> str:
+    def date_diff(self, first: str, second: str, *, unit: str) -> str:
         """Return how many borders of a unit lie between two dates, or timestamps from hours on."""
         return f"DATE_DIFF({self.text(unit)}, {first}, {second})"
 
+    def formatted(self, value: str, *, pattern: str) -> str:
+        """Return a date or timestamp as a text, by a format of marks that `hush.query.functions.dates` lists."""
+        return f"STRFTIME({value}, {self.text(pattern)})"
+
     def moved(self, value: str, *, months: int, days: int, microseconds: int) -> str:
-        """Return a timestamp of the years 1 to 9999 moved by an interval, or NULL if that is far outside of them."""
+        """Return a timestamp of the years 1 to 9999 moved by an interval; NULL is allowed far outside."""
         for function, size in (("TO_MONTHS", months), ("TO_DAYS", days), ("TO_MICROSECONDS", microseconds)):
             if size:
                 value = f"({value} + {function}({size}))"
         return value
 
 
+FLOATS, TIMES = {"FLOAT", "DOUBLE"}, {"DATE", "TIMESTAMP"}
+FIXED = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+
+
 class ServerDialect(Dialect):
-    """What dialects of servers share: what is not known to mean the same and never to fail is refused."""
+    """Dialects of servers: a function that is not known to mean the same, and never to fail, is refused."""
 
     engine: ClassVar[str]
-    """What the engine is called."""
+    """The name of the engine in messages."""
     alike: ClassVar[frozenset[str]]
     """Functions that are spelt alike, mean the same, and fail for no value that they are given."""
     otherwise: ClassVar[Mapping[str, Callable[[Sequence[str]], str]]]
     """Functions that are written in another way."""
     qualifies: ClassVar[bool] = False
+    wide_keys: ClassVar[bool] = False
 
-    def unsupported(self, what: str, instead: str) -> UnsupportedError:
-        """Return the refusal of what the engine cannot compute."""
-        return UnsupportedError(self.engine, what, instead)
-
-    def table(self, place: str) -> str:
-        """Return a table of the catalogue, which is a query, or what WITH has named."""
-        return place[1:] if place.startswith("\0") else self.quoted(place)
+    def unsupported(self, operation: str, instead: str) -> UnsupportedError:
+        """Return the refusal of something that the engine cannot compute."""
+        return UnsupportedError(self.engine, operation, instead)
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
         """Return a call of a function that is known to mean the same."""
@@ -329,21 +395,70 @@ class ServerDialect(Dialect):
             raise self.unsupported(function.upper(), "use another function")
         return self.otherwise[function](arguments)
 
+    # Casts that give NULL where the engine's own would fail: one for each family of types that is cast, to each type.
+    # None stands for a cast for which no guard is known.
+
+    bits: ClassVar[Mapping[str, int]]
+    """The sizes of whole numbers that the engine has."""
+
     def try_cast(self, value: str, to: str, of: str | None = None) -> str:
         """Return a guarded cast."""
-        made = self.guarded_cast(value, to, of)
-        if made is None:
+        guarded: str | None = None
+        if of == to:
+            guarded = value
+        elif of is not None and (of in self.bits or of == "HUGEINT"):
+            guarded = self.from_whole(value, to, of)
+        elif of in FLOATS:
+            guarded = self.from_float(value, to)
+        elif of == "BOOLEAN":
+            guarded = self.from_boolean(value, to)
+        elif of in TIMES:
+            guarded = self.from_time(value, to)
+        elif of == "VARCHAR":
+            guarded = self.from_text(value, to)
+        elif of is not None and FIXED.fullmatch(of):
+            guarded = self.from_fixed(value, to)
+        if guarded is None:
             raise self.unsupported(f"a cast from {of or 'this'} to {to}", "leave it out or declare its type")
-        return made
+        return guarded
 
-    def guarded_cast(self, value: str, to: str, of: str | None) -> str | None:
-        """Return a cast that gives NULL where it would fail; None where no guard is known."""
+    def from_whole(self, value: str, to: str, of: str) -> str | None:
+        """Return a cast of a whole number."""
         raise NotImplementedError
 
-    def chosen(self, place: str, label: str, columns: Sequence[str], types: Sequence[str]) -> str:
+    def from_float(self, value: str, to: str) -> str | None:
+        """Return a cast of a float, which may be NaN or infinite."""
+        raise NotImplementedError
+
+    def from_fixed(self, value: str, to: str) -> str | None:
+        """Return a cast of a DECIMAL."""
+        raise NotImplementedError
+
+    def from_time(self, value: str, to: str) -> str | None:
+        """Return a cast of a date or timestamp."""
+        raise NotImplementedError
+
+    def from_text(self, value: str, to: str) -> str | None:
+        """Return the number, boolean, date or time that a text spells."""
+        if to != "BOOLEAN":
+            raise NotImplementedError
+        yes, no = "('true', 't', 'yes', 'y', '1')", "('false', 'f', 'no', 'n', '0')"
+        return f"CASE WHEN LOWER({value}) IN {yes} THEN TRUE WHEN LOWER({value}) IN {no} THEN FALSE END"
+
+    def from_boolean(self, value: str, to: str) -> str | None:
+        """Return a cast of a boolean: 1 or 0, or its name."""
+        if to == "VARCHAR":
+            return self.cast(value, to)
+        numeric = to in self.bits or to == "HUGEINT" or to in FLOATS
+        return f"CAST(CAST({value} AS {self.type_name('INTEGER')}) AS {self.type_name(to)})" if numeric else None
+
+    def chosen(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
         """Return the chosen keys, which are parameters: a question makes no tables in a server."""
-        arrays = [(self.parameter(CHOSEN_PARAMETER + at), of) for at, of in enumerate(types)]
-        return self.rows_of(arrays, label, columns)
+        return self.rows_of(bindings, lists, label, columns)
+
+    def regular_match(self, value: str, *, pattern: str, flags: str) -> str:
+        """Refuse regular expressions."""
+        raise self.unsupported("regular expressions", "use LIKE, CONTAINS or STARTS_WITH")
 
     def byte_length(self, value: str) -> str:
         """Return how many bytes a text has."""
@@ -352,13 +467,14 @@ class ServerDialect(Dialect):
     def moved(self, value: str, *, months: int, days: int, microseconds: int) -> str:
         """Return a timestamp moved by an interval, if that ends near the calendar."""
         years = Fraction(months, 12) + Fraction(days, 365) + Fraction(microseconds, 365 * 86_400 * 10**6)
+        # from any year of the calendar that leads out of it
         if abs(years) > 10_000:
             return f"CAST(NULL AS {self.type_name('TIMESTAMP')})"
         if not (months or days or microseconds):
             return value
-        least, most = -(years // 1) - 2, 10_001 - years // 1
+        first, last = -(years // 1) - 2, 10_001 - years // 1
         shifted = self.shifted(value, months, days, microseconds)
-        return f"CASE WHEN {self.year(value)} BETWEEN {least} AND {most} THEN {shifted} END"
+        return f"CASE WHEN {self.year(value)} BETWEEN {first} AND {last} THEN {shifted} END"
 
     def shifted(self, value: str, months: int, days: int, microseconds: int) -> str:
         """Return a timestamp moved by an interval that is not 0 and ends near the calendar."""
@@ -370,25 +486,37 @@ class ServerDialect(Dialect):
 
 
 UNICODE_SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
-"""What DuckDB's TRIM takes off."""
-CHOSEN_PARAMETER = 10**6
-"""Where chosen keys come as parameters: that of their numbers, and after it those of the key columns."""
-Span = tuple[Fraction, Fraction]
-"""Between which magnitudes a float lies in every row, if it is not 0."""
-DUCKDB = Dialect()
-_IN_FORCE: ContextVar[Dialect] = ContextVar("dialect", default=DUCKDB)
+"""The characters that DuckDB's TRIM removes."""
 
 
-def dialect() -> Dialect:
-    """Return the dialect that statements are written in."""
-    return _IN_FORCE.get()
+class ShapeDialect(Dialect):
+    """DuckDB's SQL without its numbers: statements of one shape resolve alike.
+
+    Which types and functions meet decides that, and a number's type is told by its spelling.
+    """
+
+    def integer(self, value: int) -> str:
+        """Return a sign for any whole number."""
+        return "#"
+
+    def float_constant(self, digits: str) -> str:
+        """Return a sign for any float."""
+        return "#.#"
 
 
-@contextmanager
-def writing(words: Dialect) -> Iterator[None]:
-    """Write statements in another dialect, in this thread, until the context ends."""
-    before = _IN_FORCE.set(words)
+CHOSEN = "chosen"
+"""The table of the chosen keys: their numbers and the key columns; every key is there once."""
+DUCKDB, SHAPE = Dialect(), ShapeDialect()
+
+
+def float_digits(value: Fraction | int) -> str:
+    """Return the digits of the float64 nearest to a number: with an exponent, so that engines read a float.
+
+    >>> float_digits(Fraction(1, 10)), float_digits(10**400)
+    ('0.1e0', 'inf')
+    """
     try:
-        yield
-    finally:
-        _IN_FORCE.reset(before)
+        number = value.numerator / value.denominator
+    except OverflowError:
+        return "inf" if value > 0 else "-inf"
+    return repr(number) if "e" in repr(number) else f"{number!r}e0"

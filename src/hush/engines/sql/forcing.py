@@ -1,4 +1,4 @@
-"""How a stored column is forced into what the policy promises, so that no row can break the promise.
+"""How a stored column is forced into its declared type, so that no row can break the policy's promise.
 
 A column's declared type is enforced where it is read, so that everything derived from it holds for every row there
 could be. None of it can fail: casts give NULL, comparisons clamp, NaN is NULL.
@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from hush.engines.sql import spans
-from hush.engines.sql.build import (
+from hush.engines.sql.nodes import (
     FALSE,
     NULL,
+    Between,
     Operator,
-    Sql,
-    between,
+    Scalar,
+    Span,
     binary,
     call,
     case,
@@ -34,20 +33,17 @@ from hush.engines.sql.build import (
     clamped,
     date,
     double,
-    finite,
     integer,
-    nan,
     negated,
     not_null,
     null,
     one_of,
+    primitive,
     shortened,
     text,
     timestamp,
     try_cast,
 )
-from hush.engines.sql.dialect import Span
-from hush.engines.sql.numbers import narrow, rounded_whole
 from hush.engines.sql.values import (
     FORMS,
     LONG,
@@ -59,8 +55,13 @@ from hush.engines.sql.values import (
     Value,
     constant,
     digits,
+    fits_long,
+    narrow,
     nearest_single,
+    rounded_whole,
     scaled,
+    span_of_any,
+    span_of_number,
     unscaled,
     within_calendar,
 )
@@ -76,7 +77,7 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _FIRST_DAY, _LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
 
 
-def force(source: Sql, physical: str, type_: Type, longest: int = MAX_TEXT) -> Value:
+def force(source: Scalar, physical: str, type_: Type, longest: int = MAX_TEXT) -> Value:
     """Return a stored column, of the engine's type ``physical``, as its declared type; of a text the first characters.
 
     If that has no NULL, a missing number counts as the one nearest to zero, and a missing boolean as false.
@@ -94,10 +95,11 @@ def force(source: Sql, physical: str, type_: Type, longest: int = MAX_TEXT) -> V
 def _span_of(type_: Type) -> Span | None:
     """Return between which magnitudes a column lies where it is clamped, and rounded to a step or one of a list."""
     if type_.values is not None:
-        return spans.either(*(spans.of_number(value) for value in type_.values if isinstance(value, Fraction)))
+        return span_of_any(*(span_of_number(value) for value in type_.values if isinstance(value, Fraction)))
     if type_.lower is None or type_.upper is None:
         return None
-    ends = [spans.of_number(end) for end in (type_.lower, type_.upper)]
+    ends = [span_of_number(end) for end in (type_.lower, type_.upper)]
+    # the smallest float above zero; on a grid nothing but 0 is nearer to it than a step, and half leaves room to round
     least = Fraction(1, 2**1074) if type_.step is None else type_.step / 2
     return min(least, *(end[0] for end in ends)), max(end[1] for end in ends)
 
@@ -107,23 +109,27 @@ def _scale(physical: str, type_: Type) -> int | None:
     stored = _DECIMAL.fullmatch(physical)
     ends = [type_.lower, type_.upper, type_.step]
     if stored is not None:
-        most = digits(*ends)
-        return None if most is None or int(stored[2]) > MAX_SCALE else max(int(stored[2]), most)
+        declared = digits(*ends)
+        # a bound may have more digits than what is stored, and a clamped value is that bound
+        return None if declared is None or int(stored[2]) > MAX_SCALE else max(int(stored[2]), declared)
     return digits(*ends) if physical == "VARCHAR" and type_.step is not None else None
 
 
-def _missing(type_: Type, *, whole: bool) -> Sql | None:
-    """Return what stands for a missing value of a type without NULL; None if there is no such value."""
+def _missing(type_: Type, *, whole: bool) -> Scalar | None:
+    """Return the replacement for NULL in a type without it; None if the type has no default."""
     if type_.kind is Kind.BOOLEAN:
         return FALSE
     if not type_.kind.numeric or type_.lower is None or type_.upper is None:
         return None
     if type_.values is not None:
+        # of two that are equally near the negative one, whatever the order of the list
         nearest = min((value for value in type_.values if isinstance(value, Fraction)), key=lambda x: (abs(x), x))
     elif type_.step is None:
         nearest = min(max(Fraction(0), type_.lower), type_.upper)
+        # away from zero: a bound that is not whole must not be left behind
         nearest = Fraction(-(-nearest // 1) if nearest > 0 else nearest // 1) if whole else nearest
     elif type_.kind is Kind.DECIMAL and not whole:
+        # computed as stored values are, so that it is the same float as theirs, and no negative zero
         return binary("+", unscaled(double(_nearest(type_, type_.step)), type_.step), double(0))
     else:
         nearest = _nearest(type_, type_.step) * type_.step
@@ -137,12 +143,13 @@ def _nearest(type_: Type, step: Fraction) -> int:
     return int(min(max(0, -((-type_.lower) // step)), type_.upper // step))
 
 
-def _forced(source: Sql, physical: str, type_: Type, longest: int) -> Value:
+def _forced(source: Scalar, physical: str, type_: Type, longest: int) -> Value:
     match type_.kind:
         case Kind.INTEGER | Kind.DECIMAL if type_.values is not None:
             return _force_listed(source, physical, type_)
         case Kind.INTEGER:
             return _force_integer(source, physical, type_)
+        # tried first: as floats, some whole numbers beyond 2⁵³ would become one
         case Kind.DECIMAL if (wide := _force_wide(source, physical, type_)) is not None:
             return wide
         case Kind.DECIMAL:
@@ -151,48 +158,55 @@ def _forced(source: Sql, physical: str, type_: Type, longest: int) -> Value:
             plain = source if physical == "VARCHAR" else try_cast(source, "VARCHAR", physical)
             if type_.values is None:
                 return Value(shortened(plain, longest), Form.TEXT, most=longest)
-            listed = [text(value) for value in type_.values if isinstance(value, str)]
-            held = one_of(plain, listed)
+            values = [text(value) for value in type_.values if isinstance(value, str)]
+            is_listed = one_of(plain, values)
             longest = max((len(value) for value in type_.values if isinstance(value, str)), default=0)
-            return Value(case((held, plain)), Form.TEXT, most=longest)
+            return Value(case((is_listed, plain)), Form.TEXT, most=longest)
         case Kind.BOOLEAN:
             return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN", physical), Form.BOOLEAN)
-        case Kind.DATE if type_.values is None:
-            return Value(_force_date(source, physical, type_), Form.DATE)
-        case Kind.TIMESTAMP if type_.values is None:
-            return Value(_force_timestamp(source, physical, type_), Form.TIMESTAMP)
-        case Kind.DATE | Kind.TIMESTAMP:  # one of a list; any other is NULL, not the nearest end of it
+        case Kind.DATE | Kind.TIMESTAMP:
             form = FORMS[type_.kind]
             moment = source if physical == form.value else try_cast(source, form.value, physical)
+            if type_.values is None:
+                # tested before it is clamped: what lies outside of the calendar is NULL, and not the nearest bound
+                inside = within_calendar(moment) if form is Form.TIMESTAMP else _in_calendar(moment)
+                ends = (_moment(type_.lower, form), _moment(type_.upper, form))
+                return Value(case((inside, clamped(moment, *ends))), form)
+            # one of a list; any other is NULL, not the nearest end of it
             allowed = [constant(value, type_).sql for value in type_.values or () if value is not None]
-            held = one_of(moment, allowed)
-            return Value(case((held, moment)), form)
+            is_listed = one_of(moment, allowed)
+            return Value(case((is_listed, moment)), form)
 
 
-def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
+def _force_integer(source: Scalar, physical: str, type_: Type) -> Value:
     step = type_.step or Fraction(1)
+    # the outermost points of the grid within the bounds: what is rounded to the step stays between them
     low = None if type_.lower is None else -((-type_.lower) // step) * step
     high = None if type_.upper is None else type_.upper // step * step
-    whole = physical in _WHOLE
+    is_whole = physical in _WHOLE
     long = _DECIMAL.fullmatch(physical)
     if long is not None and int(long[1]) > MAX_SCALE:  # more digits than a float has
-        source, physical, whole = try_cast(source, "HUGEINT", physical), "HUGEINT", True
+        source, physical, is_whole = try_cast(source, "HUGEINT", physical), "HUGEINT", True
     elif physical == "UHUGEINT":
-        source, physical, whole = _signed(source), "HUGEINT", True
+        source, physical, is_whole = _signed(source), "HUGEINT", True
     ended = (low is not None and high is not None) or physical not in {"UBIGINT", "HUGEINT"}  # else NULL beyond 64 bits
-    if whole and ended and step.denominator == 1 and step > 1 and _far(low, high):
+    far = any(end is None or abs(end) > _EXACT for end in (low, high))  # between them some numbers are no floats
+    # in whole numbers, for a float would lose the last digits before it is rounded to the step
+    if is_whole and ended and step.denominator == 1 and step > 1 and far:
         least, most = LONG[0] if low is None else low, LONG[1] if high is None else high  # either may be 0
         rounded = rounded_whole(_clamped_wide(source, least, most), int(step))
         if rounded is not None and rounded.form is Form.INTEGER:
             return rounded
-    if whole and step == 1 and low is not None and high is not None and -(2**63) <= low <= high < 2**63:
+    if is_whole and step == 1 and low is not None and high is not None and -(2**63) <= low <= high < 2**63:
         ends = (int(low), int(high))
         small = max(map(abs, ends)) < 2**30  # differences of two such numbers still fit 32 bits
+        # clamped before it is cast, so the cast cannot fail
         moved = clamped(source, integer(ends[0]), integer(ends[1]))
         return Value(cast(moved, "INTEGER" if small else "BIGINT"), Form.INTEGER, within=ends)
-    if whole and step == 1 and low is not None and high is not None and max(abs(low), abs(high)) <= WIDEST:
+    if is_whole and step == 1 and low is not None and high is not None and max(abs(low), abs(high)) <= WIDEST:
         return _clamped_wide(source, low, high)  # computed of one unit's rows: no column is declared so
-    if (whole or physical == "VARCHAR") and step == 1 and low is None and high is None:
+    if (is_whole or physical == "VARCHAR") and step == 1 and low is None and high is None:
+        # there is no bound to move a larger number to: it is NULL
         return Value(try_cast(source, "BIGINT", physical), Form.INTEGER)
     number = _as_integer(_force_line(source, physical, low, high), step, low, high)
     ends_fit = all(end is None or -(2**63) <= end < 2**63 for end in (low, high))
@@ -202,22 +216,18 @@ def _force_integer(source: Sql, physical: str, type_: Type) -> Value:
     return Value(number, Form.INTEGER)
 
 
-def _far(*ends: Fraction | None) -> bool:
-    """Return whether there are numbers between the ends that are no floats."""
-    return any(end is None or abs(end) > _EXACT for end in ends)
-
-
-def _clamped_wide(source: Sql, low: Fraction | int, high: Fraction | int) -> Value:
+def _clamped_wide(source: Scalar, low: Fraction | int, high: Fraction | int) -> Value:
     """Return a stored whole number moved between two whole numbers."""
     ends = (int(low), int(high))
     moved = clamped(cast(source, "HUGEINT"), *(cast(integer(end), "HUGEINT") for end in ends))
     return Value(moved, Form.WIDE, within=ends)
 
 
-def _signed(source: Sql) -> Sql:
+def _signed(source: Scalar) -> Scalar:
     """Return a UHUGEINT as HUGEINT; those beyond it as the largest, which is beyond all bounds."""
-    most = cast(integer(2**127 - 1), "HUGEINT")
-    return case((not_null(source), call("coalesce", try_cast(source, "HUGEINT", "UHUGEINT"), most)))
+    largest = cast(integer(2**127 - 1), "HUGEINT")
+    # NULL has to stay NULL: only a number that the cast refuses is beyond the largest
+    return case((not_null(source), call("coalesce", try_cast(source, "HUGEINT", "UHUGEINT"), largest)))
 
 
 def _held(physical: str) -> tuple[int, int] | tuple[None, None]:
@@ -228,83 +238,82 @@ def _held(physical: str) -> tuple[int, int] | tuple[None, None]:
     return {"BIGINT": LONG, "UBIGINT": (0, 2**64 - 1)}.get(physical, (None, None))
 
 
-def _force_wide(source: Sql, physical: str, type_: Type) -> Value | None:
+def _force_wide(source: Scalar, physical: str, type_: Type) -> Value | None:
     """Return a number that is stored without digits after the point, if its bounds lie beyond the whole floats."""
-    least, most = _held(physical)
-    low = least if type_.lower is None else -(-type_.lower // 1)
-    high = most if type_.upper is None else type_.upper // 1
+    stored_low, stored_high = _held(physical)
+    low = stored_low if type_.lower is None else -(-type_.lower // 1)
+    high = stored_high if type_.upper is None else type_.upper // 1
     if type_.step not in {None, 1} or low is None or high is None or low > high:
         return None
+    # smaller ones are exact as floats, and larger ones no form holds exactly
     if not _EXACT < max(abs(low), abs(high)) <= WIDEST:
         return None
-    if least is not None and most is not None and low <= most and least <= high:  # nothing that is stored lies outside
-        low, high = max(low, least), min(high, most)
+    if (
+        stored_low is not None and stored_high is not None and low <= stored_high and stored_low <= high
+    ):  # nothing that is stored lies outside
+        low, high = max(low, stored_low), min(high, stored_high)
     if physical == "UHUGEINT":
         source = _signed(source)
     elif physical == "VARCHAR" and type_.step == 1:
         line = _force_line(source, physical, Fraction(low), Fraction(high))  # such as 1e20
         first, last = (cast(integer(end), "HUGEINT") for end in (low, high))
         outer = [(binary("<=", line, double(low)), first), (binary(">=", line, double(high)), last)]  # see _as_integer
-        other = case(*outer, otherwise=try_cast(line, "HUGEINT", "DOUBLE"))
-        source = call("coalesce", try_cast(source, "HUGEINT", physical), other)
+        rounded_line = case(*outer, otherwise=try_cast(line, "HUGEINT", "DOUBLE"))
+        # all digits count where the cast reads the text; the float is for what it does not read
+        source = call("coalesce", try_cast(source, "HUGEINT", physical), rounded_line)
     elif physical not in _WHOLE:
         fixed = _DECIMAL.fullmatch(physical)
+        # as a whole number it would lose its digits after the point
         if fixed is None or int(fixed[2]):
             return None
         source = try_cast(source, "HUGEINT", physical)
     return narrow(_clamped_wide(source, low, high))
 
 
-def _as_integer(line: Sql, step: Fraction, low: Fraction | None, high: Fraction | None) -> Sql:
+def _as_integer(line: Scalar, step: Fraction, low: Fraction | None, high: Fraction | None) -> Scalar:
     """Return a clamped DOUBLE as BIGINT. Bounds beyond 2⁵³ may be no DOUBLE: then who reaches one's DOUBLE has it."""
     outer: list[tuple[Operator, Fraction | None]] = [("<=", low), (">=", high)]
+    # bounds up to 2⁵³ are floats themselves, and need no branch; those beyond 64 bits are no BIGINT
     ends = [
         (binary(compare, line, double(end)), cast(integer(int(end)), "BIGINT"))
         for compare, end in outer
         if end is not None and _EXACT < abs(end) <= 2**63 and end < 2**63
     ]
-    whole = try_cast(_rounded(line, step, _greatest(low, high)), "BIGINT", "DOUBLE")
-    return case(*ends, otherwise=whole) if ends else whole
+    rounded = try_cast(_rounded(line, step, _greatest(low, high)), "BIGINT", "DOUBLE")
+    return case(*ends, otherwise=rounded) if ends else rounded
 
 
-def _force_listed(source: Sql, physical: str, type_: Type) -> Value:
-    """Return a number that is one of a list, as stored; any other is NULL, not the nearest of them."""
-    if type_.kind is Kind.INTEGER:
-        whole = source if physical in _WHOLE else try_cast(source, "BIGINT", physical)
-        ends = [integer(int(value)) for value in type_.values or () if isinstance(value, Fraction)]
-        held = one_of(whole, ends)
-        if physical not in _WHOLE:  # a cast rounds, and what is rounded is not in the list
-            exact = binary("=", try_cast(source, "DOUBLE", physical), try_cast(whole, "DOUBLE", "BIGINT"))
-            held = binary("AND", held, exact)
-        number = try_cast(whole, "BIGINT", physical if physical in _WHOLE else "BIGINT")
-        return Value(case((held, number)), Form.INTEGER, within=_span(type_))
+def _force_listed(source: Scalar, physical: str, type_: Type) -> Value:
+    """Return a number of a declared list, as stored; any other number is NULL, not the nearest of the list."""
     numbers = [value for value in type_.values or () if isinstance(value, Fraction)]
-    if numbers and all(value.denominator == 1 for value in numbers) and _EXACT < max(map(abs, numbers)) <= WIDEST:
-        return _force_listed_wide(source, physical, [int(value) for value in numbers])
+    wide = bool(numbers) and all(value.denominator == 1 for value in numbers)
+    wide = wide and _EXACT < max(map(abs, numbers)) <= WIDEST
+    if type_.kind is Kind.INTEGER or wide:
+        form = "BIGINT" if type_.kind is Kind.INTEGER else "HUGEINT"
+        converted = source if physical in _WHOLE else try_cast(source, form, physical)
+        constants = [integer(int(value)) for value in numbers]
+        is_listed = one_of(
+            converted, constants if form == "BIGINT" else [cast(constant_, form) for constant_ in constants]
+        )
+        if physical not in _WHOLE:  # a cast rounds, and a number that was rounded is not in the list
+            exact = binary("=", try_cast(source, "DOUBLE", physical), try_cast(converted, "DOUBLE", form))
+            is_listed = binary("AND", is_listed, exact)
+        ends = (int(min(numbers)), int(max(numbers))) if numbers else None
+        if form == "HUGEINT":
+            return Value(case((is_listed, cast(converted, form))), Form.WIDE, within=ends)
+        # a number that is not in the list may be beyond 64 bits, and must not fail either
+        number = try_cast(converted, "BIGINT", physical if physical in _WHOLE else "BIGINT")
+        within = ends if ends is not None and fits_long(*ends) else None
+        return Value(case((is_listed, number)), Form.INTEGER, within=within)
     if physical == "FLOAT":  # the decimal that was stored: 0.1, and not 0.10000000149
         source, physical = try_cast(source, "VARCHAR", physical), "VARCHAR"
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
-    listed = [double(value) for value in type_.values or () if isinstance(value, Fraction)]
-    inside = case((one_of(number, listed), number)) if listed else null("DOUBLE")
+    inside = case((one_of(number, [double(value) for value in numbers]), number)) if numbers else null("DOUBLE")
+    # a list with 0 lets in -0.0, too, for they are equal
     return Value(binary("+", inside, double(0)), Form.DOUBLE)
 
 
-def _force_listed_wide(source: Sql, physical: str, numbers: Sequence[int]) -> Value:
-    whole = source if physical in _WHOLE else try_cast(source, "HUGEINT", physical)
-    held = one_of(whole, [cast(integer(number), "HUGEINT") for number in numbers])
-    if physical not in _WHOLE:
-        exact = binary("=", try_cast(source, "DOUBLE", physical), try_cast(whole, "DOUBLE", "HUGEINT"))
-        held = binary("AND", held, exact)
-    return Value(case((held, cast(whole, "HUGEINT"))), Form.WIDE, within=(min(numbers), max(numbers)))
-
-
-def _span(type_: Type) -> tuple[int, int] | None:
-    """Return the least and the greatest of a list of whole numbers, if 64 bits hold them."""
-    listed = [int(value) for value in type_.values or () if isinstance(value, Fraction)]
-    return (min(listed), max(listed)) if listed and min(listed) >= -(2**63) and max(listed) < 2**63 else None
-
-
-def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
+def force_index(source: Scalar, physical: str, type_: Type) -> Value | None:
     """Return a decimal column directly as the integer of its declared grid, if it has bounds and a step.
 
     The clamped float lies between the floats nearest to first·step and last·step; multiplying or dividing by the step
@@ -324,14 +333,15 @@ def force_index(source: Sql, physical: str, type_: Type) -> Value | None:
         return None
     line = _force_line(source, physical, first * type_.step, last * type_.step)
     small = max(abs(first), abs(last)) < 2**30
-    most = max(abs(first), abs(last)) * type_.step
-    index = cast(scaled(line, type_.step, most), "INTEGER" if small else "BIGINT")
+    greatest = max(abs(first), abs(last)) * type_.step
+    index = cast(scaled(line, type_.step, greatest), "INTEGER" if small else "BIGINT")
     if not type_.nullable:
+        # the index of what `_missing` gives, so that the column and its index agree
         index = call("coalesce", index, integer(_nearest(type_, type_.step)))
     return Value(index, Form.INTEGER, within=(first, last), step=type_.step, scale=_scale(physical, type_))
 
 
-def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
+def _force_decimal(source: Scalar, physical: str, type_: Type) -> Scalar:
     step = type_.step
     low, high = type_.lower, type_.upper
     if step is not None:
@@ -343,74 +353,57 @@ def _force_decimal(source: Sql, physical: str, type_: Type) -> Sql:
     return binary("+", number, double(0))  # -0.0 + 0.0 is 0.0
 
 
-def _force_line(source: Sql, physical: str, low: Fraction | None, high: Fraction | None) -> Sql:
+def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fraction | None) -> Scalar:
     """Return a finite DOUBLE in [low, high]; an infinity is clamped where there is a bound, else NULL.
 
     Values inside both bounds are tested first, and are all there is in most batches.
     """
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
-    pairs: list[tuple[Sql, Sql]] = []
-    whole = low is not None and high is not None
+    pairs: list[tuple[Scalar, Scalar]] = []
+    is_bounded = low is not None and high is not None
     if low is not None and high is not None:
         # right for NaN because files are read with can_have_nan: their statistics leave NaN out
-        pairs.append((between(number, double(low), double(high)), number))
+        pairs.append((Between(number, double(low), double(high)), number))
+    # whole numbers and DECIMALs are never NaN, but a text may spell it
     if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
-        pairs.append((nan(number), NULL))
+        pairs.append((primitive("nan", number), NULL))
     if low is not None:
         pairs.append((binary("<", number, double(low)), double(low)))
     if high is not None:
         pairs.append((binary(">", number, double(high)), double(high)))
-    if pairs and not whole:
-        pairs.append((negated(finite(number)), NULL))
-    return case(*pairs, otherwise=None if whole else number) if pairs else number
+    if pairs and not is_bounded:
+        # after the bounds, so that an infinity is clamped on the side that has one
+        pairs.append((negated(primitive("finite", number)), NULL))
+    # with both bounds nothing but NULL passes all tests
+    return case(*pairs, otherwise=None if is_bounded else number) if pairs else number
 
 
-def _rounded(number: Sql, step: Fraction, most: Fraction | None) -> Sql:
+def _rounded(number: Scalar, step: Fraction, most: Fraction | None) -> Scalar:
     return unscaled(scaled(number, step, most), step)
 
 
 def _greatest(low: Fraction | None, high: Fraction | None) -> Fraction | None:
-    """Return the largest magnitude of what is clamped to both ends; None where one is open."""
+    """Return the largest magnitude between two ends; None where one is open."""
     return None if low is None or high is None else max(abs(low), abs(high))
 
 
-def date_in_text(source: Sql) -> Sql:
+def date_in_text(source: Scalar) -> Scalar:
     """Return the date that a text spells, NULL outside the years 1 to 9999."""
     value = try_cast(source, "DATE", "VARCHAR")
-    return case((between(value, date(_FIRST_DAY), date(_LAST_DAY)), value))
+    return case((_in_calendar(value), value))
 
 
-def _force_date(source: Sql, physical: str, type_: Type) -> Sql:
-    value = source if physical == "DATE" else try_cast(source, "DATE", physical)
-    low = _days(type_.lower) if type_.lower is not None else None
-    high = _days(type_.upper) if type_.upper is not None else None
-    inside = between(value, date(_FIRST_DAY), date(_LAST_DAY))
-    return case((inside, clamped(value, date(low) if low else None, date(high) if high else None)))
+def _in_calendar(value: Scalar) -> Scalar:
+    return Between(value, date(_FIRST_DAY), date(_LAST_DAY))
 
 
-def _force_timestamp(source: Sql, physical: str, type_: Type) -> Sql:
-    value = source if physical == "TIMESTAMP" else try_cast(source, "TIMESTAMP", physical)
-    low = _instant(type_.lower) if type_.lower is not None else None
-    high = _instant(type_.upper) if type_.upper is not None else None
-    return case(
-        (
-            within_calendar(value),
-            clamped(value, timestamp(low) if low else None, timestamp(high) if high else None),
-        )
-    )
-
-
-def _days(value: Fraction | int) -> dt.date | None:
-    """Return the date that many days after 1970-01-01, if there is one."""
-    try:
-        return dt.date(1970, 1, 1) + dt.timedelta(days=int(value))
-    except OverflowError:
+def _moment(value: Fraction | int | None, form: Form) -> Scalar | None:
+    """Return the date or timestamp that many days or microseconds after 1970, if it is in the calendar."""
+    if value is None:
         return None
-
-
-def _instant(value: Fraction | int) -> dt.datetime | None:
-    """Return the timestamp that many microseconds after 1970-01-01, if there is one."""
     try:
-        return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(value))  # noqa: DTZ001 - naive, like the column
+        if form is Form.DATE:
+            return date(dt.date(1970, 1, 1) + dt.timedelta(days=int(value)))
+        return timestamp(dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(value)))  # noqa: DTZ001 - naive
     except OverflowError:
         return None

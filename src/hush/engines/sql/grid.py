@@ -1,4 +1,4 @@
-"""Values as integers on a public grid, and what is made from them of one unit's rows: exact aggregates, windows.
+"""Values as integers on a public grid; exact aggregates and windows over the rows of one unit.
 
 Sums of one unit run over whole numbers (`exact`), so no order of its rows can matter; a window over them does, too
 (`windowed`). What leaves the engine is an index on the grid that the plan declares (`grid_index`), clamped there.
@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from hush.engines.sql.build import (
+from hush.engines.sql.nodes import (
     MADE,
-    Sql,
+    Directed,
+    DistinctArgument,
+    Scalar,
     binary,
     call,
     case,
@@ -21,19 +23,18 @@ from hush.engines.sql.build import (
     clamped,
     costing,
     count,
-    directed,
-    distinct,
     double,
     integer,
     window,
 )
-from hush.engines.sql.expressions import render
+from hush.engines.sql.scalars import value_of
 from hush.engines.sql.values import WHOLE, WIDEST, Form, Value, on_line, scaled, unscaled
 from hush.query.expressions import Column, Expression
-from hush.query.plan.statistics import Factor, line
+from hush.query.plan.stability import Factor, line
 from hush.query.relations import ExactAggregate, ExactKind, OwnWindow, WindowKind
 
 _ROWS = (0, 2**53)
+# decimals are counted in their own last digit below this, and a finer grid is safe below the next
 _INDICES = 2**51
 _SAME = 2**50
 _BITS = 79
@@ -45,16 +46,19 @@ def settled(value: Value) -> Value:
     return replace(value, sql=binary("+", value.sql, double(0))) if value.form is Form.DOUBLE else value
 
 
-def exact(aggregate: ExactAggregate, columns: Mapping[str, Value], over: Callable[[str, Sql], Sql] = call) -> Value:
-    """Return an exact aggregate of one unit's rows; ``over`` says of which: by default of all in a group."""
+def exact(
+    aggregate: ExactAggregate, columns: Mapping[str, Value], over: Callable[[str, Scalar], Scalar] = call
+) -> Value:
+    """Return an exact aggregate of one unit's rows in a group, or over the window that ``over`` makes."""
     if aggregate.argument is None:
         return Value(count() if over is call else over("count", integer(1)), Form.INTEGER, within=_ROWS)
-    value = settled(render(aggregate.argument, columns))
+    # NaN must be NULL before it is counted or compared, and -0.0 must not be a value beside 0.0
+    value = settled(value_of(aggregate.argument, columns))
     match aggregate.kind:
         case ExactKind.COUNT:
             return Value(over("count", value.sql), Form.INTEGER, within=_ROWS)
         case ExactKind.COUNT_DISTINCT:
-            return Value(over("count", distinct(value.sql)), Form.INTEGER, within=_ROWS)
+            return Value(over("count", DistinctArgument(value.sql)), Form.INTEGER, within=_ROWS)
         case ExactKind.MIN:
             return replace(value, sql=over("min", value.sql))
         case ExactKind.MAX:
@@ -67,30 +71,33 @@ def exact(aggregate: ExactAggregate, columns: Mapping[str, Value], over: Callabl
             summed = cast(over("sum", index), "DOUBLE")
             scale = value.double().scale
             if aggregate.kind is ExactKind.AVG:
-                many = over("count", index)
-                summed = case((binary(">", many, integer(0)), binary("/", summed, cast(many, "DOUBLE"))))
+                row_count = over("count", index)
+                # without a summand the average is NULL, and nothing is divided by zero
+                summed = case((binary(">", row_count, integer(0)), binary("/", summed, cast(row_count, "DOUBLE"))))
+                # a quotient has no fixed number of digits
                 scale = None
             return Value(unscaled(summed, step), Form.DOUBLE, scale=scale)
 
 
 def _whole_ends(expression: Expression, value: Value) -> tuple[int, int] | None:
-    """Return between which integers a sum of one unit's whole numbers lies; None if they are not summed as such."""
+    """Return the ends of a sum of one unit's whole numbers; None if they are not summed as whole numbers."""
     lower, upper, step = line(expression.type, expression)
     if value.form not in WHOLE or step.denominator != 1:
         return None
+    # there may be any number of rows, so a positive least value, or a negative greatest one, counts as 0
     ends = (min(math.ceil(lower), 0) * _ROWS[1], max(math.floor(upper), 0) * _ROWS[1])
     return ends if max(map(abs, ends)) <= WIDEST else None
 
 
-def _exact_index(expression: Expression, value: Value) -> tuple[Sql, Fraction]:
-    """Return a whole number for each value, and what 1 stands for: one unit's values are added up as these.
+def _exact_index(expression: Expression, value: Value) -> tuple[Scalar, Fraction]:
+    """Return a value as a whole number of steps, and the step: one unit's values are added up exactly.
 
     Nothing is released here, so the grid need not be coarse. Decimals count in their own last digit, floats without a
     declared step in a power of two that leaves 80 bits below the largest: 2⁴⁷ of those fit into 128 bits.
     """
     type_ = expression.type
     lower, upper, step = line(type_, expression)
-    most = max(abs(lower), abs(upper))
+    greatest = max(abs(lower), abs(upper))
     if _whole_ends(expression, value) is not None:
         first, last = math.ceil(lower), math.floor(upper)
         if first <= value.ends[0] and value.ends[1] <= last:
@@ -99,12 +106,12 @@ def _exact_index(expression: Expression, value: Value) -> tuple[Sql, Fraction]:
     if value.form is not Form.DOUBLE or type_.step is not None:
         factor = Factor.raw(expression)
         return grid_index(value, factor), factor.step
-    if value.scale is not None and most * 10**value.scale < _INDICES:
+    if value.scale is not None and greatest * 10**value.scale < _INDICES:
         step = Fraction(1, 10**value.scale)
         factor = Factor.raw(Column("", replace(type_, step=step)))
         return grid_index(value, factor), factor.step
-    if most:  # the first power of two that leaves so many bits; where nothing but 0 can be, any step will do
-        step /= 2 ** (math.ceil(step * 2**_BITS / most) - 1).bit_length()
+    if greatest:  # the first power of two that leaves so many bits; where nothing but 0 can be, any step will do
+        step /= 2 ** (math.ceil(step * 2**_BITS / greatest) - 1).bit_length()
     ends = (double(math.floor(lower / step)), double(math.ceil(upper / step)))
     return cast(clamped(scaled(value.finite().sql, step, value.greatest), *ends), "HUGEINT", "DOUBLE"), step
 
@@ -141,8 +148,8 @@ def times_finer(index: Value, own: Fraction, step: Fraction) -> Value | None:
     return Value(binary("*", wide, integer(times.numerator)), Form.INTEGER, within=(first, last))
 
 
-def grid_index(given: Value, factor: Factor) -> Sql:
-    """Return a value as its integer on the factor's grid, clamped whatever the row holds; NULL stays NULL.
+def grid_index(given: Value, factor: Factor) -> Scalar:
+    """Return a value as its integer on the factor's grid, clamped in every row; NULL stays NULL.
 
     Comparisons clamp infinities, and NaN, which the engine sorts above everything, becomes the last index. So the cast
     cannot fail: the bounds are below 2⁵³.
@@ -158,41 +165,46 @@ def grid_index(given: Value, factor: Factor) -> Sql:
 _FRAMED = 10
 """Nanoseconds for each row of a frame that an engine adds up anew."""
 _NUMBERS = {WindowKind.ROW_NUMBER, WindowKind.RANK, WindowKind.DENSE_RANK}
-_BY_PLACE = {WindowKind.ROW_NUMBER, WindowKind.LAG, WindowKind.LEAD}
-"""What tells rows apart that the order leaves equal: these are ordered by all their columns."""
+_BY_PLACE = {WindowKind.ROW_NUMBER, WindowKind.LAG, WindowKind.LEAD, WindowKind.FIRST_VALUE}
+"""Windows that depend on the place of a row: ties in their order are broken by all columns."""
 
 
-def compared(value: Value) -> Sql:
-    """Return what rows are sorted by, at what it costs: a text is compared character by character."""
+def compared(value: Value) -> Scalar:
+    """Return a value to sort by, with the cost of comparing it: a text is compared character by character."""
     return costing(value.sql, MADE * value.chars) if value.form is Form.TEXT else value.sql
 
 
-def windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Sql], ties: Sequence[Sql]) -> Value:
+def windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Scalar], ties: Sequence[Scalar]) -> Value:
     """Return a window over the rows of one unit."""
-    partition = [*unit, *(compared(settled(render(part, columns))) for part in window_.partition)]
-    keys = [(order, compared(settled(render(order.by, columns)))) for order in window_.order]
-    order: list[Sql] = [directed(k, descending=o.descending, nulls_first=o.nulls_first) for o, k in keys]
+    partition = [*unit, *(compared(settled(value_of(expression, columns))) for expression in window_.partition)]
+    keys = [(order, compared(settled(value_of(order.by, columns)))) for order in window_.order]
+    order: list[Scalar] = [Directed(k, descending=o.descending, nulls_first=o.nulls_first) for o, k in keys]
     frame = None if window_.frame is None else (window_.frame.first, window_.frame.last)
+    # a frame of rows may end between two that tie, so there, too, the result depends on their order
     if window_.kind in _BY_PLACE or (frame not in {None, (None, None)}):
         order += ties
     kind = window_.kind
     if kind in _NUMBERS:
         return Value(window(kind.value, partition, order), Form.INTEGER, within=(1, 2**53))
     if kind in _BY_PLACE:
-        assert window_.argument is not None  # noqa: S101 - LAG and LEAD have one
-        value = settled(render(window_.argument, columns))
-        found = window(kind.value, partition, order, value.sql, integer(window_.offset))
-        return replace(value, sql=found, literal=None)
+        assert window_.argument is not None  # noqa: S101 - all but ROW_NUMBER have one
+        value = settled(value_of(window_.argument, columns))
+        offset = [] if kind is WindowKind.FIRST_VALUE else [integer(window_.offset)]
+        result = window(kind.value, partition, order, value.sql, *offset)
+        # LAG and LEAD of a constant are NULL at an end of the partition: it is no constant any more
+        return replace(value, sql=result, literal=None)
     aggregate = ExactAggregate(kind=ExactKind[kind.name], argument=window_.argument, type=window_.type)
-    written = "" if frame is None else f"ROWS BETWEEN {_end(frame[0], 'PRECEDING')} AND {_end(frame[1], 'FOLLOWING')}"
-    value = exact(aggregate, columns, lambda f, argument: window(f, partition, order, argument, frame=written))
+    frame_clause = (
+        "" if frame is None else f"ROWS BETWEEN {_end(frame[0], 'PRECEDING')} AND {_end(frame[1], 'FOLLOWING')}"
+    )
+    value = exact(aggregate, columns, lambda f, argument: window(f, partition, order, argument, frame=frame_clause))
     if frame is None or frame[0] is None or frame[1] is None:
         return value
     return replace(value, sql=costing(value.sql, _FRAMED * (frame[1] - frame[0] + 1)))
 
 
 def _end(rows: int | None, way: str) -> str:
-    """Return one end of a frame: so many rows after the current one, or the end of all rows in a way."""
+    """Return one end of a frame: rows relative to the current one, or UNBOUNDED in a direction."""
     if rows is None:
         return f"UNBOUNDED {way}"
     if not rows:

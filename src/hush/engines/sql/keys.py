@@ -10,19 +10,24 @@ chosen keys and their numbers lie in a table of the session's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
-from hush.core.values import dataclass
-from hush.engines.sql.build import (
+from hush.engines.sql.dialect import Dialect
+from hush.engines.sql.nodes import (
     NULL,
-    Sql,
+    ArrayOf,
+    Between,
+    ChosenKeys,
+    From,
+    Scalar,
+    Select,
+    Subquery,
+    Union,
     alias,
-    array,
-    between,
     binary,
     both,
     call,
@@ -30,24 +35,28 @@ from hush.engines.sql.build import (
     cast,
     column,
     double,
+    first_rows,
     integer,
     is_null,
+    joined,
     matches,
     not_null,
     null,
+    quotient,
+    remainder,
+    select,
     try_cast,
+    where,
 )
-from hush.engines.sql.dialect import dialect
-from hush.engines.sql.expressions import render
-from hush.engines.sql.queries import Query, first_rows, joined, select, subquery, union, where
 from hush.engines.sql.relations import (
     Catalogue,
     RelationWriter,
 )
+from hush.engines.sql.scalars import value_of
 from hush.engines.sql.values import FORMS, LONG, WHOLE, Form, Value, constant, on_line, scaled, unscaled
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.domains import Derived, Lookup, Points
+from hush.query.plan.keys import DerivedKey, Lookup, Points
 from hush.query.types import Kind, Type
 from hush.query.types import Value as Constant
 
@@ -71,28 +80,40 @@ class Axis:
         if len(numbers) != len(values) or len(numbers) < 2:
             return None
         step = numbers[1] - numbers[0]
+        # round(x/step) - first is a value's place only if the grid runs through 0 and the values rise
         if step <= 0 or (numbers[0] / step).denominator != 1:
             return None
         first, p, q = int(numbers[0] / step), step.numerator, step.denominator
         if max(abs(first), abs(first + len(numbers) - 1)) > 2**51:
             return None
         # in integers: there may be a million of them
-        if any(number.numerator * q != at * p * number.denominator for at, number in enumerate(numbers, first)):
+        if any(number.numerator * q != index * p * number.denominator for index, number in enumerate(numbers, first)):
             return None
         return step, first
 
 
-Lists = Callable[[Axis, Form, str], Sql]
-"""Gives what to select an axis's values k from, in a form, and their numbers c, under a name; each value is there once.
+class Lists(Protocol):
+    """The lists of public keys that one question's statements read; they are there as long as this object is.
 
-Numbers that are one to the engine are one value: a row must never fall into two groups.
-"""
+    Numbers that are one to the engine are one value of a list: a row must never fall into two groups.
+    """
+
+    @property
+    def views(self) -> str:
+        """How the names of the question's views begin."""
+
+    @property
+    def parameters(self) -> Mapping[int, list[Any]]:
+        """The lists that are parameters of statements, by number."""
+
+    def __call__(self, axis: Axis, form: Form, label: str) -> From:
+        """Return the source of an axis's values k, in a form, and their numbers c, under a name."""
 
 
-def key_value(value: Value, type_: Type) -> Value:
+def key_value(value: Value, type_: Type, dialect: Dialect) -> Value:
     """Return a value fit to group by and to hand out: whole numbers as BIGINT, numbers finite without negative zero."""
     value = value.finite()
-    if value.form is Form.WIDE and _told_apart(type_.values or ()) and dialect().name == "duckdb":
+    if value.form is Form.WIDE and _told_apart(type_.values or ()) and dialect.wide_keys:
         return value
     if value.form is Form.WIDE:
         ends = [end for end in (type_.lower, type_.upper) if end is not None]
@@ -101,10 +122,12 @@ def key_value(value: Value, type_: Type) -> Value:
                 "whole numbers beyond 64 bits are neither keys nor counted apart; write CAST(… AS VARCHAR), "
                 "or limit them with CLIP(x, lower, upper)"
             )
+        # the type may hold only for the rows that a condition leaves: elsewhere NULL, and no error
         return Value(try_cast(value.sql, "BIGINT", "HUGEINT"), Form.INTEGER)
     if value.form is Form.DOUBLE and type_.kind is Kind.INTEGER:
         return Value(try_cast(value.sql, "BIGINT", "DOUBLE"), Form.INTEGER)
     if value.form is Form.DOUBLE:
+        # -0.0 + 0.0 is 0.0: both zeros are one key
         return replace(value, sql=binary("+", value.sql, double(0)))
     return value
 
@@ -115,39 +138,43 @@ def _told_apart(values: Sequence[Constant]) -> bool:
     return 0 < len(numbers) == len(set(numbers))
 
 
-def shown_value(value: Value, type_: Type) -> Value:
+def shown_value(value: Value, type_: Type, dialect: Dialect) -> Value:
     """Return a value fit to hand out; unlike a key, it may be a whole number beyond 64 bits."""
-    return value if value.form is Form.WIDE else key_value(value, type_)
+    return value if value.form is Form.WIDE else key_value(value, type_, dialect)
 
 
-def numbered(query: Query, value: Value, axis: Axis, label: str, lists: Lists) -> tuple[Query, Sql]:
-    """Return the number of each key of one axis, dropping rows whose key is not on it."""
+def numbered(
+    query: Select, value: Value, axis: Axis, label: str, lists: Lists, dialect: Dialect
+) -> tuple[Select, Scalar]:
+    """Return the number of each row's key on an axis, and the query without rows that have another key."""
     on_grid = axis.line()
     if on_grid is not None:
         step, first = on_grid
         number = on_line(value)
         if number.form is Form.INTEGER and step == 1:
-            index: Sql = number.sql
+            index: Scalar = number.sql
         else:
             index = try_cast(scaled(number.double().finite().sql, step), "BIGINT", "DOUBLE")
         last = len(axis.values) - 1
         null = axis.values[last] is None
-        inside: Sql = between(index, integer(first), integer(first + last - null))
-        place = binary("-", index, integer(first)) if first else index
+        inside: Scalar = Between(index, integer(first), integer(first + last - null))
+        offset = binary("-", index, integer(first)) if first else index
         if null:
-            missing = is_null(key_value(value, axis.type).sql)
+            # NULL, the last of the values, is also the key of what is not finite
+            missing = is_null(key_value(value, axis.type, dialect).sql)
             inside = binary("OR", missing, inside)
-            place = case((missing, integer(last)), otherwise=place)
-        return where(query, inside), place
-    key = key_value(value, axis.type)
-    test: Sql = binary("=", key.sql, column("k", label))
+            offset = case((missing, integer(last)), otherwise=offset)
+        return where(query, inside), offset
+    key = key_value(value, axis.type, dialect)
+    test: Scalar = binary("=", key.sql, column("k", label))
+    # an equality never finds NULL
     if None in axis.values:
         test = matches(key.sql, column("k", label), key.form.value)
     return joined(query, lists(axis, key.form, label), "inner", test), column("c", label)
 
 
-def place(value: Value, axis: Axis) -> Sql | None:
-    """Return the number of the value of an axis that a value equals, NULL for none, by arithmetic; None without such.
+def place(value: Value, axis: Axis) -> Scalar | None:
+    """Return the number of an axis's value that equals a value, NULL for none; None if arithmetic cannot find it.
 
     As `key_value` gives it, the value is whole, or a float that is compared with the floats nearest to the points i·p/q
     of a grid of step p/q:
@@ -163,30 +190,33 @@ def place(value: Value, axis: Axis) -> Sql | None:
     if line is None or axis.values[-1] is None:
         return None
     (step, first), last = line, line[1] + len(axis.values) - 1
-    p, q, most = step.numerator, step.denominator, max(-first, last)
+    p, q, greatest = step.numerator, step.denominator, max(-first, last)
     if value.form is Form.INTEGER:
-        if q != 1 or most * p >= 2**63:
+        # the values at both ends are written as 64-bit constants
+        if q != 1 or greatest * p >= 2**63:
             return None
-        inside: Sql = between(value.sql, integer(first * p), integer(last * p))
+        inside: Scalar = Between(value.sql, integer(first * p), integer(last * p))
         index = value.sql
         if p != 1:
-            inside = binary("AND", inside, binary("=", binary("%", value.sql, integer(p)), integer(0)))
-            index = binary("//", value.sql, integer(p))
-    elif value.form is Form.DOUBLE and q <= 2**53 and most < 2**50 and most * p <= 2**53:
+            inside = binary("AND", inside, binary("=", remainder(value.sql, integer(p)), integer(0)))
+            # exact where `inside` holds, so it does not matter how the engine rounds
+            index = quotient(value.sql, integer(p))
+    elif value.form is Form.DOUBLE and q <= 2**53 and greatest < 2**50 and greatest * p <= 2**53:
         nearest = scaled(value.sql, step, value.greatest)
-        same = binary("=", value.sql, unscaled(nearest, step))
-        inside = binary("AND", between(nearest, double(first), double(last)), same)
+        is_point = binary("=", value.sql, unscaled(nearest, step))
+        inside = binary("AND", Between(nearest, double(first), double(last)), is_point)
         index = cast(nearest, "BIGINT")
     else:
         return None
     return case((inside, binary("-", index, integer(first)) if first else index))
 
 
-def code(parts: list[Sql], axes: Sequence[Axis]) -> Sql:
-    """Return the number of a combination of keys, in the smallest type that holds all of them."""
+def code(parts: list[Scalar], axes: Sequence[Axis]) -> Scalar:
+    """Return the number of a combination of keys, in the smallest type that holds all numbers."""
     number = parts[0]
-    for part, axis in zip(parts[1:], axes[1:], strict=True):
-        number = binary("+", binary("*", cast(number, "BIGINT"), integer(len(axis.values))), part)
+    for key_number, axis in zip(parts[1:], axes[1:], strict=True):
+        # in 64 bits: the parts may have a smaller type, which the product would exceed
+        number = binary("+", binary("*", cast(number, "BIGINT"), integer(len(axis.values))), key_number)
     return try_cast(number, "SMALLINT" if size(axes) < 2**15 else "INTEGER", "BIGINT")
 
 
@@ -195,74 +225,79 @@ def size(axes: Sequence[Axis]) -> int:
     return prod(len(axis.values) for axis in axes)
 
 
-def derived_values(domain: Derived, catalogue: Catalogue, most: int) -> Query:
+def derived_values(domain: DerivedKey, catalogue: Catalogue, limit: int) -> Select:
     """Return the distinct values of an expression over all combinations of its columns' public values.
 
     Each column is what it is in the rows: 0.5 of a DECIMAL(9, 2) is the text 0.50, and of a DOUBLE 0.5.
     """
     stored = RelationWriter(catalogue).write(domain.relation, alone=True).columns
     columns = {}
-    query: Query | None = None
+    query: Select | None = None
     for index, (label, type_, values) in enumerate(domain.columns):
-        listed = [constant(value, type_) for value in values]
+        constants = [constant(value, type_) for value in values]
         form = FORMS[type_.kind]  # as the column itself: 1.0 and 1 are different texts
-        options = array([*(_as_form(item, form) for item in listed), null(form.value)])
-        part = subquery(select([alias(call("unnest", options), "x")]), f"d{index}")
-        query = select([], part) if query is None else joined(query, part, "cross")
-        like = stored[label]
-        columns[label] = Value(column("x", f"d{index}"), form, scale=like.scale, single=like.single)
+        # with NULL, of which the expression may make a key; where NULL itself is none, it goes below
+        options = ArrayOf((*(_as_form(public_value, form) for public_value in constants), null(form.value)))
+        options_table = Subquery(select([alias(call("unnest", options), "x")]), f"d{index}")
+        query = select([], options_table) if query is None else joined(query, options_table, "cross")
+        stored_value = stored[label]
+        columns[label] = Value(column("x", f"d{index}"), form, scale=stored_value.scale, single=stored_value.single)
     assert query is not None  # noqa: S101 - a derived domain has columns
-    value = key_value(render(domain.expression, columns), domain.expression.type)
-    seen = select([column("k", "t")], query.showing([alias(value.sql, "k")]))
+    value = key_value(value_of(domain.expression, columns), domain.expression.type, catalogue.dialect)
+    distinct_keys = select([column("k", "t")], query.showing([alias(value.sql, "k")]))
     if not domain.null:
-        seen = where(seen, not_null(column("k", "t")))
-    return first_rows(seen, most + 1, column("k", "t"))
+        distinct_keys = where(distinct_keys, not_null(column("k", "t")))
+    # one more than is allowed tells the caller that there are too many
+    return first_rows(distinct_keys, limit + 1, column("k", "t"))
 
 
-def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, most: int) -> Query:
+def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, limit: int) -> Select:
     """Return the distinct combinations of expressions over a public table."""
     rendered = RelationWriter(catalogue).write(lookup.within or lookup.scan, alone=True)
-    rows: Query | Sql = rendered.query
+    rows: Select | From = rendered.query
     if lookup.optional:
-        rows = union([rendered.query, select([NULL for _ in rendered.query.columns])])
-    values = [key_value(render(item, rendered.columns), item.type) for item in expressions]
-    named = [alias(value.sql, f"k{place}") for place, value in enumerate(values)]
-    found = [column(f"k{place}", "t") for place in range(len(values))]
-    query = select(found, select(named, rows))
-    return first_rows(query, most + 1, *found)
+        # a LEFT JOIN that finds no row gives NULLs, so they are a combination of keys, too
+        rows = Union((rendered.query, select([NULL for _ in rendered.query.columns])), "t")
+    values = [
+        key_value(value_of(expression, rendered.columns), expression.type, catalogue.dialect)
+        for expression in expressions
+    ]
+    cells = [alias(value.sql, f"k{index}") for index, value in enumerate(values)]
+    keys = [column(f"k{index}", "t") for index in range(len(values))]
+    query = select(keys, select(cells, rows))
+    return first_rows(query, limit + 1, *keys)
 
 
-def listed(item: Constant, type_: Type, like: Value) -> Sql:
+def listed(public_value: Constant, type_: Type, stored_value: Value) -> Scalar:
     """Return a public value in the form of the values it is compared with."""
-    return _as_form(constant(item, type_), like.form)
+    return _as_form(constant(public_value, type_), stored_value.form)
 
 
-def _as_form(value: Value, form: Form) -> Sql:
+def _as_form(value: Value, form: Form) -> Scalar:
     return value.sql if value.form is form else try_cast(value.sql, form.value, value.form.value)
 
 
-CHOSEN = "chosen"
-"""The table of the chosen keys: ``number`` and the key columns; every key is there once."""
 NUMBER = "number"
+"""The number of a chosen key."""
 
 
-def numbered_by_choice(rows: Query, keys: Mapping[str, Form]) -> Query:
+def numbered_by_choice(rows: Select, keys: Mapping[str, Form]) -> Select:
     """Return the rows with a chosen key, which is now the number ``k``, and all their other columns."""
     labels = [label for label in rows.labels if label not in keys]
-    same = both([matches(column(key, "t"), column(key, "c"), form.value) for key, form in keys.items()])
+    # not an equality, because NULL may be a chosen key
+    is_chosen = both([matches(column(key, "t"), column(key, "c"), form.value) for key, form in keys.items()])
     cells = [column(label, "t") for label in labels]
     return joined(
         select([alias(column(NUMBER, "c"), "k"), *cells], rows),
-        Sql(dialect().chosen(CHOSEN, "c", [NUMBER, *keys], ["BIGINT", *(form.value for form in keys.values())])),
+        ChosenKeys("c", (NUMBER, *keys), ("BIGINT", *(form.value for form in keys.values()))),
         "inner",
-        same,
+        is_chosen,
     )
 
 
-def without_choice(main: str, keys: Sequence[str]) -> str:
-    """Return a statement that lets the others be read, without running, before anything is chosen: a view of all."""
-    columns = ", ".join(f'"{key}"' for key in keys)
-    return f'CREATE TEMP VIEW "{CHOSEN}" AS SELECT 0 AS "{NUMBER}", {columns} FROM ({main}) AS t'  # noqa: S608
+def every_key(main: Select, keys: Sequence[str]) -> Select:
+    """Return all keys as if they were chosen, so that other statements can be resolved before anything is chosen."""
+    return select([alias(integer(0), NUMBER), *(column(key, "t") for key in keys)], main)
 
 
 def in_form(value: Constant, form: Form) -> Any:
@@ -270,8 +305,8 @@ def in_form(value: Constant, form: Form) -> Any:
     if not isinstance(value, Fraction):
         return value
     if form in WHOLE:
-        held = value.denominator == 1 and (form is Form.WIDE or -(2**63) <= value < 2**63)
-        return int(value) if held else None
+        fits = value.denominator == 1 and (form is Form.WIDE or -(2**63) <= value < 2**63)
+        return int(value) if fits else None
     try:
         return float(value)
     except OverflowError:

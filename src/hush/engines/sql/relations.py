@@ -1,48 +1,75 @@
-"""Relations as SELECTs that carry the unit along.
+"""Relations as SELECTs that carry the unit along, and expressions over them that are computed once.
 
-Each rendered relation has the columns c0, c1, … and, if the question needs it, the unit u. A unit is read where its
-table is read, following the foreign keys; rows without one are dropped there. Units of tables that store them in
-different types are compared as text, so that no value can make a comparison fail.
+Each relation has the columns c0, c1, … and, if the question needs it, the unit u. A unit is read where its table is
+read, following the foreign keys; rows without one are dropped there. Units of tables that store them in different types
+are compared as text, so that no value can make a comparison fail.
+
+Engines put the expression of a column in place of its name, wherever a condition over a subquery names it (filter
+pushdown): an expression that is written once may be computed many times. So a column's cost in conditions is that of
+its expression (`RelationQuery.in_place`), through all subqueries; and an expensive expression that is needed more than
+once becomes a column that no condition is put through (`Dialect.apart`).
+
+>>> from hush.engines.sql.dialect import DUCKDB
+>>> from hush.engines.sql.nodes import read
+>>> from hush.engines.sql.render import render
+>>> cells = {"age": Value(column("age", "s"), Form.INTEGER)}
+>>> render(finish(select([], read("people", "s")), cells, column("id", "s")).query, DUCKDB).text
+'SELECT "s"."id" AS "u", "s"."age" AS "c0" FROM "people" AS "s"'
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
-from hush.core.values import dataclass
-from hush.engines.sql.build import (
+from hush.engines.sql.cost import cost, rows_of
+from hush.engines.sql.dialect import DUCKDB, Dialect
+from hush.engines.sql.forcing import force, force_index
+from hush.engines.sql.grid import compared, exact, settled, windowed
+from hush.engines.sql.nodes import (
     EVERYTHING,
     MADE,
+    ArrayOf,
     ColumnName,
-    Sql,
+    ConstantRows,
+    Costed,
+    DistinctArgument,
+    From,
+    Named,
+    Scalar,
+    Select,
+    Star,
+    Subquery,
+    Union,
     alias,
-    array,
     binary,
     both,
     call,
     case,
     cast,
     column,
-    constant_rows,
     costing,
     count,
-    everything_of,
+    double,
+    grouped,
     integer,
+    joined,
     not_null,
-    row_number,
+    null,
+    primitive,
+    read,
+    select,
     summed,
     try_cast,
+    where,
+    with_before,
 )
-from hush.engines.sql.dialect import dialect
-from hush.engines.sql.expressions import condition, render
-from hush.engines.sql.forcing import force, force_index
-from hush.engines.sql.grid import compared, exact, settled, windowed
-from hush.engines.sql.queries import Query, grouped, joined, once, read, select, subquery, union, where, with_before
-from hush.engines.sql.rendered import UNIT, Rendered, computed_once, finish, priced, works_of, wrapped_in
-from hush.engines.sql.values import FORMS, MAX_TEXT, WHOLE, Form, Value, alike, constant, hull
+from hush.engines.sql.scalars import condition, value_of
+from hush.engines.sql.values import FORMS, MAX_TEXT, WHOLE, Form, OwnName, Value, alike, constant, hull
 from hush.query.errors import UnplannableError
-from hush.query.expressions import Expression
+from hush.query.expressions import Call, Column, Expression, Op, pieces, substituted
 from hush.query.relations import (
     Constants,
     Filter,
@@ -53,17 +80,196 @@ from hush.query.relations import (
     Scan,
     UnionAll,
     WithWindows,
+    relations_in,
+    window_expressions,
 )
 from hush.query.schema import Schema, UnitPath
 from hush.query.types import Kind, Type
 
+UNIT = "u"
+_DEAR = 1000
+"""Nanoseconds from which on an expression is computed once, in a column that no condition is put through."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationQuery:
+    """A SELECT, its columns by their names in the question tree, and whether it has a unit."""
+
+    query: Select
+    columns: Mapping[str, Value]
+    """As seen from outside: columns of an alias ``t``."""
+    unit: bool
+    inlined: Mapping[str, int] = field(default_factory=dict)
+    """Nanoseconds that a column takes where the engine puts its expression in place of its name, as in conditions."""
+
+    @property
+    def in_place(self) -> Mapping[str, Value]:
+        """The columns, with the cost that they have in a condition."""
+        return priced(self.columns, self.inlined)
+
+
+def finish(query: Select, cells: Mapping[str, Value], unit: Scalar | None) -> RelationQuery:
+    """Name the cells c0, c1, … and return the relation with these columns."""
+    columns: list[Named] = []
+    if unit is not None:
+        columns.append(alias(unit, UNIT))
+    outside = {}
+    for index, (label, value) in enumerate(cells.items()):
+        columns.append(alias(value.sql, f"c{index}"))
+        outside[label] = replace(value, sql=column(f"c{index}", "t"))
+    # a SELECT needs a column, also where nothing but its rows counts
+    if not columns:
+        columns.append(alias(integer(1), "c0"))
+    return RelationQuery(query.showing(columns), outside, unit is not None)
+
+
+def staged(source: RelationQuery, expressions: Iterable[Expression]) -> tuple[RelationQuery, dict[Expression, Value]]:
+    """Compute expressions once, as columns of their own, so that statements that name them stay short."""
+    items = list(dict.fromkeys(expressions))
+    source, simpler = computed_once(source, items)
+    values = {expression: value_of(value, source.columns) for expression, value in zip(items, simpler, strict=True)}
+    # a column's name is short already, and needs no place of its own
+    plain = {expression: value for expression, value in values.items() if isinstance(value.sql, ColumnName)}
+    longer = {
+        OwnName(f"expression {index}"): expression for index, expression in enumerate(values) if expression not in plain
+    }
+    if not longer:
+        return source, plain
+    cells = dict(source.columns)
+    for label, expression in longer.items():
+        cells[label] = _apart(values[expression]) if cost(values[expression].sql) > _DEAR else values[expression]
+    wrapped = wrapped_in(source, cells)
+    staged_values = {expression: wrapped.columns[label] for label, expression in longer.items()}
+    for expression in plain:
+        staged_values[expression] = value_of(expression, wrapped.columns)
+    return wrapped, staged_values
+
+
+def computed_once(source: RelationQuery, expressions: Sequence[Expression]) -> tuple[RelationQuery, list[Expression]]:
+    """Return a relation with columns for repeated parts of expressions, and the expressions over these columns.
+
+    These are texts, such as LOWER(t) in many ILIKE, what CLIP moves into its bounds, and columns that the engine would
+    compute wherever a condition names them; if they are dear.
+    """
+    source, expressions = _with_columns(source, expressions, repeated_texts(expressions))
+    return _with_columns(source, expressions, clipped(expressions))
+
+
+def _with_columns(
+    source: RelationQuery, expressions: Sequence[Expression], calls: Sequence[Call]
+) -> tuple[RelationQuery, list[Expression]]:
+    values = {piece: value_of(piece, source.columns) for piece in calls}
+    values = {piece: value for piece, value in values.items() if cost(value.sql) > _DEAR}
+    names = (OwnName(f"computed {len(source.columns) + number}") for number in range(len(values)))
+    replacements = {piece: Column(name, piece.type) for piece, name in zip(values, names, strict=True)}
+    simpler = [with_known(expression, replacements) for expression in expressions]
+    often = Counter(label for expression in simpler for label in names_in(expression))
+    dear = {label for label, work in source.inlined.items() if work > _DEAR and often[label] > 1}
+    if not replacements and not dear:
+        return source, simpler
+    cells = {label: _apart(value) if label in dear else value for label, value in source.columns.items()}
+    cells |= {name.name: _apart(values[piece]) for piece, name in replacements.items()}
+    inlined = {label: 0 if label in dear else work for label, work in source.inlined.items()}
+    return replace(wrapped_in(source, cells), inlined=inlined), simpler
+
+
+def _apart(value: Value) -> Value:
+    return replace(
+        value, sql=costing(primitive("apart", value.sql), MADE * value.chars if value.form is Form.TEXT else 0)
+    )
+
+
+def works_of(cells: Mapping[str, Value]) -> dict[str, int]:
+    """Return the cost of each cell."""
+    return {label: cost(value.sql) for label, value in cells.items()}
+
+
+def priced(columns: Mapping[str, Value], inlined: Mapping[str, int]) -> Mapping[str, Value]:
+    """Return columns with the cost of their expressions, which the engine may put in place of their names."""
+    return {
+        label: replace(value, sql=Costed(value.sql, inlined.get(label, 0), only=True))
+        for label, value in columns.items()
+    }
+
+
+def wrapped_in(source: RelationQuery, cells: Mapping[str, Value]) -> RelationQuery:
+    """Return a SELECT from a relation, with other columns."""
+    return finish(select([], source.query), cells, column(UNIT, "t") if source.unit else None)
+
+
+def referenced(relation: Relation) -> Iterator[Expression]:
+    """Yield every expression that a relation evaluates, and those of the relations that it is made of."""
+    for inner in relations_in(relation):
+        match inner:
+            case Scan() | Constants():
+                continue
+            case Filter():
+                yield inner.condition
+            case Project():
+                yield from (value for _, value in inner.columns)
+            case Join():
+                for pair in inner.on:
+                    yield from pair
+                if inner.where is not None:
+                    yield inner.where
+            case UnionAll():
+                yield from (Column(label, type_) for label, type_ in inner.columns)
+            case WithWindows():
+                for _, window in inner.windows:
+                    yield from window_expressions(window)
+            case PerUnit():
+                yield from (value for _, value in inner.keys)
+                yield from (aggregate.argument for _, aggregate in inner.aggregates if aggregate.argument is not None)
+
+
+def names_in(expression: Expression) -> Iterator[str]:
+    """Yield the names of the columns that an expression reads."""
+    return (piece.name for piece in pieces(expression) if isinstance(piece, Column))
+
+
+def repeated_texts(expressions: Iterable[Expression]) -> list[Call]:
+    """Return the texts that expressions compute more than once, without those inside of larger ones."""
+    roots = list(expressions)
+    often = Counter(piece for expression in roots for piece in pieces(expression))
+
+    def largest(expression: Expression) -> Iterator[Call]:
+        if not isinstance(expression, Call):
+            return
+        text = expression.type.kind is Kind.TEXT and any(True for _ in names_in(expression))
+        if text and often[expression] > 1:
+            yield expression
+            return
+        for argument in expression.arguments:
+            yield from largest(argument)
+
+    return list(dict.fromkeys(call for expression in roots for call in largest(expression)))
+
+
+def clipped(expressions: Iterable[Expression]) -> list[Call]:
+    """Return the arguments of CLIP, which are named three times: in two comparisons and as the result."""
+    calls = [
+        piece
+        for expression in expressions
+        for piece in pieces(expression)
+        if isinstance(piece, Call) and piece.op is Op.CLIP
+    ]
+    return list(dict.fromkeys(call.arguments[0] for call in calls if isinstance(call.arguments[0], Call)))
+
+
+def with_known(expression: Expression, replacements: Mapping[Call, Column]) -> Expression:
+    """Return an expression with columns in place of calls."""
+    if not replacements:
+        return expression
+    return substituted(expression, lambda piece: replacements.get(piece) if isinstance(piece, Call) else None)
+
+
 MOST_PAIRS = 10**6
-"""A unit whose rows would make more of them in a join is left out of it; fewer, where a row costs much."""
+"""The most rows of a unit after a join; a unit with more is left out. Fewer, where a row costs much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What bounds the work of one unit's rows (`hush.engines.work`)."""
+    """Bounds of the work for one unit's rows (`hush.engines.work`)."""
 
     text: int = MAX_TEXT
     """How many characters of a text are read."""
@@ -75,7 +281,6 @@ class Bounds:
 
 UNBOUNDED = Bounds()
 """For public tables, which have no units."""
-_MOST = 2**51
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +288,19 @@ class Catalogue:
     """Where tables are in the engine, and in which types it stores their columns."""
 
     schema: Schema
-    tables: Mapping[str, str]
-    """The engine's name of each table."""
+    tables: Mapping[str, str | Select]
+    """The engine's name of each table, or the query by which it is read."""
     types: Mapping[str, Mapping[str, str]]
     """The engine's type of each stored column, by table."""
+    dialect: Dialect = DUCKDB
+    """How the engine spells SQL."""
 
     def stored(self, table: str, column_: str) -> str:
         """Return the engine's type of a stored column."""
-        found = self.types.get(table, {})
-        if column_ not in found:
+        types = self.types.get(table, {})
+        if column_ not in types:
             raise UnplannableError(f"table {table!r} has no stored column {column_!r}; correct the policy")
-        return found[column_]
+        return types[column_]
 
 
 class RelationWriter:
@@ -113,22 +320,20 @@ class RelationWriter:
         self._wanted = wanted
         """The columns that are read; None for all."""
         self._loose = loose
-        """Texts whose declared values are enforced later, by whoever looks them up."""
+        """Texts with declared values that are enforced later, by a lookup of keys."""
         self._indexed = indexed
         """Numbers that are also wanted as integers on their declared grid, under the name `index_of`."""
         self._unit_type = unit_type(catalogue)
         self._scans = 0
         self._joins = 0
         self.texts = 0
-        """How many texts are read of which nothing is declared."""
-        self.joined = False
-        """Whether there are more rows than those of the tables that are read."""
+        """The number of texts that are read without declared values."""
         self.counted = 0
         """In how many joins the rows of every unit are counted."""
         self.carried = 0
-        """How many characters of text such a join holds for every row."""
+        """The characters of text that a counted join holds for every row."""
 
-    def write(self, relation: Relation, *, alone: bool = False) -> Rendered:
+    def write(self, relation: Relation, *, alone: bool = False) -> RelationQuery:
         """Return the SELECT of a relation; ``alone`` says that no unit is needed above."""
         match relation:
             case Scan():
@@ -146,29 +351,32 @@ class RelationWriter:
             case WithWindows():
                 return self._with_windows(relation)
             case Constants():
-                return _constants(relation)
+                return _constants(relation, self._catalogue.dialect)
 
-    def _filter(self, relation: Filter, *, alone: bool) -> Rendered:
+    def _filter(self, relation: Filter, *, alone: bool) -> RelationQuery:
         source = self.write(relation.source, alone=alone)
         wider, (test,) = computed_once(source, [relation.condition])
-        kept = where(select([EVERYTHING], wider.query), condition(test, wider.in_place))
+        query = where(select([EVERYTHING], wider.query), condition(test, wider.in_place))
         if wider is source:
-            return replace(source, query=kept)
-        shown = {label: wider.columns[label] for label in source.columns}
-        names = [value.sql for value in shown.values()]
-        return replace(wider, query=kept.showing([column(UNIT, "t"), *names] if wider.unit else names), columns=shown)
+            return replace(source, query=query)
+        # what was computed for the condition alone is not carried on
+        columns = {label: wider.columns[label] for label in source.columns}
+        names = [value.sql for value in columns.values()]
+        return replace(
+            wider, query=query.showing([column(UNIT, "t"), *names] if wider.unit else names), columns=columns
+        )
 
-    def _project(self, relation: Project, *, alone: bool) -> Rendered:
+    def _project(self, relation: Project, *, alone: bool) -> RelationQuery:
         source = self.write(relation.source, alone=alone)
         labels = [label for label, _ in relation.columns]
         source, values = computed_once(source, [value for _, value in relation.columns])
         places = source.in_place
-        inlined = {label: render(value, places).sql.work for label, value in zip(labels, values, strict=True)}
-        cells = {label: render(value, source.columns) for label, value in zip(labels, values, strict=True)}
+        inlined = {label: cost(value_of(value, places).sql) for label, value in zip(labels, values, strict=True)}
+        cells = {label: value_of(value, source.columns) for label, value in zip(labels, values, strict=True)}
         return replace(wrapped_in(source, cells), inlined=inlined)
 
-    def _scan(self, relation: Scan, *, alone: bool) -> Rendered:
-        schema, place = self._catalogue.schema, self._catalogue.tables[relation.table]
+    def _scan(self, relation: Scan, *, alone: bool) -> RelationQuery:
+        schema, stored_table = self._catalogue.schema, self._catalogue.tables[relation.table]
         table = schema.tables[relation.table]
         stored = {}
         for label, source, type_ in relation.columns:
@@ -178,20 +386,21 @@ class RelationWriter:
                 self.texts += type_.kind is Kind.TEXT and type_.values is None and not relation.public
                 stored[label] = force(column(source, "s"), physical, promised, self._bounds.text)
             if label in self._indexed:
-                whole = force_index(column(source, "s"), physical, type_)
-                if whole is not None:
-                    stored[index_of(label)] = whole
-        query = select([], read(place, "s"))
-        unit: Sql | None = None
+                index = force_index(column(source, "s"), physical, type_)
+                if index is not None:
+                    stored[index_of(label)] = index
+        query = select([], read(stored_table, "s"))
+        unit: Scalar | None = None
         if not relation.public and not alone:
             if table.unit is None:
                 unit = self._numbered()
             else:
                 query, unit = self._owned(query, "s", relation.table, table.unit)
+                # a row without a unit is nobody's, and no limit of a unit would bound what it adds
                 query = where(query, not_null(unit))
         return replace(finish(query, stored, unit), inlined=works_of(stored))
 
-    def _owned(self, query: Query, holder: str, table: str, path: UnitPath) -> tuple[Query, Sql]:
+    def _owned(self, query: Select, holder: str, table: str, path: UnitPath) -> tuple[Select, Scalar]:
         """Return the rows of a table, and the unit of each where a path leads to it.
 
         Of the table that a path goes through, each key is taken once for each of its units. A key that is not unique
@@ -199,48 +408,52 @@ class RelationWriter:
         """
         if not path.hops:
             unit, physical = column(path.column, holder), self._catalogue.stored(table, path.column)
-            return query, unit if self._unit_type is not None else _identity(unit, physical)
-        hop, *rest = path.hops
+            return query, unit if self._unit_type is not None else identity_text(unit, physical)
+        hop, *further = path.hops
         types = self._catalogue.stored(table, hop.column), self._catalogue.stored(hop.table, hop.key)
-        sides: list[Sql] = [column(hop.column, holder), column(hop.key, "s")]
+        sides: list[Scalar] = [column(hop.column, holder), column(hop.key, "s")]
+        # of different types both are compared as texts: no cast of one to the other can fail
         if types[0] != types[1]:
-            sides = [_identity(side, physical) for side, physical in zip(sides, types, strict=True)]
+            sides = [identity_text(side, physical) for side, physical in zip(sides, types, strict=True)]
         through = select([], read(self._catalogue.tables[hop.table], "s"))
-        through, whose = self._owned(through, "s", hop.table, replace(path, hops=tuple(rest)))
-        owners = once(where(through, not_null(whose)).showing([alias(sides[1], "k"), alias(whose, UNIT)]))
-        query = joined(query, subquery(owners, "h"), "inner", binary("=", sides[0], column("k", "h")))
+        through, owner = self._owned(through, "s", hop.table, replace(path, hops=tuple(further)))
+        owners = where(through, not_null(owner)).showing([alias(sides[1], "k"), alias(owner, UNIT)])
+        owners = replace(owners, distinct=True)
+        query = joined(query, Subquery(owners, "h"), "inner", binary("=", sides[0], column("k", "h")))
         return query, column(UNIT, "h")
 
-    def _numbered(self) -> Sql:
+    def _numbered(self) -> Scalar:
         """Return a number that tells rows apart, within a table and between tables; never used to order anything."""
         self._scans += 1
-        number = row_number()
+        number = primitive("row_number")
+        # the number of the scan, in the low 20 bits, keeps rows of two scans apart
         return binary("+", binary("*", cast(number, "HUGEINT"), integer(2**20)), integer(self._scans))
 
-    def _join(self, relation: Join) -> Rendered:
+    def _join(self, relation: Join) -> RelationQuery:
         number = self._joins
         self._joins += 1
-        self.joined = True
         left, right = self.write(relation.left), self.write(relation.right)
         columns_left = {label: _at(value, "l") for label, value in left.columns.items()}
         columns_right = {label: _at(value, "r") for label, value in right.columns.items()}
         tests = []
         if left.unit and right.unit:
+            # rows of two units never meet, so a joined row belongs to one unit
             tests.append(binary("=", column(UNIT, "l"), column(UNIT, "r")))
         for first, second in relation.on:
-            tests.append(_equal(render(first, columns_left), render(second, columns_right)))
+            tests.append(_equal(value_of(first, columns_left), value_of(second, columns_right)))
         together = {**columns_left, **columns_right}
         inlined = {**left.inlined, **right.inlined}
         if relation.where is not None:
             tests.append(condition(relation.where, priced(together, inlined)))
         kind = relation.kind.value
+        # the rows that it keeps would be public ones, which have no unit
         if kind != "inner" and not left.unit and right.unit:
             raise UnplannableError(f"a {kind.upper()} JOIN needs its private side on the left; swap the tables")
         if (left.unit and right.unit) or number in self._bounds.checked:
             query = self._within_units(left, right, relation, both(tests))
         else:
-            sides = subquery(left.query, "l"), subquery(right.query, "r")
-            if _looks_up(relation):
+            sides = Subquery(left.query, "l"), Subquery(right.query, "r")
+            if _looks_up(relation, self._catalogue.dialect):
                 query = _looked_up(*sides, kind, both(tests), f"numbered_{number}")
             else:
                 query = joined(select([], sides[0]), sides[1], kind, both(tests))
@@ -249,8 +462,8 @@ class RelationWriter:
             together, inlined = columns_left, dict(left.inlined)
         return replace(finish(query, together, unit), inlined=inlined)
 
-    def _within_units(self, left: Rendered, right: Rendered, relation: Join, on: Sql) -> Query:
-        """Return a join without the units whose rows would make more than so many; at least one side is private.
+    def _within_units(self, left: RelationQuery, right: RelationQuery, relation: Join, on: Scalar) -> Select:
+        """Return a join without units that would have too many rows after it; at least one side is private.
 
         A unit with many rows is left out before its rows are paired, so that the work, too, is bounded for each unit:
         whether a question is answered must not depend on one of them. Its pairs are those with equal keys, from how
@@ -261,34 +474,37 @@ class RelationWriter:
         """
         self.counted += 1
         kind = relation.kind.value
-        owned, other = (left, right) if left.unit else (right, left)
-        self.carried = max(self.carried, _held(_characters(owned), _characters(other)))
+        owned, looked_at = (left, right) if left.unit else (right, left)
+        self.carried = max(self.carried, _held(_characters(owned), _characters(looked_at)))
         sides = [f"left_{self.counted}", f"right_{self.counted}"]
 
-        def counted(side: str, source: Rendered, on_: Sequence[Expression], as_: str) -> tuple[Sql, list[Value]]:
+        def counted(side: str, source: RelationQuery, on_: Sequence[Expression], as_: str) -> tuple[From, list[Value]]:
             columns = {label: _at(value, "t") for label, value in source.columns.items()}
-            values = [render(expression, columns) for expression in on_]
-            cells = [alias(value.sql, f"j{at}") for at, value in enumerate(values)]
+            values = [value_of(expression, columns) for expression in on_]
+            cells = [alias(value.sql, f"j{index}") for index, value in enumerate(values)]
             unit = [column(UNIT, "t")] if source.unit else []
-            counting = select([*unit, *cells, alias(count(), "n")], read(side, "t", source.query.rows))
+            counting = select([*unit, *cells, alias(count(), "n")], read(side, "t", rows_of(source.query)))
             query = grouped(counting, [*unit, *(value.sql for value in values)])
-            return subquery(query, as_), [replace(value, sql=column(f"j{at}", as_)) for at, value in enumerate(values)]
+            return Subquery(query, as_), [
+                replace(value, sql=column(f"j{index}", as_)) for index, value in enumerate(values)
+            ]
 
-        one, first = counted(sides[0], left, [key for key, _ in relation.on], "a")
-        two, second = counted(sides[1], right, [key for _, key in relation.on], "b")
-        owner, whose = ("a", "l") if left.unit else ("b", "r")
-        same = [binary("=", column(UNIT, "a"), column(UNIT, "b"))] if left.unit and right.unit else []
-        same += [_equal(mine, theirs) for mine, theirs in zip(first, second, strict=True)]
-        heavy = joined(select([column(UNIT, owner)], one), two, "inner", both(same))
+        left_counts, first = counted(sides[0], left, [key for key, _ in relation.on], "a")
+        right_counts, second = counted(sides[1], right, [key for _, key in relation.on], "b")
+        owner, side_alias = ("a", "l") if left.unit else ("b", "r")
+        tests = [binary("=", column(UNIT, "a"), column(UNIT, "b"))] if left.unit and right.unit else []
+        tests += [_equal(mine, theirs) for mine, theirs in zip(first, second, strict=True)]
+        heavy = joined(select([column(UNIT, owner)], left_counts), right_counts, "inner", both(tests))
+        # in 128 bits, since the product of two counts may be larger than 64 hold
         pairs = summed(binary("*", cast(column("n", "a"), "HUGEINT"), column("n", "b")), wide=True)
         heavy = grouped(heavy, [column(UNIT, owner)], having=binary(">", pairs, integer(self._bounds.pairs)))
-        apart = binary("=", column(UNIT, whose), column(UNIT, "heavy"))
+        apart = binary("=", column(UNIT, side_alias), column(UNIT, "heavy"))
         places, names = (sides, "lr") if left.unit else (sides[::-1], "rl")  # a left join has its private side there
-        light = select([everything_of(whose)], read(places[0], whose, owned.query.rows))
-        light = joined(light, subquery(heavy, "heavy"), "anti", apart)
+        light = select([Star(side_alias)], read(places[0], side_alias, rows_of(owned.query)))
+        light = joined(light, Subquery(heavy, "heavy"), "anti", apart)
         label, looked = f"light_{self.counted}", None
         query = select([], read(label, names[0]))
-        if _looks_up(relation):
+        if _looks_up(relation, self._catalogue.dialect):
             looked = _looked_up(read(label, "l"), read(places[1], "r"), kind, on, f"counted_{self.counted}")
             query = replace(looked, before=())
         else:
@@ -298,53 +514,53 @@ class RelationWriter:
         query = with_before(query, label, light)
         return query if looked is None else replace(query, before=(*query.before, *looked.before))
 
-    def _union(self, relation: UnionAll, *, alone: bool) -> Rendered:
-        self.joined = True
+    def _union(self, relation: UnionAll, *, alone: bool) -> RelationQuery:
         sources = [self.write(source, alone=alone) for source in relation.sources]
         cells: dict[str, list[Value]] = {}
         for label, type_ in relation.columns:
-            given = alike([source.columns[label] for source in sources])
+            alike_values = alike([source.columns[label] for source in sources])
             form = FORMS[type_.kind]
-            if type_.kind.numeric and given[0].form in WHOLE:  # all are alike
-                form = given[0].form
+            if type_.kind.numeric and alike_values[0].form in WHOLE:  # all are alike
+                form = alike_values[0].form
             elif form is Form.INTEGER:
                 form = Form.DOUBLE
-            cells[label] = [_as(value, form) for value in given]
+            cells[label] = [_as(value, form) for value in alike_values]
         parts = [
             finish(
                 select([], source.query),
-                {label: values[at] for label, values in cells.items()},
+                {label: values[index] for label, values in cells.items()},
                 column(UNIT, "t") if source.unit else None,
             )
-            for at, source in enumerate(sources)
+            for index, source in enumerate(sources)
         ]
         outer = {label: hull(value.sql, cells[label]) for label, value in parts[0].columns.items()}
-        together = select([], union([part.query for part in parts]))
+        together = select([], Union(tuple(branch.query for branch in parts), "t"))
         inlined = {
-            label: max(source.inlined[label] + value.sql.work for source, value in zip(sources, values, strict=True))
+            label: max(source.inlined[label] + cost(value.sql) for source, value in zip(sources, values, strict=True))
             for label, values in cells.items()
         }
-        whole = finish(together, outer, column(UNIT, "t") if parts[0].unit else None)
-        return replace(whole, inlined=inlined)
+        result = finish(together, outer, column(UNIT, "t") if parts[0].unit else None)
+        return replace(result, inlined=inlined)
 
-    def _with_windows(self, relation: WithWindows) -> Rendered:
-        """Return rows with windows over those of the same unit, whatever else parts them."""
+    def _with_windows(self, relation: WithWindows) -> RelationQuery:
+        """Return rows with windows, which are always partitioned by the unit."""
         source = self.write(relation.source)
         self.carried = max(self.carried, 2 * _characters(source))
         unit = [column(UNIT, "t")] if source.unit else []
+        # rows that tie in all columns are equal, so their order cannot show
         ties = [compared(value) for value in source.columns.values()]
-        cells = {label: windowed(item, source.columns, unit, ties) for label, item in relation.windows}
+        cells = {label: windowed(window_, source.columns, unit, ties) for label, window_ in relation.windows}
         rendered = wrapped_in(source, {**source.columns, **cells})
         forced = dict(rendered.columns)
-        for label, item in relation.windows:
-            forced[label] = self._within(rendered.columns[label], item.type)
-        inlined = {**source.inlined, **{label: forced[label].sql.work for label in cells}}
+        for label, window_ in relation.windows:
+            forced[label] = self._within(rendered.columns[label], window_.type)
+        inlined = {**source.inlined, **{label: cost(forced[label].sql) for label in cells}}
         return replace(wrapped_in(rendered, forced), inlined=inlined)
 
-    def _per_unit(self, relation: PerUnit, *, alone: bool) -> Rendered:
+    def _per_unit(self, relation: PerUnit, *, alone: bool) -> RelationQuery:
         """One row a unit and combination of keys; sums run over grid integers, so no order of rows can matter."""
         source = self.write(relation.source)
-        keys = {label: settled(render(value, source.columns)) for label, value in relation.keys}
+        keys = {label: settled(value_of(value, source.columns)) for label, value in relation.keys}
         cells = dict(keys)
         for label, aggregate in relation.aggregates:
             cells[label] = exact(aggregate, source.columns)
@@ -358,96 +574,125 @@ class RelationWriter:
             forced[label] = self._within(rendered.columns[label], aggregate.type)
         places = source.in_place
         inlined = works_of(forced) | {
-            label: settled(render(value, places)).sql.work for label, value in relation.keys
+            label: cost(settled(value_of(value, places)).sql) for label, value in relation.keys
         }  # a condition on an aggregate stays behind it, one on a key does not
         return replace(wrapped_in(rendered, forced), inlined=inlined)
 
     def _within(self, value: Value, type_: Type) -> Value:
-        """Return what was computed of one unit's rows, forced into its type."""
+        """Return an aggregate of one unit's rows, forced into its type."""
+        # it has ends of its own, and the type has none to clamp it to
         if value.form is Form.WIDE and not type_.bounded:
             return value
         within = force(value.sql, value.form.value, type_, self._bounds.text)
         return replace(within, scale=value.scale, single=value.single) if within.form is Form.DOUBLE else within
 
 
-def _looks_up(relation: Join) -> bool:
+def _looks_up(relation: Join, dialect: Dialect) -> bool:
     """Return whether a join keeps rows by more than equalities, so that pairs have to be looked at."""
-    return not relation.kind.widens and relation.where is not None and dialect().looks_up
+    return not relation.kind.widens and relation.where is not None and dialect.looks_up
 
 
-def _looked_up(rows: Sql, other: Sql, kind: str, on: Sql, label: str) -> Query:
-    """Return the rows ``l`` that have a partner in another source, or have none, by the numbers of those that have.
+def _looked_up(rows: From, partners: From, kind: str, on: Scalar, label: str) -> Select:
+    """Return the rows ``l`` with a partner in another source, or those without one, by numbers of rows.
 
     Engines err where SEMI and ANTI joins have conditions beside equalities: DuckDB 1.4 looks at one partner of several.
     So the pairs are made by an inner join, and rows are kept by a number that is given to them before.
     """
-    numbered = select([everything_of("l"), alias(row_number(), "number")], rows)
-    pairs = joined(select([column("number", "l")], read(label, "l")), other, "inner", on)
-    same = binary("=", column("number", "l"), column("number", "p"))
-    query = joined(select([], read(label, "l")), subquery(once(pairs), "p"), kind, same)
+    numbered = select([Star("l"), alias(primitive("row_number"), "number")], rows)
+    pairs = joined(select([column("number", "l")], read(label, "l")), partners, "inner", on)
+    same_number = binary("=", column("number", "l"), column("number", "p"))
+    query = joined(select([], read(label, "l")), Subquery(replace(pairs, distinct=True), "p"), kind, same_number)
     return with_before(query, label, numbered)
 
 
-def _constants(relation: Constants) -> Rendered:
+def _constants(relation: Constants, dialect: Dialect) -> RelationQuery:
     """Return rows that the question writes out: one list for each column, read side by side, or row by row."""
-    cells, written = {}, []
-    together = dialect().unnests_together
-    for at, (label, type_) in enumerate(relation.columns):
-        values = [constant(row[at].value, type_) for row in relation.rows]
+    cells, columns = {}, []
+    together = dialect.unnests_together
+    for index, (label, type_) in enumerate(relation.columns):
+        values = [constant(row[index].value, type_) for row in relation.rows]
+        if relation.awaits is not None and type_.kind.numeric:
+            # a released number has one form, whole or not: none of them makes a statement that could be refused
+            number = relation.rows[0][index].value
+            values = [Value(double(number) if isinstance(number, Fraction) else null("DOUBLE"), Form.DOUBLE)]
         alike_values = alike(values)
         wide = alike_values[0].form is Form.WIDE
         form = Form.WIDE if wide else FORMS[type_.kind]
-        written.append([_as(value, form).sql for value in alike_values])
-        source = call("unnest", array(written[-1])) if together else column(f"x{at}", "l")
-        found = hull(source, [_as(value, form) for value in alike_values])
-        cells[label] = found if wide else replace(found, within=None)
-    names = [f"x{at}" for at in range(len(written))]
-    rows = None if together else constant_rows(list(zip(*written, strict=True)), "l", names)
+        columns.append([_as(value, form).sql for value in alike_values])
+        source = call("unnest", ArrayOf(tuple(columns[-1]))) if together else column(f"x{index}", "l")
+        cell = hull(source, [_as(value, form) for value in alike_values])
+        cells[label] = cell if wide else replace(cell, within=None)
+    names = tuple(f"x{index}" for index in range(len(columns)))
+    rows = None if together else ConstantRows(tuple(zip(*columns, strict=True)), "l", names)
     return replace(finish(select([], rows), cells, None), inlined=dict.fromkeys(cells, 0))
 
 
-def _characters(source: Rendered) -> int:
+def _characters(source: RelationQuery) -> int:
     """Return how many characters of text a row has at most."""
     return sum(value.chars for value in source.columns.values() if value.form is Form.TEXT)
 
 
-def _held(owned: int, other: int) -> int:
-    """Return the characters that a join holds for each row, of which `hush.engines.work` counts two copies.
+def _held(owned: int, second: int) -> int:
+    """Return half of the characters that a join holds for each row: `hush.engines.work` counts two copies.
 
     A counted join holds both sides, those rows of the private side that stay, and the side that it looks up.
     """
-    return -(-(2 * owned + other + max(owned, other)) // 2)
+    return -(-(2 * owned + second + max(owned, second)) // 2)
 
 
 def unit_type(catalogue: Catalogue) -> str | None:
     """Return the one type in which all tables store their units, or None if they differ."""
-    found = set()
+    types = set()
     for table in catalogue.schema.tables.values():
         if table.unit is not None and not table.public:
             holder = table.unit.hops[-1].table if table.unit.hops else table.name
-            found.add(catalogue.types.get(holder, {}).get(table.unit.column))
-    return found.pop() if len(found) == 1 else None
+            types.add(catalogue.types.get(holder, {}).get(table.unit.column))
+    return types.pop() if len(types) == 1 else None
 
 
-def _identity(value: Sql, physical: str) -> Sql:
+def shared_key_counts(catalogue: Catalogue, table: str) -> list[Select]:
+    """Return queries that count the keys of a table that lead to several units, or to several rows on the way there.
+
+    Other tables find their unit by these keys (``via``). A row behind a key of several units counts for each of them,
+    which no declared bound covers.
+    """
+    paths = [described.unit for described in catalogue.schema.tables.values() if described.unit is not None]
+    leads = {
+        (hop.key, path.hops[step].column if step < len(path.hops) else path.column)
+        for path in paths
+        for step, hop in enumerate(path.hops, 1)
+        if hop.table == table
+    }
+    queries = []
+    for key, onwards in sorted(leads):
+        if not {key, onwards} <= catalogue.types[table].keys():
+            continue  # reported as a column that is missing
+        units = call("count", DistinctArgument(column(onwards, "t")))
+        rows = where(select([alias(integer(1), "n")], read(catalogue.tables[table], "t")), not_null(column(key, "t")))
+        shared = grouped(rows, [column(key, "t")], having=binary(">", units, integer(1)))
+        queries.append(select([count()], shared))
+    return queries
+
+
+def identity_text(value: Scalar, physical: str) -> Scalar:
     """Return an identifier as text that does not depend on its stored type: 7 and 7.0 are one unit, not two."""
     plain = try_cast(value, "VARCHAR", physical)
     if physical not in {"FLOAT", "DOUBLE"} and not physical.startswith("DECIMAL"):
         return plain
-    whole = try_cast(value, "BIGINT", physical)
-    same = binary("=", try_cast(whole, "DOUBLE", "BIGINT"), try_cast(value, "DOUBLE", physical))
-    return case((same, try_cast(whole, "VARCHAR", "BIGINT")), otherwise=plain)
+    rounded = try_cast(value, "BIGINT", physical)
+    is_whole = binary("=", try_cast(rounded, "DOUBLE", "BIGINT"), try_cast(value, "DOUBLE", physical))
+    return case((is_whole, try_cast(rounded, "VARCHAR", "BIGINT")), otherwise=plain)
 
 
-def index_of(label: str) -> str:
-    """Return the name under which a column's integer on its grid is carried."""
-    return f"{label}\0index"
+def index_of(label: str) -> OwnName:
+    """Return the name of the column that carries another's integer on its grid."""
+    return OwnName(f"index {label}")
 
 
 def _at(value: Value, table: str) -> Value:
     """Return an outside column under another alias."""
     assert isinstance(value.sql, ColumnName)  # noqa: S101 - outside columns are plain columns
-    return replace(value, sql=column(value.sql.label, table))
+    return replace(value, sql=column(value.sql.name, table))
 
 
 def _as(value: Value, form: Form) -> Value:
@@ -459,7 +704,7 @@ def _as(value: Value, form: Form) -> Value:
     return Value(try_cast(value.sql, form.value, value.form.value), form)
 
 
-def _equal(left: Value, right: Value) -> Sql:
+def _equal(left: Value, right: Value) -> Scalar:
     left, right = left.finite(), right.finite()
     if left.form is not right.form:
         forms = {left.form, right.form}
@@ -469,5 +714,5 @@ def _equal(left: Value, right: Value) -> Sql:
             left, right = left.double(), right.double()
         else:
             left, right = (Value(try_cast(side.sql, "VARCHAR", side.form.value), Form.TEXT) for side in (left, right))
-    same = binary("=", left.sql, right.sql)
-    return costing(same, MADE * (left.chars + right.chars)) if left.form is Form.TEXT else same
+    equal = binary("=", left.sql, right.sql)
+    return costing(equal, MADE * (left.chars + right.chars)) if left.form is Form.TEXT else equal

@@ -1,6 +1,6 @@
-"""Texts, dates and times as SQL: lengths are bounded, and what is no date is NULL.
+"""Texts, dates and times as SQL: lengths are bounded, and a text that spells no date is NULL.
 
-**How long texts can be, and what functions of them cost.** Every text is cut where it is read (`build.shortened`) and
+**How long texts can be, and what functions of them cost.** Every text is cut where it is read (`nodes.shortened`) and
 where parts are joined, so that each has a length that no row exceeds (`Value.most`, in characters). A function of texts
 then costs so many nanoseconds for a character at most, measured with the worst characters on the slowest engine that is
 allowed; where it looks for another text, more for the length of that. None makes a text longer than its arguments
@@ -25,29 +25,22 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 
-from hush.engines.sql.build import (
+from hush.engines.sql.nodes import (
     MADE,
     TRUE,
-    Sql,
-    between,
+    Between,
+    Scalar,
     binary,
     call,
     case,
     costing,
-    date_diff,
-    date_part,
-    date_trunc,
     integer,
-    like_escaped,
-    moved,
     not_null,
     null,
-    regular_match,
-    substring,
+    primitive,
     text,
     try_cast,
 )
-from hush.engines.sql.build import like as plain_like
 from hush.engines.sql.values import FORMS, MAX_TEXT, TIMES, Form, Value, as_text, number_at, within_calendar
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal, Op
@@ -78,11 +71,12 @@ def _length(_: Call, arguments: list[Value]) -> Value:
 
 
 def _substring(expression: Call, arguments: list[Value]) -> Value:
-    start, size = (_small(number_at(expression, at)) for at in (1, 2))
-    return Value(substring(as_text(arguments[0]), start, max(0, size)), Form.TEXT)
+    start, size = (_small(number_at(expression, position)) for position in (1, 2))
+    return Value(primitive("substring", as_text(arguments[0]), start=start, size=max(0, size)), Form.TEXT)
 
 
 def _small(value: Fraction) -> int:
+    # no text is so long that a place beyond 32 bits would find more in it
     return max(-(2**31) + 1, min(2**31 - 1, int(value)))
 
 
@@ -96,21 +90,21 @@ def _concat(_: Call, arguments: list[Value]) -> Value:
     """Text joined by ||, NULL if a part is NULL; cut wherever it may be too long, before the next part comes."""
     result, length = _part_of_text(arguments[0])
     for argument in arguments[1:]:
-        other, more = _part_of_text(argument)
-        result, length = binary("||", result, other), length + more
+        next_text, more = _part_of_text(argument)
+        result, length = binary("||", result, next_text), length + more
         if length > MAX_TEXT:
             result, length = _cut(result), MAX_TEXT
     return Value(result, Form.TEXT)
 
 
-def _part_of_text(value: Value) -> tuple[Sql, int]:
+def _part_of_text(value: Value) -> tuple[Scalar, int]:
     """Return a text, and how long it is at most; a constant of any length is cut here."""
     if value.chars <= MAX_TEXT:
         return as_text(value), value.chars
     return _cut(as_text(value)), MAX_TEXT
 
 
-def _cut(value: Sql) -> Sql:
+def _cut(value: Scalar) -> Scalar:
     """Return a text's first characters, with the text written once: in a chain it would double with every part."""
     return costing(call("left", value, integer(MAX_TEXT)), MADE * MAX_TEXT)
 
@@ -133,11 +127,14 @@ def moment(value: Value) -> Value:
 
 
 def _part(expression: Call, arguments: list[Value]) -> Value:
-    return Value(date_part(_PARTS[expression.op], moment(arguments[0]).sql), Form.INTEGER, within=(0, 9999))
+    return Value(
+        primitive("date_part", moment(arguments[0]).sql, part=_PARTS[expression.op]), Form.INTEGER, within=(0, 9999)
+    )
 
 
 def _time(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[0])
+    # a date has no time of day: as a timestamp it is midnight
     return _part(expression, [Value(try_cast(value.sql, "TIMESTAMP", value.form.value), Form.TIMESTAMP)])
 
 
@@ -147,33 +144,43 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
         raise UnplannableError("dates are truncated to 'year', 'quarter', 'month', 'week' or 'day'")
     value = moment(arguments[1])
     form = FORMS[expression.type.kind]
-    kept = form if form in TIMES else value.form
-    start = date_trunc(str(unit.value), value.sql, value.form.value)
-    return Value(try_cast(start, kept.value, "TIMESTAMP"), kept)
+    result_form = form if form in TIMES else value.form
+    start = primitive("date_trunc", value.sql, unit=str(unit.value), form=value.form.value)
+    return Value(try_cast(start, result_form.value, "TIMESTAMP"), result_form)
 
 
-def _truncate_time(_: Call, arguments: list[Value]) -> Value:
+def _truncate_time(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[1])
     sql = try_cast(value.sql, "TIMESTAMP", value.form.value)
-    return Value(call("date_trunc", as_text(arguments[0]), sql), Form.TIMESTAMP)
+    unit = _written_out(expression, 0)
+    return Value(primitive("date_trunc", sql, unit=unit, form="TIMESTAMP"), Form.TIMESTAMP)
 
 
 def _make_date(_: Call, arguments: list[Value]) -> Value:
     """Return the date that a text of three numbers spells, if they are of a year, a month and a day at all."""
     parts = [try_cast(argument.finite().sql, "BIGINT", argument.form.value) for argument in arguments]
     limits = zip(parts, ((1, 9999), (1, 12), (1, 31)), strict=True)
-    inside = [between(part, integer(low), integer(high)) for part, (low, high) in limits]
-    year, month, day = (try_cast(part, "VARCHAR", "BIGINT") for part in parts)
+    inside = [Between(number, integer(low), integer(high)) for number, (low, high) in limits]
+    year, month, day = (try_cast(number, "VARCHAR", "BIGINT") for number in parts)
     spelled = binary("||", binary("||", binary("||", binary("||", year, text("-")), month), text("-")), day)
     possible = binary("AND", binary("AND", inside[0], inside[1]), inside[2])
     return Value(costing(case((possible, try_cast(spelled, "DATE", "VARCHAR"))), _SPELLED), Form.DATE)
 
 
-def _format(_: Call, arguments: list[Value]) -> Value:
-    return Value(call("strftime", moment(arguments[0]).sql, as_text(arguments[1])), Form.TEXT)
+def _format(expression: Call, arguments: list[Value]) -> Value:
+    pattern = _written_out(expression, 1)
+    return Value(primitive("formatted", moment(arguments[0]).sql, pattern=pattern), Form.TEXT)
+
+
+def _written_out(expression: Call, position: int) -> str:
+    """Return the text that an argument is, which the question writes out."""
+    argument = expression.arguments[position]
+    assert isinstance(argument, Literal)  # noqa: S101 - the function's typing rule has looked
+    return str(argument.value)
 
 
 def _parse(_: Call, arguments: list[Value]) -> Value:
+    # NULL where the text does not follow the pattern, and cut to the calendar as every timestamp is
     read = call("try_strptime", *map(as_text, arguments))
     return Value(case((within_calendar(read), read)), Form.TIMESTAMP)
 
@@ -182,17 +189,20 @@ def _difference(expression: Call, arguments: list[Value]) -> Value:
     unit = expression.arguments[0]
     if not (isinstance(unit, Literal) and unit.value in UNITS):
         raise UnplannableError(f"between dates are counted {', '.join(UNITS)}")
+    # days and longer units are counted between dates, whatever the time of day
     form = "TIMESTAMP" if unit.value in {"hour", "minute", "second"} else "DATE"
     first, second = (try_cast(value.sql, form, value.form.value) for value in map(moment, arguments[1:]))
-    return Value(date_diff(str(unit.value), first, second), Form.INTEGER, within=(-_SECONDS, _SECONDS))
+    return Value(
+        primitive("date_diff", first, second, unit=str(unit.value)), Form.INTEGER, within=(-_SECONDS, _SECONDS)
+    )
 
 
 def _moved(expression: Call, arguments: list[Value]) -> Value:
-    """Return a moment moved by an interval, NULL outside the calendar; none of it comes near the engine's limits."""
+    """Return a moment moved by an interval, NULL outside the calendar; no step comes near the engine's limits."""
     start = moment(arguments[0])
-    months, days, microseconds = (int(number_at(expression, at)) for at in (1, 2, 3))
+    months, days, microseconds = (int(number_at(expression, position)) for position in (1, 2, 3))
     result = try_cast(start.sql, "TIMESTAMP", start.form.value)
-    result = moved(result, months=months, days=days, microseconds=microseconds)
+    result = primitive("moved", result, months=months, days=days, microseconds=microseconds)
     return Value(case((within_calendar(result), result)), Form.TIMESTAMP)
 
 
@@ -225,28 +235,30 @@ TEXTS: dict[Op, Callable[[Call, list[Value]], Value]] = {
 
 
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")
-"""What means something in a regular expression, and itself after a backslash."""
+"""Characters that need a backslash in a regular expression."""
 
 
 def regular(expression: Call, arguments: list[Value]) -> Value:
-    """Return whether a part of a text matches a regular expression, whose cost was bounded when it was read."""
-    pattern, flags = (item.value for item in expression.arguments[1:] if isinstance(item, Literal))
-    return Value(regular_match(as_text(arguments[0]), str(pattern), str(flags)), Form.BOOLEAN)
+    """Return whether a part of a text matches a regular expression; its cost was bounded by the parser."""
+    pattern, flags = (argument.value for argument in expression.arguments[1:] if isinstance(argument, Literal))
+    return Value(
+        primitive("regular_match", as_text(arguments[0]), pattern=str(pattern), flags=str(flags)), Form.BOOLEAN
+    )
 
 
 def like(expression: Call, arguments: list[Value]) -> Value:
     """Return LIKE, by a matcher that is linear."""
-    pattern, *escape = (item.value for item in expression.arguments[1:] if isinstance(item, Literal))
+    pattern, *escape = (argument.value for argument in expression.arguments[1:] if isinstance(argument, Literal))
     if not isinstance(pattern, str):
         raise UnplannableError("LIKE needs a pattern that is written out")
     pattern = pattern.replace("\0", "")
     if not escape and linear(pattern):
-        return Value(plain_like(as_text(arguments[0]), as_text(arguments[1])), Form.BOOLEAN)
+        return Value(primitive("like", as_text(arguments[0]), pattern=pattern), Form.BOOLEAN)
     plain = without_escapes(pattern, str(escape[0]) if escape else "")
     if plain is None:
         raise UnplannableError("a pattern of LIKE ends with its ESCAPE character")
-    found = like_escaped(as_text(arguments[0]), plain, expression_of(plain))
-    return Value(found, Form.BOOLEAN)
+    matched = primitive("like_escaped", as_text(arguments[0]), characters=plain, expression=expression_of(plain))
+    return Value(matched, Form.BOOLEAN)
 
 
 def linear(pattern: str) -> bool:
@@ -257,24 +269,25 @@ def linear(pattern: str) -> bool:
 def expression_of(characters: Sequence[tuple[str, bool]]) -> str:
     """Return the regular expression of a pattern: its characters, and whether each stands for itself."""
     parts = []
-    for character, meant in characters:
-        if meant or character not in "%_":
+    for character, literal in characters:
+        if literal or character not in "%_":
             parts.append("\\" + character if character in _SPECIAL else character)
         elif character == "_":
             parts.append(".")
         elif parts[-1:] != [".*"]:
+            # another % right after one matches nothing more
             parts.append(".*")
     return "".join(parts)
 
 
 _READING = 600
-"""Nanoseconds to read a text as something else, besides what its characters cost."""
+"""Nanoseconds to read a text as another type, besides the cost of its characters."""
 _NEEDLE = 8
-"""To look for so many characters costs a nanosecond more for each that is looked at."""
+"""Each further multiple of this length of a needle costs a nanosecond for each character of the text."""
 
 
 def weighed(expression: Call, arguments: list[Value], value: Value) -> Value:
-    """Return the value of a call with what its texts cost, and how long it is if it is a text."""
+    """Return the value of a call with the cost of its texts, and the length of a text."""
     texts = [argument.chars for argument in arguments if argument.form is Form.TEXT]
     if texts:
         value = replace(value, sql=costing(value.sql, _work(expression, texts)))
@@ -285,6 +298,7 @@ def weighed(expression: Call, arguments: list[Value], value: Value) -> Value:
 
 def _work(expression: Call, texts: list[int]) -> int:
     if expression.op is Op.CONCAT:
+        # every || writes all that came before it once more
         return MADE * sum(min(length, MAX_TEXT) for length in accumulate(texts))
     record = FUNCTIONS[expression.op]
     if record.cost is not None:
@@ -303,8 +317,9 @@ def _most(expression: Call, texts: list[int]) -> int | None:
         return None
     match expression.op:
         case Op.CONCAT:
-            others = len(expression.arguments) - len(texts)
-            return min(MAX_TEXT, sum(texts) + others * Value.SHORT)
+            # numbers and dates are written out before they are joined
+            other_parts = len(expression.arguments) - len(texts)
+            return min(MAX_TEXT, sum(texts) + other_parts * Value.SHORT)
         case Op.SUBSTRING | Op.LEFT | Op.RIGHT:
             size = expression.arguments[-1]
             if isinstance(size, Literal) and isinstance(size.value, Fraction | int) and size.value >= 0:

@@ -1,4 +1,4 @@
-"""Values as they look inside an engine, and what is known of each.
+"""Values inside an engine: a piece of SQL, with its form and its bounds in every row.
 
 A `Value` carries what is known of it: its form, whether a number may still be NaN or infinite (which stands for NULL
 and is settled wherever it would make a difference), and between which integers a whole number lies whatever the row.
@@ -8,48 +8,59 @@ mean what the engine's own types mean, a value remembers which of three it stand
 
 * *DECIMAL*, of `scale` digits after the point. The value is the float nearest to the exact decimal: such floats are
   equal if and only if the decimals are, and in the same order, as long as a decimal has no more than 15 digits.
-  Arithmetic rounds its result to the digits that it has exactly (`hush.engines.sql.numbers`), so 0.1 + 0.2 is 0.3.
+  Arithmetic rounds its result to the digits that it has exactly (`hush.engines.sql.scalars`), so 0.1 + 0.2 is 0.3.
 * *FLOAT* (`single`): computed as DOUBLE and rounded to a float32 where it is compared, grouped by or shown. What it is
   compared with is rounded to a float32, too: a stored 0.1 equals the constant 0.1.
 * *DOUBLE*, which is what it says. A constant that it is compared with is rounded once, to the nearest float.
 
 **Whole numbers** are BIGINT where 64 bits hold them in every row, else HUGEINT (*WIDE*), which is exact up to 38 digits
 on every engine. A wide value always says between which integers it lies, so that no operation on it can overflow.
+
+**Spans of floats** (`Value.span`): the least and the greatest magnitude of a float in every row, if it is not 0; None
+if nothing is known. Engines whose floats raise beyond their range need them, so that no row can make arithmetic fail.
+A span holds for every row there could be, also for those that a condition is about to drop: it comes from columns that
+were clamped where they were read, and from constants, and not from types. With floats x and y of spans (l, m) and
+(l', m'):
+
+* x ± y is at most m + m'. If it is not 0 it is at least min(l, l')·2⁻⁵³: both are whole multiples of the last place of
+  the smaller one, and so is their exact sum (Sterbenz); rounding keeps it.
+* x·y lies within l·l' and m·m', and x/y within l/m' and m/l', each up to a rounding, for which a factor of 2 is spare.
+
+>>> span_of_sum((Fraction(1), Fraction(8)), (Fraction(2), Fraction(2)))[1]
+Fraction(10, 1)
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
-from hush.core.values import dataclass
-from hush.engines.sql import spans
-from hush.engines.sql.build import (
-    Sql,
-    between,
+from hush.engines.sql.nodes import (
+    Between,
+    Scalar,
+    Span,
     binary,
     boolean,
+    call,
     case,
     cast,
     date,
-    days,
     double,
-    finite,
     integer,
-    microseconds,
+    negative,
     null,
-    scaled_to,
+    primitive,
+    quotient,
     text,
     timestamp,
     try_cast,
 )
-from hush.engines.sql.dialect import Span
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal, Op
 from hush.query.types import Kind, Type
@@ -61,8 +72,24 @@ MAX_SCALE = 15
 WIDEST = 10**38 - 1
 """The largest magnitude of a WIDE value."""
 LONG = (-(2**63), 2**63 - 1)
-"""What 64 bits hold."""
+"""The ends of 64 bits."""
 _EXACT = 2**53
+
+
+class OwnName(str):
+    """The name of a column that statements add to the question's own columns; it equals no name of the question.
+
+    >>> OwnName("age") == "age", OwnName("age") in {"age": 1}, OwnName("age") == OwnName("age")
+    (False, False, True)
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OwnName) and str.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return hash((OwnName, str(self)))
 
 
 class Form(Enum):
@@ -89,9 +116,9 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Value:
-    """A piece of SQL and what is known of it."""
+    """A piece of SQL, its form and its bounds."""
 
-    sql: Sql
+    sql: Scalar
     form: Form
     clean: bool = True
     """A number that is never NaN or infinite."""
@@ -100,7 +127,7 @@ class Value:
     step: Fraction | None = None
     """The step of the grid, if this is the index of a decimal column on it."""
     most: int | None = None
-    """How many characters a text has at most; None for what is short by nature."""
+    """The largest number of characters of a text; None for numbers and dates, which are short."""
     scale: int | None = None
     """How many digits after the point a DOUBLE has that stands for a DECIMAL; None for one that does not."""
     single: bool = False
@@ -108,7 +135,7 @@ class Value:
     literal: Fraction | None = None
     """The number itself, if the question writes it out."""
     span: Span | None = None
-    """Between which magnitudes a DOUBLE lies in every row (`hush.engines.sql.spans`)."""
+    """The span of a DOUBLE: its least and greatest magnitude in every row."""
 
     SHORT: ClassVar[int] = 64
     """How many characters a number, a date or a boolean has at most."""
@@ -138,8 +165,8 @@ class Value:
         """Return the value with NULL in place of NaN and infinities, and as a float32 if it stands for one."""
         if self.clean or self.form is not Form.DOUBLE:
             return self
-        found = replace(self, sql=case((finite(self.sql), self.sql)), clean=True)
-        return replace(found, sql=_single(found.sql)) if self.single else found
+        finite_value = replace(self, sql=case((primitive("finite", self.sql), self.sql)), clean=True)
+        return replace(finite_value, sql=_single(finite_value.sql)) if self.single else finite_value
 
     def double(self) -> Value:
         """Return a number as DOUBLE; text and others as their best cast."""
@@ -148,7 +175,7 @@ class Value:
         scale = 0 if self.form in WHOLE else None
         clean = self.form is not Form.TEXT
         number = try_cast(self.sql, "DOUBLE", self.form.value)
-        span = spans.WHOLE if self.form is Form.INTEGER else None
+        span = WHOLE_SPAN if self.form is Form.INTEGER else None
         if self.form is Form.WIDE:
             span = (Fraction(1), Fraction(2 * max(1, *map(abs, self.ends))))
         return Value(number, Form.DOUBLE, clean=clean, scale=scale, literal=self.literal, span=span)
@@ -159,13 +186,13 @@ class Value:
             return self
         if self.literal is not None:
             number = nearest_single(self.literal)
-            return Value(double(number), Form.DOUBLE, single=True, span=spans.of_number(number))
+            return Value(double(number), Form.DOUBLE, single=True, span=span_of_number(number))
         value = self.double().finite()
-        span = spans.multiplied(value.span, spans.of_number(Fraction(1)))
+        span = span_of_product(value.span, span_of_number(Fraction(1)))
         return Value(_single(value.sql), Form.DOUBLE, single=True, span=span)
 
 
-def _single(sql: Sql) -> Sql:
+def _single(sql: Scalar) -> Scalar:
     """Return a DOUBLE rounded to a float32; NULL beyond those."""
     return try_cast(try_cast(sql, "FLOAT", "DOUBLE"), "DOUBLE", "FLOAT")
 
@@ -180,9 +207,12 @@ def nearest_single(number: Fraction) -> Fraction:
         near = np.float32(float(number))
     if not np.isfinite(near):
         return number
+    # it was rounded twice, first to a float64: the nearest float32 may be a neighbour
     around = [np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf)]
-    tried = [near, *(other for other in around if np.isfinite(other))]
-    return Fraction(float(min(tried, key=lambda other: (abs(Fraction(float(other)) - number), other != near))))
+    tried = [near, *(neighbour for neighbour in around if np.isfinite(neighbour))]
+    return Fraction(
+        float(min(tried, key=lambda neighbour: (abs(Fraction(float(neighbour)) - number), neighbour != near)))
+    )
 
 
 def digits(*numbers: Fraction | None) -> int | None:
@@ -192,11 +222,11 @@ def digits(*numbers: Fraction | None) -> int | None:
     (2, None)
     """
     below = [number.denominator for number in numbers if number is not None]
-    return next((k for k in range(MAX_SCALE + 1) if all(10**k % other == 0 for other in below)), None)
+    return next((k for k in range(MAX_SCALE + 1) if all(10**k % denominator == 0 for denominator in below)), None)
 
 
 def common(values: Sequence[Value]) -> tuple[int | None, bool]:
-    """Return the `scale` and whether it is `single` of what numbers are brought to, as the engine does it.
+    """Return the `scale` of the common type of numbers, and whether it is `single`, as the engine has it.
 
     Whole numbers and DECIMALs make a DECIMAL, with a FLOAT a FLOAT, and with a DOUBLE a DOUBLE. A constant has the type
     of what it meets, however many digits it is written with.
@@ -213,20 +243,21 @@ def common(values: Sequence[Value]) -> tuple[int | None, bool]:
     return (scale, False) if scale <= MAX_SCALE else (None, False)
 
 
-def scaled(number: Sql, step: Fraction, most: Fraction | None = None) -> Sql:
+def scaled(number: Scalar, step: Fraction, most: Fraction | None = None) -> Scalar:
     """Return round(number/step) as DOUBLE: a whole number, or NULL, or not finite if the number was not.
 
     No number is larger than ``most`` in magnitude, in any row, if that is known.
     """
     inverse = 1 / step
     if inverse == 1:
-        return scaled_to(number, None, None, most)
+        return primitive("scaled", number, times=None, over=None, most=most)
+    # a whole inverse is a float, while a step such as 0.01 is none: the product rounds once
     if inverse.denominator == 1 and inverse.numerator <= _EXACT:
-        return scaled_to(number, double(inverse), None, most)
-    return scaled_to(number, None, double(step), most)
+        return primitive("scaled", number, times=inverse, over=None, most=most)
+    return primitive("scaled", number, times=None, over=step, most=most)
 
 
-def unscaled(index: Sql, step: Fraction) -> Sql:
+def unscaled(index: Scalar, step: Fraction) -> Scalar:
     """Return index·step as DOUBLE."""
     p, q = step.numerator, step.denominator
     if max(p, q) > _EXACT:
@@ -235,11 +266,11 @@ def unscaled(index: Sql, step: Fraction) -> Sql:
     return above if q == 1 else binary("/", above, double(q))
 
 
-def within_calendar(value: Sql) -> Sql:
+def within_calendar(value: Scalar) -> Scalar:
     """Return whether a timestamp lies in the years 1 to 9999; infinities do not."""
     first = timestamp(dt.datetime(1, 1, 1))  # noqa: DTZ001 - naive, like the column
     last = timestamp(dt.datetime(9999, 12, 31, 23, 59, 59))  # noqa: DTZ001
-    return between(value, first, last)
+    return Between(value, first, last)
 
 
 def constant(value: object, type_: Type) -> Value:
@@ -259,7 +290,7 @@ def constant(value: object, type_: Type) -> Value:
             if number.denominator == 1 and abs(number) <= WIDEST:
                 ends = (number.numerator, number.numerator)
                 return Value(cast(integer(ends[0]), "HUGEINT"), Form.WIDE, within=ends, literal=number)
-            span = spans.of_number(number)
+            span = span_of_number(number)
             return Value(double(number), Form.DOUBLE, scale=digits(number), literal=number, span=span)
         case str():
             return Value(text(value), Form.TEXT, most=len(value))
@@ -274,9 +305,9 @@ def on_line(value: Value) -> Value:
     """Return a number, date or timestamp as a number: days or microseconds since 1970."""
     match value.form:
         case Form.DATE:
-            return Value(days(value.sql), Form.INTEGER)
+            return Value(primitive("days", value.sql), Form.INTEGER)
         case Form.TIMESTAMP:
-            return Value(microseconds(value.sql), Form.INTEGER)
+            return Value(primitive("microseconds", value.sql), Form.INTEGER)
         case Form.BOOLEAN:
             return Value(cast(value.sql, "BIGINT", "BOOLEAN"), Form.INTEGER, within=(0, 1))
         case Form.TEXT:
@@ -293,7 +324,7 @@ WHOLE = frozenset({Form.INTEGER, Form.WIDE})
 _NUMBERS = {*WHOLE, Form.DOUBLE}
 
 
-def condition_of(value: Value) -> Sql:
+def condition_of(value: Value) -> Scalar:
     """Return a value as a condition."""
     return value.sql if value.form is Form.BOOLEAN else try_cast(value.finite().sql, "BOOLEAN", value.form.value)
 
@@ -319,20 +350,20 @@ def _numbers(values: list[Value]) -> list[Value]:
     return [value.as_single() if common(values)[1] else value.double() for value in values]
 
 
-def hull(sql: Sql, values: Sequence[Value]) -> Value:
+def hull(sql: Scalar, values: Sequence[Value]) -> Value:
     """Return something that is one of several values, which are `alike`."""
     form = values[0].form
     if form is Form.WIDE or (form is Form.INTEGER and all(value.within is not None for value in values)):
         ends = [value.ends for value in values]
         return Value(sql, form, within=(min(low for low, _ in ends), max(high for _, high in ends)))
     scale, single = common(values) if form is Form.DOUBLE else (None, False)
-    most = max(value.chars for value in values) if form is Form.TEXT else None
-    span = spans.either(*(value.span for value in values)) if form is Form.DOUBLE else None
-    return Value(sql, form, scale=scale, single=single, most=most, span=span)
+    length = max(value.chars for value in values) if form is Form.TEXT else None
+    span = span_of_any(*(value.span for value in values)) if form is Form.DOUBLE else None
+    return Value(sql, form, scale=scale, single=single, most=length, span=span)
 
 
-def own_type(value: Value) -> tuple[Sql, str]:
-    """Return a value in the engine's own type, and that: what stands for a DECIMAL or a FLOAT as such."""
+def own_type(value: Value) -> tuple[Scalar, str]:
+    """Return a value in the engine's own type, DECIMAL and FLOAT included, and the name of that type."""
     sql = value.finite().sql
     if value.form is not Form.DOUBLE:
         return sql, value.form.value
@@ -342,19 +373,98 @@ def own_type(value: Value) -> tuple[Sql, str]:
     return (try_cast(sql, "FLOAT", "DOUBLE"), "FLOAT") if value.single else (sql, "DOUBLE")
 
 
-def as_text(value: Value) -> Sql:
+def as_text(value: Value) -> Scalar:
     """Return a value as text, as its own type is written: 1.50 of a DECIMAL with two digits."""
     if value.form is Form.TEXT:
         return value.sql
-    sql, own = own_type(value)
-    return try_cast(sql, "VARCHAR", own)
+    sql, physical = own_type(value)
+    return try_cast(sql, "VARCHAR", physical)
 
 
-def number_at(expression: Call, at: int) -> Fraction:
+def number_at(expression: Call, position: int) -> Fraction:
     """Return the number that an argument is, if the question writes it out."""
-    argument = expression.arguments[at]
+    argument = expression.arguments[position]
     if isinstance(argument, Literal) and isinstance(argument.value, Fraction | int):
         return Fraction(argument.value)
     if isinstance(argument, Call) and argument.op is Op.NEGATE:
         return -number_at(argument, 0)
-    raise UnplannableError(f"argument {at + 1} of {expression.op.name} must be a number written out")
+    raise UnplannableError(f"argument {position + 1} of {expression.op.name} must be a number written out")
+
+
+def fits_long(*ends: int) -> bool:
+    """Return whether 64 bits hold all of some integers."""
+    return LONG[0] <= min(ends) and max(ends) <= LONG[1]
+
+
+def narrow(value: Value) -> Value:
+    """Return a WIDE value that 64 bits hold in every row as BIGINT, and any other as it is."""
+    if value.form is Form.WIDE and fits_long(*value.ends):
+        return Value(cast(value.sql, "BIGINT", "HUGEINT"), Form.INTEGER, within=value.within)
+    return value
+
+
+def rounded_whole(value: Value, step: int) -> Value | None:
+    """Return a whole number rounded to multiples of a step, ties away from zero: sgn(x)·⌊(2|x| + s) / 2s⌋·s.
+
+    None if it has to be a DOUBLE.
+    """
+    low, high = ((2 * abs(end) + step) // (2 * step) * step * (1 if end > 0 else -1) for end in value.ends)
+    # 2|x| + s is the largest number on the way
+    if 2 * max(map(abs, value.ends)) + step > WIDEST:
+        return None
+    number = value.wide().sql
+    double_step = cast(integer(2 * step), "HUGEINT")
+    half = cast(integer(step), "HUGEINT")
+    above = binary("+", binary("*", call("abs", number), cast(integer(2), "HUGEINT")), half)
+    size = binary("*", quotient(above, double_step, wide=True), half)
+    sql = case((binary("<", number, integer(0)), negative(size)), otherwise=size)
+    return narrow(Value(sql, Form.WIDE, within=(low, high)))
+
+
+# spans: between which magnitudes a float lies in every row, if it is not 0; None if nothing is known
+
+_PLACE = Fraction(1, 2**53)
+_BEYOND = Fraction(2**1200)
+"""No float is as large, nor as small as its reciprocal."""
+WHOLE_SPAN: Span = (Fraction(1), Fraction(2**63))
+"""Of whole numbers of 64 bits."""
+ZERO_SPAN: Span = (Fraction(1), Fraction(1))
+"""Of 0, for which any span is true."""
+
+
+def _span(least: Fraction, greatest: Fraction) -> Span | None:
+    """Return a span if floats reach as far; x·x·x·… would otherwise have ends of any length."""
+    return (least, greatest) if least > 1 / _BEYOND and greatest < _BEYOND else None
+
+
+def span_of_number(number: Fraction) -> Span:
+    """Return the span of a constant, as the nearest float."""
+    return (abs(number) / 2, abs(number) * 2) if number else ZERO_SPAN
+
+
+def span_of_sum(first: Span | None, second: Span | None) -> Span | None:
+    """Return the span of a sum or difference."""
+    return None if first is None or second is None else _span(min(first[0], second[0]) * _PLACE, first[1] + second[1])
+
+
+def span_of_product(first: Span | None, second: Span | None) -> Span | None:
+    """Return the span of a product."""
+    return None if first is None or second is None else _span(first[0] * second[0] / 2, first[1] * second[1] * 2)
+
+
+def span_of_quotient(first: Span | None, second: Span | None) -> Span | None:
+    """Return the span of a quotient."""
+    return None if first is None or second is None else _span(first[0] / second[1] / 2, first[1] / second[0] * 2)
+
+
+def span_of_rounded(span: Span | None, step: Fraction) -> Span | None:
+    """Return the span of a number that is rounded, in any direction, to multiples of a step."""
+    return None if span is None else (step / 2, span[1] + step)
+
+
+def span_of_any(*spans: Span | None) -> Span | None:
+    """Return the span of something that is one of several."""
+    known_spans = [span for span in spans if span is not None]
+    if not known_spans or len(known_spans) < len(spans):
+        return None
+    return min(least for least, _ in known_spans), max(greatest for _, greatest in known_spans)

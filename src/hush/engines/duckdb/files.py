@@ -9,22 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hush.core.storage import reading
-from hush.engines.duckdb.delimited import Tally
-from hush.engines.duckdb.kept_copies import KeptCopy, content_stamp, settled_stamp
-from hush.engines.duckdb.loading import (
-    Wanted,
-    collated,
-    json_names,
-    json_rows,
-    kept_types,
-    load,
-    local,
-    reader,
-    said,
-    within,
-)
 from hush.engines.duckdb.other_programs import package, program_columns, program_rows
-from hush.engines.duckdb.session import spill_of
+from hush.engines.duckdb.session import spill_of, text_of
 from hush.engines.duckdb.sources import (
     CSV,
     Source,
@@ -34,9 +20,34 @@ from hush.engines.duckdb.sources import (
     sqlite_columns,
     sqlite_rows,
 )
+from hush.engines.duckdb.text_files import (
+    Tally,
+    Wanted,
+    json_names,
+    json_rows,
+    kept_types,
+    load,
+    local,
+    reader,
+    said,
+)
 from hush.engines.errors import SourceError, log
-from hush.engines.sql.build import EVERYTHING, FALSE, TRUE, Sql, alias, call, column, name, text
-from hush.engines.sql.queries import Query, select
+from hush.engines.sql.dialect import DUCKDB
+from hush.engines.sql.nodes import (
+    EVERYTHING,
+    FALSE,
+    TRUE,
+    From,
+    Scalar,
+    Select,
+    TableName,
+    alias,
+    call,
+    column,
+    primitive,
+    select,
+    text,
+)
 from hush.engines.sql.relations import Catalogue
 from hush.query.schema import Schema, Table
 
@@ -44,8 +55,18 @@ if TYPE_CHECKING:
     import duckdb
 
 
+_TIMEZONE = "SELECT name FROM pg_timezone_names() WHERE name = $1"
+_TABLES = """
+SELECT table_name FROM information_schema.tables WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name
+"""
+_MENDS_TEXTS = """
+SELECT bool_or(list_contains(parameters, 'utf8_validation')) FROM duckdb_functions()
+WHERE function_name = 'read_parquet'
+"""
+
+
 class OpenSources:
-    """Sources on a connection of their own, and the columns each has: what an engine is made over.
+    """Sources on a connection of their own, and the columns of each: an engine is made over them.
 
     Opening looks at schemas and headers, not at rows. ``declared`` names the columns of files that have no schema
     (JSON); of others it is not needed. ``memory`` and ``threads`` limit the connection. An engine closes its sources.
@@ -71,10 +92,8 @@ class OpenSources:
         """The columns of each table, with the engine's types, which never change."""
         self.places = {table: f"table_{index}" for index, table in enumerate(self.sources)}
         self._bases: dict[Path, tuple[str, object]] = {}
-        self._parquets: dict[str, tuple[object, Sql]] = {}
+        self._parquets: dict[str, tuple[object, From]] = {}
         self._frames: set[str] = set()
-        self._copied: dict[str, tuple[int, int]] = {}
-        """Places that show a kept copy, whose size and last change these are."""
         spill, self._clear = spill_of(self)
         self._scratch = Path(spill)
         config: dict[str, Any] = {
@@ -100,28 +119,33 @@ class OpenSources:
             raise
 
     def register(self, schema: Schema) -> Catalogue:
-        """Make all sources readable as the schema says, and return what a writer of statements needs to know.
+        """Make all sources readable as the schema says, and return the catalogue of their tables.
 
-        Text files are read where a question first needs them (`hush.engines.duckdb.loading`), everything else here.
+        Text files are read where a question first needs them (`hush.engines.duckdb.text_files`), everything else here.
         Nothing but the sources and the scratch files may be read from then on.
         """
         files = [str(path) for source in self.sources.values() for path in source.every_file]
-        files += [str(file(place)) for place in self.places.values() for file in (self._scratch_file, self._copy_file)]
-        listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
-        self.connection.execute(f"SET allowed_paths = [{listed}]")
+        # text files that were rewritten are read from there
+        files += [str(self._scratch_file(place)) for place in self.places.values()]
+        self.connection.execute(
+            DUCKDB.setting(f"allowed_paths = {DUCKDB.array([DUCKDB.text(path) for path in files])}")
+        )
         for table in self.sources:
             if table not in schema.tables:
                 raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
             if self.sources[table].lines:
-                kept = kept_types(schema.tables[table], self.sources[table])
-                stored = {label: kept[label][0] if label in kept else held for label, held in self.types[table].items()}
+                typed = kept_types(schema.tables[table], self.sources[table])
+                stored = {
+                    label: typed[label][0] if label in typed else physical
+                    for label, physical in self.types[table].items()
+                }
                 self.types[table] = stored
             with self._reported(table):
                 self._made(table, schema)
         return Catalogue(schema, self.places, self.types)
 
     def close(self) -> None:
-        """Close the connection and remove what was spilled."""
+        """Close the connection and remove its temporary files."""
         self.connection.close()
         self._clear()
 
@@ -132,7 +156,7 @@ class OpenSources:
         self.close()
 
     def renew(self, table: str, schema: Schema) -> Tally | None:
-        """Read a source again, or for the first time; one whose columns are others now is refused.
+        """Read a source again, or for the first time; refuse one that has other columns now.
 
         Of text files, return how they were read.
         """
@@ -146,43 +170,20 @@ class OpenSources:
             raise SourceError("the first line is another")
         kinds = {label: type_.kind for label, type_ in schema.tables[table].columns.items()}
         columns = [label for label in names if not declared or label in declared] or names
-        wanted = Wanted(names=names, columns=columns, kinds=kinds, kept=kept_types(schema.tables[table], source))
-        assert source.path is not None  # noqa: S101 - a file has a path
-        with reading((source.folder or source.path).name, source.size):
-            return self._loaded(self.places[table], source, wanted)
-
-    def _loaded(self, place: str, source: Source, wanted: Wanted) -> Tally:
-        """Read a text file, or the copy of it that is kept, and keep one where the owner wants it."""
-        copy = None if source.keep is None else KeptCopy.of(source, wanted, self._copy_file(place), source.keep)
-        if place in self._copied:
-            self.connection.execute(f"DROP VIEW {name(place)}")
-            del self._copied[place]
-        if copy is None:
-            return load(self.connection, place, source, wanted, self._scratch_file(place))
-        tally = copy.take(self.connection, place, source)
-        if tally is None:
-            stamp = settled_stamp(source)
-            tally = load(self.connection, place, source, wanted, self._scratch_file(place))
-            if stamp is None or not copy.put(self.connection, place, source, stamp, tally):
-                return tally
-            if copy.take(self.connection, place, source) is None:
-                return tally
-        self._copied[place] = content_stamp(self._copy_file(place))
-        return tally
-
-    def holds(self, table: str) -> bool:
-        """Return whether the copy that a table is read from, if there is one, is what it was when it was opened."""
-        place = self.places[table]
-        try:
-            return place not in self._copied or self._copied[place] == content_stamp(self._copy_file(place))
-        except OSError:
-            return False
+        columns_read = Wanted(names=names, columns=columns, kinds=kinds, kept=kept_types(schema.tables[table], source))
+        with reading((source.folder or source.file).name, source.size):
+            place = self.places[table]
+            self.connection.execute("BEGIN")  # who asks meanwhile sees the rows of before, all of them
+            try:
+                tally = load(self.connection, place, source, columns_read, self._scratch_file(place))
+            except BaseException:
+                self.connection.execute("ROLLBACK")
+                raise
+            self.connection.execute("COMMIT")
+            return tally
 
     def _scratch_file(self, place: str) -> Path:
         return self._scratch / f"{place}.lines"
-
-    def _copy_file(self, place: str) -> Path:
-        return self._scratch / f"{place}.parquet"
 
     @contextmanager
     def _reported(self, table: str) -> Iterator[None]:
@@ -194,18 +195,16 @@ class OpenSources:
             raise SourceError(str(error), table=table) from None
         except (duckdb.Error, sqlite3.Error) as error:
             log.debug("the source of table %r cannot be read: %s", table, error)
-            form = self.sources[table].format
+            file_format = self.sources[table].format
             raise SourceError(
-                f"the source of table {table!r} cannot be read as {form}; hush init tells the owner why", table=table
+                f"the source of table {table!r} cannot be read as {file_format}; hush init tells the owner why",
+                table=table,
             ) from None
 
     def _check_timezone(self, source: Source) -> None:
         if source.timezone is None:
             return
-        known = self.connection.execute(
-            "SELECT count(*) FROM pg_timezone_names() WHERE name = $1", [source.timezone]
-        ).fetchall()
-        if not known[0][0]:
+        if not self.connection.execute(_TIMEZONE, [source.timezone]).fetchall():
             raise SourceError(f"there is no time zone {source.timezone!r}; write for instance 'Europe/Berlin' or 'UTC'")
 
     def _described(self, table: str, declared: Sequence[str]) -> dict[str, str]:
@@ -215,50 +214,51 @@ class OpenSources:
             case "csv" | "tsv":
                 return dict.fromkeys(_header_of_all(source), "VARCHAR")
             case "json":
-                assert source.path is not None  # noqa: S101 - a file has a path
                 return dict.fromkeys(
-                    [*(declared or json_names(source.path)), *source.partitions(source.path)], "VARCHAR"
+                    [*(declared or json_names(source.file)), *source.partitions(source.file)], "VARCHAR"
                 )
             case "sqlite":
-                assert source.path is not None  # noqa: S101
-                return dict.fromkeys(sqlite_columns(source.path, source.table, table)[1], "VARCHAR")
+                return dict.fromkeys(sqlite_columns(source.file, source.table, table)[1], "VARCHAR")
             case "excel" | "stata" | "spss" | "sas":
-                assert source.path is not None  # noqa: S101
-                return dict.fromkeys(program_columns(source.path, source.format, source.table, table), "VARCHAR")
+                return dict.fromkeys(program_columns(source.file, source.format, source.table, table), "VARCHAR")
         return self._types_of(self._as_they_are(self._origin(table), source, None))
 
-    def _types_of(self, rows: Query) -> dict[str, str]:
-        return {row[0]: str(row[1]) for row in self.connection.execute(f"DESCRIBE {rows.text}").fetchall()}
+    def _types_of(self, rows: Select) -> dict[str, str]:
+        return {row[0]: str(row[1]) for row in self.connection.execute(DUCKDB.described(text_of(rows))).fetchall()}
 
-    def _origin(self, table: str, declared: Sequence[str] = ()) -> Sql | Query:
-        """Return what to select a source's rows from; frames are registered until they are copied."""
+    def _origin(self, table: str, declared: Sequence[str] = ()) -> From | Select:
+        """Return the origin of a source's rows, to select from; frames are registered until they are copied."""
         source, frame = self.sources[table], f"frame_{self.places[table]}"
         match source.format:
             case "duckdb":
                 return self._attached(table, source)
             case "parquet":
-                assert source.path is not None  # noqa: S101 - a file has a path
                 stamp = source.stamp()
                 if self._parquets.get(table, (None, None))[0] != stamp:
                     self._parquets[table] = stamp, _parquet(self.connection, source)
                 return self._parquets[table][1]
         if frame not in self._frames:
-            rows = {
-                "frame": lambda: _arrow(source.frame),
-                "arrow": lambda: _feather(source),
-                "sqlite": lambda: _sqlite(source, table),
-                "json": lambda: _records(source, declared),
-            }.get(source.format, lambda: _program(source, table))()
+            match source.format:
+                case "frame":
+                    rows = _arrow(source.frame)
+                case "arrow":
+                    rows = _feather(source.file)
+                case "sqlite":
+                    inner, columns = sqlite_columns(source.file, source.table, table)
+                    rows = _all_text(sqlite_rows(source.file, inner, list(columns)))
+                case "json":
+                    rows = _all_text(json_rows(source.file, declared or json_names(source.file)))
+                case _:
+                    rows = _all_text(program_rows(source.file, source.format, source.table, table))
             self.connection.register(frame, rows)
             self._frames.add(frame)
-        return name(frame)
+        return TableName(frame)
 
     def _made(self, table: str, schema: Schema) -> None:
-        """Make a source readable under its name; one whose columns are others now is refused."""
+        """Make a source readable under its name; refuse one that has other columns now."""
         source, place = self.sources[table], self.places[table]
         if source.lines:
-            columns = ", ".join(f"{name(label)} {held}" for label, held in self.types[table].items())
-            self.connection.execute(f"CREATE TABLE {name(place)} ({columns})")
+            self.connection.execute(DUCKDB.declared(place, self.types[table]))
             return
         frame = f"frame_{place}"
         try:
@@ -267,47 +267,42 @@ class OpenSources:
                 raise SourceError("the columns are others")
             # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
             kind = "TABLE" if frame in self._frames else "VIEW"
-            self.connection.execute(f"CREATE OR REPLACE {kind} {name(place)} AS {rows.text}")
+            self.connection.execute(DUCKDB.created(f"OR REPLACE {kind}", place, text_of(rows)))
         finally:
             if frame in self._frames:
                 self.connection.unregister(frame)
                 self._frames.discard(frame)
 
-    def _attached(self, table: str, source: Source) -> Sql:
+    def _attached(self, table: str, source: Source) -> From:
         """Return a table of a DuckDB file, for reading only; the file is attached once, and again when it changes."""
-        assert source.path is not None  # noqa: S101 - a file has a path
         stamp = source.stamp()
-        base, known = self._bases.get(source.path, (f"base_{len(self._bases)}", None))
-        if known != stamp:
-            if known is not None:
-                self.connection.execute(f"DETACH {base}")
-                self._bases[source.path] = base, None
-            path = str(source.path).replace("'", "''")
-            self.connection.execute(f"ATTACH '{path}' AS {base} (READ_ONLY)")
-            self._bases[source.path] = base, stamp
-        rows = self.connection.execute(
-            "SELECT table_name FROM information_schema.tables "
-            "WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name",
-            [base],
-        ).fetchall()
-        inner = inner_table(source.path, [row[0] for row in rows], source.table, table)
-        return within(base, "main", inner)
+        base, known_stamp = self._bases.get(source.file, (f"base_{len(self._bases)}", None))
+        if known_stamp != stamp:
+            if known_stamp is not None:
+                self.connection.execute(DUCKDB.detached(base))
+                # if it cannot be attached now, the next try must not detach it once more
+                self._bases[source.file] = base, None
+            self.connection.execute(DUCKDB.attached(str(source.file), base))
+            self._bases[source.file] = base, stamp
+        rows = self.connection.execute(_TABLES, [base]).fetchall()
+        inner = inner_table(source.file, [row[0] for row in rows], source.table, table)
+        return TableName((base, "main", inner))
 
-    def _as_they_are(self, origin: Sql | Query, source: Source, table: Table | None) -> Query:
+    def _as_they_are(self, origin: From | Select, source: Source, table: Table | None) -> Select:
         """Return all columns of a source: texts compared by their bytes, times as clocks of its time zone show them.
 
         A table of a database may say otherwise (COLLATE NOCASE). Then 'smith' and 'SMITH' would be one key, shown as
         whichever was stored first, and one row would fall under both where both are listed.
         """
-        described = self.connection.execute(f"DESCRIBE {_all_of(origin).text}").fetchall()
+        described = self.connection.execute(DUCKDB.described(text_of(_all_of(origin)))).fetchall()
         zones = _zones(source)
         kinds = {} if table is None else {label: type_.kind for label, type_ in table.columns.items()}
-        columns: list[Sql] = []
+        columns: list[Scalar] = []
         for row in described:
-            cell: Sql = column(row[0])
+            cell: Scalar = column(row[0])
             timezone = source.timezone or zones.get(row[0])
             if row[1] == "VARCHAR" and source.format == "duckdb":
-                cell = collated(cell, "binary")
+                cell = primitive("collated", cell, by="binary")
             elif row[1] == "VARCHAR" and (source.untyped or source.format == "sqlite") and row[0] in kinds:
                 cell = said(cell, source, kinds[row[0]])
             elif row[1] == "TIMESTAMP WITH TIME ZONE" and timezone is not None:
@@ -329,44 +324,38 @@ def _zones(source: Source) -> Mapping[str, str]:
     return {field.name: field.type.tz for field in schema if pa.types.is_timestamp(field.type) and field.type.tz}
 
 
-def _all_of(origin: Sql | Query) -> Query:
+def _all_of(origin: From | Select) -> Select:
     return select([EVERYTHING], origin)
 
 
 def _header_of_all(source: Source) -> list[str]:
     """Return the columns of a CSV file, or of several with the same first line, and those that folders name."""
-    assert source.path is not None  # noqa: S101 - a file has a path
     header = csv_header(source)
-    for part in source.one_by_one()[1:]:
-        if csv_header(part) != header:
+    for file in source.one_by_one()[1:]:
+        if csv_header(file) != header:
             raise SourceError("the files of a table must have the same first line, and one has another")
     return _with_partitions(header, source)
 
 
 def _with_partitions(names: list[str], source: Source) -> list[str]:
-    assert source.path is not None  # noqa: S101 - a file has a path
-    further = list(source.partitions(source.path))
+    further = list(source.partitions(source.file))
     both = {name.casefold() for name in names} & {name.casefold() for name in further}
     if both:
         raise SourceError(f"a folder and a column are both called {min(both)!r}; rename one")
     return [*names, *further]
 
 
-def _program(source: Source, table: str) -> Any:
-    assert source.path is not None  # noqa: S101 - a file has a path
-    return _all_text(program_rows(source.path, source.format, source.table, table))
-
-
-def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> Sql:
+def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> From:
     """Return the call that reads a parquet file, or several of the same columns; folders' names are columns of text.
 
     Its statistics leave NaN out, so the engine must be told not to conclude from them that there is none; and a text
     that is not UTF-8 is mended rather than refused. An engine that cannot mend it reads all texts once, now.
     """
-    options: dict[str, Sql] = {"can_have_nan": TRUE}
+    options: dict[str, Scalar] = {"can_have_nan": TRUE}
     if source.files:
         _check_alike(connection, source)
         hive = bool(source.partitions(source.files[0]))
+        # folders unit=1 and unit=01 are two units, so their names stay texts
         options |= {"hive_partitioning": TRUE if hive else FALSE, "hive_types_autocast": FALSE, "union_by_name": FALSE}
     paths = [str(path) for path in source.every_file]
     if _mends_texts(connection):
@@ -377,11 +366,11 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> Sql:
 
 
 def _check_alike(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
-    """Refuse parquet files whose schemas differ: a cast from one to the other could fail, or not, by its rows."""
+    """Refuse parquet files with different schemas: a cast from one to the other could fail, or not, by its rows."""
     schemas = []
     for path in source.files:
         call_ = reader("read_parquet", [str(path)], {"hive_partitioning": FALSE})
-        described = connection.execute(f"DESCRIBE {_all_of(call_).text}").fetchall()
+        described = connection.execute(DUCKDB.described(text_of(_all_of(call_)))).fetchall()
         schemas.append([(row[0], row[1]) for row in described])
         if schemas[-1] != schemas[0]:
             raise SourceError(f"the files of a table must have the same columns and types, and {path.name} has others")
@@ -390,19 +379,15 @@ def _check_alike(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
 
 def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
     """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
-    found = connection.execute(
-        "SELECT bool_or(list_contains(parameters, 'utf8_validation')) FROM duckdb_functions() "
-        "WHERE function_name = 'read_parquet'"
-    ).fetchall()
-    return bool(found[0][0])
+    return bool(connection.execute(_MENDS_TEXTS).fetchall()[0][0])
 
 
-def _check_texts(connection: duckdb.DuckDBPyConnection, origin: Sql) -> None:
+def _check_texts(connection: duckdb.DuckDBPyConnection, origin: From) -> None:
     """Read all texts once, so that one that is not UTF-8 is found now and not by a question."""
-    described = connection.execute(f"DESCRIBE {_all_of(origin).text}").fetchall()
+    described = connection.execute(DUCKDB.described(text_of(_all_of(origin)))).fetchall()
     texts = [call("max", call("length", column(row[0]))) for row in described if row[1] == "VARCHAR"]
     if texts:
-        connection.execute(select(texts, origin).text).fetchall()
+        connection.execute(text_of(select(texts, origin))).fetchall()
 
 
 def _arrow(frame: Any) -> Any:
@@ -416,9 +401,9 @@ def _arrow(frame: Any) -> Any:
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         log.debug("a frame cannot be read: %s", error)
         raise SourceError(_why_not(frame)) from None
-    for at, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if pa.types.is_float16(field.type):  # which DuckDB does not have
-            table = table.set_column(at, field.name, table.column(at).cast(pa.float32()))
+            table = table.set_column(index, field.name, table.column(index).cast(pa.float32()))
         elif pa.types.is_decimal256(field.type):
             raise SourceError(_UNREADABLE.format(f"column {field.name!r}", f"has the type {field.type}"))
     return _distinct(table)
@@ -442,12 +427,12 @@ def _why_not(frame: Any) -> str:
     """Return which column of a pandas or Polars frame Arrow does not take, by its name and type alone."""
     import pyarrow as pa
 
-    for at, label in enumerate(getattr(frame, "columns", ())):
+    for index, label in enumerate(getattr(frame, "columns", ())):
         try:
-            part = frame.iloc[:, [at]] if hasattr(frame, "iloc") else frame.select(label)
-            _table(part)
+            single = frame.iloc[:, [index]] if hasattr(frame, "iloc") else frame.select(label)
+            _table(single)
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            kind = getattr(part, "dtypes", [""])
+            kind = getattr(single, "dtypes", [""])
             kind = kind.iloc[0] if hasattr(kind, "iloc") else kind[0]
             mixed = " that mixes values" if str(kind) == "object" else ""
             return _UNREADABLE.format(f"column {str(label)!r}", f"has the type {kind}{mixed}")
@@ -455,39 +440,29 @@ def _why_not(frame: Any) -> str:
 
 
 def _distinct(table: Any) -> Any:
-    """Return an Arrow table whose columns have different names, in an engine that ignores case."""
+    """Return an Arrow table; refuse one in which two names differ by case alone."""
     names = [label.casefold() for label in table.column_names]
     if not names:
         raise SourceError("there are no columns in it")
+    # to the engine names that differ by case alone are one
     if len(set(names)) != len(names):
         raise SourceError("two columns have one name, where capitals do not count; rename one of them")
     return table
 
 
-def _feather(source: Source) -> Any:
+def _feather(path: Path) -> Any:
     _pyarrow("Arrow files")
     from pyarrow import ArrowException, feather
 
     try:
-        return _distinct(feather.read_table(source.path))
+        return _distinct(feather.read_table(path))
     except (ArrowException, OSError) as error:
         log.debug("an Arrow file cannot be read: %s", error)
-        raise SourceError(f"{source.path.name if source.path else ''} is not an Arrow file that can be read") from None
+        raise SourceError(f"{path.name} is not an Arrow file that can be read") from None
 
 
-def _sqlite(source: Source, table: str) -> Any:
-    assert source.path is not None  # noqa: S101 - a file has a path
-    inner, columns = sqlite_columns(source.path, source.table, table)
-    return _all_text(sqlite_rows(source.path, inner, list(columns)))
-
-
-def _records(source: Source, declared: Sequence[str]) -> Any:
-    assert source.path is not None  # noqa: S101 - a file has a path
-    return _all_text(json_rows(source.path, declared or json_names(source.path)))
-
-
-def _pyarrow(what: str) -> Any:
-    return package("pyarrow", "arrow", what)
+def _pyarrow(purpose: str) -> Any:
+    return package("pyarrow", "arrow", purpose)
 
 
 def _all_text(cells: Mapping[str, list[str | None]]) -> Any:

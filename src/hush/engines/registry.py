@@ -17,16 +17,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hush.core.on_demand import on_demand
 from hush.core.storage import DEFAULT_CACHE
-from hush.engines.base import TIMEOUT, AnyEngine
-from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb import duckdb_engine
 from hush.engines.duckdb.checks import Unread, count_unread, overlap
-from hush.engines.duckdb.loading import json_columns
-from hush.engines.duckdb.registering import OpenSources
+from hush.engines.duckdb.files import OpenSources
 from hush.engines.duckdb.sources import (
     CSV,
     Source,
@@ -36,23 +33,17 @@ from hush.engines.duckdb.sources import (
     proposed_timezone,
     table_name,
 )
+from hush.engines.duckdb.text_files import json_columns
+from hush.engines.protocol import TIMEOUT, AnyEngine
+from hush.engines.server import Rights, ServerConnection
+from hush.engines.sql_engine import SqlEngine
 from hush.query.schema import Schema
 
-if TYPE_CHECKING:
-    from hush.engines.postgresql import OpenTables
-    from hush.engines.postgresql.rights import Rights
-    from hush.engines.spark import SparkTables
-else:
-    __getattr__ = on_demand(
-        __name__,
-        {
-            "hush.engines.postgresql": ("OpenTables",),
-            "hush.engines.postgresql.rights": ("Rights",),
-            "hush.engines.spark": ("SparkTables",),
-        },
-    )
-
-_SPARK = re.compile(r"local(\[.*\])?|(spark|sc)://.*")
+_SERVERS = {
+    r"postgres(ql)?://.*": "hush.engines.postgresql",
+    r"local(\[.*\])?|(spark|sc)://.*": "hush.engines.spark",
+}
+"""Which addresses of a policy lead to which package: each is one line, and has a function ``open_tables``."""
 
 
 def open_sources(
@@ -67,16 +58,12 @@ def open_sources(
 
 
 def is_server(address: str) -> bool:
-    """Return whether an engine's address in a policy is that of a server, whose tables are its sources.
+    """Return whether an engine's address in a policy is that of a server, which has the tables.
 
     >>> is_server("postgresql://curator@db.example/clinic"), is_server("local[*]"), is_server("duckdb")
     (True, True, False)
     """
-    return address.startswith(("postgresql://", "postgres://")) or _is_spark(address)
-
-
-def _is_spark(address: str) -> bool:
-    return _SPARK.fullmatch(address) is not None
+    return any(re.fullmatch(pattern, address, re.DOTALL) for pattern in _SERVERS)
 
 
 def open_tables(
@@ -86,35 +73,21 @@ def open_tables(
     *,
     directory: Path | None = None,
     timeout: float | None = TIMEOUT,
-) -> OpenTables | SparkTables:
-    """Open tables of a server, to see which columns they have; ``tables`` says what each is called there.
+) -> ServerConnection:
+    """Open tables of a server, to see which columns they have; ``tables`` has the name of each there.
 
     Spark reads files, too: ``declared`` names the columns of those without a schema, ``directory`` is where they are.
     """
-    if _is_spark(address):
-        from hush.engines.spark import SparkTables
-
-        return SparkTables(address, tables, declared, directory=directory, timeout=timeout)
-    from hush.engines.postgresql import OpenTables
-
-    return OpenTables(address, tables, timeout=timeout)
-
-
-def rights_of(opened: OpenTables | SparkTables, needed: Mapping[str, Sequence[str]]) -> Rights:
-    """Return what the role that is connected may do; ``needed`` are the columns of each table that are read."""
-    from hush.engines.postgresql import OpenTables
-    from hush.engines.postgresql.rights import Rights, rights_of
-
-    if isinstance(opened, OpenTables):
-        return rights_of(opened, needed)
-    role, missing = opened.role(), opened.unread(needed)
-    lines = tuple(f"{role} does not read {column}" for column in missing)
-    return Rights(role=role, missing=lines, surplus=(), grants=(), complete=False)
+    package = next(package for pattern, package in _SERVERS.items() if re.fullmatch(pattern, address, re.DOTALL))
+    opened: ServerConnection = import_module(package).open_tables(
+        address, tables, declared, directory=directory, timeout=timeout
+    )
+    return opened
 
 
 def open_engine(
     schema: Schema,
-    opened: OpenSources | OpenTables | SparkTables,
+    opened: OpenSources | ServerConnection,
     *,
     cache: str = DEFAULT_CACHE,
     timeout: float | None = TIMEOUT,
@@ -126,14 +99,8 @@ def open_engine(
     """
     try:
         if isinstance(opened, OpenSources):
-            return DuckDB(schema, opened, cache=cache, timeout=timeout)
-        from hush.engines.postgresql import OpenTables, PostgreSQL
-
-        if isinstance(opened, OpenTables):
-            return PostgreSQL(schema, opened)
-        from hush.engines.spark import Spark
-
-        return Spark(schema, opened)
+            return duckdb_engine(schema, opened, cache=cache, timeout=timeout)
+        return SqlEngine(schema, opened)
     except BaseException:
         opened.close()
         raise
@@ -142,10 +109,9 @@ def open_engine(
 __all__ = [
     "CSV",
     "OpenSources",
-    "OpenTables",
     "Rights",
+    "ServerConnection",
     "Source",
-    "SparkTables",
     "Unread",
     "count_unread",
     "declared_columns",
@@ -158,6 +124,5 @@ __all__ = [
     "overlap",
     "proposed_encoding",
     "proposed_timezone",
-    "rights_of",
     "table_name",
 ]

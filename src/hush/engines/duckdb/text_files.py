@@ -1,0 +1,783 @@
+r"""CSV files and JSON lines, as they are found: every record is a row, with any cells.
+
+Real files have quotes in the middle of a cell, rows with too few or too many fields, bytes that are not in their
+encoding, and texts with line breaks. Readers drop such rows, or give up. Both would let one person's row decide what
+is answered, so this module defines a reading that is total: every byte sequence has records, and no record is lost.
+
+**What a record is.** RFC 4180: fields between separators, a field with quotes around it may hold separators, line
+breaks and doubled quotes. What the RFC does not allow is read locally:
+
+    bytes that are not in the encoding     become U+FFFD
+    a quote inside a bare field            is a character like any other
+    a quoted field that does not end       where a separator or the end of a line follows: the quote is a character, and
+                                           its line is a row of its own
+    too few fields                         the rest is NULL
+    too many                               the rest is left out
+    a line without a character             is no row
+
+Fields with line breaks are believed only where the record then has exactly as many fields as there are columns and is
+not larger than 2²⁴ bytes. A quote that somebody left open is therefore a matter of its own line, and swallows others
+only if a later quote happens to close it in the place of a field's end. An owner whose file was written without any
+quoting says ``quotes = false``: then every line is a row, and a quote is a character.
+
+Records end with LF or CRLF; with CR if the first line, which is the header and public, does.
+
+**How it is done quickly.** `Writer` rewrites a file into one that any reader takes in the same way: UTF-8, fields
+separated by U+001F, records by LF, no quotes; line breaks inside a field stand as U+001E and U+001D, and where the file
+itself holds one of these three characters it becomes U+FFFD. Blocks without irregularities are rewritten with NumPy. In
+a block that obeys the RFC a byte is inside quotes exactly if an odd number of quotes precedes it, so it suffices to
+check that every odd quote stands at the start of a field, or directly behind a quote, and every even one before its
+end, or directly before a quote. All other blocks go record by record, to the same effect.
+
+>>> writer = Writer(columns=2, separator=",")
+>>> b"".join(writer.lines([b'id,text\n1,"a, b"\n2\n3,c"d,e\n4,"open\n'])).split(b"\n")[:-1]
+[b'1\x1fa, b', b'2\x1f', b'3\x1fc"d', b'4\x1f"open']
+>>> writer.tally
+Tally(rows=4, short=1, long=1, broken=1, replaced=0)
+
+**Loading.** A text file is read whole, once, before a question is charged, every record a row of texts. A question
+never reads a CSV file or a file of JSON lines itself. An engine's reader that meets a cell or a line it does not like
+drops the row, or fails, and newer engines hand it a question's own casts, so that a cell which does not parse drops its
+row only if somebody asks about that column. A table of texts has none of that: what a cast cannot read is NULL, and the
+row stays. Numbers, dates and booleans of private tables are forced into their declared types once, where they are
+loaded (`kept_types`), by the same total casts that a question would use; to force them again changes nothing. A file
+that changes is read again before the next question; one that cannot be read then is refused, and nothing is charged.
+
+The engine's reader is still the quickest way from a file into a table. It gets the file itself if every line is a row
+of plain text, else one that `Writer` has rewritten. Either way the rows are counted twice, by
+the engine and here, and a file whose counts differ is rewritten; so none is lost, whichever version of the engine reads
+it.
+
+**Decimal commas.** In a numeric column of a file with ``decimal = ","`` the comma is read as the point; a number with a
+point in it is then none.
+
+**Time zones.** A time with an offset (``2024-03-01 23:30:00+01:00``, or with ``Z``) is an instant. Where the owner
+declares a ``timezone`` it is read as what the clocks there showed; otherwise the clock is taken as it is written, and
+its offset dropped.
+
+**JSON files**, an array of records or one record after the other, are read as columns of text by `json_rows`: JSON
+stores no reliable types, so every value becomes the text that stands for it. Where a record ends can be told only by
+reading it: a file that is no JSON is refused as a whole, where the owner opens it, and no question fails by it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hush.engines.duckdb.session import text_of
+from hush.engines.duckdb.sources import FIRST_RECORD, UNREADABLE, Source, compressed, opened, opened_text
+from hush.engines.errors import SourceError
+from hush.engines.sql.dialect import DUCKDB
+from hush.engines.sql.forcing import force
+from hush.engines.sql.nodes import (
+    FALSE,
+    NULL,
+    TRUE,
+    ArrayOf,
+    Between,
+    From,
+    Scalar,
+    Select,
+    TableName,
+    alias,
+    binary,
+    call,
+    case,
+    cast,
+    column,
+    count,
+    primitive,
+    select,
+    table_function,
+    text,
+    try_cast,
+)
+from hush.engines.sql.values import FORMS, digits
+from hush.query.schema import Table
+from hush.query.types import Kind, Type
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+BLOCK = 2**22
+RECORD = 2**24
+"""How many bytes a record with line breaks may have."""
+LONG = 2**20
+"""About how many bytes of a row are kept; its cells are cut to their share of that."""
+FIELD, BREAK, RETURN = b"\x1f", b"\x1e", b"\x1d"
+_RESERVED = re.compile(rb"[\x1d-\x1f]")
+_UNKNOWN = "\ufffd".encode()
+# a CR at the end of a block may be half of a CRLF, so it waits for what follows
+_FIRST_END = re.compile(rb"\n|\r\n|\r(?=.)", re.DOTALL)
+_QUOTED = re.compile(rb'"((?:[^"]++|"")*+)"')
+
+
+@dataclass(slots=True)
+class Tally:
+    """How a file was read. Exact facts about rows, so for the owner alone."""
+
+    rows: int = 0
+    short: int = 0
+    """Rows with fewer fields than there are columns."""
+    long: int = 0
+    """Rows with more."""
+    broken: int = 0
+    """Lines with a quote that opens a field and does not close it."""
+    replaced: int = 0
+    """Characters that the encoding does not have."""
+
+
+def utf8_blocks(path: Path, encoding: str = "utf-8", tally: Tally | None = None) -> Iterator[bytes]:
+    """Yield a file's text as UTF-8, without a byte order mark, with U+FFFD for bytes that are not in its encoding."""
+    utf8 = encoding in {"utf-8", "utf-8-sig"}
+    decoder = codecs.getincrementaldecoder("utf-8-sig" if utf8 else encoding)("replace")
+    begun = False
+    with opened(path) as file:
+        while block := file.read(BLOCK):
+            # ASCII is UTF-8 as it is, unless the last block ended inside of a character; the first may have a mark
+            if begun and utf8 and block.isascii() and not decoder.getstate()[0]:
+                yield block
+                continue
+            begun = True
+            yield _encoded(decoder.decode(block), block, tally)
+        yield _encoded(decoder.decode(b"", final=True), b"", tally)
+
+
+def _encoded(text: str, block: bytes, tally: Tally | None) -> bytes:
+    if tally is not None and "\ufffd" in text:
+        # those that stand in the file itself were not put there by the decoder
+        tally.replaced += max(0, text.count("\ufffd") - block.count(_UNKNOWN))
+    return text.encode("utf-8", "replace")
+
+
+def plain_rows(path: Path) -> int | None:
+    """Return how many rows a UTF-8 file has in which every line is one; None where that takes more than counting."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    breaks, last = 0, b""
+    with opened(path) as file:
+        while block := file.read(BLOCK):
+            # an empty line is no row, also where it lies between two blocks
+            if b'"' in block or b"\r" in block or b"\n\n" in last + block:
+                return None
+            try:
+                if not block.isascii() or decoder.getstate()[0]:
+                    decoder.decode(block)
+            except UnicodeDecodeError:
+                return None
+            breaks += block.count(b"\n")
+            last = block[-1:]
+    # the file ends in the middle of a character
+    if decoder.getstate()[0]:
+        return None
+    # one line is the header, and a last line without its break is a row all the same
+    return breaks - (last == b"\n")
+
+
+class Writer:
+    """Rewrites one file's text, as `utf8_blocks` yields it, into lines that every reader takes in the same way."""
+
+    def __init__(self, *, columns: int, separator: str, quotes: bool = True, header: bool = True) -> None:
+        self.tally = Tally()
+        self.breaks = False
+        """Whether a line break, or a carriage return, stands inside a field."""
+        self._columns = columns
+        self._separator = separator.encode()
+        self._quotes = quotes
+        self._header = header
+        # a row of one empty field would be a line without a character
+        self._end = FIELD + b"\n" if columns == 1 else b"\n"
+        self._share = max(64, LONG // columns)
+
+    def lines(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the rewritten lines, several at once."""
+        pending, carriage = b"", False
+        started = not self._header
+        for block in blocks:
+            data = pending + (block.replace(b"\r", b"\n") if carriage else block)
+            if not started:
+                end = _FIRST_END.search(data)
+                if end is None:
+                    pending = data
+                    continue
+                started, carriage = True, end.group() == b"\r"
+                body = data[end.end() :]
+                data = body.replace(b"\r", b"\n") if carriage else body
+            rewritten, used = self._rewritten(data, final=False)
+            yield rewritten
+            pending = data[used:]
+        if started and pending:
+            yield self._rewritten(pending, final=True)[0]
+
+    def _rewritten(self, data: bytes, *, final: bool) -> tuple[bytes, int]:
+        """Return the lines of the records that end in the data, and how far they go."""
+        complete = data + b"\n" if final and not data.endswith(b"\n") else data
+        quick = None
+        if self._columns > 1 and not _RESERVED.search(data):
+            quoted = self._quotes and b'"' in data
+            quick = self._regular(complete, final=final) if quoted else self._bare(complete)
+        return self._each(data, final=final) if quick is None else quick
+
+    def _bare(self, data: bytes) -> tuple[bytes, int] | None:
+        """Rewrite lines without quotes; None unless all have as many fields as there are columns."""
+        end = data.rfind(b"\n") + 1
+        lines = data[:end]
+        if b"\r" in lines:
+            lines = lines.replace(b"\r\n", b"\n")
+            self.breaks |= b"\r" in lines
+        while b"\n\n" in lines:
+            lines = lines.replace(b"\n\n", b"\n")
+        lines = lines.removeprefix(b"\n")
+        cells = np.frombuffer(lines, np.uint8)
+        ends, separators = np.flatnonzero(cells == 10), np.flatnonzero(cells == self._separator[0])
+        if not self._fits(ends, separators):
+            return None
+        self.tally.rows += len(ends)
+        return lines.translate(bytes.maketrans(self._separator + b"\r", FIELD + RETURN)), end
+
+    def _fits(self, ends: np.ndarray, separators: np.ndarray) -> bool:
+        """Return whether records with these ends all have as many fields as there are columns, and none is long."""
+        counts = np.diff(np.searchsorted(separators, ends), prepend=0)
+        return bool((counts == self._columns - 1).all() and (np.diff(ends, prepend=-1) < LONG - 2).all())
+
+    def _regular(self, data: bytes, *, final: bool) -> tuple[bytes, int] | None:
+        """Rewrite records that obey the RFC; None if one does not, or has another number of fields."""
+        cells = np.frombuffer(data, np.uint8)
+        quotes = cells == 34
+        # only the parity counts, so it does no harm that 8 bits overflow
+        inside = (np.cumsum(quotes, dtype=np.uint8) & 1).astype(bool)
+        breaks = cells == 10
+        ends = np.flatnonzero(breaks & ~inside)
+        if not len(ends):
+            return (b"", 0) if len(data) <= RECORD and not final else None
+        end = int(ends[-1]) + 1
+        if final and end < len(data):
+            return None
+        cells, quotes, inside, breaks = cells[:end], quotes[:end], inside[:end], breaks[:end]
+        places = np.flatnonzero(quotes)
+        opening, closing = places[0::2], places[1::2]  # as many of each: an end is outside
+        # data begins where a record does, as if a line break came before it
+        before = np.where(opening > 0, cells[opening - 1], 10)
+        mark = self._separator[0]
+        after, then = cells[closing + 1], cells[np.minimum(closing + 2, end - 1)]
+        starts = (before == mark) | (before == 10) | (before == 34)
+        stops = (after == mark) | (after == 10) | (after == 34) | ((after == 13) & (then == 10))
+        if not (starts.all() and stops.all()):
+            return None
+        returns = cells == 13
+        line_ends = np.zeros(end, bool)
+        line_ends[:-1] = returns[:-1] & ~inside[:-1] & (cells[1:] == 10)
+        drop = quotes | line_ends
+        drop[opening[before == 34]] = False  # the second of two stands for itself
+        starts_at = np.concatenate(([0], ends[:-1] + 1))
+        empty = (ends == starts_at) | ((ends == starts_at + 1) & line_ends[starts_at])
+        drop[ends[empty]] = True
+        separators = np.flatnonzero((cells == mark) & ~inside)
+        if not self._fits(ends[~empty], separators):
+            return None
+        output = cells.copy()
+        output[separators] = FIELD[0]
+        output[breaks & inside] = BREAK[0]
+        output[returns] = RETURN[0]
+        self.breaks |= bool((breaks & inside).any() or (returns & ~line_ends).any())
+        self.tally.rows += len(ends) - int(empty.sum())
+        return output[~drop].tobytes(), end
+
+    # record by record
+
+    def _each(self, data: bytes, *, final: bool) -> tuple[bytes, int]:
+        rows: list[bytes] = []
+        start, size = 0, len(data)
+        while start < size:
+            stop = data.find(b"\n", start)
+            if stop < 0 and not final:
+                break
+            stop = size if stop < 0 else stop
+            line, following = data[start:stop], stop + 1
+            if not line or line == b"\r":
+                start = following
+                continue
+            fields: list[bytes] | None = None
+            if self._quotes and b'"' in line:
+                record = self._record(data, start, final=final)
+                # its end may come with the next block; for one that is too large already nobody waits
+                if record is None and size - start <= RECORD:
+                    break
+                fields, following = record or ([], 0)
+                spans = following > stop + 1
+                if following - start > RECORD + 1 or (spans and len(fields) != self._columns):
+                    fields = []
+                if not fields:
+                    following = stop + 1
+                    fields = self._of_line(line.removesuffix(b"\r"))
+            else:
+                fields = line.removesuffix(b"\r").split(self._separator)
+            rows.append(self._row(fields))
+            start = following
+        return b"".join(rows), min(start, size)
+
+    def _record(self, data: bytes, start: int, *, final: bool) -> tuple[list[bytes], int] | None:
+        """Return a record's fields and where the next begins; no fields if it is none, None if that lies further on."""
+        fields: list[bytes] = []
+        size = len(data)
+        while True:
+            if data.startswith(b'"', start):
+                quoted = _QUOTED.match(data, start)
+                if quoted is None:
+                    return ([], 0) if final else None
+                stop = quoted.end()
+                if not final and (stop == size or data[stop:] == b"\r"):
+                    return None  # what follows the quote is not there yet
+                fields.append(quoted.group(1).replace(b'""', b'"'))
+                if data.startswith((b"\r\n", b"\r"), stop) and data[stop + 1 : stop + 2] in {b"\n", b""}:
+                    stop += 1
+            else:
+                line_end = data.find(b"\n", start)
+                line_end = size if line_end < 0 else line_end
+                stop = data.find(self._separator, start, line_end)
+                if stop < 0:
+                    stop = line_end
+                    if stop == size and not final:
+                        return None
+                    fields.append(data[start:stop].removesuffix(b"\r"))
+                else:
+                    fields.append(data[start:stop])
+            if stop >= size or data[stop] == 10:
+                return fields, stop + 1
+            if data[stop : stop + 1] != self._separator:
+                return [], 0
+            start = stop + 1
+
+    def _of_line(self, line: bytes) -> list[bytes]:
+        """Return the fields of a line with an unpaired quote; a pair around a whole field still counts."""
+        self.tally.broken += 1
+        fields: list[bytes] = []
+        start = 0
+        while True:
+            quoted = _QUOTED.match(line, start)
+            if quoted is not None and line[quoted.end() : quoted.end() + 1] in {b"", self._separator}:
+                stop = quoted.end()
+                fields.append(quoted.group(1).replace(b'""', b'"'))
+            else:
+                stop = line.find(self._separator, start)
+                stop = len(line) if stop < 0 else stop
+                fields.append(line[start:stop])
+            if stop >= len(line):
+                return fields
+            start = stop + 1
+
+    def _row(self, fields: list[bytes]) -> bytes:
+        self.tally.rows += 1
+        lacking = self._columns - len(fields)
+        self.tally.short += lacking > 0
+        self.tally.long += lacking < 0
+        cut = sum(map(len, fields)) + len(fields) > LONG
+        fields = [self._cell(field, cut=cut) for field in fields[: self._columns]] + [b""] * lacking
+        return FIELD.join(fields) + self._end
+
+    def _cell(self, field: bytes, *, cut: bool) -> bytes:
+        if cut and len(field) > self._share:
+            # a character through which the cut goes is dropped as a whole
+            field = field[: self._share].decode("utf-8", "ignore").encode()
+        if _RESERVED.search(field):
+            field = _RESERVED.sub(_UNKNOWN, field)
+        if b"\n" in field or b"\r" in field:
+            self.breaks = True
+            field = field.replace(b"\n", BREAK).replace(b"\r", RETURN)
+        return field
+
+
+def json_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Yield the lines of a file of JSON records, several at once, and how many they are; blank ones are none.
+
+    Control characters, which JSON does not allow inside of texts, become blanks.
+    """
+    table = bytes.maketrans(b"\r" + FIELD, b"  ")
+    pending = b""
+    for block in blocks:
+        data = pending + block
+        end = data.rfind(b"\n") + 1
+        pending = data[end:]
+        yield _json_block(data[:end].translate(table))
+    yield _json_block(pending.translate(table))
+
+
+def _json_block(data: bytes) -> tuple[bytes, int]:
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    return b"".join(line + b"\n" for line in lines), len(lines)
+
+
+_OFFSET = r":[0-9]{2}(\.[0-9]*)?\s*(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?)\s*$"
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The columns of a text file, those that are read, and their declared kinds."""
+
+    names: Sequence[str]
+    columns: Sequence[str]
+    kinds: Mapping[str, Kind]
+    kept: Mapping[str, tuple[str, Type]] = field(default_factory=dict)
+    """Columns that are not stored as texts: the engine's type and the declared type of each."""
+
+
+def kept_types(table: Table, source: Source) -> dict[str, tuple[str, Type]]:
+    """Return which columns of a text file are kept as something else than text, the engine's type and the declared one.
+
+    A declared value that is read twice must be what it is when it is read once. So decimals with a step are kept as
+    DECIMAL, of as many digits as the step and the bounds have, which is what a question takes them for; lists of values
+    stay texts, as do public tables, whose bounds are found out from what is stored.
+    """
+    partitions = source.partitions(source.file)
+    types: dict[str, tuple[str, Type]] = {}
+    for label, type_ in table.columns.items():
+        if table.public or label in partitions or type_.values is not None or type_.kind is Kind.TEXT:
+            continue
+        if type_.kind is Kind.INTEGER and not (type_.bounded and _fits(type_, 63)):
+            continue
+        physical = FORMS[type_.kind].value
+        if type_.kind is Kind.DECIMAL and type_.step is not None:
+            scale = digits(type_.lower, type_.upper, type_.step)
+            if scale is None or not type_.bounded or not _fits(type_, 49) or scale > 3:
+                continue
+            physical = f"DECIMAL(18,{scale})"
+        types[label] = physical, type_
+    return types
+
+
+def _fits(type_: Type, bits: int) -> bool:
+    return all(end is not None and abs(end) < 2**bits for end in (type_.lower, type_.upper))
+
+
+def load(connection: duckdb.DuckDBPyConnection, table: str, source: Source, columns: Wanted, scratch: Path) -> Tally:
+    """Read a text file into a table of the engine; ``scratch`` is a file that the engine may read as well."""
+    for _ in range(_TRIES):
+        # a file that somebody writes meanwhile would be read half as it was and half as it is
+        before = source.stamp()
+        try:
+            tally = _loaded(connection, table, source, columns, scratch)
+        except (*UNREADABLE, UnicodeError):
+            raise SourceError(f"{source.file.name} cannot be read, or not be unpacked") from None
+        finally:
+            with suppress(OSError):
+                scratch.unlink()
+        if source.stamp() == before:
+            return tally
+    raise SourceError("the file of a table changes while it is read; ask again later (nothing was charged)")
+
+
+def _loaded(connection: duckdb.DuckDBPyConnection, table: str, source: Source, wanted: Wanted, scratch: Path) -> Tally:
+    if not source.files:
+        return _loaded_file(connection, table, source, wanted, scratch)
+    tallies, parts = [], []
+    for number, file in enumerate(source.one_by_one()):
+        partitions = source.partitions(file.file)
+        own_columns = replace(wanted, names=[label for label in wanted.names if label not in partitions])
+        own_columns = replace(
+            own_columns, columns=[label for label in wanted.columns if label not in partitions] or own_columns.names
+        )
+        parts.append(f"{table}_{number}")
+        tallies.append(_loaded_file(connection, parts[-1], file, own_columns, scratch))
+        words = {label: NULL if word is None else text(word) for label, word in partitions.items()}
+        constants = {label: cast(word, "VARCHAR") for label, word in words.items()}
+        cells = [alias(constants.get(label, column(label)), label) for label in wanted.columns]
+        rows = text_of(select(cells, TableName(parts[-1])))
+        connection.execute(DUCKDB.inserted(table, rows) if number else DUCKDB.created(_NEW_TABLE, table, rows))
+        connection.execute(DUCKDB.dropped(parts[-1]))
+    return Tally(*(sum(figures) for figures in zip(*map(astuple, tallies), strict=True)))
+
+
+def _loaded_file(
+    connection: duckdb.DuckDBPyConnection, table: str, source: Source, wanted: Wanted, scratch: Path
+) -> Tally:
+    if source.format == "json":
+        rows = _write_json(source.file, scratch, wanted.columns)
+        row_count = _made(connection, table, _json_rows(scratch, source, wanted), wanted)
+        return _counted(Tally(rows=rows), row_count)
+    if len(wanted.names) > 1 and source.encoding == "utf-8":
+        plain = plain_rows(source.file)
+        if plain is not None:
+            origin = _reader(source.file, wanted.names, source.separator, header=True)
+            if _made_at_once(connection, table, _cells(origin, source, wanted, breaks=False), wanted) == plain:
+                return Tally(rows=plain)
+    writer = Writer(columns=len(wanted.names), separator=source.separator, quotes=source.quotes)
+    with scratch.open("wb") as file:
+        for lines in writer.lines(utf8_blocks(source.file, source.encoding, writer.tally)):
+            file.write(lines)
+    # a line of one column ends with a separator, behind which the reader sees another, empty field
+    names = [*wanted.names, "end"] if len(wanted.names) == 1 else wanted.names
+    origin = _reader(scratch, names, FIELD.decode(), header=False)
+    row_count = _made(connection, table, _cells(origin, source, wanted, breaks=writer.breaks), wanted)
+    return _counted(writer.tally, row_count)
+
+
+def _counted(tally: Tally, rows: int) -> Tally:
+    if tally.rows != rows:
+        raise SourceError("the engine does not read this file as it is; store it as parquet")
+    return tally
+
+
+def _made(connection: duckdb.DuckDBPyConnection, table: str, texts: Select, wanted: Wanted) -> int:
+    """Make a table, and return how many rows it has: of texts first, so that no cast comes near the engine's reader."""
+    staging = f"{table}_texts" if wanted.kept else table
+    connection.execute(DUCKDB.created(_NEW_TABLE, staging, text_of(texts)))
+    if wanted.kept:
+        cells = [alias(_kept(column(label), label, wanted), label) for label in wanted.columns]
+        connection.execute(DUCKDB.created(_NEW_TABLE, table, text_of(select(cells, TableName(staging)))))
+        connection.execute(DUCKDB.dropped(staging))
+    return _rows_of(connection, table)
+
+
+def _made_at_once(connection: duckdb.DuckDBPyConnection, table: str, texts: Select, wanted: Wanted) -> int:
+    """Make a table in one pass over a plain file; a text that is put together is none that a reader could cast itself.
+
+    Whoever calls this counts the rows: if a reader took the casts nevertheless, and dropped what they cannot read, the
+    table is made again, of texts first.
+    """
+    cells = []
+    for label in wanted.columns:
+        cell: Scalar = column(label, "t")
+        if label in wanted.kept:
+            cell = _kept(binary("||", cell, text("")), label, wanted)
+        cells.append(alias(cell, label))
+    connection.execute(DUCKDB.created(_NEW_TABLE, table, text_of(select(cells, texts))))
+    return _rows_of(connection, table)
+
+
+def _rows_of(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    counted = connection.execute(text_of(select([count()], TableName(table)))).fetchall()
+    return int(counted[0][0])
+
+
+def _kept(cell: Scalar, label: str, wanted: Wanted) -> Scalar:
+    """Return a text as it is kept: itself, or forced into its declared type."""
+    if label not in wanted.kept:
+        return cell
+    physical, type_ = wanted.kept[label]
+    value = force(cell, "VARCHAR", type_)
+    physical_form = value.form.value
+    return cast(value.sql, physical) if physical_form == physical else try_cast(value.sql, physical, physical_form)
+
+
+def _reader(path: Path, columns: Sequence[str], delimiter: str, *, header: bool) -> From:
+    """Return a call of the engine's reader, without any notion of quotes, types or guesses."""
+    # by number: names of a header may be anything
+    labels = tuple(f"c{number}" for number in range(len(columns)))
+    texts = primitive("struct", *(text("VARCHAR") for _ in labels), labels=labels)
+    options: dict[str, Scalar] = {
+        "columns": texts,
+        "auto_detect": FALSE,
+        "header": TRUE if header else FALSE,
+        "delim": text(delimiter),
+        "quote": text(""),
+        "escape": text(""),
+        # a line that the reader drops shows in the number of rows
+        "ignore_errors": TRUE,
+        "strict_mode": TRUE,
+    }
+    if compressed(path):
+        options["compression"] = text("gzip")
+    return reader("read_csv", str(path), options)
+
+
+def _cells(origin: From, source: Source, wanted: Wanted, *, breaks: bool) -> Select:
+    cells = []
+    for label in wanted.columns:
+        cell: Scalar = column(f"c{wanted.names.index(label)}")
+        if breaks:
+            cell = call("replace", cell, text(BREAK.decode()), text("\n"))
+            cell = call("replace", cell, text(RETURN.decode()), text("\r"))
+        cells.append(alias(said(cell, source, wanted.kinds.get(label)), label))
+    return select(cells, origin)
+
+
+def said(cell: Scalar, source: Source, kind: Kind | None) -> Scalar:
+    """Return a text as the engine's casts understand it, where the owner says how numbers and times are written."""
+    if kind is None:
+        return cell
+    if kind.numeric and source.decimal != ".":
+        pointed = call("contains", cell, text("."))
+        return case((pointed, NULL), otherwise=call("replace", cell, text(source.decimal), text(".")))
+    if kind in {Kind.DATE, Kind.TIMESTAMP} and source.timezone is not None:
+        instant = try_cast(cell, "TIMESTAMPTZ")
+        clock = primitive("formatted", local(instant, source.timezone), pattern="%Y-%m-%d %H:%M:%S.%f")
+        offset = call("regexp_matches", cell, text(_OFFSET))
+        # CASE, and not AND: an instant far outside the calendar has no local time, and would be an error
+        return case((binary("AND", offset, _in_calendar(instant)), clock), otherwise=cell)
+    return cell
+
+
+def local(instant: Scalar, timezone: str) -> Scalar:
+    """Return the local time of a time zone at an instant; NULL outside of the years 1 to 9999."""
+    return case((_in_calendar(instant), call("timezone", text(timezone), instant)))
+
+
+def _in_calendar(instant: Scalar) -> Scalar:
+    # a day or two within the calendar, so that clocks of all time zones are in it, too
+    first, last = (primitive("instant", at=f"{day} 00:00:00") for day in ("0001-01-03", "9999-12-30"))
+    return Between(instant, first, last)
+
+
+# JSON lines
+
+
+def _write_json(path: Path, scratch: Path, columns: Sequence[str]) -> int:
+    rows = 0
+    with scratch.open("wb") as file:
+        for lines, count in json_lines(utf8_blocks(path)):
+            file.write(b"".join(_short(lines, columns)))
+            rows += count
+    return rows
+
+
+def _short(lines: bytes, columns: Sequence[str]) -> Iterator[bytes]:
+    """Yield lines no longer than the engine's reader takes; of a longer record the wanted cells, cut."""
+    if max(map(len, lines.split(b"\n"))) <= LONG:
+        yield lines
+        return
+    for line in lines.splitlines(keepends=True):
+        if len(line) <= LONG:
+            yield line
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        cells = {label: record[label] for label in columns if label in record} if isinstance(record, dict) else None
+        share = LONG // (8 * max(1, len(columns)))  # a character takes up to six bytes when it is escaped
+        cut = {label: cell[:share] if isinstance(cell, str) else cell for label, cell in (cells or {}).items()}
+        short = json.dumps({label: cell for label, cell in cut.items() if len(json.dumps(cell)) <= 8 * share})
+        yield short.encode() + b"\n" if cells is not None else b"null\n"
+
+
+def _json_rows(scratch: Path, source: Source, wanted: Wanted) -> Select:
+    """Return the records, each line's for itself: one that is no JSON is a row of NULLs."""
+    line = column("c0")
+    spec = text(json.dumps(dict.fromkeys(wanted.columns, "VARCHAR")))
+    # CASE, and not WHERE: conditions may be tested in any order
+    record = case((call("json_valid", line), call("json_transform", line, spec)))
+    records = select([alias(record, "record")], _reader(scratch, ["line"], FIELD.decode(), header=False))
+    cells = []
+    for label in wanted.columns:
+        cell = call("struct_extract", column("record", "t"), text(label))
+        cells.append(alias(said(cell, source, wanted.kinds.get(label)), label))
+    return select(cells, records)
+
+
+# words for files and other databases, which DuckDB alone reads
+
+
+def reader(function: str, path: str | Sequence[str], options: Mapping[str, Scalar]) -> From:
+    """Return files to select from; the function and the options' names are words of this package's own source."""
+    files = text(path) if isinstance(path, str) else ArrayOf(tuple(text(file) for file in path))
+    return table_function(function, files, options=options)
+
+
+_NEW_TABLE = "OR REPLACE TABLE"
+_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_BETWEEN = re.compile(r"[\s,]*")
+
+
+def json_names(path: Path) -> list[str]:
+    """Return the names in a JSON file's first record; the file is an array, or records one after the other."""
+    try:
+        with opened_text(path) as lines:
+            start = lines.read(FIRST_RECORD).lstrip().removeprefix("[").lstrip()
+        record, _ = json.JSONDecoder().raw_decode(start)
+    except (*UNREADABLE, ValueError, RecursionError):
+        record = None
+    names = [name for name in record if name.strip() and name.isprintable()] if isinstance(record, dict) else []
+    if not names:
+        raise SourceError(f"{path.name} must hold JSON records, the first within its first megabyte")
+    return names
+
+
+def json_rows(path: Path, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
+    """Return the records of a JSON file, an array or one after the other, as columns of text.
+
+    Where a record ends can be told only by reading it, so a file that is no JSON is refused as a whole; the owner
+    learns that here, where the file is opened, and no question fails by it. What is JSON is read whatever it holds:
+    half of a surrogate pair, control characters, numbers of any length, records nested too deep to be read, which are
+    rows of NULL. Numbers keep their own words.
+    """
+    decoder = json.JSONDecoder(strict=False, parse_float=str, parse_int=str, parse_constant=str)
+    cells: dict[str, list[str | None]] = {name: [] for name in columns}
+    try:
+        with opened_text(path) as file:
+            text = file.read()
+        position = _skipped(text, 0)
+        array = text.startswith("[", position)
+        position = _skipped(text, position + array)
+        while position < len(text) and not (array and text[position] == "]"):
+            row, position = _record(decoder, text, position, columns)
+            for name, cell in zip(columns, row, strict=True):
+                cells[name].append(cell)
+            position = _skipped(text, position)
+        complete = text[position:].rstrip() == ("]" if array else "")
+    except (*UNREADABLE, ValueError, RecursionError):
+        complete = False
+    if not complete:
+        raise SourceError(f"{path.name} is not JSON that can be read; if it has a record on each line, name it .ndjson")
+    return cells
+
+
+def _record(
+    decoder: json.JSONDecoder, text: str, position: int, columns: Sequence[str]
+) -> tuple[Sequence[str | None], int]:
+    """Return the cells of the record that begins at a place, and where it ends."""
+    try:
+        record, end = decoder.raw_decode(text, position)
+        return [_as_text(record.get(name)) if isinstance(record, dict) else None for name in columns], end
+    except RecursionError:
+        return [None] * len(columns), _end_of_nested(text, position)
+
+
+def _end_of_nested(text: str, position: int) -> int:
+    """Return where a record ends, by counting brackets outside of texts, however deep they are."""
+    depth = 0
+    for token in _BRACKETS.finditer(text, position):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+    raise ValueError("a bracket is left open")
+
+
+def _skipped(text: str, position: int) -> int:
+    """Return where the next record begins."""
+    blank = _BETWEEN.match(text, position)
+    return position if blank is None else blank.end()
+
+
+def _as_text(value: Any) -> str | None:
+    """Return a JSON value as text, with replacements for half of a surrogate pair."""
+    if value is None:
+        return None
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else json.dumps(value)
+
+
+def json_columns(path: Path, declared: Sequence[str]) -> list[str]:
+    """Return the columns of a JSON file: those that the owner names, and the others of its first record.
+
+    For the owner alone, who has the file. Named columns are there whatever the first record is, and where one differs
+    from a name of the record in capitals only, it is the one that counts.
+    """
+    try:
+        recorded = json_names(path)
+    except SourceError:
+        if not declared:
+            raise
+        recorded = []
+    declared_names = {name.casefold() for name in declared}
+    further = {name.casefold(): name for name in reversed(recorded) if name.casefold() not in declared_names}
+    columns = [name for name in recorded if name in declared or further.get(name.casefold()) == name]
+    return [*columns, *(name for name in declared if name not in recorded)]

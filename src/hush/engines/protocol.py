@@ -1,0 +1,205 @@
+"""The protocol of engines: they compute a plan's exact integers, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.mechanisms.grouped.base import Histograms, Integers, Sparse
+from hush.query.plan.plan import ExactQuery, Plan
+from hush.query.plan.rows import RowPlan
+from hush.query.plan.stability import Statistic
+from hush.query.schema import Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """Exact answers, one entry a group. Private: they leave the curator only through noise."""
+
+    keys: Sequence[tuple[Any, ...]]
+    """The group keys: all public ones in order, or those of the groups that were wanted, in any order."""
+    units: npt.NDArray[np.int64] | None
+    """How many units each group has, where keys are chosen privately."""
+    statistics: dict[Statistic, Integers]
+    """An array for each, as it goes on into the noise: of 64 bits, or of Python's integers where those do not do."""
+    histograms: tuple[Sequence[Sparse], ...]
+    """For each of the plan's picks, a histogram a group."""
+
+    def only(self, shown: Sequence[int] | None) -> Exact:
+        """Return the public groups that are answered; None for all."""
+        if shown is None:
+            return self
+        places = np.array(shown, dtype=np.int64)
+        return Exact(
+            keys=[self.keys[place] for place in shown],
+            units=None,
+            statistics={statistic: values[places] for statistic, values in self.statistics.items()},
+            histograms=tuple(Histograms.of(bins).take(places) for bins in self.histograms),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodedRows:
+    """The bounded rows of a question as integer codes. Private: they leave the curator only through noise.
+
+    Rows come in no particular order, so only what does not depend on their order may be computed from them.
+    """
+
+    codes: dict[str, npt.NDArray[Any]]
+    """Each column's codes, in the smallest integers that hold them."""
+    units: npt.NDArray[np.int64] | None
+    """Which rows are one unit's: equal numbers. None where every row is a unit of its own."""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.codes.values())))
+
+    def table(self) -> npt.NDArray[Any]:
+        """Return the codes as one array, a column for each of the question's."""
+        return np.column_stack(list(self.codes.values()))
+
+
+Choose = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
+"""Chooses groups by their numbers of units. Groups come in batches, each group once."""
+
+
+TIMEOUT = 600.0
+"""Seconds that a statement may take unless somebody says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast an engine is, rather too slow than too fast."""
+
+    statement: float = 0.02
+    """Seconds that a statement takes however few rows there are."""
+    row: int = 1
+    """How many times as long as the embedded engine it takes for a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much there is to do for a question, by public figures alone: a service answers when that time is over.
+
+    The figures are generous, because an answer that is not ready then shows it. Measured on 2 cores of an AMD EPYC,
+    the work that `hush.engines.work` bounds was 4 to 20 times what rows of numbers took, and up to 250 times what rows
+    with short texts took: it has the longest texts in it. So half of it counts, and no more than a microsecond for each
+    row and statement, and a quarter for each statistic. Without rows, it is about four times what questions on 1,000
+    rows took (`benchmarks/small.py`).
+    """
+
+    work: int
+    """Nanoseconds for a row, in all statements."""
+    statements: int
+    rows: Callable[[Mapping[str, int]], float]
+    """Says how many rows there are after all joins, if each table has the given number."""
+    pace: Pace
+    statistics: int = 0
+    """How many numbers are computed for a group."""
+    picks: int = 0
+    """How many numbers are drawn from a histogram, which the engine returns."""
+    groups: int = 1
+
+    def seconds(self, sizes: Mapping[str, int]) -> float:
+        """Return after how many seconds the answer should be there, if each table has the given number of rows.
+
+        >>> small = Effort(work=284, statements=1, rows=lambda sizes: sizes["t"], pace=Pace(), statistics=1)
+        >>> [round(small.seconds({"t": size}), 3) for size in (1000, 10**6)]
+        [0.06, 0.202]
+        """
+        rows = self.rows(sizes)
+        each = min(self.work // 2, 1000 * max(self.statements, 1) + 250 * self.statistics)
+        inside = self.pace.statement * self.statements + 1e-9 * self.pace.row * each * rows
+        bins = min(rows, _BINS * self.groups)
+        return (
+            _LEAST + inside + _NUMBER * self.groups * self.statistics + self.picks * (_PICK * self.groups + _BIN * bins)
+        )
+
+
+_LEAST, _NUMBER, _PICK, _BIN = 0.04, 2e-5, 5e-4, 6e-6
+"""Seconds for a question, a noisy number, a number that is picked, and a bin of its histogram."""
+_BINS = 2**12
+NO_EFFORT = Effort(work=0, statements=0, rows=lambda _: 0, pace=Pace())
+DEFAULT_ROWS = 10**5
+"""The number of rows that is assumed for a table without a declared one."""
+
+
+class Prepared(Protocol):
+    """A plan as an engine runs it: written, resolved, refused where it cannot be. Opaque but for notes and effort."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on bounds of texts and joins, which keep the time of a question independent of its rows."""
+
+    @property
+    def effort(self) -> Effort:
+        """How much there is to do, by public figures."""
+
+
+PreparedPlan = TypeVar("PreparedPlan")
+PreparedRows = TypeVar("PreparedRows")
+
+
+class Engine(Protocol[PreparedPlan, PreparedRows]):
+    """The place of the data, as the curator knows and calls it.
+
+    An engine never changes once it is made. `described`, `render`, `prepare` and `prepare_rows` read public tables
+    alone and cost nothing. `execute` and `rows` come after the charge; a failure there is an
+    `hush.engines.errors.EngineError`, which says nothing of any row.
+    """
+
+    def load(self) -> Mapping[str, int]:
+        """Read the files that questions need, for the first time or because they changed.
+
+        Return how many rows each table has that was read now: for the owner's log alone. From the first call on, no
+        question reads a file that is held in memory: whoever loads does, before questions come and in the background.
+        """
+
+    def described(self) -> Schema:
+        """Return the schema, with the ranges of public tables as they are now."""
+
+    def render(self, plan: Plan) -> PreparedPlan:
+        """Return a plan's statements without having the engine resolve them: for its notes."""
+
+    def prepare(self, plan: Plan) -> PreparedPlan:
+        """Return all statements that a plan may need; refuse a plan that the engine cannot run."""
+
+    def execute(self, prepared: PreparedPlan, choose: Choose | None = None) -> Exact:
+        """Return the exact integers; where keys are private, those of the groups that are wanted.
+
+        Without ``choose`` these are all that occur, which no answer may show.
+        """
+
+    def compute(
+        self, prepared: PreparedPlan, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
+    ) -> list[tuple[Any, ...]]:
+        """Return functions of released values, a row for each group; nothing else is read."""
+
+    def prepare_rows(self, plan: RowPlan, unit_key: str | None = None) -> PreparedRows:
+        """Return the statement of a plan's coded rows; refuse a plan that the engine cannot run."""
+
+    def rows(self, prepared: PreparedRows) -> CodedRows:
+        """Return the bounded rows of a question as integer codes."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+AnyEngine = Engine[Any, Any]
+"""An engine with any type of prepared plans."""
+
+__all__ = [
+    "AnyEngine",
+    "Choose",
+    "CodedRows",
+    "Effort",
+    "Engine",
+    "Exact",
+    "ExactQuery",
+    "Histograms",
+    "Prepared",
+    "Sparse",
+]

@@ -1,0 +1,415 @@
+"""The rows of one question: each with its unit, its key, and the columns that statistics read.
+
+`FreshRows` come from the tables. `StoredRows` were bounded before and lie in a table of their own (`table_of`): the
+unit ``u``, the key columns, ``n``, which is how many rows the unit has in the group, and the columns that questions
+read. Both give the same rows, so statistics of them are the same integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from hush.engines.sql.dialect import DUCKDB
+from hush.engines.sql.keys import Axis, Lists, code, key_value, numbered, size
+from hush.engines.sql.nodes import (
+    EVERYTHING,
+    FALSE,
+    PEERS,
+    ColumnName,
+    From,
+    Named,
+    Scalar,
+    Select,
+    Star,
+    Union,
+    alias,
+    binary,
+    both,
+    call,
+    cast,
+    column,
+    double,
+    integer,
+    joined,
+    not_null,
+    qualified,
+    read,
+    row_hash,
+    select,
+    where,
+    window,
+)
+from hush.engines.sql.relations import (
+    UNBOUNDED,
+    UNIT,
+    Bounds,
+    Catalogue,
+    RelationQuery,
+    RelationWriter,
+    finish,
+    index_of,
+    names_in,
+    referenced,
+    staged,
+)
+from hush.engines.sql.values import Form, OwnName, Value, condition_of, unscaled
+from hush.query.expressions import Column, Expression
+from hush.query.plan.draws import DrawnAggregate, LineHistogram
+from hush.query.plan.plan import ExactQuery
+from hush.query.plan.stability import MAX_ROWS, Distinct, Population, Statistic, Total, Units
+from hush.query.types import Kind
+
+MANY = "n"
+"""How many rows of its unit and group a row stands among."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The expressions that the statistics of a question read in every row."""
+
+    expressions: tuple[Expression, ...]
+    summed: frozenset[str]
+    """Columns that are summed on their own grid or a finer one, and better carried as integers of their own."""
+
+    @classmethod
+    def of(cls, exact_query: ExactQuery, choices: Sequence[DrawnAggregate]) -> Reads:
+        """Return the expressions of all statistics and draws of a plan."""
+        expressions: list[Expression] = []
+        direct: list[Expression] = []
+        for statistic in exact_query.statistics:
+            expressions += _expressions(statistic)
+            if isinstance(statistic, Total):
+                # factors with the grid of the column's type, or with a finer one
+                direct += [
+                    factor.expression
+                    for factor in statistic.factors
+                    if (step := factor.expression.type.step) is not None and step % factor.step == 0
+                ]
+        for choice in choices:
+            expressions += cls.by(choice).expressions
+        return cls(
+            tuple(expressions), frozenset(statistic.name for statistic in direct if isinstance(statistic, Column))
+        )
+
+    @classmethod
+    def by(cls, reader: DrawnAggregate | Statistic) -> Reads:
+        """Return the expressions of one statistic or drawn aggregate."""
+        if not isinstance(reader, DrawnAggregate):
+            return cls(tuple(_expressions(reader)), frozenset())
+        histogram = reader.histogram
+        axis = histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression
+        return cls((*_of_population(histogram.population), axis), frozenset())
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that occur."""
+        return frozenset(label for expression in self.expressions for label in names_in(expression))
+
+
+class FreshRows:
+    """Rows of the relation. ``axes`` are the values of the public keys, None for private keys.
+
+    ``known`` is what the statistics read, in terms of the columns of ``t``.
+    """
+
+    def __init__(
+        self,
+        exact_query: ExactQuery,
+        catalogue: Catalogue,
+        axes: Sequence[Axis] | None,
+        salt: int,
+        reads: Reads,
+        *,
+        lists: Lists,
+        bounds: Bounds = UNBOUNDED,
+    ) -> None:
+        self._exact_query = exact_query
+        self.bounds = bounds
+        self._catalogue = catalogue
+        self.dialect = catalogue.dialect
+        self.reads = reads
+        self.axes = axes
+        self.salt = salt
+        self.looked_up = 0
+        """How many columns come from lists."""
+        self.lists = lists
+        self._alone = exact_query.limits.units is Units.ALONE
+        read = {
+            label for expression in referenced(exact_query.relation) for label in names_in(expression)
+        } | reads.names
+        keys = [value for _, value in exact_query.keys]
+        words = [value for value in keys if isinstance(value, Column) and value.type.kind is Kind.TEXT]
+        words = [value for value in words if not value.type.null_is_key]  # there other values count as NULL
+        # the join with the list of keys drops other values anyway, but what else reads the column would see them
+        loose = frozenset(value.name for value in words if axes and value.name not in read)
+        columns_read = frozenset(read | {label for expression in keys for label in names_in(expression)})
+        writer = RelationWriter(catalogue, columns_read, loose=loose, indexed=reads.summed, bounds=bounds)
+        source = writer.write(exact_query.relation, alone=self._alone)
+        self.source, self.known = staged(source, [*keys, *reads.expressions])
+        self.counted, self.carried = writer.counted, writer.carried
+        self.texts = writer.texts
+        self.keys = ["k"] if axes else [f"k{index}" for index in range(len(exact_query.keys))]
+
+    def reading(self, reads: Reads) -> FreshRows:
+        """Return the same rows for statistics that read no more than this."""
+        if reads == self.reads:
+            return self
+        return FreshRows(
+            self._exact_query, self._catalogue, self.axes, self.salt, reads, lists=self.lists, bounds=self.bounds
+        )
+
+    @property
+    def private_keys(self) -> Mapping[str, Form]:
+        """The columns of private keys, with their forms."""
+        if self.axes:
+            return {}
+        keys = zip(self.keys, self._exact_query.keys, strict=True)
+        return {label: key_value(self.known[value], value.type, self.dialect).form for label, (_, value) in keys}
+
+    def index(self, expression: Expression) -> Value | None:
+        """Return a column's integer on its declared grid, if it is carried along."""
+        return self.source.columns.get(index_of(expression.name)) if isinstance(expression, Column) else None
+
+    def plain(self, cells: Sequence[Named]) -> Select:
+        """Return all rows: u, the key (numbered, if it is public), and the given cells."""
+        query = select([], self.source.query)
+        # where every row is a unit of its own, nobody asks which
+        columns: list[Named] = [] if self._alone else [column(UNIT, "t")]
+        if self.axes:
+            parts: list[Scalar] = []
+            for index, ((_, expression), axis) in enumerate(zip(self._exact_query.keys, self.axes, strict=True)):
+                query, number = numbered(query, self.known[expression], axis, f"d{index}", self.lists, self.dialect)
+                parts.append(number)
+            columns.append(alias(code(parts, self.axes), "k"))
+        else:
+            for label, (_, expression) in zip(self.keys, self._exact_query.keys, strict=True):
+                columns.append(alias(key_value(self.known[expression], expression.type, self.dialect).sql, label))
+        # rows that are only counted need some column all the same
+        return query.showing([*columns, *cells] or [alias(integer(1), "one")])
+
+    def raw(self, cells: Sequence[Named]) -> Select:
+        """Return all rows with their keys r0, r1, … as they are; only those on a line are numbered already."""
+        query = select([], self.source.query)
+        columns: list[Named] = []
+        for index, ((_, expression), axis) in enumerate(zip(self._exact_query.keys, self.axes or (), strict=True)):
+            if axis.line() is not None:
+                query, key = numbered(query, self.known[expression], axis, f"d{index}", self.lists, self.dialect)
+            else:
+                key = key_value(self.known[expression], expression.type, self.dialect).sql
+            columns.append(alias(key, f"r{index}"))
+        return query.showing([*columns, *cells])
+
+    def renumbered(self, groups: Select, labels: Sequence[str]) -> Select:
+        """Return groups of raw rows with their number k and the columns named: fewer lookups than rows."""
+        query = select([], groups)
+        parts: list[Scalar] = []
+        axes = self.axes or ()
+        for index, ((_, expression), axis) in enumerate(zip(self._exact_query.keys, axes, strict=True)):
+            part: Scalar = column(f"r{index}", "t")
+            if axis.line() is None:
+                key = Value(part, key_value(self.known[expression], expression.type, self.dialect).form)
+                query, part = numbered(query, key, axis, f"d{index}", self.lists, self.dialect)
+            parts.append(part)
+        return query.showing([alias(code(parts, axes), "k"), *(column(label, "t") for label in labels)])
+
+    def kept(self, cells: Sequence[Named], counted: str | None = None) -> Select:
+        """Return the rows of each unit's first groups.
+
+        With the name of a cell that is ``counted``, each row also has `MANY`: in how many rows of its unit and group
+        that cell is not NULL. Rows of one group are peers in the order of the groups, so one sort does for both.
+        """
+        rows, mixed = self.plain(cells), self.order()
+        if mixed is None:
+            return rows if counted is None else with_counts(rows, [UNIT, *self.keys], counted)
+        columns: list[Named] = [column(label, "t") for label in rows.labels]
+        keys = [column(label, "t") for label in self.keys]
+        # the keys follow the hash, so that groups whose hashes are equal still have different ranks
+        rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
+        if counted is not None:
+            row_count = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), frame=PEERS)
+            columns.append(alias(row_count, MANY))
+        return qualified(select(columns, rows), rank, self._exact_query.limits.groups)
+
+    def order(self) -> Scalar | None:
+        """Return the hash of a row of `plain`: a unit's groups are ordered by it, and then by their key.
+
+        None if no unit can have more groups than are kept.
+        """
+        limits = self._exact_query.limits
+        if self._alone or not self._exact_query.keys or (self.axes and size(self.axes) <= limits.groups):
+            return None
+        # numbers of units shift when a row goes, and would change which groups other units keep
+        ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
+        return row_hash([*ordered, *(column(label, "t") for label in self.keys)], self.salt)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which columns a table of bounded rows has, by their names in the question tree."""
+
+    columns: Mapping[str, tuple[str, Value]]
+    """The stored column's name and its value; a number on a grid is stored as its index."""
+    keys: Sequence[str]
+
+    @classmethod
+    def of(cls, rows: FreshRows, labels: Iterable[str]) -> Layout:
+        """Return the layout that stores the named columns of fresh rows."""
+        columns: dict[str, tuple[str, Value]] = {}
+        # sorted, so that names of stored columns do not depend on the order of a set
+        for label in sorted(labels):
+            indexed = rows.source.columns.get(index_of(label))
+            columns[label] = (f"c{len(columns)}", indexed or rows.source.columns[label])
+        return cls(columns, rows.keys)
+
+    def table_of(self, rows: FreshRows) -> Select:
+        """Return the statement that selects the rows to be stored."""
+        bounded = rows.kept([alias(value.sql, stored) for stored, value in self.columns.values()])
+        by = [column(label, "t") for label in (UNIT, *self.keys)]
+        row_count = window("count", by, (), EVERYTHING)
+        # beyond every limit on rows it does not matter how many there are
+        short = cast(call("least", row_count, integer(MAX_ROWS + 1)), "INTEGER")
+        return select([*by, *(column(stored, "t") for stored, _ in self.columns.values()), alias(short, MANY)], bounded)
+
+    def rendered(self, table: str) -> RelationQuery:
+        """Return the stored table as a relation."""
+        # names of their own, since a column of the question may be called k0 or n
+        cells: dict[str, Value] = {_stored_key(label): Value(column(label, "s"), Form.TEXT) for label in self.keys}
+        cells[MANY] = Value(column(MANY, "s"), Form.INTEGER)
+        for label, (stored, value) in self.columns.items():
+            plain = replace(value, sql=column(stored, "s"))
+            if value.step is None:
+                cells[label] = plain
+                continue
+            # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
+            number = unscaled(cast(column(stored, "s"), "DOUBLE"), value.step)
+            cells[label] = Value(binary("+", number, double(0)), Form.DOUBLE, scale=value.scale)
+            cells[index_of(label)] = plain
+        return finish(select([], read(table, "s")), cells, column(UNIT, "s"))
+
+
+class StoredRows:
+    """Bounded rows of an earlier question: all, or those of light or heavy pairs."""
+
+    def __init__(self, layout: Layout, table: str, reads: Reads, salt: int) -> None:
+        self.salt = salt
+        # whatever the question's engine is, only DuckDB keeps such tables (`hush.engines.duckdb.cache`)
+        self.dialect = DUCKDB
+        self.looked_up = 0
+        self.source, self.known = staged(layout.rendered(table), reads.expressions)
+        self.keys = list(layout.keys)
+        self.private_keys = dict.fromkeys(self.keys, Form.TEXT)  # of whatever form: they are compared in DuckDB
+        self.above: int | None = None
+        self.most: int | None = None
+
+    def index(self, expression: Expression) -> Value | None:
+        """Return a column's integer on its declared grid, if it is carried along."""
+        return self.source.columns.get(index_of(expression.name)) if isinstance(expression, Column) else None
+
+    def reading(self, _: Reads) -> StoredRows:
+        """Return the same rows for statistics that read no more than this."""
+        return self
+
+    def part(self, *, most: int | None = None, above: int | None = None) -> StoredRows:
+        """Return the rows of pairs (unit, group) with at most ``most``, or with more than ``above``, rows."""
+        # a shallow copy: both parts read the same table, and differ in their limits alone
+        part_rows = copy(self)
+        part_rows.most, part_rows.above = most, above
+        return part_rows
+
+    def kept(self, cells: Sequence[Named], counted: str | None = None) -> Select:
+        """Return the rows; with `MANY` if a cell is counted, as those of `FreshRows`."""
+        keys = [alias(self.source.columns[_stored_key(label)].sql, label) for label in self.keys]
+        query = select([column(UNIT, "t"), *keys, *cells], self.source.query)
+        row_count = self.source.columns[MANY]
+        if self.most is not None:
+            query = where(query, binary("<=", row_count.sql, integer(self.most)))
+        if self.above is not None:
+            query = where(query, binary(">", row_count.sql, integer(self.above)))
+        return query if counted is None else with_counts(query, [UNIT, *self.keys], counted)
+
+
+class Cells:
+    """Expressions over one row, each computed once."""
+
+    def __init__(self) -> None:
+        self._labels: dict[Scalar, str] = {}
+        self._made: dict[Hashable, ColumnName] = {}
+        self.named: list[Named] = []
+
+    def add(self, value: Scalar) -> ColumnName:
+        """Return the column of ``t`` that holds a value."""
+        if value not in self._labels:
+            self._labels[value] = f"v{len(self._labels)}"
+            self.named.append(alias(value, self._labels[value]))
+        return column(self._labels[value], "t")
+
+    def once(self, key: Hashable, make: Callable[[], Scalar]) -> Scalar:
+        """Return the column of ``t`` that holds a value, which is written at most once."""
+        if key not in self._made:
+            self._made[key] = self.add(make())
+        return self._made[key]
+
+
+def _stored_key(label: str) -> OwnName:
+    return OwnName(f"key {label}")
+
+
+def with_counts(rows: Select, by: Sequence[str], counted: str) -> Select:
+    """Return rows with `MANY`: in how many of the rows that agree in some columns a cell is not NULL."""
+    row_count = window("count", [column(label, "t") for label in by], (), column(counted, "t"))
+    return select([*(column(label, "t") for label in rows.labels), alias(row_count, MANY)], rows)
+
+
+Rows = FreshRows | StoredRows
+"""Rows with their unit ``u``, their key columns and any cells: statistics are computed from them."""
+AnyRows = TypeVar("AnyRows", bound=Rows)
+
+
+def looked_up(rows: AnyRows, value: Value, key_list: From) -> tuple[AnyRows, Scalar]:
+    """Return the rows with a further column, and that column: the number of a value in a list called m, or NULL.
+
+    They are the same rows: none goes, so a unit has the groups, and in each the rows, that it has without the list, and
+    what bounds them stays as it is; and none comes twice, for a list's table has every value once
+    (floats that are equal are one).
+    """
+    widened, label = copy(rows), f"m{rows.looked_up}"  # beside what it had, which are u, c0, c1, …
+    query = select([Star("t"), alias(column("c", "m"), label)], rows.source.query)
+    query = joined(query, key_list, "left", binary("=", value.sql, column("k", "m")))
+    widened.source, widened.looked_up = replace(rows.source, query=query), rows.looked_up + 1
+    return widened, column(label, "t")
+
+
+def condition_in(rows: Rows, population: Population) -> Scalar | None:
+    """Return a population's condition, NULL counting as false; None if it is every row."""
+    tests = [not_null(tested(rows, expression)) for expression in population.not_null]
+    if population.where is not None:
+        tests.insert(0, call("coalesce", condition_of(rows.known[population.where]), FALSE))
+    return both(tests) if tests else None
+
+
+def tested(rows: Rows, expression: Expression) -> Scalar:
+    """Return something that is NULL exactly where the expression is."""
+    indexed = rows.index(expression)
+    return indexed.sql if indexed is not None else rows.known[expression].finite().sql
+
+
+def together(first: Select, second: Select) -> Select:
+    """Return SELECT * FROM (one UNION ALL other) AS t, ready to be aggregated."""
+    return select([EVERYTHING], Union((first, second), "t"))
+
+
+def _of_population(population: Population) -> list[Expression]:
+    return [*population.not_null, *([] if population.where is None else [population.where])]
+
+
+def _expressions(statistic: Statistic) -> list[Expression]:
+    """Return the expressions of a statistic."""
+    expressions = _of_population(statistic.population)
+    if isinstance(statistic, Total):
+        expressions += [factor.expression for factor in statistic.factors]
+    if isinstance(statistic, Distinct):
+        expressions.append(statistic.expression)
+    return expressions

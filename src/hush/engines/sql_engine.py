@@ -1,0 +1,241 @@
+"""The engine: plans become statements, and statements exact integers, over any connection that speaks SQL.
+
+What engines share is here: which statements a plan needs, within which bounds they are written, and how their rows
+become integers. A `SqlConnection` does what an engine alone does: it has a dialect, knows its tables, resolves
+statements before the charge and runs them after it. DuckDB has files and caches (`hush.engines.duckdb.connection`),
+servers have transactions (`hush.engines.server`).
+
+Every statement that a plan may need is written and resolved before the charge. Which of them run may depend on rows;
+whether they can be written, are short enough and mean something to the engine must not.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.engines.protocol import Choose, CodedRows, Effort, Exact, Pace
+from hush.engines.public_tables import public_axes, with_public_ranges
+from hush.engines.sql.bounding import FreshRows, Reads
+from hush.engines.sql.cost import cost
+from hush.engines.sql.dialect import Dialect
+from hush.engines.sql.keys import Lists, every_key
+from hush.engines.sql.nodes import Select
+from hush.engines.sql.relations import Bounds, Catalogue, unit_type
+from hush.engines.sql.statements import (
+    CodedStatement,
+    Groups,
+    ReleasedStatement,
+    Row,
+    Statement,
+    Statements,
+    coded_statement,
+    released_statement,
+)
+from hush.engines.sql.values import MAX_TEXT
+from hush.engines.work import (
+    Cost,
+    bounded,
+    check_fanout,
+    cost_of,
+    cost_of_rows,
+    effort_of,
+    effort_of_rows,
+    likely_length,
+)
+from hush.query.plan.plan import Plan
+from hush.query.plan.rows import RowPlan
+from hush.query.schema import Schema
+
+_SALT = 10**18
+"""Every salt has as many digits, so that no statement is longer for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRows:
+    """The statement that returns a question's coded rows, and the lists that it reads."""
+
+    plan: RowPlan
+    coded: CodedStatement
+    statement: Statement
+    lists: Lists
+    effort: Effort
+
+
+class SqlConnection(Protocol):
+    """A connection to one engine. Every failure after the charge is an `EngineError`."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the engine spells SQL."""
+
+    @property
+    def pace(self) -> Pace:
+        """How fast the engine is, rather too slow than too fast."""
+
+    def register(self, schema: Schema) -> Catalogue:
+        """Return where the tables of a schema are, and the types of their columns."""
+
+    def load(self) -> Mapping[str, int]:
+        """Read the files that questions need, and return the rows of each table that was read now."""
+
+    def refresh(self, *, public: bool = False) -> None:
+        """Read again public tables, or all, that have changed; refuse those that cannot be read any more."""
+
+    def stamp(self) -> Hashable:
+        """Return a value that changes when a table does; None where that cannot be told."""
+
+    def lists(self) -> Lists:
+        """Return lists for a new question."""
+
+    def public(self, query: Select) -> list[Row]:
+        """Run a query over public tables."""
+
+    def resolve(
+        self, statements: Sequence[Statement], released: ReleasedStatement | None = None, keys: Select | None = None
+    ) -> None:
+        """Let the engine resolve statements without running them, and refuse those that it cannot.
+
+        ``keys`` stands for the private keys that some of them read once these are chosen.
+        """
+
+    def results(self, prepared: Statements) -> Sequence[list[Row]]:
+        """Return the rows of all statements, which see one state of the tables."""
+
+    def private(self, prepared: Statements, choose: Choose | None) -> Exact:
+        """Return the exact integers of the groups with private keys that are wanted."""
+
+    def coded(self, prepared: PreparedRows) -> Mapping[str, npt.NDArray[Any]]:
+        """Return the columns of coded rows by name."""
+
+    def compute(
+        self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
+    ) -> list[Row]:
+        """Return functions of released values, a row for each group; nothing else is read."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class SqlEngine:
+    """An engine over a connection. Use it from any thread."""
+
+    def __init__(self, schema: Schema, connection: SqlConnection) -> None:
+        self.connection = connection
+        # secret and new for each engine: nobody can choose rows by what their hashes will be
+        self._salt = _SALT + secrets.randbelow(3 * _SALT)
+        self._described: tuple[Hashable, Schema] | None = None
+        self._catalogue = connection.register(schema)
+
+    def load(self) -> Mapping[str, int]:
+        """Read the files that questions need, so that no question has to."""
+        rows = self.connection.load()
+        if rows:
+            self.described()
+        return rows
+
+    def described(self) -> Schema:
+        """Return the schema, with the ranges of public tables as they are now. Reads public tables only."""
+        self.connection.refresh(public=True)
+        # a stamp of None never says that nothing changed, so ranges are read anew then
+        stamp, known_schema = self.connection.stamp(), self._described
+        if known_schema is None or stamp is None or known_schema[0] != stamp:
+            known_schema = self._described = (stamp, with_public_ranges(self._catalogue, self.connection.public))
+        return known_schema[1]
+
+    # answers
+
+    def run(self, plan: Plan, choose: Choose | None = None) -> Exact:
+        """Compute a plan's exact integers; of groups with private keys only those that are wanted."""
+        return self.execute(self.prepare(plan), choose)
+
+    def render(self, plan: Plan) -> Statements:
+        """Return all statements that a plan may need. Reads public tables alone."""
+        self.connection.refresh()  # a table that is gone is no reason to charge
+        catalogue, fetch = self._catalogue, self.connection.public
+        spread = check_fanout(plan.exact_query.relation, catalogue, fetch)
+        axes, shown = public_axes(plan.exact_query, catalogue, fetch)
+        reads = Reads.of(plan.exact_query, [draw.choice for draw in plan.draws])
+        lists = self.connection.lists()
+
+        def write(bounds: Bounds) -> tuple[Statements, Cost]:
+            # everything is written anew for other bounds: how much of a text is read is part of each statement
+            rows = FreshRows(plan.exact_query, catalogue, axes, self._salt, reads, lists=lists, bounds=bounds)
+            keys = [rows.known[key] for _, key in plan.exact_query.keys]
+            released = released_statement(plan.question, keys, catalogue.dialect)
+            statements = Statements.of(plan, rows, shown=shown, released=released)
+            return statements, cost_of(statements)
+
+        statements, work, notes = bounded(write, spread, likely_length(plan, spread))
+        return replace(statements, notes=notes, effort=effort_of(statements, work, spread, self.connection.pace))
+
+    def prepare(self, plan: Plan) -> Statements:
+        """Return all statements that a plan may need, which the engine understands."""
+        prepared = self.render(plan)
+        # other statements read chosen keys, of which there are none before the charge: all keys stand in for them
+        private = plan.exact_query.count_units and prepared.main is not None and prepared.others
+        keys = every_key(prepared.main.query, prepared.rows.keys) if private and prepared.main is not None else None
+        self.connection.resolve(prepared.statements, prepared.released, keys)
+        return prepared
+
+    def execute(self, prepared: Statements, choose: Choose | None = None) -> Exact:
+        """Run a prepared plan. Call this after the charge, never before."""
+        if prepared.plan.exact_query.count_units:
+            return self.connection.private(prepared, choose)
+        groups = Groups.public(prepared.rows.axes)
+        if not prepared.plan.events:  # public keys alone: nothing is paid, so no row is read
+            return Exact(keys=groups.keys, units=None, statistics={}, histograms=()).only(prepared.shown)
+        results = iter(self.connection.results(prepared))
+        labels, rows = ([], []) if prepared.main is None else (prepared.main.labels, next(results))
+        return groups.exact(prepared, labels, rows, results).only(prepared.shown)
+
+    def compute(
+        self, prepared: Statements, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
+    ) -> list[Row]:
+        """Return functions of released values, a row for each group (`hush.query.released`); nothing else is read."""
+        if prepared.released is None:
+            return [()] * len((keys or aggregates)[0])
+        return self.connection.compute(prepared.released, keys, aggregates)
+
+    # coded rows
+
+    def prepare_rows(self, plan: RowPlan, unit_key: str | None = None) -> PreparedRows:
+        """Return the statement of a plan's coded rows; refuse, before any charge, a plan that the engine cannot run.
+
+        With a ``unit_key`` a unit has the same number whenever its rows are read with that key.
+        """
+        self.connection.refresh()
+        spread = check_fanout(plan.relation, self._catalogue, self.connection.public)
+        lists, kind = self.connection.lists(), unit_type(self._catalogue)
+
+        def write(bounds: Bounds) -> tuple[CodedStatement, Cost]:
+            coded = coded_statement(plan, self._catalogue, self._salt, lists, kind, bounds, unit_key)
+            return coded, cost_of_rows(coded.rows, cost(coded.query))
+
+        coded, work, _ = bounded(write, spread, MAX_TEXT)
+        statement = Statement.of(coded.query, self._catalogue.dialect, lists.views)
+        self.connection.resolve([statement])
+        effort = effort_of_rows(work, spread, len(plan.columns), self.connection.pace)
+        return PreparedRows(plan=plan, coded=coded, statement=statement, lists=lists, effort=effort)
+
+    def rows(self, prepared: PreparedRows) -> CodedRows:
+        """Return the bounded rows of a question as integer codes. Call this after the charge."""
+        columns, coded = self.connection.coded(prepared), prepared.coded
+        codes = {column.name: columns[label] for column, label in zip(prepared.plan.columns, coded.codes, strict=True)}
+        units = None if coded.unit is None else columns[coded.unit].astype(np.int64)
+        return CodedRows(codes=codes, units=units)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
