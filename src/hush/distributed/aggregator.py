@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hush.accounting import Event
 from hush.core import InvalidValueError
-from hush.core.values import dataclass
 from hush.distributed.messages import PRIME, Message, public_key, rebuild
 from hush.distributed.party import pairwise_mask, self_mask, well_formed
 from hush.distributed.session import AGGREGATOR, AggregationError, Session
@@ -43,11 +43,11 @@ class NoisySum:
     session: Session
     values: npt.NDArray[np.int64]
     survivors: tuple[str, ...]
-    """Whose counters, and shares of noise, are in the sums."""
+    """The parties with counters and shares of noise in the sums."""
 
     @property
     def event(self) -> Event:
-        """What the release costs."""
+        """The privacy event of the released sums."""
         return self.session.share.event
 
     @property
@@ -91,35 +91,35 @@ class Aggregator:
         })  # fmt: skip
 
     def _take(self, messages: Iterable[Message], kind: str, among: Iterable[str]) -> dict[str, Message]:
-        """Return each sender's message; twice from one sender, or from somebody else, is refused."""
-        allowed, taken = set(among), {}
+        """Return each sender's message; a second message of one sender, or one of a stranger, is refused."""
+        allowed, received = set(among), {}
         for message in messages:
-            if message.sender not in allowed or message.sender in taken:
+            if message.sender not in allowed or message.sender in received:
                 raise AggregationError(f"{message.sender!r} sent a message ({kind}) twice, or is no party of this step")
             key = self.session.parties[message.sender]
-            taken[message.sender] = message.check(kind, session=self.session.digest, key=key)
+            received[message.sender] = message.check(kind, session=self.session.digest, key=key)
             self._note(message)
         needed = {"confirm": self.session.quorum, "reveal": self.session.threshold}.get(kind, self.session.survivors)
-        if len(taken) < needed:
+        if len(received) < needed:
             raise AggregationError(
-                f"only {len(taken)} of {len(self.session.parties)} parties are left at step {kind!r}; "
+                f"only {len(received)} of {len(self.session.parties)} parties are left at step {kind!r}; "
                 f"{needed} must be. No sum is released; begin a new session"
             )
-        return taken
+        return received
 
     def roster(self, messages: Iterable[Message]) -> Message:
         """Take the public keys and return the roster."""
-        taken = self._take(messages, "advertise", self.session.parties)
+        received = self._take(messages, "advertise", self.session.parties)
         with well_formed("advertise"):
-            self._mask_keys = {party: bytes.fromhex(message.body["mask"]) for party, message in taken.items()}
-        return self.say("roster", [message.to_bytes().decode() for message in taken.values()])
+            self._mask_keys = {party: bytes.fromhex(message.body["mask"]) for party, message in received.items()}
+        return self.say("roster", [message.to_bytes().decode() for message in received.values()])
 
     def pieces(self, messages: Iterable[Message]) -> dict[str, Message]:
         """Take the encrypted pieces and return each party's own."""
-        taken = self._take(messages, "share", self._mask_keys)
+        received = self._take(messages, "share", self._mask_keys)
         with well_formed("share"):
-            self._sealed = {party: dict(message.body["pieces"]) for party, message in taken.items()}
-            self._seeds = {party: message.body["seed"] for party, message in taken.items()}
+            self._sealed = {party: dict(message.body["pieces"]) for party, message in received.items()}
+            self._seeds = {party: message.body["seed"] for party, message in received.items()}
         if any(set(sealed) != set(self._mask_keys) - {party} for party, sealed in self._sealed.items()):
             raise AggregationError("a party did not share its secrets with all others; no sum is released")
         return {
@@ -138,32 +138,35 @@ class Aggregator:
 
     def confirmations(self, messages: Iterable[Message]) -> Message:
         """Take the signatures under the list and return them all."""
-        taken = self._take(messages, "confirm", self._vectors)
-        return self.say("confirmations", [message.to_bytes().decode() for message in taken.values()])
+        received = self._take(messages, "confirm", self._vectors)
+        return self.say("confirmations", [message.to_bytes().decode() for message in received.values()])
 
     def unmask(self, messages: Iterable[Message]) -> NoisySum:
         """Take the revealed pieces and return the noisy sum."""
-        taken = self._take(messages, "reveal", self._vectors)
+        received = self._take(messages, "reveal", self._vectors)
         names = sorted(self._vectors)
         total = np.zeros(self.session.length, dtype=np.uint64)
         for party in names:
-            seed = self._rebuilt(taken, "seeds", party)
+            seed = self._rebuilt(received, "seeds", party)
             if hashlib.sha256(seed).hexdigest() != self._seeds[party]:
                 raise AggregationError(f"the pieces of {party!r} do not belong together; no sum is released")
+            # Arithmetic modulo 2⁶⁴: masks that are added and taken away cancel exactly.
             total = total + self._vectors[party] - self_mask(seed, self.session)
+        # Parties that shared secrets and then sent no vector: their masks are in the others' vectors still.
         for party in set(self._sealed) - set(names):
-            secret = X25519PrivateKey.from_private_bytes(self._rebuilt(taken, "masks", party))
+            secret = X25519PrivateKey.from_private_bytes(self._rebuilt(received, "masks", party))
             if secret.public_key().public_bytes_raw() != self._mask_keys[party]:
                 raise AggregationError(f"the pieces of {party!r} do not belong together; no sum is released")
             # The survivors' masks towards this party are the negatives of its own towards them.
-            for other in names:
-                total = total + pairwise_mask(secret, self._mask_keys[other], party, other, self.session)
+            for survivor in names:
+                total = total + pairwise_mask(secret, self._mask_keys[survivor], party, survivor, self.session)
+        # The sum modulo 2⁶⁴ read as a signed number: the session's bound keeps it in that range.
         return NoisySum(session=self.session, values=total.view(np.int64), survivors=tuple(names))
 
-    def _rebuilt(self, taken: Mapping[str, Message], kind: str, party: str) -> bytes:
-        """Return a party's secret, rebuilt of as many pieces as are needed."""
+    def _rebuilt(self, received: Mapping[str, Message], kind: str, party: str) -> bytes:
+        """Return a party's secret, rebuilt from as many pieces as the threshold asks for."""
         try:
-            pieces = {self._numbers[u]: int(message.body[kind][party], 16) for u, message in taken.items()}
+            pieces = {self._numbers[u]: int(message.body[kind][party], 16) for u, message in received.items()}
         except (KeyError, ValueError, TypeError):
             raise AggregationError(f"a piece of {party!r} is missing or malformed; no sum is released") from None
         needed = dict(list(pieces.items())[: self.session.threshold])

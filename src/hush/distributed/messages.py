@@ -33,6 +33,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
@@ -43,7 +44,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from hush.core import InvalidValueError
-from hush.core.values import dataclass
 from hush.distributed.session import AggregationError
 from hush.noise.bits import system_bits
 from hush.noise.uniform import draw_uniform_integer
@@ -101,7 +101,7 @@ class Message:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Message:
-        """Read a message; what is none is refused."""
+        """Read a message; refuse malformed bytes."""
         try:
             content = json.loads(data)
             signature = bytes.fromhex(content["signature"])
@@ -115,7 +115,7 @@ def _signed_text(kind: str, sender: str, body: Any, session: bytes) -> bytes:
 
 
 def agreed_secret(private: X25519PrivateKey, public: bytes) -> bytes:
-    """Return the secret that X25519 gives two parties; keys for a purpose are derived of it."""
+    """Return the X25519 secret of two parties; keys for each purpose are derived from it."""
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
@@ -139,6 +139,7 @@ _SECRET_BYTES = 32
 def split(secret: bytes, *, holders: Iterable[int], threshold: int) -> dict[int, int]:
     """Return each holder's piece of a secret of 32 bytes."""
     bits = system_bits()
+    # Shamir 1979: the secret is the constant term of a random polynomial of degree threshold - 1.
     terms = [int.from_bytes(secret), *(draw_uniform_integer(PRIME, bits) for _ in range(threshold - 1))]
     return {x: _value(terms, x) for x in holders}
 
@@ -152,6 +153,8 @@ def _value(terms: list[int], x: int) -> int:
 
 def rebuild(pieces: Mapping[int, int]) -> bytes | None:
     """Return the secret behind at least as many pieces as its threshold, None where they do not belong together."""
+    # Lagrange's interpolation at 0. Pieces that do not belong together give a random field element of 521 bits, which
+    # has 256 bits with probability 2⁻²⁶⁵.
     secret = sum(piece * weight for piece, weight in zip(pieces.values(), _weights(tuple(pieces)), strict=True)) % PRIME
     return secret.to_bytes(_SECRET_BYTES) if secret < 2 ** (8 * _SECRET_BYTES) else None
 
@@ -161,8 +164,8 @@ def _weights(holders: tuple[int, ...]) -> list[int]:
     weights = []
     for x in holders:
         above, below = 1, 1
-        for other in holders:
-            if other != x:
-                above, below = above * other % PRIME, below * (other - x) % PRIME
+        for holder in holders:
+            if holder != x:
+                above, below = above * holder % PRIME, below * (holder - x) % PRIME
         weights.append(above * pow(below, -1, PRIME) % PRIME)
     return weights

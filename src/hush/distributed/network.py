@@ -43,12 +43,12 @@ from hush.distributed.session import AGGREGATOR, AggregationError, Session
 __all__ = ["aggregate", "join", "listen"]
 
 STEP_SECONDS = 60.0
-"""How long the aggregator waits for the answers of one step."""
+"""The seconds that the aggregator waits for the answers of one step."""
 
-_MOST_STRANGERS = 64
+_MOST_STRANGERS = 64  # connections beyond the parties' own that have not introduced themselves
 
 Progress = Callable[[str, int], None]
-"""Called with a step's name and how many parties answered."""
+"""Called with a step's name and the number of parties that answered."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -60,12 +60,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _largest(session: Session) -> int:
-    """Return more bytes than any honest message has."""
+    """Return an upper bound of the bytes of an honest message."""
     return 65536 + 40 * session.length + 1500 * len(session.parties)
 
 
 def _readable(sockets: Iterable[socket.socket], deadline: float) -> set[socket.socket]:
-    """Return the sockets that have something to read, as soon as there is one, or none at the deadline."""
+    """Return the readable sockets as soon as there is one; an empty set at the deadline."""
     with selectors.DefaultSelector() as selector:
         for each in sockets:
             selector.register(each, selectors.EVENT_READ)
@@ -99,7 +99,7 @@ class _Line:
         return data
 
     def read(self) -> bool:
-        """Read what has arrived; False where the other side is gone."""
+        """Read the bytes that have arrived; return False if the other side is gone."""
         try:
             data = self.socket.recv(1 << 20)
         except OSError:
@@ -167,9 +167,9 @@ class _Room:
 
     def answers(self) -> list[Message]:
         """Return one message of each party that is still there and answers in time; drop the others."""
-        taken: dict[str, Message] = {}
+        received: dict[str, Message] = {}
         deadline = time.monotonic() + self.seconds
-        while missing := {party: line for party, line in self.lines.items() if party not in taken}:
+        while missing := {party: line for party, line in self.lines.items() if party not in received}:
             ready = _readable((line.socket for line in missing.values()), deadline)
             for party, line in missing.items():
                 if line.socket not in ready:
@@ -177,20 +177,21 @@ class _Room:
                 try:
                     alive, data = line.read(), line.frame()
                     if data is not None:
-                        taken[party] = Message.from_bytes(data)
+                        received[party] = Message.from_bytes(data)
                     elif not alive:
                         self.drop(party)
                 except AggregationError:
                     self.drop(party)
             if time.monotonic() >= deadline:
-                for party in missing.keys() - taken.keys():
+                for party in missing.keys() - received.keys():
                     self.drop(party)
                 break
-        return [message for party, message in taken.items() if message.sender == party]
+        # A connection speaks for the party that introduced itself there, and for no other.
+        return [message for party, message in received.items() if message.sender == party]
 
 
 def _greeting(line: _Line, session: Session) -> Message | bool | None:
-    """Return a stranger's first message, None while it is not whole, False where it is none of a party."""
+    """Return a stranger's first message; None while it is incomplete, False if it is not a party's."""
     try:
         alive, data = line.read(), line.frame()
         if data is None:

@@ -153,6 +153,7 @@ class Party:
         return self._say("share", {"pieces": sealed, "seed": hashlib.sha256(self._seed).hexdigest()})
 
     def _purpose(self, sender: str, receiver: str) -> bytes:
+        # Names are printable, so that a zero byte keeps them apart: no two pairs of names give the same bytes.
         return self.session.digest + sender.encode() + b"\0" + receiver.encode()
 
     def _cipher(self, party: str, *, receiving: bool = False) -> ChaCha20Poly1305:
@@ -187,6 +188,7 @@ class Party:
         self._before_masking()
         length = self.session.length
         drawn = np.asarray(self.session.share.draw(size=length), dtype=np.int64)
+        # The counters and the share of noise leave together, under masks modulo 2⁶⁴.
         vector = (self._values + drawn).view(np.uint64) + self_mask(self._seed, self.session)
         for party in self._pieces:
             if party != self.name:
@@ -194,10 +196,11 @@ class Party:
         return self._say("mask", vector.astype("<u8").tobytes().hex())
 
     def confirm(self, survivors: Message) -> Message:
-        """Return a signature under the list of parties whose vectors arrived."""
+        """Return a signature under the list of parties with vectors that arrived."""
         self._next(3)
         with well_formed("survivors"):
             names = [str(name) for name in self._heard(survivors, "survivors")]
+        # One order only: parties who agree on the list sign the same bytes.
         if names != sorted(set(names)) or self.name not in names or not set(names) <= set(self._pieces):
             raise AggregationError("the list of survivors is not a list of parties with this one; nothing was revealed")
         self._enough(names)
@@ -231,7 +234,7 @@ class Party:
 
 @contextmanager
 def well_formed(kind: str) -> Iterator[None]:
-    """Turn what a message of another shape makes fail into a refusal."""
+    """Turn the Python errors of a malformed message into a refusal."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -254,10 +257,10 @@ def self_mask(seed: bytes, session: Session) -> npt.NDArray[np.uint64]:
 
 
 def pairwise_mask(
-    private: X25519PrivateKey, public: bytes, sender: str, other: str, session: Session
+    private: X25519PrivateKey, public: bytes, sender: str, peer: str, session: Session
 ) -> npt.NDArray[np.uint64]:
-    """Return the mask that ``sender`` adds on account of ``other``: the negative of what the other adds."""
-    first, second = sorted((sender, other))
+    """Return the mask that ``sender`` adds for the pair with ``peer``; ``peer`` adds its negative."""
+    first, second = sorted((sender, peer))
     purpose = b"mask " + session.digest + first.encode() + b"\0" + second.encode()
     words = _words(derived_key(agreed_secret(private, public), purpose), session.length)
     return words if sender == first else np.negative(words)
@@ -268,16 +271,16 @@ def _words(key: bytes, length: int) -> npt.NDArray[np.uint64]:
 
 
 def _counters(values: Any, session: Session) -> npt.NDArray[np.int64]:
-    """Return a party's counters within the bound; their number is public, so that a wrong one may be told."""
+    """Return a party's counters, clamped to the bound; an error may name their number, which is public."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "i" and values.ndim == 1:
         moved = np.clip(values.astype(np.int64), -session.bound, session.bound)
     else:
-        listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        entries = values.tolist() if isinstance(values, np.ndarray) else list(values)
         try:
-            whole = [integer(value, "values") for value in listed]
+            integers = [integer(value, "values") for value in entries]
         except InvalidValueError:
             raise InvalidValueError("values", got="something else", allowed="whole numbers only") from None
-        moved = np.array([max(-session.bound, min(session.bound, value)) for value in whole], dtype=np.int64)
+        moved = np.array([max(-session.bound, min(session.bound, value)) for value in integers], dtype=np.int64)
     if len(moved) != session.length:
         raise InvalidValueError("values", got=f"{len(moved)} counters", allowed=f"{session.length} counters")
     return moved

@@ -1,4 +1,4 @@
-r"""What the parties of a secure sum agree upon beforehand: who they are, who may fail, how much noise there is.
+r"""The terms of a secure sum, agreed upon beforehand: the parties, the failures tolerated, the noise.
 
 Of n parties up to d may drop out and up to c may collude with the aggregator, pooling all that they know. From these
 three numbers follow
@@ -39,12 +39,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from hush.core import HushError, InvalidValueError, Number, fraction_between, integer, positive
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 from hush.distributed.shares import LaplaceShare, SkellamShare
 
 __all__ = ["AGGREGATOR", "AggregationError", "Session"]
@@ -52,7 +52,7 @@ __all__ = ["AGGREGATOR", "AggregationError", "Session"]
 AGGREGATOR = "the aggregator"
 """The sender of the aggregator's own messages; no party may have this name."""
 _LONGEST_NAME = 64
-_LONGEST = 10**6
+_MOST_COUNTERS = 10**6
 _LARGEST_SUM = 2**62
 _FIELDS = {
     "version", "name", "parties", "aggregator", "dropouts", "colluding", "length", "sensitivity", "epsilon", "delta",
@@ -132,43 +132,48 @@ class Session:
                 allowed=f"at most parties - 2·dropouts - 1 = {total - 2 * lost - 1}, with two honest parties left",
                 hint="Add parties, or tolerate fewer dropouts or colluding parties.",
             )
-        values = {
-            "name": name, "parties": keys, "aggregator": aggregator, "dropouts": lost, "colluding": pooled,
-            "length": integer(length, "length", minimum=1, maximum=_LONGEST),
-            "sensitivity": integer(sensitivity, "sensitivity", minimum=1, maximum=10**6),
-            "epsilon": positive(epsilon, "epsilon"),
-            "delta": None if delta is None else fraction_between(delta, "delta"),
-            "bound": integer(bound, "bound", minimum=1, maximum=_LARGEST_SUM // total // 4),
-        }  # fmt: skip
-        for parameter, value in values.items():
-            object.__setattr__(self, parameter, value)
+        assign(
+            self,
+            name=name,
+            parties=keys,
+            aggregator=aggregator,
+            dropouts=lost,
+            colluding=pooled,
+            length=integer(length, "length", minimum=1, maximum=_MOST_COUNTERS),
+            sensitivity=integer(sensitivity, "sensitivity", minimum=1, maximum=10**6),
+            epsilon=positive(epsilon, "epsilon"),
+            delta=None if delta is None else fraction_between(delta, "delta"),
+            # All counters together stay far below 2⁶³, which leaves room for the noise: sums are taken modulo 2⁶⁴.
+            bound=integer(bound, "bound", minimum=1, maximum=_LARGEST_SUM // total // 4),
+        )
         # Made once: every signature needs the digest, and limits of the noise are told before a run begins.
         assign(self, share=self._share(), digest=hashlib.sha256(self.to_json().encode()).digest())
 
     @property
     def threshold(self) -> int:
-        """How many parties' shares rebuild a secret."""
+        """The number of parties' shares that rebuild a secret."""
         return max(2, self.colluding + 1)
 
     @property
     def quorum(self) -> int:
-        """How many signatures a list of survivors needs."""
+        """The number of signatures that a list of survivors needs."""
         return (len(self.parties) + self.colluding) // 2 + 1
 
     @property
     def survivors(self) -> int:
-        """How many parties' vectors a sum must hold."""
+        """The number of parties' vectors that a sum must hold."""
         return len(self.parties) - self.dropouts
 
     @property
     def honest(self) -> int:
-        """How many parties' noise alone protects everybody."""
+        """The number of parties with noise that alone protects everybody."""
         return self.survivors - self.colluding
 
     def _share(self) -> LaplaceShare | SkellamShare:
         n, h = len(self.parties), self.honest
         if self.delta is None:
             return LaplaceShare(sensitivity=self.sensitivity, epsilon=self.epsilon, parties=n, honest=h)
+        # The Skellam curve is that of one counter; at a sensitivity of 1 in ℓ₁ no more than one can change.
         if self.length > 1 and self.sensitivity > 1:
             raise InvalidValueError(
                 "delta",
@@ -201,7 +206,7 @@ class Session:
 
     @classmethod
     def from_json(cls, text: str) -> Session:
-        """Read a session; what is missing or unknown is named."""
+        """Read a session; an error names missing and unknown fields."""
         try:
             content = json.loads(text)
             keys = {str(party): bytes.fromhex(key) for party, key in content["parties"].items()}
@@ -213,12 +218,12 @@ class Session:
         if set(content) != _FIELDS or content["version"] != 1:
             wrong = ", ".join(sorted(set(content) ^ _FIELDS)) or f"version {content['version']}"
             raise InvalidValueError("session", got=wrong, allowed="version 1 with exactly the fields of a session")
-        given = {name: content[name] for name in _FIELDS - {"version", "parties", "aggregator"}}
-        return cls(parties=keys, aggregator=aggregator, **given)
+        fields = {name: content[name] for name in _FIELDS - {"version", "parties", "aggregator"}}
+        return cls(parties=keys, aggregator=aggregator, **fields)
 
 
 def _public_keys(parties: Mapping[str, bytes], aggregator: bytes) -> dict[str, bytes]:
-    """Return the parties' keys in the order of names, once names and keys are such that no two can be confused."""
+    """Return the parties' keys in the order of names; refuse names or keys that could be confused."""
     integer(len(parties), "parties", minimum=2, maximum=10**4)
     for name in parties:
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
@@ -230,6 +235,7 @@ def _public_keys(parties: Mapping[str, bytes], aggregator: bytes) -> dict[str, b
     for key in keys:
         if not isinstance(key, bytes) or len(key) != 32:
             raise InvalidValueError("parties", got=key, allowed="public keys of 32 bytes each")
+    # Whoever holds one key under two names would count as two parties, and as two signatures of a quorum.
     if len(set(keys)) < len(keys):
         raise InvalidValueError(
             "parties", got="a key twice", allowed="a different public key for every party and for the aggregator"

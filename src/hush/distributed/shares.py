@@ -36,6 +36,7 @@ so the price follows from the same curve.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -47,7 +48,7 @@ from hush.accounting.pairs.skellam import MOST_VARIANCE, skellam_epsilon, skella
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
 from hush.core.balls import ball, flint, up
 from hush.core.rounding import certified
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 from hush.noise.negative_binomial import read_share
 
 __all__ = ["LaplaceShare", "SkellamShare"]
@@ -103,7 +104,7 @@ class LaplaceShare:
 
     @property
     def event(self) -> DiscreteLaplaceEvent:
-        """What the released sum costs while enough parties are honest."""
+        """The privacy event of the released sum while enough parties are honest."""
         return DiscreteLaplaceEvent(parameter=1 / self.scale, sensitivity=self.sensitivity)
 
     def draw(self, size: int | tuple[int, ...] | None = None) -> Any:
@@ -115,8 +116,8 @@ class LaplaceShare:
     @property
     def variance(self) -> float:
         """The variance of all parties' shares together."""
-        q, rest = math.exp(-1 / float(self.scale)), -math.expm1(-1 / float(self.scale))
-        return self.parties / self.honest * 2 * q / rest**2
+        q, complement = math.exp(-1 / float(self.scale)), -math.expm1(-1 / float(self.scale))
+        return self.parties / self.honest * 2 * q / complement**2
 
     @property
     def deviation(self) -> float:
@@ -124,17 +125,19 @@ class LaplaceShare:
         return math.sqrt(self.variance)
 
     def epsilon_if(self, *, honest: int, counters: int = 1) -> float:
-        """Return the pure ε, rounded up, that holds when only so many parties are honest; infinite for none.
+        """Return the pure ε, rounded up, that holds with only ``honest`` honest parties; infinite for none.
 
-        ``counters`` is how many counters of a vector one person can move.
+        One person can move ``counters`` counters of a vector.
         """
         counted = integer(honest, "honest", minimum=0, maximum=self.parties)
+        # A change is of whole numbers, so it reaches no more counters than Δ.
         moved = min(integer(counters, "counters", minimum=1), self.sensitivity)
         if counted >= self.honest:
             return up(ball(self.epsilon))
         if not counted:
             return math.inf
         beta = Fraction(counted, self.honest)
+        # One person's change is spread over the counters as evenly as possible, the case that reveals most.
         least, more = divmod(self.sensitivity, moved)
         total = (moved - more) * Fraction(share_epsilon(self.scale, beta, least))
         if more:
@@ -194,8 +197,9 @@ class SkellamShare:
 
     @property
     def event(self) -> Event:
-        """What the released sum costs while enough parties are honest: the noise itself, for it composes far better."""
+        """The privacy event of the sum while enough parties are honest: the noise itself, which composes far better."""
         if self.honest_variance > MOST_VARIANCE or self.sensitivity > MOST_VARIANCE:
+            # Too many outputs for the accountant to list: the (ε, δ) for which the variance was chosen still holds.
             return ApproximateDPEvent(epsilon=self.epsilon, delta=self.delta)
         return SkellamEvent(variance=self.honest_variance, sensitivity=self.sensitivity)
 
@@ -216,11 +220,11 @@ class SkellamShare:
         return math.sqrt(self.variance)
 
     def epsilon_if(self, *, honest: int) -> float:
-        """Return the ε at the same δ, rounded up, that holds when only so many parties are honest."""
+        """Return the ε at the same δ, rounded up, that holds with only ``honest`` honest parties."""
         counted = integer(honest, "honest", minimum=0, maximum=self.parties)
         if counted >= self.honest:
             return up(ball(self.epsilon))
         if not counted:
             return math.inf
-        left = self.honest_variance * counted / self.honest
-        return skellam_epsilon(variance=left, sensitivity=self.sensitivity, delta=self.delta)
+        variance = self.honest_variance * counted / self.honest
+        return skellam_epsilon(variance=variance, sensitivity=self.sensitivity, delta=self.delta)

@@ -18,6 +18,7 @@ n people, one bit each, how many have it, at the same ε. Four ways, each with t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting.pairs.shuffle import (
@@ -28,9 +29,9 @@ from hush.accounting.pairs.shuffle import (
     shuffled_epsilon,
 )
 from hush.core import Number, fraction_between, integer, positive
-from hush.core.chart import Chart
+from hush.core.chart import Chart, bar_chart
 from hush.core.rounding import largest_decimal
-from hush.core.values import dataclass
+from hush.core.svg import ChartAxis, ChartBar, tick_text
 from hush.distributed.shares import LaplaceShare
 
 __all__ = ["TrustRow", "chart_of_trust", "price_of_trust"]
@@ -46,7 +47,7 @@ class TrustRow:
 
     model: str
     trusted: str
-    """Who must be trusted with what."""
+    """The people to be trusted, and their role."""
     deviation: float
     """The standard deviation of the estimated count."""
     local_epsilon: Fraction | None = None
@@ -54,7 +55,7 @@ class TrustRow:
 
 
 def price_of_trust(*, epsilon: Number, people: int, delta: Number = "1e-6") -> list[TrustRow]:
-    """Return what a count of so many people's bits costs in error under each model of trust, at the same ε.
+    """Return the error of a count of ``people`` bits under each model of trust, at the same ε.
 
     ``delta`` is needed for the shuffled model alone; the others are pure.
     """
@@ -64,7 +65,7 @@ def price_of_trust(*, epsilon: Number, people: int, delta: Number = "1e-6") -> l
 
     def shared(lost: Fraction) -> float:
         honest = count - math.floor(count * lost)
-        # More parties than a session has are a matter of the same ratio.
+        # Only the ratio of all parties to honest ones matters, so that their number may exceed a session's limit.
         ratio = Fraction(count, honest)
         return math.sqrt(LaplaceShare(epsilon=budget, parties=1).variance * float(ratio))
 
@@ -85,11 +86,12 @@ def price_of_trust(*, epsilon: Number, people: int, delta: Number = "1e-6") -> l
 
 def _response_deviation(epsilon: Fraction, people: int) -> float:
     """Return √(n·p(1-p))/(2p-1) = √n/(2 sinh(ε/2))."""
+    # Beyond 700 the error is 0 for every purpose, and sinh would overflow.
     return math.sqrt(people) / (2 * math.sinh(min(float(epsilon), 700.0) / 2))
 
 
 def _shuffled_epsilon0(epsilon: Fraction, people: int, delta: Fraction) -> Fraction:
-    """Return the largest ε₀, to 4 digits, whose shuffled answers are (ε, δ)-DP; at least ε itself."""
+    """Return the largest ε₀, to 4 digits, with (ε, δ)-DP shuffled answers; at least ε itself."""
     if LEAST_REPORTS <= people <= MOST_REPORTS and epsilon < LARGEST_EPSILON:
         return max(epsilon, largest_local_epsilon(reports=people, epsilon=epsilon, delta=delta))
 
@@ -107,32 +109,22 @@ def chart_of_trust(rows: list[TrustRow]) -> Chart:
     >>> chart_of_trust(price_of_trust(epsilon=1, people=10**4))
     <Chart: ...>
     """
-    values = [{"model": row.model, "deviation": row.deviation, "trusted": row.trusted} for row in rows]
-    least, most = min(row.deviation for row in rows), max(row.deviation for row in rows)
-    start = 10.0 ** math.floor(math.log10(least / 1.1))
-    ticks = [digit * 10.0**power for power in range(-6, 12) for digit in (1, 2, 5)]
-    return Chart({
-        "title": {"text": "The price of trust", "subtitle": "standard deviation of one count at the same ε"},
-        "data": {"values": values},
-        "width": 420,
-        "height": {"step": 30},
-        "layer": [
-            {"mark": {"type": "rule", "color": "#9db8d6", "strokeWidth": 2}, "encoding": {"x2": {"datum": start}}},
-            {"mark": {"type": "point", "filled": True, "size": 90, "opacity": 1, "color": "#1f5fa8"}},
-            {
-                "mark": {"type": "text", "align": "left", "dx": 9, "color": "#333333"},
-                "encoding": {"text": {"field": "deviation", "type": "quantitative", "format": ".3~s"}},
-            },
-        ],
-        "encoding": {
-            "y": {"field": "model", "type": "nominal", "sort": None, "title": None},
-            "x": {
-                "field": "deviation",
-                "type": "quantitative",
-                "title": "standard deviation",
-                "scale": {"type": "log", "domain": [start, most * 1.7], "nice": False},
-                "axis": {"values": [tick for tick in ticks if start <= tick <= most * 1.7], "format": "~s"},
-            },
-            "tooltip": [{"field": "trusted", "type": "nominal"}, {"field": "deviation", "type": "quantitative"}],
-        },
-    })  # fmt: skip
+    smallest, largest = min(row.deviation for row in rows), max(row.deviation for row in rows)
+    start, end = 10.0 ** math.floor(math.log10(smallest / 1.1)), largest * 1.1
+    digits = [digit * 10.0**power for power in range(-6, 12) for digit in (1, 2, 5)]
+    ticks = [(tick, tick_text(tick)) for tick in digits if start <= tick <= end]
+    dots = [
+        ChartBar(
+            row=index,
+            start=start,
+            end=row.deviation,
+            dot=True,
+            classes="d0",
+            text=tick_text(float(f"{row.deviation:.3g}")),
+            tooltip=f"{row.model}: {row.deviation:.4g}, if you trust {row.trusted}",
+        )
+        for index, row in enumerate(rows)
+    ]
+    axis = ChartAxis(name="standard deviation", low=start, high=end, ticks=ticks, logarithmic=True)
+    subtitle = "standard deviation of one count at the same ε"
+    return bar_chart([row.model for row in rows], dots, axis, title="The price of trust", subtitle=subtitle)

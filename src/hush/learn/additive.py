@@ -2,7 +2,7 @@ r"""Additive models: one curve per column, fitted by objective perturbation (:mo
 
 The prediction is a constant plus one curve per column (Hastie, Tibshirani 1986), each curve a table over the column's
 public levels. This module is what logistic regression and regression share: looks at the columns, features, the weight
-of the intercept, curves and their noise bands.
+of the intercept, and curves.
 
 **The intercept's weight.** Few rows at a small ε hold no more than their mean. The intercept's feature is s with
 s² = 1 + k·min(4, (20/n̂μ)²) for k columns, so that where n̂μ is small the noise goes to the curves and spares the mean.
@@ -10,28 +10,27 @@ s² = 1 + k·min(4, (20/n̂μ)²) for k columns, so that where n̂μ is small th
 **Beyond the range.** The few rows beyond the range that the looks have found are fitted as if they were at its ends.
 In predictions a curve goes on along its own slope there, where that stands out of its noise. That costs nothing.
 
-**Bands.** The noise b moves the minimum by about H⁻¹b, H the curvature of the objective at the minimum, so its
-covariance is about σ²H⁻². H is private. It is estimated from what was released: the noisy counts of all levels, taken
-as if columns were independent, and the noisy total of the loss's second derivative. A band holds the *noise* of a
-curve, centred at its mean, at the stated confidence; it does not hold the sampling error of the rows themselves
-(:class:`hush.learn.LinearModel` has intervals with both).
+**No bands.** The noise b moves the minimum by about H⁻¹b, H the curvature of the objective at the minimum. H is
+private, and it depends on how columns go together, which nothing here has released. It is guessed, as if columns were
+independent, to tell whether a slope stands out; that is no ground for a band: such bands held .17 to .79 of the time
+where 95 % was said. :class:`hush.learn.LinearModel` has intervals.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.accounting import Event, GaussianEvent
-from hush.core import InvalidValueError, Number, fraction_between, integer
-from hush.core.chart import Chart
-from hush.core.values import dataclass
+from hush.core import InvalidValueError, Number, integer
+from hush.core.chart import Chart, ChartLine, bar_chart, line_chart
+from hush.core.svg import ChartAxis, ChartBar
 from hush.learn.budget import Looks, Shares, gaussian_budget, read_budget, require_delta
 from hush.learn.convex_fits import MOMENTS, STEPS, NewtonDesign, Perturbation, Preconditioner
 from hush.learn.features import Design, Knots, choose_knots, column_map, how_many
@@ -40,48 +39,33 @@ from hush.learn.schema import Codes, Column, Floats
 
 _SIGNIFICANT = 4.0
 _CATEGORY = Fraction(1, 4)
-"""The weight of a look at a category, which only bands need, next to 1 for a number, whose knots it places."""
+"""The weight of a look at a category, which only centres its curve. A look at a number places knots, and weighs 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One column's curve: its levels, its values there, and the noise's half-width around each.
+    """One column's curve: its levels, and its values there.
 
-    >>> Shape("sex", ["f", "m"], np.array([0.1, -0.1]), np.array([0.02, 0.02]), 0.95).column
+    >>> Shape("sex", ["f", "m"], np.array([0.1, -0.1])).column
     'sex'
     """
 
     column: str
     levels: list[Any]
     values: Floats
-    errors: Floats
-    confidence: float
 
     def chart(self) -> Chart:
-        """Draw the curve with its band."""
-        numeric = all(isinstance(level, float) for level in self.levels)
-        rows = [
-            {self.column: level, "effect": value, "low": value - error, "high": value + error}
-            for level, value, error in zip(self.levels, self.values.tolist(), self.errors.tolist(), strict=True)
-        ]
-        x = {"field": self.column, "type": "quantitative" if numeric else "nominal"}
-        y = {"field": "effect", "type": "quantitative", "title": "effect"}
-        band = {"y": {"field": "low", "type": "quantitative", "title": "effect"}, "y2": {"field": "high"}, "x": x}
-        return Chart(
-            {
-                "title": {"text": f"Effect of {self.column}", "subtitle": f"band: noise at {self.confidence:.0%}"},
-                "data": {"values": rows},
-                "width": 420,
-                "height": 220,
-                "layer": [
-                    {
-                        "mark": {"type": "area" if numeric else "rule", "opacity": 0.3 if numeric else 1},
-                        "encoding": band,
-                    },
-                    {"mark": "line" if numeric else {"type": "point", "filled": True}, "encoding": {"x": x, "y": y}},
-                ],
-            }
-        )
+        """Draw the curve."""
+        title, values = f"Effect of {self.column}", [float(value) for value in self.values]
+        y = ChartAxis.around("effect", min(0.0, *values), max(0.0, *values))
+        if all(isinstance(level, float) for level in self.levels):
+            curve = ChartLine(name=self.column, points=[*zip(self.levels, values, strict=True)])
+            return line_chart(
+                [curve], ChartAxis.between(self.column, min(self.levels), max(self.levels)), y, title=title
+            )
+        labels = [str(level) for level in self.levels]
+        bars = [ChartBar(row=row, end=value, tooltip=f"{labels[row]}: {value:.4g}") for row, value in enumerate(values)]
+        return bar_chart(labels, bars, y, title=title)
 
     plot = chart
 
@@ -99,12 +83,14 @@ class Features:
     @classmethod
     def choose(cls, columns: Sequence[Column], looks: Looks, mu: float, *, linear: bool) -> Features:
         """Choose knots and weights from noisy counts."""
+        # One knot asks `choose_knots` for the line alone.
         largest = 1 if linear else how_many(looks.rows, mu)
         knots = [
             choose_knots(counts, sigma, largest, looks.rows) if column.numeric else None
             for column, counts, sigma in zip(columns, looks.counts, looks.sigmas, strict=True)
         ]
         scarce = min(4.0, (20 / max(looks.rows * mu, 1e-9)) ** 2)
+        # A multiple of 1/8, so that s² in R² is exact as a fraction and as a float.
         eighths = round(8 * math.sqrt(1 + len(columns) * scarce))
         return cls(
             [column_map(column, knot) for column, knot in zip(columns, knots, strict=True)],
@@ -124,18 +110,20 @@ class Features:
         shares = [counts / max(float(counts.sum()), 1.0) for counts in shares]
         means = [part[:-1].T @ share for part, share in zip(self.maps, shares, strict=True)]
         mean = np.concatenate([[self.intercept], *means])
+        # Off the blocks, columns are taken as independent: E[xᵢxⱼ] = E[xᵢ]·E[xⱼ].
         square = np.outer(mean, mean)
         first = 1
         for part, share in zip(self.maps, shares, strict=True):
             block = slice(first, first + part.shape[1])
             square[block, block] = part[:-1].T @ (share[:, None] * part[:-1])
             first += part.shape[1]
+        # The minimum moves by H⁻¹b, so its covariance is σ²·H⁻¹H⁻¹.
         inverse = np.linalg.inv(max(weight, 0.0) * square + np.diag(penalty))
         return np.asarray(float(how.sigma) ** 2 * inverse @ inverse)
 
 
 def _continuation(part: Floats, counts: Floats, knots: Knots, theta: Floats, covariance: Floats) -> Floats:
-    """Return what the levels beyond a number's range add to their features, so that its curve goes on along its slope.
+    """Return the features of levels beyond a number's range, where its curve goes on along its slope.
 
     The slope is that of the line through the curve's values in the range, weighed by the noisy counts. The curve goes
     on where the slope is four deviations of its noise or more, and for no more than the width of the range.
@@ -147,16 +135,18 @@ def _continuation(part: Floats, counts: Floats, knots: Knots, theta: Floats, cov
     variance = float(weight @ (levels - middle) ** 2)
     if variance <= 0:
         return np.zeros((len(levels), part.shape[1]))
+    # The weights of a least-squares slope, applied to features: slope·θ is linear in θ, so its noise is known.
     slope = (weight * (levels - middle) / variance) @ part[:-1]
     if abs(float(slope @ theta)) < _SIGNIFICANT * math.sqrt(max(float(slope @ covariance @ slope), 0.0)):
         return np.zeros((len(levels), part.shape[1]))
     width = knots.high - knots.low
+    # Levels past the end, positive above and negative below the range, at most as many as the range has.
     beyond = np.clip(levels - knots.high, 0, width) - np.clip(knots.low - levels, 0, width)
     return np.outer(beyond, slope)
 
 
 class AdditiveModel(Model):
-    """What additive models share: their parameters, their price, and after a fit curves over each column's levels."""
+    """The base of additive models: their parameters, their price, and after a fit curves over each column's levels."""
 
     pure_variant: ClassVar[str]
     """The model to take where the budget has no δ."""
@@ -186,7 +176,7 @@ class AdditiveModel(Model):
 
     @property
     def event(self) -> Event:
-        """What a fit costs, known before a row is read."""
+        """The price of a fit, known before a row is read."""
         return self._shares().event if self._unit_rows() == 1 else GaussianEvent(sigma_squared=1 / self._total())
 
     def _unit_rows(self) -> int:
@@ -205,9 +195,10 @@ class AdditiveModel(Model):
     def _newton_design(
         self, codes: Sequence[Codes], counted: npt.NDArray[np.bool_], look: Fraction
     ) -> tuple[Features, NewtonDesign, Preconditioner]:
-        """Return what noisy Newton steps start from; ``look`` is what may be spent on looks at the columns."""
+        """Return the rows that noisy Newton steps start from; ``look`` is the price of looks at the columns."""
         total, unit_rows = self._total(), self._unit_rows()
         looks = self._look(codes, look)
+        # A unit has several rows, so the noise is as if each row had that much less of μ.
         mu = math.sqrt(float(total * STEPS)) / unit_rows
         features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
         rows = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
@@ -217,13 +208,13 @@ class AdditiveModel(Model):
         """Turn each fit's coefficients and covariance into curves centred at their mean, and remember those."""
         self.intercepts_ = np.zeros(len(fits))
         self.curves_: list[list[Floats]] = [[] for _ in fits]
-        self.curve_errors_: list[list[Floats]] = [[] for _ in fits]
         for number, (theta, covariance) in enumerate(fits):
             intercept = features.intercept * float(theta[0])
             first = 1
             for part, counts, knots in zip(features.maps, features.looks.counts, features.knots, strict=True):
                 block = slice(first, first + part.shape[1])
                 share = np.maximum(counts, 0.0)
+                # With no count above 0 all levels weigh the same: nothing is known of the column.
                 share = share / share.sum() if share.sum() > 0 else np.full(len(share), 1 / len(share))
                 centre = share @ part[:-1]
                 intercept += float(centre @ theta[block])
@@ -232,8 +223,6 @@ class AdditiveModel(Model):
                 if knots is not None:
                     away[:-1] += _continuation(part, counts, knots, theta[block], covariance[block, block])
                 self.curves_[number].append(scale * away @ theta[block])
-                variance = np.einsum("li,ij,lj->l", away[:-1], covariance[block, block], away[:-1])
-                self.curve_errors_[number].append(scale * np.sqrt(np.maximum(variance, 0.0)))
                 first += part.shape[1]
             self.intercepts_[number] = scale * intercept
 
@@ -257,13 +246,12 @@ class AdditiveModel(Model):
         """All effects: a row per fit, a column for each level of each of the schema's columns, in their order."""
         return np.array([np.concatenate([curve[:-1] for curve in curves]) for curves in self._fitted("curves_")])
 
-    def shape(self, column: str, *, fit: int = 0, confidence: Number = Fraction(19, 20)) -> Shape:
-        """Return a column's curve with the band of its noise; ``fit`` numbers the classes where there are several."""
-        level = float(fraction_between(confidence, "confidence"))
+    def shape(self, column: str, *, fit: int = 0) -> Shape:
+        """Return a column's curve; ``fit`` numbers the classes where there are several."""
         schema = self._schema()
         spec = schema[column]
         index = schema.names.index(column)
-        width = NormalDist().inv_cdf((1 + level) / 2)
-        values, errors = self._fitted("curves_")[fit][index][:-1], self._fitted("curve_errors_")[fit][index]
+        curves = self._fitted("curves_")
+        integer(fit, "fit", minimum=0, maximum=len(curves) - 1)
         levels = spec.points.tolist() if spec.values is None else [str(value) for value in spec.values]
-        return Shape(column, levels, values, width * errors, level)
+        return Shape(column, levels, curves[fit][index][:-1])

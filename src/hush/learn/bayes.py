@@ -49,14 +49,14 @@ class NaiveBayes(Classifier):
 
     @property
     def event(self) -> Event:
-        """What a fit costs, known before a row is read."""
+        """The price of a fit, known before a row is read."""
         epsilon, delta = read_budget(self.epsilon, self.delta)
         if delta == 0:
             return ApproximateDPEvent(epsilon=epsilon)
         return GaussianEvent(sigma_squared=1 / gaussian_budget(epsilon, delta))
 
     def _noise(self) -> tuple[float, Any]:
-        """Return the noise's deviation and a function that draws so many."""
+        """Return the noise's deviation and a function that draws an array of noise."""
         epsilon, delta = read_budget(self.epsilon, self.delta)
         histograms = len(self._schema().columns) + 1
         if delta == 0:
@@ -93,6 +93,7 @@ class NaiveBayes(Classifier):
         codes = self._schema().codes(rows)
         total = np.tile(self.log_prior_, (len(codes[0]), 1))
         for table, code in zip(tables, codes, strict=True):
+            # The last code is a missing value, which speaks for no class: a log-ratio of 0.
             total += np.hstack([table, np.zeros((len(table), 1))]).T[code]
         return np.asarray(total)
 
@@ -113,9 +114,11 @@ def _log_chances(column: Column, table: Floats, totals: Floats, sigma: float) ->
     if column.numeric:
         largest = how_many(float(totals.sum()), 1 / max(sigma, 1e-9))
         knots = choose_knots(table.sum(axis=0), sigma * math.sqrt(len(table)), largest)
+        # A bin reaches half-way to the knots beside it.
         bins = np.searchsorted([(low + high + 1) / 2 for low, high in pairwise(knots.places)], bins, side="right")
     size = int(bins.max()) + 1
     merged = np.stack([np.bincount(bins, row, minlength=size) for row in table])
+    # Independent noise of the levels that a bin holds.
     noise = sigma * np.sqrt(np.bincount(bins, minlength=size))
     share = np.maximum(merged.sum(axis=0), noise)
     share = share / share.sum()

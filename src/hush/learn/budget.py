@@ -28,7 +28,8 @@ ideal Gaussian rounded to whole numbers: rounding is post-processing, so its pri
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -37,12 +38,14 @@ import numpy as np
 from hush.accounting import ComposedEvent, Event, GaussianEvent, ObjectivePerturbationEvent, compose
 from hush.core import HushError, InvalidValueError, Number, positive, probability
 from hush.core.rounding import largest_decimal
-from hush.core.values import dataclass
 from hush.learn.schema import Codes, Floats
 from hush.noise import rounded_gaussian
 
 DETERMINANT = Fraction(1, 10)
 """The share of ε that pays for the determinants."""
+_LARGEST = Fraction(10**6)
+_LARGEST_LOSS = 1.0
+"""The largest price of the determinants of one fit, for any ε."""
 OUTPUT = Fraction(1, 10**4)
 """The noise on a minimum, as a share of its fit's μ²."""
 
@@ -55,7 +58,7 @@ class NeedsDeltaError(HushError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """What each step of a fit may cost, as μ²."""
+    """The price of each step of a fit, as μ²."""
 
     looks: Fraction
     fits: tuple[Fraction, ...]
@@ -74,15 +77,15 @@ class Shares:
 
 
 def read_budget(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
-    """Return ε and δ as exact numbers."""
+    """Return ε and δ as exact numbers; of an ε above a million, a million, which leaves no noise worth speaking of."""
     slip = probability(delta, "delta")
     if slip == 1:
         raise InvalidValueError("delta", got=delta, allowed="below 1")
-    return positive(epsilon, "epsilon"), slip
+    return min(positive(epsilon, "epsilon"), _LARGEST), slip
 
 
 def require_delta(delta: Fraction, what: str, instead: str) -> None:
-    """Refuse a pure budget for what exists with Gaussian noise only."""
+    """Refuse a budget without δ: these models exist with Gaussian noise only."""
     if delta == 0:
         raise NeedsDeltaError(f"{what} adds Gaussian noise, which needs a δ above 0; got δ=0. {instead}")
 
@@ -92,7 +95,10 @@ def share_budget(
     epsilon: Fraction, delta: Fraction, *, looks: Fraction, fits: tuple[Fraction, ...], two_sided: bool
 ) -> Shares:
     """Return the largest certified total, shared in these proportions."""
-    curvature = Fraction(math.expm1(float(epsilon * DETERMINANT) / len(fits))).limit_denominator(10**6)
+    # A ridge that costs more would be no ridge: rows alone, without noise, ask for one of this size.
+    loss = min(float(epsilon * DETERMINANT) / len(fits), _LARGEST_LOSS)
+    # Any curvature is private at its own price: the event is made from this fraction, not from `loss`.
+    curvature = Fraction(math.expm1(loss)).limit_denominator(10**6)
     curvature = max(curvature, Fraction(1, 10**6))
 
     def shared(total: Fraction) -> Shares:
@@ -111,6 +117,7 @@ def share_budget(
     return shared(largest_decimal(lambda total: needs(total) <= epsilon, digits=4, near=near))
 
 
+@lru_cache(maxsize=256)
 def gaussian_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the largest μ² of Gaussian noise alone that is (ε, δ)-DP, to six digits."""
 
@@ -120,18 +127,23 @@ def gaussian_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
     return largest_decimal(lambda total: needs(total) <= epsilon, digits=6, near=_guess(needs, epsilon, delta))
 
 
-def _guess(needs: object, epsilon: Fraction, delta: Fraction) -> Fraction:
+def _guess(needs: Callable[[Fraction], float], epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return a total close to the largest one, as ln ε is nearly straight in ln μ²: it saves questions, no more."""
+
+    def cost(log_total: float) -> float:
+        # Floats underflow for an ε of thousands; the first guess is then as good as any.
+        return math.log(max(needs(Fraction(math.exp(log_total)).limit_denominator(10**12)), 1e-300))
+
     target = math.log(float(epsilon))
     x = math.log(float(epsilon) ** 2 / (2 * math.log(1 / float(delta)) + 2 * float(epsilon)))
-    y = math.log(needs(Fraction(math.exp(x)).limit_denominator(10**12)))  # type: ignore[operator]
+    y = cost(x)
     other = x + 1.6 * (target - y)
     for _ in range(8):
-        value = math.log(needs(Fraction(math.exp(other)).limit_denominator(10**12)))  # type: ignore[operator]
+        value = cost(other)
         if abs(value - target) < 1e-5 or abs(value - y) < 1e-12:
             break
-        slope = (other - x) / (value - y)
-        x, y, other = other, value, other + slope * (target - value)
+        # e^600 is still a float.
+        x, y, other = other, value, min(other + (other - x) / (value - y) * (target - value), 600.0)
     return Fraction(math.exp(other)).limit_denominator(10**12)
 
 
@@ -140,6 +152,7 @@ def deviation(mu_squared: Fraction, sensitivity_squared: Number = 1) -> Fraction
     square = positive(sensitivity_squared, "sensitivity_squared") / mu_squared
     scale = 60 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2
     unit = Fraction(2) ** scale
+    # Rounded up twice: a larger σ is the safe side.
     root = math.isqrt(math.ceil(square * unit * unit)) + 1
     return Fraction(root) / unit
 

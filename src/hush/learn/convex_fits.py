@@ -59,12 +59,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.values import dataclass
 from hush.learn.budget import OUTPUT, deviation, noisy
 from hush.learn.features import Design
 from hush.learn.schema import Codes, Floats
@@ -92,6 +92,7 @@ class Loss:
 
 
 def _sigmoid(m: Floats) -> Floats:
+    # e^(-|m|) is at most 1 and cannot overflow.
     decay = np.exp(-np.abs(m))
     return np.asarray(np.where(m >= 0, 1.0, decay) / (1.0 + decay))
 
@@ -114,13 +115,13 @@ HUBER = Loss(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Perturbation:
-    """The public parameters of one fit; noise and ridge follow from what it may cost."""
+    """The public parameters of one fit; noise and ridge follow from its price."""
 
     loss: Loss
     radius_squared: Fraction
     """R², the largest squared norm of a row's features with the intercept."""
     mu_squared: Fraction
-    """What b may cost."""
+    """The price of the linear term b."""
     curvature: Fraction
     """βR²/λ."""
     width: int
@@ -161,6 +162,7 @@ class Perturbation:
         """Return the noisy minimum for the rows ``counted``; ``penalty`` is the ridge's diagonal, at least λ."""
         b = np.asarray(rounded_gaussian(self.sigma * _DRAW, self.width), dtype=np.float64) / _DRAW
         minimum = certified_minimum(self, design, target, counted, centre, penalty, b)
+        # Without a certificate the noise and the price are the same, so nothing tells the two cases apart.
         point = centre if minimum is None else minimum
         steps = np.rint(point / float(STEP)).astype(np.int64)
         noisy = steps + rounded_gaussian(self.output_sigma / STEP, self.width)
@@ -190,17 +192,22 @@ def certified_minimum(
     slope, margins = gradient(theta)
     norm = float(np.linalg.norm(slope))
     for _ in range(steps):
+        # Far below γ, for the bound on the gradient's own error must fit in as well.
         if norm <= float(how.gamma) / 256:
             break
         weight = np.where(counted, loss.second(margins, target), 0.0)
         hessian = design.curvature(weight)
         hessian[np.diag_indices_from(hessian)] += penalty
-        direction = np.linalg.solve(hessian, slope)
+        try:
+            direction = np.linalg.solve(hessian, slope)
+        except np.linalg.LinAlgError:  # rows so heavy that floats lose the ridge: no certificate, and no error
+            break
         share = 1.0
         for _ in range(_HALVINGS):
             trial = theta - share * direction
             slope_there, margins_there = gradient(trial)
             norm_there = float(np.linalg.norm(slope_there))
+            # Along Newton's direction the norm falls at first by all of `share`; a quarter of that is asked for.
             if norm_there <= (1 - share / 4) * norm:
                 break
             share /= 2
@@ -226,12 +233,12 @@ LOOKS, MOMENTS, STEPS = Fraction(12, 100), Fraction(28, 100), Fraction(60, 100)
 """How a fit shares its μ²: looks at the columns, second moments, all gradients together."""
 _FEATURE, _DERIVATIVE = 2.0**10, 2.0**12
 _CHUNK = 1 << 14
-"""Rows at a time: products of features are at most 2²⁴, so that sums of so many are exact in floats."""
+"""Rows at a time: products of features are at most 2²⁴, and sums of this number of products are exact in floats."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewtonDesign:
-    """Rows with features rounded to the grid, of which a unit has at most ``rows``."""
+    """Rows with features rounded to the grid; a unit has at most ``rows``."""
 
     design: Design
     radius_squared: int
@@ -243,6 +250,7 @@ class NewtonDesign:
         """Round the public maps, and find how long a row can be."""
         rounded = [np.rint(part * _FEATURE) for part in maps]
         constant = round(intercept * _FEATURE)
+        # The longest level of each column, after rounding and in integers: no row can be longer.
         longest = sum(int((part * part).sum(axis=1).max()) for part in rounded) + constant**2
         return cls(Design(codes, rounded, intercept=float(constant)), longest, rows)
 
@@ -268,6 +276,7 @@ class NewtonDesign:
             part = self._features(chunk)[counted[chunk]]
             total += (part.T @ part).astype(np.int64)
         sigma = deviation(mu_squared, Fraction(self.rows**2 * self.radius_squared**2))
+        # The lower triangle says the same, and noised on its own it would cost again.
         upper = np.triu_indices(self.width)
         entries = noisy(total[upper], sigma)
         result = np.zeros(total.shape)
@@ -276,6 +285,7 @@ class NewtonDesign:
 
     def gradient(self, derivative: Floats, mu_squared: Fraction) -> tuple[Floats, float]:
         """Return the noisy sum of derivative times features, and the deviation of an entry's noise."""
+        # ±1 are on the grid, so that rounding cannot lead beyond the bound that the price rests on.
         derivatives = np.rint(np.clip(derivative, -1.0, 1.0) * _DERIVATIVE).astype(np.int64)
         total = np.zeros(self.width, dtype=np.int64)
         total[0] = int(self.design.intercept) * int(derivatives.sum())
@@ -299,7 +309,7 @@ class Preconditioner:
 
     @classmethod
     def of(cls, moments: Floats, sigma: float) -> Preconditioner:
-        """Take eigenvalues once; what noise can have made is not below zero."""
+        """Take eigenvalues once, those below zero as zero: noise made them."""
         values, vectors = np.linalg.eigh(moments)
         return cls(np.maximum(values, 0.0), vectors, 2 * sigma * math.sqrt(len(values)))
 
@@ -330,10 +340,11 @@ def noisy_newton(
         slopes = np.where(counted, derivative(rows.margins(theta)), 0.0)
         gradient, sigma = rows.gradient(slopes, mu_squared / steps)
         theta = theta - preconditioner.step(gradient, weight)
+    # Each step corrects most of the noise of the one before; what stays is about that of the last.
     return theta, preconditioner.covariance(sigma, weight)
 
 
 def newton_error(mu_squared: Fraction, unit_rows: int, columns: int, *, weight: float, rows: int) -> float:
-    """Return about the noise's deviation in the effect of a level that so many rows have."""
+    """Return about the noise's deviation in the effect of a level with this number of rows."""
     sigma = unit_rows * math.sqrt((columns + 1) / float(mu_squared * STEPS / 4))
     return sigma / (weight * rows)

@@ -34,7 +34,7 @@ empty; of the others the square root of the count is taken, and knots cut it int
 the root gives a spike (a column that is zero for nine rows of ten) less and its surroundings more.
 
 **How many** there are grows with the cube root of n̂μ, the rows that noise leaves: a hat's bias falls as 1/m² and its
-noise grows as m/(nμ). n̂ is the noisy number of rows.
+noise grows as m/(nμ). n̂ is the noisy number of rows; where there is next to no noise, μ > 1, it is all of them.
 
 >>> numeric_map(5, Knots(low=0, high=4, places=(0, 4)))[:, 1].tolist()
 [0.921875, 0.69140625, 0.4609375, 0.23046875, 0.0, 0.0]
@@ -44,11 +44,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from hush.core.values import dataclass
+from hush.core.work import check_wanted
 from hush.learn.schema import Codes, Column, Floats
 
 _CHUNK = 1 << 16
@@ -69,7 +70,9 @@ class Design:
         self.slices = [slice(low, high) for low, high in pairwise(edges.tolist())]
 
     def _chunks(self) -> Iterator[slice]:
-        return (slice(first, first + _CHUNK) for first in range(0, self.rows, _CHUNK))
+        for first in range(0, self.rows, _CHUNK):
+            check_wanted()
+            yield slice(first, first + _CHUNK)
 
     def margins(self, theta: Floats) -> Floats:
         """Return x·θ for each row, added up in the columns' order."""
@@ -93,6 +96,7 @@ class Design:
         high_all = low_all = 0
         for chunk in self._chunks():
             scaled = derivative[chunk] * _HIGH
+            # Both halves are at most 2²⁶, and 2¹⁶ of them add up to 2⁴² at most, where floats are exact.
             high = np.rint(scaled)
             low = np.rint((scaled - high) * _LOW)
             high_all += int(high.sum())
@@ -102,6 +106,7 @@ class Design:
                 high_total[column] += np.bincount(codes[chunk], high, minlength=levels).astype(np.int64)
                 low_total[column] += np.bincount(codes[chunk], low, minlength=levels).astype(np.int64)
         result = np.empty(self.width)
+        # Only here, after all rows were added, are sums rounded; `hush.learn.convex_fits` bounds that error.
         result[0] = self.intercept * (high_all / _HIGH + low_all / (_HIGH * _LOW))
         for part, block, first, second in zip(self.maps, self.slices, high_total, low_total, strict=True):
             result[block] = part.T @ (first / _HIGH + second / (_HIGH * _LOW))
@@ -160,6 +165,7 @@ def one_hot(levels: int) -> Floats:
 def numeric_map(levels: int, knots: Knots) -> Floats:
     """Return the map of a number: the line, then the hats; constant beyond the range."""
     places = np.arange(levels)
+    # A range of one level would divide by 0; half a level makes the line a step.
     middle, half = (knots.low + knots.high) / 2, max((knots.high - knots.low) / 2, 0.5)
     line = np.rint(np.clip((places - middle) / half, -1.0, 1.0) * _QUANTUM) / _QUANTUM
     if not knots.places:
@@ -172,8 +178,10 @@ def _hats(levels: int, knots: np.ndarray[tuple[int], np.dtype[np.int_]]) -> Floa
     result = np.zeros((levels + 1, len(knots)))
     right = np.clip(np.searchsorted(knots, places), 0, len(knots) - 1)
     left = np.maximum(right - 1, 0)
+    # Beyond the outer knots, and on them, one hat is 1 and all others 0.
     inside = (places > knots[0]) & (places < knots[-1])
     weight = np.where(inside, (places - knots[left]) / np.maximum(knots[right] - knots[left], 1), 1.0)
+    # t and 1 - t are then exact floats, and t² + (1-t)² ≤ 1 holds without rounding errors.
     weight = np.rint(weight * _QUANTUM) / _QUANTUM
     result[places, np.where(places >= knots[-1], len(knots) - 1, right)] = weight
     result[places[inside], left[inside]] = 1.0 - weight[inside]
@@ -186,12 +194,12 @@ def column_map(column: Column, knots: Knots | None) -> Floats:
 
 
 def how_many(rows: float, mu: float) -> int:
-    """Return the number of knots for so many noisy rows and a fit of this μ."""
-    return max(2, min(_MOST, round(0.85 * math.cbrt(max(rows * mu, 1.0)))))
+    """Return the number of knots for a noisy number of rows and a fit of this μ."""
+    return max(2, min(_MOST, round(0.85 * math.cbrt(max(rows * min(mu, 1.0), 1.0)))))
 
 
 def choose_knots(counts: Floats, sigma: float, largest: int, rows: float = 0.0) -> Knots:
-    """Return the knots for noisy counts of the levels; ``most`` below 2 asks for the line alone.
+    """Return the knots for noisy counts of the levels; ``largest`` below 2 asks for the line alone.
 
     A span that holds less than four fifths of the noisy ``rows`` was found by noise, and all levels are taken instead.
     """
@@ -206,6 +214,7 @@ def choose_knots(counts: Floats, sigma: float, largest: int, rows: float = 0.0) 
     inner: list[int] = []
     if total > 0 and largest > 2:
         marks = np.arange(1, largest - 1) / (largest - 1) * total
+        # Sums up to the middle of each level's own share: up to its end, all knots would lean to one side.
         inner = np.clip(np.searchsorted(np.cumsum(root) - root / 2, marks), low, high).tolist()
     return Knots(low=low, high=high, places=tuple(sorted({low, high, *inner})))
 
@@ -217,6 +226,7 @@ def _span(counts: Floats, sigma: float) -> tuple[int, int]:
     size = 1
     while size <= levels // 2:
         blocks = counts[: levels // size * size].reshape(-1, size).sum(axis=1)
+        # Independent noise of `size` levels adds up to √size deviations.
         occupied = np.flatnonzero(blocks > _OCCUPIED * sigma * math.sqrt(size))
         if occupied.size:
             first, last = int(occupied[0]) * size, int(occupied[-1]) * size + size - 1

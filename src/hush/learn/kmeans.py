@@ -31,9 +31,10 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, DiscreteLaplaceEvent, Event
 from hush.core import InvalidValueError, Number, integer
+from hush.core.work import check_wanted
 from hush.learn.budget import read_budget
 from hush.learn.model import Model
-from hush.learn.schema import Column, Floats, numbers
+from hush.learn.schema import Column, Floats
 from hush.mechanisms.grouped import zcdp_budget
 from hush.noise import discrete_laplace, uniform_integer
 from hush.synth import CodedTable, Domain, Settings, SynthesisPlan, plan_synthesis, synthesise
@@ -44,6 +45,8 @@ _GRID_COLUMNS, _CELLS, _FINEST = 4, 2_000_000, 64
 _LEVELS, _SYNTHETIC_ROWS = 32, 20_000
 """The cells of each column of synthetic rows, and how many rows are clustered."""
 _DENSITY, _EMPTY = 0.3, 3.0
+_MAX_CLUSTERS = 256
+"""More centres than this would take longer than a question may, after it was charged."""
 _STARTS, _ROUNDS = 16, 40
 
 
@@ -60,7 +63,7 @@ class KMeans(Model):
 
     def _columns(self) -> tuple[Column, ...]:
         columns = self._schema().columns
-        integer(self.clusters, "clusters", minimum=1)
+        integer(self.clusters, "clusters", minimum=1, maximum=_MAX_CLUSTERS)
         if not all(column.numeric for column in columns):
             raise InvalidValueError(
                 "schema",
@@ -76,11 +79,12 @@ class KMeans(Model):
         price = Price(law="gaussian", amount=zcdp_budget(epsilon, delta)) if delta else pure
         names = [column.name for column in columns]
         domain = Domain.of(dict.fromkeys(names, _LEVELS), ordered=names)
+        # Nobody reads a certificate of these rows: its share goes to the measurements.
         return plan_synthesis(domain, price, settings=Settings(certificate=Fraction(0)))
 
     @property
     def event(self) -> Event:
-        """What a fit costs, known before a row is read."""
+        """The price of a fit, known before a row is read."""
         epsilon, _ = read_budget(self.epsilon, self.delta)
         columns = self._columns()
         if len(columns) > _GRID_COLUMNS:
@@ -89,7 +93,7 @@ class KMeans(Model):
         return ComposedEvent(parts=[(DiscreteLaplaceEvent(parameter=step), 1) for step in steps])
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's names
-        """Release the cells' noisy counts and the centres made of them, at the price of ``event``."""
+        """Release the cells' noisy counts and their centres, at the price of ``event``."""
         epsilon, _ = read_budget(self.epsilon, self.delta)
         parts = self._schema(X).split(X)
         columns = self._columns()
@@ -131,11 +135,7 @@ def _synthetic_points(plan: SynthesisPlan, rows: Floats) -> tuple[Floats, Floats
 
 def unit_rows(columns: Sequence[Column], parts: Sequence[Any]) -> Floats:
     """Return numbers scaled to [0, 1] by their bounds; missing ones stay NaN."""
-    scaled = [
-        (np.clip(numbers(values), column.lower, column.upper) - column.lower) / (column.upper - column.lower)
-        for column, values in zip(columns, parts, strict=True)
-    ]
-    return np.stack(scaled, axis=1)
+    return np.stack([column.shares(values) for column, values in zip(columns, parts, strict=True)], axis=1)
 
 
 def _grid_size(count: int, epsilon: float, columns: int) -> int:
@@ -157,6 +157,7 @@ def weighted_kmeans(points: Floats, weights: Floats, clusters: int, columns: int
     for _ in range(_STARTS):
         centres = _start(points, weights, clusters)
         for _ in range(_ROUNDS):
+            check_wanted()
             nearest = np.argmin(_distances(points, centres), axis=1)
             mass = np.bincount(nearest, weights, minlength=clusters)
             sums = np.stack([np.bincount(nearest, weights * axis, minlength=clusters) for axis in points.T], axis=1)
@@ -173,12 +174,14 @@ def weighted_kmeans(points: Floats, weights: Floats, clusters: int, columns: int
 def _start(points: Floats, weights: Floats, clusters: int) -> Floats:
     """Return k-means++ starts: each next centre with a probability that grows with its distance from the others."""
     chosen: list[Floats] = []
-    chance = weights.copy()
+    chance, nearest = weights.copy(), np.full(len(points), np.inf)
     for _ in range(clusters):
+        check_wanted()
         edges = np.cumsum(chance)
         draw = float(uniform_integer(2**53)) / 2**53 * edges[-1]
         chosen.append(points[min(int(np.searchsorted(edges, draw)), len(points) - 1)])
-        chance = weights * _distances(points, np.array(chosen)).min(axis=1)
+        nearest = np.minimum(nearest, _distances(points, chosen[-1][None, :])[:, 0])
+        chance = weights * nearest
         if not chance.any():
             chance = weights.copy()
     return np.array(chosen)

@@ -1,20 +1,35 @@
-"""Least squares with intervals: estimates, standard errors of sampling *and* noise, p-values, for any columns.
+"""Least squares with intervals: estimates, intervals that hold sampling *and* noise, p-values, for any columns.
 
-From the noisy moments Ĝ = G + E (:mod:`hush.learn.linear`) with A the block of the regressors and the constant, c
-that of their products with the target:  β̂ = A⁻¹c.  To first order in the noise
+The moments are Ĝ = G + E. Let w = (−β, 1) over regressors and target, and B the rows of Ĝ that belong to the regressors
+and the constant. G's own rows times w are zero for the least-squares line of the rows, and the products of regressors
+and residuals, of covariance r²A, for that of the population they were drawn from. So at the true w
 
-    β̂ − β ≈ A⁻¹u,   u = E·w over the regressors,   w = (−β, 1) over regressors and target,
+    g(w) = Bw  ~  N(0, V(w)),    V(w) = s²(‖w‖²·[i=k] + wᵢwₖ·[i≠k]) + r²A,    r² = wᵀGw/(n−p),
 
-and as E has independent entries of variance s² on and above its diagonal, Cov(u)ᵢₖ = s²(‖w‖²·[i=k] + wᵢwₖ·[i≠k]). The
-sampling covariance is r²A⁻¹ with the residual variance r² = wᵀĜw/(n̂−p). The two are independent and add up. Intervals
-are normal. In 200 coefficients of the Adult table they cover 95 % to 98 % at a nominal 95 %.
+as E has independent entries of variance s² on and above its diagonal; A and G are taken from Ĝ, negative eigenvalues
+cut at 0. **A value b of a coefficient lies in the interval if some w with that b has gᵀV⁻¹g ≤ z²** (Anderson, Rubin
+1949; for one coefficient of several: Guggenberger, Kleibergen, Mavroeidis, Chen 2012; for one ratio it is Fieller's).
+This asks for no inverse of A, so it holds where A is nearly singular, or noise makes it so: then none is bounded. The
+usual estimate ± z errors covers as little as 10 % there, for what makes an inverse stable shrinks the estimate.
 
-Where noise leaves A without a stable inverse, its eigenvalues are raised to what the noise alone can make, 2s√p: then
-the estimate shrinks, and the interval says that little is known.
+V is quadratic in w. It is replaced by (wᵀΩw)·V₀, with V₀ = V(ŵ) at the estimate and wᵀΩw = tr(V₀⁻¹V(w))/p. Then all w
+that are allowed are a cone wᵀKw ≤ 0, K = BᵀV₀⁻¹B − z²Ω, whose shadow on one coefficient is an interval: with K⁻¹ in the
+units of (−β, 1), u and v its entries of (j, j) and (j, target) and t < 0 that of the target,
+
+    b ∈ (−v ± √(v² − tu))/t,    if K has one negative eigenvalue and t < 0; else everything is allowed.
+
+**Rare levels.** A level k of a category that few rows have would leave everything allowed: its coefficient might be
+anything, and so might the noise that this adds to all others. But it is the distance of two groups' means: that of a
+rare level is taken to be at most half of the target's range, |wₖ| ≤ |w of the target|. Then every w that is allowed
+fulfils wᵀKw + ν(wₖ² − w²) ≤ 0 too, for any ν ≥ 0, and this cone has a bounded shadow where ν exceeds z²Ωₖₖ.
+
+The p-value of b = 0 is that of the least gᵀV⁻¹g with wⱼ = 0. Estimates are A⁻¹c, eigenvalues of A raised to what noise
+alone can make, 2s√p: they shrink where little is known.
 
 **What an interval means.** The coefficient is that of the least-squares line through the *population* the rows were
 drawn from, with the target and the columns clamped to their bounds. Like every interval of least squares it takes
-residuals of one variance.
+residuals of one variance. The line through the same rows without noise lies in it as well, whatever the residuals are.
+``benchmarks/coverage.py`` counts how often intervals hold.
 
 **Second moments: one release of Σzzᵀ, from which regressions, correlations and components follow free.**
 
@@ -41,59 +56,65 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
 from hush.core import InvalidValueError, Number, fraction_between
-from hush.core.values import dataclass
 from hush.learn.budget import deviation, gaussian_budget, read_budget
 from hush.learn.model import Model, Regressor
-from hush.learn.schema import Codes, Column, Floats, Schema, numbers
+from hush.learn.schema import Codes, Column, Floats, Schema
 from hush.noise import discrete_laplace, rounded_gaussian
 
 _NORMAL = NormalDist()
+_ROUNDING = 2.0**-26
+"""The error that rounding adds to a moment, per row; it shows only where there is nearly no noise."""
+_RARE = 5.0
+"""A level is rare if it has fewer rows than this number of deviations of their noise."""
+_WITHIN = 8.0
+"""ν in units of Ω: above z² at every usual confidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """One line of a summary.
+    """One line of a summary; the interval is that at 95 %.
 
-    >>> Coefficient("age", 2.0, 0.1, 0.05).name
+    >>> Coefficient("age", 2.0, 1.8, 2.2, 1e-9).name
     'age'
     """
 
     name: str
     estimate: float
-    standard_error: float
-    noise_error: float
-    """The noise's part of the standard error."""
-
-    @property
-    def z(self) -> float:
-        """The estimate in standard errors."""
-        return self.estimate / self.standard_error if self.standard_error > 0 else math.inf
-
-    @property
-    def p_value(self) -> float:
-        """How likely an estimate this far from zero is where the coefficient is zero."""
-        return math.erfc(abs(self.z) / math.sqrt(2))
+    low: float
+    high: float
+    p_value: float
+    """How likely moments this far from a coefficient of zero are where it is zero."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeastSquares:
     """A least-squares line made of moments; the first coefficient is the intercept.
 
-    >>> LeastSquares("cost", (Coefficient("age", 2.0, 0.1, 0.05),)).target
-    'cost'
+    >>> m = moments({"x": [0.0, 1.0] * 5000, "y": [0.0, 2.0] * 5000}, {"x": (0, 1), "y": (0, 2)}, epsilon="1")
+    >>> line = LeastSquares.of(m, "y", ["x"])
+    >>> line.names, line.interval().shape
+    (('(intercept)', 'x'), (2, 2))
     """
 
     target: str
-    coefficients: tuple[Coefficient, ...]
+    names: tuple[str, ...]
+    values: Floats
+    """The estimates, the intercept first, in the columns' own units."""
+    score: Floats
+    """BᵀV₀⁻¹B, and Ω, in the moments' units."""
+    size: Floats
+    units: Floats
+    """Turns (−β, 1) in the moments' units into the columns' own."""
 
     @classmethod
     def of(cls, moments: Moments, target: str, columns: Sequence[str] | None = None) -> LeastSquares:
@@ -104,7 +125,7 @@ class LeastSquares:
         chosen = [name for name in schema.names if name != target] if columns is None else list(columns)
         if target in chosen or len(set(chosen)) != len(chosen):
             raise InvalidValueError("columns", got=chosen, allowed="different columns, the target not among them")
-        names, places, position = [], [0], 1
+        names, places, levels, position = [], [0], [False], 1
         goal = 0
         for column in schema.columns:
             width = 1 if column.values is None else column.levels
@@ -114,77 +135,92 @@ class LeastSquares:
                 # Of a category the first value is the reference: with the constant all would be one too many.
                 skip = 0 if column.values is None else 1
                 places += range(position + skip, position + width)
+                levels += [column.values is not None] * (width - skip)
                 names += [column.name] if column.values is None else [f"{column.name}={v}" for v in column.values[1:]]
             position += width
         for name in chosen:
             schema[name]  # an unknown name is refused here
-        return cls(target, _solve(moments, names, places, goal))
-
-    @property
-    def values(self) -> Floats:
-        """The estimates, the intercept first."""
-        return np.array([coefficient.estimate for coefficient in self.coefficients])
+        return _solve(moments, target, ["(intercept)", *names], places, goal, np.array(levels))
 
     def interval(self, confidence: Number = Fraction(19, 20)) -> Floats:
-        """Return the ends of each coefficient's interval, the intercept's first."""
+        """Return the ends of each coefficient's interval, the intercept's first; infinite where nothing is known."""
         z = _NORMAL.inv_cdf((1 + float(fraction_between(confidence, "confidence"))) / 2)
-        return np.array(
-            [(c.estimate - z * c.standard_error, c.estimate + z * c.standard_error) for c in self.coefficients]
-        )
+        cone = self.score - z * z * self.size
+        if np.count_nonzero(np.linalg.eigvalsh(cone) < 0) != 1:
+            return np.tile([-np.inf, np.inf], (len(self.names), 1))
+        inverse = self.units @ np.linalg.inv(cone) @ self.units.T
+        u, v, t = np.diag(inverse)[:-1], inverse[:-1, -1], inverse[-1, -1]
+        if t >= 0:
+            return np.tile([-np.inf, np.inf], (len(self.names), 1))
+        half = np.sqrt(np.maximum(v * v - t * u, 0.0)) / -t
+        return np.stack([-v / t - half, -v / t + half], axis=1)
+
+    @property
+    def coefficients(self) -> tuple[Coefficient, ...]:
+        """All coefficients, with their intervals at 95 % and p-values."""
+        result = []
+        for name, value, (low, high), unit in zip(self.names, self.values, self.interval(), self.units, strict=False):
+            free = np.linalg.svd(unit[None])[2][1:].T  # all w whose coefficient is zero
+            root = np.linalg.inv(np.linalg.cholesky(free.T @ self.size @ free))
+            least = float(np.linalg.eigvalsh(root @ free.T @ self.score @ free @ root.T)[0])
+            p_value = math.erfc(math.sqrt(max(least, 0.0) / 2))
+            result.append(Coefficient(name, float(value), float(low), float(high), p_value))
+        return tuple(result)
 
     def __str__(self) -> str:
-        lines = [("", "estimate", "std. error", "of which noise", "z", "p")]
+        lines = [("", "estimate", "from", "to", "p")]
         lines += [
-            (
-                c.name,
-                f"{c.estimate:.5g}",
-                f"{c.standard_error:.3g}",
-                f"{c.noise_error:.3g}",
-                f"{c.z:.3g}",
-                f"{c.p_value:.2g}",
-            )
+            (c.name, f"{c.estimate:.5g}", f"{c.low:.4g}", f"{c.high:.4g}", f"{c.p_value:.2g}")
             for c in self.coefficients
         ]
-        widths = [max(len(line[field_index]) for line in lines) for field_index in range(6)]
-        return "\n".join(
-            "  ".join(
-                text.ljust(w) if not field_index else text.rjust(w)
-                for field_index, (text, w) in enumerate(zip(line, widths, strict=True))
-            )
-            for line in lines
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        table = "\n".join(
+            "  ".join([name.ljust(widths[0]), *(text.rjust(w) for text, w in zip(texts, widths[1:], strict=True))])
+            for name, *texts in lines
         )
+        if all(map(math.isinf, self.interval().ravel())):
+            table += "\nNoise leaves nothing to be known of these columns together; take fewer, or a larger epsilon."
+        return table
 
     __repr__ = __str__
 
 
-def _solve(moments: Moments, names: list[str], places: list[int], goal: int) -> tuple[Coefficient, ...]:
-    matrix, sigma = moments.matrix_, float(moments.sigma_)
-    block = matrix[np.ix_(places, places)]
-    size = len(places)
-    eigenvalues, vectors = np.linalg.eigh(block)
-    floor = 2 * sigma * math.sqrt(size)
-    inverse = (vectors / np.maximum(eigenvalues, floor)) @ vectors.T
-    beta = inverse @ matrix[places, goal]
-    w = np.append(-beta, 1.0)
-    chosen = [*places, goal]
-    residual = max(float(w @ matrix[np.ix_(chosen, chosen)] @ w), 0.0) / max(moments.rows - size, 1.0)
-    cross = np.outer(w[:-1], w[:-1])
-    np.fill_diagonal(cross, float(w @ w))
-    noise = inverse @ (sigma**2 * cross) @ inverse
-    total = residual * inverse + noise
+def _solve(
+    moments: Moments, target: str, names: list[str], places: list[int], goal: int, levels: npt.NDArray[np.bool_]
+) -> LeastSquares:
+    """Fit the target's entry on the entries ``places``; ``levels`` marks the levels of a category among them."""
+    size, chosen = len(places), [*places, goal]
+    matrix = moments.matrix_[np.ix_(chosen, chosen)]
+    degrees = max(moments.rows - size, 1.0)
+    sigma = math.hypot(float(moments.sigma_), moments.rows * _ROUNDING)
+    eigenvalues, vectors = np.linalg.eigh(matrix[:size, :size])
+    beta = (vectors / np.maximum(eigenvalues, 2 * sigma * math.sqrt(size))) @ (vectors.T @ matrix[:size, size])
+    rows, w = matrix[:size], np.append(-beta, 1.0)
+    eigenvalues, vectors = np.linalg.eigh(matrix)
+    possible = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+    noise = np.outer(w[:-1], w[:-1])
+    np.fill_diagonal(noise, w @ w)
+    inverse = np.linalg.inv(sigma**2 * noise + (w @ possible @ w) / degrees * possible[:size, :size])
+    # Ω: of the noise Σᵢ V₀⁻¹ᵢᵢ‖w‖² and the other entries of V₀⁻¹ times wᵢwₖ, of sampling wᵀGw·tr(V₀⁻¹A)/(n−p).
+    omega = sigma**2 * np.trace(inverse) * np.eye(size + 1)
+    omega[:-1, :-1] += sigma**2 * (inverse - np.diag(np.diag(inverse)))
+    rare = np.append(levels & (np.diag(rows) < _RARE * sigma), False)
+    within = np.diag(rare - rare.sum() * (np.arange(size + 1) == size)) * (_WITHIN * omega[-1, -1])
+    omega += np.sum(inverse * possible[:size, :size]) / degrees * possible
     # From z to the columns' own units: z = (x − centre)/half, so βₓ = β·half_y/half_x; the constant takes the rest.
     centre, half = moments.scales()
-    change = np.zeros((size, size))
-    change[0, 0] = half[goal - 1]
+    units = np.eye(size + 1)
+    units[0, 0], units[0, size] = half[goal - 1], -centre[goal - 1]
     for row, position in enumerate(places[1:], 1):
-        change[row, row] = half[goal - 1] / half[position - 1]
-        change[0, row] = -change[row, row] * centre[position - 1]
-    estimate = change @ beta
-    estimate[0] += centre[goal - 1]
-    errors = [np.sqrt(np.maximum(np.diag(change @ part @ change.T), 0.0)) for part in (total, noise)]
-    return tuple(
-        Coefficient(name, float(value), float(error), float(share))
-        for name, value, error, share in zip(["(intercept)", *names], estimate, *errors, strict=True)
+        units[row, row] = half[goal - 1] / half[position - 1]
+        units[0, row] = -units[row, row] * centre[position - 1]
+    return LeastSquares(
+        target=target,
+        names=tuple(names),
+        values=-(units @ w)[:-1],
+        score=rows.T @ inverse @ rows + within / size,
+        size=omega / size,
+        units=units,
     )
 
 
@@ -222,7 +258,7 @@ class LinearModel(Regressor):
 
     @property
     def event(self) -> Event:
-        """What a fit costs, known before a row is read."""
+        """The price of a fit, known before a row is read."""
         return self._moments().event
 
     def _story(self) -> str:
@@ -244,7 +280,7 @@ class LinearModel(Regressor):
         return moments
 
     def summary(self, columns: Sequence[str] | None = None) -> LeastSquares:
-        """Return the fit on all columns, or on some of them at no further price."""
+        """Return the fit on all columns, or on the given columns, at no further price."""
         moments = self.moments()
         return LeastSquares.of(moments, Schema.parse(moments.schema).names[-1], columns)
 
@@ -265,11 +301,12 @@ class LinearModel(Regressor):
     def predict(self, X: Any) -> Floats:  # noqa: N803
         """Return the predicted target of each row, within its bounds; missing numbers count as the middle."""
         schema = self._schema()
-        fit = {coefficient.name: coefficient.estimate for coefficient in self.summary().coefficients}
+        line = self.summary()
+        fit = dict(zip(line.names, line.values.tolist(), strict=True))
         total: Any = fit["(intercept)"]
         for column, values in zip(schema.columns, schema.split(X), strict=True):
             if column.values is None:
-                x = np.clip(numbers(values), column.lower, column.upper)
+                x = np.clip(column.numbers(values), column.lower, column.upper)
                 total = total + fit[column.name] * np.where(np.isnan(x), (column.lower + column.upper) / 2, x)
             else:
                 effects = np.array([0.0, *(fit[f"{column.name}={value}"] for value in column.values[1:]), 0.0])
@@ -291,13 +328,12 @@ def feature_names(columns: Sequence[Column]) -> list[str]:
 
 
 def integer_rows(columns: Sequence[Column], parts: Sequence[Any]) -> Iterator[Floats]:
-    """Yield chunks of z in units of 2⁻¹²: whole numbers within ±4096 in floats, whose sums of products are exact."""
+    """Yield chunks of z in units of 2⁻¹²: whole numbers within ±4096 in floats, with exact sums of products."""
     prepared: list[Floats | Codes] = []
     for column, values in zip(columns, parts, strict=True):
         if column.values is None:
-            x = np.clip(numbers(values), column.lower, column.upper)
-            scaled = (2 * (x - column.lower) / (column.upper - column.lower) - 1) * _GRID
-            prepared.append(np.rint(np.where(np.isnan(scaled), 0.0, np.clip(scaled, -_GRID, _GRID))))
+            scaled = (2 * column.shares(values) - 1) * _GRID
+            prepared.append(np.rint(np.where(np.isnan(scaled), 0.0, scaled)))
         else:
             prepared.append(column.codes(values))
     rows = len(prepared[0]) if prepared else 0
@@ -337,7 +373,7 @@ class Moments(Model):
 
     @property
     def event(self) -> Event:
-        """What the release costs, known before a row is read."""
+        """The price of the release, known before a row is read."""
         epsilon, delta = read_budget(self.epsilon, self.delta)
         if delta == 0:
             return ApproximateDPEvent(epsilon=epsilon)
@@ -433,5 +469,5 @@ class Moments(Model):
 
 
 def moments(rows: Any, schema: Any, epsilon: Number = "1", delta: Number = "1e-6") -> Moments:
-    """Release the second moments of a table once; everything made of them is free."""
+    """Release the second moments of a table once; every model made from the moments is free."""
     return Moments(schema, epsilon, delta).fit(rows)

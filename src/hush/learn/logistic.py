@@ -32,7 +32,7 @@ from hush.learn.model import Classifier, require_equal_rows
 from hush.learn.schema import Codes, Column, Floats
 
 _LOOKS, _WEIGHT = Fraction(1, 10), Fraction(1, 50)
-"""The share of the budget for looks, and of those for the total curvature, which the bands need."""
+"""The share of the budget for looks, and the part of it for the total curvature, to see whether slopes stand out."""
 _CURVATURE, _NEWTON_STEPS = 0.15, 4
 """A usual mean of p(1−p), for steps: as it is more than half of the largest, ¼, no step goes astray."""
 
@@ -79,10 +79,13 @@ class LogisticRegression(Classifier, AdditiveModel):
 
     def _story(self) -> str:
         sigma = self.error(rows=1000)
-        return f"Effect of a level that 1,000 rows have: noise of standard deviation {sigma:.3g} on the log-odds scale."
+        return (
+            "Effect of a level that 1,000 rows have: noise of standard deviation "
+            f"{sigma:.3g} or so on the log-odds scale, more where columns go together."
+        )
 
     def error(self, *, rows: int) -> float:
-        """Return about the noise's standard deviation in the effect of a level that so many rows have."""
+        """Return about the noise's standard deviation in the effect of a level with this number of rows."""
         columns = len(self._columns())
         if self._unit_rows() > 1:
             return newton_error(self._total(), self._unit_rows(), columns, weight=_CURVATURE, rows=rows)
@@ -134,7 +137,7 @@ class LogisticRegression(Classifier, AdditiveModel):
         return self
 
     def _fit_units(self, codes: Sequence[Codes], labels: Codes) -> Self:
-        """Fit rows of which a unit has several, by noisy Newton steps."""
+        """Fit rows where a unit has several, by noisy Newton steps."""
         require_equal_rows(codes, labels)
         classes, total, unit_rows = self._classes().levels, self._total(), self._unit_rows()
         counted = labels < classes
@@ -170,6 +173,7 @@ class LogisticRegression(Classifier, AdditiveModel):
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return each class's probability; one-against-the-rest odds are scaled to add up to 1."""
         with np.errstate(over="ignore"):
+            # An overflow is infinite, and 1/(1 + ∞) = 0 is right.
             chance = 1 / (1 + np.exp(-self._margins(X)))
         if chance.shape[1] == 1:
             return np.hstack([1 - chance, chance])
@@ -182,8 +186,9 @@ class LogisticRegression(Classifier, AdditiveModel):
 
 
 def _noisy_weight(design: Design, theta: Floats, mu_squared: Fraction) -> float:
-    """Return the noisy total of p(1−p), each term rounded to 2⁻²⁰: one row adds at most 2¹⁸ of those steps."""
+    """Return the noisy total of p(1−p), each term rounded to 2⁻²⁰: one row adds at most 2¹⁸ steps."""
     margins = design.margins(theta)
     terms = np.rint(LOGISTIC.second(margins, margins) * 2.0**20).astype(np.int64)
+    # p(1-p) ≤ 1/4, so a row adds 2¹⁸ steps at most; the cut for 64 bits raises no sensitivity.
     total = noisy([min(int(terms.sum()), 2**62)], deviation(mu_squared, 2**36))
     return float(total[0]) / 2.0**20

@@ -1,4 +1,4 @@
-"""What every model shares: parameters by scikit-learn's conventions, and files of plain JSON.
+"""The base of all models: parameters by scikit-learn's conventions, and files of plain JSON.
 
 A model's parameters are public and stay as they were given. What ``fit`` adds ends in an underscore and is a function
 of released numbers alone: no row, no count of rows, no minimum or category of the data. ``save`` writes parameters
@@ -25,14 +25,14 @@ from hush.accounting import Event, compose
 from hush.core import HushError, InvalidValueError
 from hush.core.storage import path_of, writing
 from hush.learn.budget import read_budget
-from hush.learn.schema import Codes, Column, Floats, Schema, column_from_json, names_of, numbers, target_column
+from hush.learn.schema import Codes, Column, Floats, Schema, column_from_json, names_of, target_column
 
 VERSION = 1
 _KINDS: dict[str, type[Model]] = {}
 
 
 class NotFittedError(HushError, ValueError, AttributeError):
-    """A model was asked for what only a fit can tell."""
+    """A model was used before its fit."""
 
     code = "not-fitted"
 
@@ -63,7 +63,7 @@ class Model:
 
     kind: ClassVar[str] = ""
     receipt: str = ""
-    """The receipt of a fit that a curator charged, with its price and what then remained."""
+    """The receipt of a fit that a curator charged, with its price and the budget that remained."""
     price: str = ""
     remaining: str = ""
     schema: Any
@@ -79,11 +79,11 @@ class Model:
 
     @property
     def event(self) -> Event:
-        """What a fit costs, known before a row is read."""
+        """The price of a fit, known before a row is read."""
         raise NotImplementedError
 
     def explain(self) -> str:
-        """Say what a fit will cost and what it will release."""
+        """Return the price of a fit and the numbers that it will release."""
         epsilon, delta = read_budget(self.epsilon, self.delta)
         price = compose([self.event]).epsilon(delta).upper if delta else self.event.pure_epsilon()
         promise = f"ε={float(epsilon):.6g}" + (f", δ={float(delta):.6g}" if delta else "")
@@ -122,7 +122,7 @@ class Model:
     # -- scikit-learn's conventions -------------------------------------------------------------------------------
 
     def __sklearn_clone__(self) -> Self:
-        """Return an unfitted copy; refuse to be copied by a search, whose fits nobody would account for."""
+        """Return an unfitted copy; refuse to be copied by a search, because nobody would account for its fits."""
         frame = inspect.currentframe()
         while frame is not None:
             if frame.f_globals.get("__name__") == "sklearn.model_selection._search":
@@ -253,7 +253,7 @@ class Regressor(Model):
 
     def _target(self, rows: Any, values: Any) -> Floats:
         """Return the target of rows as numbers; NaN where there is none."""
-        return numbers(target_column(self._target_values(rows, values)))
+        return self._bounds().numbers(target_column(self._target_values(rows, values)))
 
 
 def require_equal_rows(codes: Sequence[Any], target: Any) -> None:
@@ -302,7 +302,7 @@ def load(path: str | Path) -> Model:
 
 
 def _written(value: Any, name: str = "") -> Any:
-    """Return a parameter or a released value as JSON; arrays, schemas and tuples say what they are."""
+    """Return a parameter or a released value as JSON; arrays, schemas and tuples carry their type."""
     if isinstance(value, Schema) or (name == "schema" and isinstance(value, Mapping)):
         return {"schema": Schema.parse(value).to_json()}
     if isinstance(value, Column):

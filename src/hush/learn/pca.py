@@ -26,7 +26,7 @@ from hush.core import InvalidValueError, Number, integer
 from hush.learn.budget import deviation, gaussian_budget, noisy, read_budget, require_delta
 from hush.learn.linear import feature_names
 from hush.learn.model import Model
-from hush.learn.schema import Column, Floats, numbers
+from hush.learn.schema import Column, Floats
 from hush.noise import rounded_gaussian
 
 _GRID = 2.0**12
@@ -57,7 +57,7 @@ class PCA(Model):
 
     @property
     def event(self) -> Event:
-        """What a fit costs, known before a row is read."""
+        """The price of a fit, known before a row is read."""
         return GaussianEvent(sigma_squared=1 / self._mu_squared())
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's names
@@ -105,7 +105,7 @@ def scaled_rows(columns: tuple[Column, ...], parts: list[Any]) -> Floats:
     blocks = []
     for column, values in zip(columns, parts, strict=True):
         if column.values is None:
-            x = (np.clip(numbers(values), column.lower, column.upper) - column.lower) / (column.upper - column.lower)
+            x = column.shares(values)
             blocks.append(np.rint(np.where(np.isnan(x), 0.0, x) * _GRID)[:, None])
         else:
             blocks.append((column.codes(values)[:, None] == np.arange(column.levels)) * _GRID)
@@ -138,7 +138,9 @@ def _products(rows: Floats, longest: int) -> Floats:
         chunk = rows[first : first + _CHUNK]
         square = _squares(chunk)
         factor = np.where(square > limit, np.sqrt(limit / np.maximum(square, 1.0)) * (1 - 2.0**-50), 1.0)
+        # Shortened a little too much and rounded towards 0: no rounding error leaves a row longer than the limit.
         chunk = np.where((square > limit)[:, None], np.floor(chunk * factor[:, None]), chunk)
         z = np.hstack([np.full((len(chunk), 1), _GRID), chunk])
+        # Whole numbers of at most 2²⁴: floats add them up exactly for fewer than 2²⁹ rows.
         total += z.T @ z
     return total

@@ -101,7 +101,7 @@ class Regression(Regressor, AdditiveModel):
     def _story(self) -> str:
         return (
             "Effect of a level that 1,000 rows have: noise of standard deviation "
-            f"{self.error(rows=1000):.3g} times the residuals' 70 % quantile."
+            f"{self.error(rows=1000):.3g} or so times the residuals' 70 % quantile, more where columns go together."
         )
 
     def _how(self, shares: Shares, number: int, radius_squared: Fraction, width: int) -> Perturbation:
@@ -114,11 +114,12 @@ class Regression(Regressor, AdditiveModel):
         )
 
     def error(self, *, rows: int) -> float:
-        """Return about the noise's deviation in the effect of a level that so many rows have, in residual widths."""
+        """Return about the noise's deviation in the effect of a level with this number of rows, in residual widths."""
         if self._unit_rows() > 1:
             columns = len(self._columns())
             return newton_error(self._total(), self._unit_rows(), columns, weight=_CURVATURE, rows=rows)
         how = self._how(self._shares(), 1, Fraction(len(self._columns()) + 1), 1)
+        # Huber's second derivative is 1 within the width, which holds 70 % of residuals, and 0 beyond.
         return float(how.sigma) / (_QUANTILE * rows + float(how.ridge))
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
@@ -143,12 +144,15 @@ class Regression(Regressor, AdditiveModel):
         design = features.design(codes)
         centre, spread = self._scale(y[counted], bounds, shares.looks * _TARGET, looks.rows)
         if looks.rows * mu < _SCARCE:
+            # `looks.rows` is noisy already, and `_joined` costs no more than two fits: the branch costs nothing.
             shares, start, width = _joined(shares), np.zeros(design.width), spread
             return self._finish(features, design, (y, counted), (centre, width), start, shares)
         first = self._how(shares, 0, features.radius_squared, design.width)
         theta = first.release(design, (y - centre) / spread, counted, np.zeros(design.width), first.penalty())
         residuals = np.abs((y - centre) / spread - design.margins(theta))[counted]
+        # The first fit is public by now, so that residuals of it are a look at the rows like any other.
         width = spread * _residual_width(residuals, shares.looks * _RESIDUALS)
+        # The same curve in the new unit: coefficients were in spreads, and are to be in widths.
         return self._finish(features, design, (y, counted), (centre, width), theta * (spread / width), shares)
 
     def _finish(
@@ -171,11 +175,12 @@ class Regression(Regressor, AdditiveModel):
         return self
 
     def _fit_units(self, codes: Sequence[Codes], target: Floats) -> Self:
-        """Fit rows of which a unit has several, by noisy Newton steps: first at the target's spread, then narrower."""
+        """Fit rows where a unit has several, by noisy Newton steps: first at the target's spread, then narrower."""
         require_equal_rows(codes, target)
         bounds, total, unit_rows = self._bounds(), self._total(), self._unit_rows()
         counted = ~np.isnan(target)
         y = np.clip(np.where(counted, target, bounds.lower), bounds.lower, bounds.upper)
+        # A unit changes a count by up to its rows, so its μ² is their square times that of one row.
         look = total * LOOKS / unit_rows**2
         features, rows, preconditioner = self._newton_design(codes, counted, look * _COLUMNS)
         centre, width = self._scale(y[counted], bounds, look * _TARGET, features.looks.rows)
@@ -250,9 +255,11 @@ def _centre_and_spread(counts: Floats, sigma: float, rows: float) -> tuple[float
         if total > max(0.6 * rows, chance * noise):
             middles = (np.arange(cells) + 0.5) / cells
             mean = float(kept @ middles) / total
+            # 1/12 of a cell's squared width: what rows spread evenly within their cell add to the variance.
             return mean, math.sqrt(float(kept @ (middles - mean) ** 2) / total + 1 / (12 * cells**2))
         cells //= 2
     middles = (np.arange(len(counts)) + 0.5) / len(counts)
+    # With few rows the larger divisor draws the mean to the middle; else noise could put it anywhere.
     seen = max(rows, 4 * sigma * math.sqrt(len(counts)))
     return min(max(0.5 + float(counts @ (middles - 0.5)) / seen, 0.0), 1.0), 0.25
 
@@ -266,4 +273,5 @@ def _residual_width(residuals: Floats, mu_squared: Fraction) -> float:
     if kept.sum() <= 6 * float(sigma):
         return 1.0
     index = int(np.searchsorted(np.cumsum(kept) / kept.sum(), _QUANTILE))
+    # Cell i ends at edge i; the last cell has no end of its own.
     return float(_EDGES[min(index, len(_EDGES) - 1)])

@@ -1,12 +1,13 @@
-"""Public columns: what a model may know of a table before it reads a row, and rows as integer codes.
+"""Public columns: the bounds and values that a model knows before it reads a row, and rows as integer codes.
 
 A schema is ``{column: (lower, upper) or [values]}``, or ``(lower, upper)`` for numbers with the same bounds in all
 columns. Bounds make a number, a list makes a category. Both come from the data's owner, never from the rows. Every
 column has finitely many public *levels*, and a row is one code per column:
 
-* a category's levels are its declared values; anything else is *missing*;
+* a category's levels are its declared values; anything else is *missing*. Numbers are compared as numbers, whatever
+  type holds them: 1, 1.0, True, ``Decimal(1)`` and NumPy's are one value, and 0.3 is ``Decimal("0.3")`` (`plain`);
 * a number's levels are the points of a public grid over its bounds. Values beyond a bound count as the bound, and NaN
-  counts as missing. Whole bounds up to 512 apart get a grid that hits every whole number.
+  counts as missing. Whole bounds up to 512 apart get a grid that hits every whole number. Bounds may be dates or times.
 
 Coding is total. No value a row can hold makes it fail; only the number and the names of columns can.
 
@@ -17,17 +18,20 @@ Coding is total. No value a row can hold makes it fail; only the number and the 
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError
-from hush.core.values import dataclass
 
 Codes = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
@@ -46,29 +50,39 @@ class Column:
     lower: float = 0.0
     upper: float = 1.0
     values: tuple[Any, ...] | None = None
+    unit: str | None = None
+    """Of dates and times NumPy's unit, "D" or "us": bounds and levels count these since 1970."""
 
     def __post_init__(self) -> None:
         if self.values is None:
-            if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower < self.upper):
+            if not (self.lower < self.upper and math.isfinite(self.upper - self.lower)):
                 raise InvalidValueError(
                     f"schema[{self.name!r}]",
                     got=(self.lower, self.upper),
                     allowed="(lower, upper), lower below upper",
                 )
-        elif not self.values or len(set(self.values)) != len(self.values):
-            raise InvalidValueError(
-                f"schema[{self.name!r}]", got=list(self.values), allowed="a list of at least one value, all different"
-            )
+        elif (
+            not self.values
+            or not all(isinstance(value, (str, int, float)) and value == value for value in self.values)  # noqa: PLR0124
+            or len(set(self.values)) != len(self.values)
+        ):
+            allowed = "a list of at least one value, all different texts, numbers or dates"
+            raise InvalidValueError(f"schema[{self.name!r}]", got=list(self.values), allowed=allowed)
 
     @classmethod
     def parse(cls, name: str, spec: object) -> Column:
         """Read ``(lower, upper)`` or a list of values."""
         if isinstance(spec, Column):
             return spec
-        if isinstance(spec, tuple) and len(spec) == 2 and all(_is_number(bound) for bound in spec):
-            return cls(name=name, lower=float(spec[0]), upper=float(spec[1]))
+        if isinstance(spec, tuple) and len(spec) == 2:
+            if all(_is_number(bound) for bound in spec):
+                return cls(name=name, lower=_number(spec[0]), upper=_number(spec[1]))
+            if all(isinstance(bound, (dt.date, np.datetime64)) for bound in spec):
+                unit = "D" if all(np.datetime64(bound).dtype == "datetime64[D]" for bound in spec) else "us"
+                low, high = (_number(bound, unit) for bound in spec)
+                return cls(name=name, lower=low, upper=high, unit=unit)
         if isinstance(spec, (list, tuple, range, np.ndarray)):
-            return cls(name=name, values=tuple(_plain(value) for value in spec))
+            return cls(name=name, values=tuple(plain(value) for value in spec))
         raise InvalidValueError(
             f"schema[{name!r}]", got=spec, allowed="bounds as a tuple (lower, upper), or a list of values"
         )
@@ -96,19 +110,37 @@ class Column:
         """The value of each level of a number."""
         return np.linspace(self.lower, self.upper, self.levels)
 
+    def numbers(self, values: object) -> Floats:
+        """Return a column as float64, NaN for cells without a number. No content of a row makes it fail."""
+        array = _array(values)
+        if array.dtype.kind in "fiub":
+            return array.astype(np.float64)
+        if array.dtype.kind == "M" and self.unit:
+            return np.where(np.isnat(array), np.nan, array.astype(f"datetime64[{self.unit}]").astype(np.float64))
+        return np.array([_number(value, self.unit) for value in array.tolist()], dtype=np.float64)
+
+    def shares(self, values: object) -> Floats:
+        """Return where each row's number lies between the bounds, from 0 to 1; NaN where it is missing."""
+        clamped = np.clip(self.numbers(values), self.lower, self.upper)
+        return np.asarray((clamped - self.lower) / (self.upper - self.lower))
+
     def codes(self, values: object) -> Codes:
         """Return each row's level; ``levels`` where it is missing."""
         if self.values is None:
-            x = numbers(values)
-            steps = (np.clip(x, self.lower, self.upper) - self.lower) * (self.steps / (self.upper - self.lower))
+            steps = self.shares(values) * self.steps
             missing = np.isnan(steps)
-            code = np.rint(np.where(missing, 0.0, steps)).astype(np.intp)
-            return np.where(missing, self.levels, np.minimum(code, self.steps))
-        return _category_codes(values, self.values)
+            return np.where(missing, self.levels, np.rint(np.where(missing, 0.0, steps)).astype(np.intp))
+        array = _array(values)
+        if array.dtype.kind in "fiub" and all(_is_number(value) for value in self.values):
+            return _number_codes(array.view(np.uint8) if array.dtype.kind == "b" else array, self.values)
+        places = {value: index for index, value in enumerate(self.values)}
+        return np.array([_place(places, value) for value in array.tolist()], dtype=np.intp)
 
-    def to_json(self) -> list[Any] | dict[str, float]:
+    def to_json(self) -> list[Any] | dict[str, Any]:
         """Return bounds as an object, values as a list."""
-        return {"lower": self.lower, "upper": self.upper} if self.values is None else list(self.values)
+        if self.values is not None:
+            return list(self.values)
+        return {"lower": self.lower, "upper": self.upper} | ({"unit": self.unit} if self.unit else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +162,7 @@ class Schema:
 
     @classmethod
     def alike(cls, rows: Any, bounds: tuple[float, float]) -> Schema:
-        """Return numbers with the same bounds for all columns of a table, whose number and names are public."""
+        """Return a schema with the same bounds for all columns of a table; their number and names are public."""
         names = names_of(rows)
         if names is None:
             names = [f"x{number}" for number in range(_matrix(rows).shape[1])]
@@ -138,7 +170,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Schema:
-        """Read what ``to_json`` wrote."""
+        """Read a schema that ``to_json`` wrote."""
         return cls(tuple(column_from_json(name, part) for name, part in data.items()))
 
     def to_json(self) -> dict[str, Any]:
@@ -146,7 +178,7 @@ class Schema:
         return {column.name: column.to_json() for column in self.columns}
 
     def without(self, name: object) -> Schema:
-        """Return the schema without a column; all of it where there is none of that name."""
+        """Return the schema without a column; the same schema where it has no column of that name."""
         return Schema(tuple(column for column in self.columns if not isinstance(name, str) or column.name != name))
 
     @property
@@ -172,7 +204,10 @@ class Schema:
             missing = [name for name in self.names if name not in names]
             if missing:
                 raise InvalidValueError("X", got=f"columns {names}", allowed=f"a table that has {', '.join(missing)}")
-            return [table[name] for name in self.names]
+            parts = [_array(table[name]) for name in self.names]
+            if len({len(part) for part in parts}) > 1:
+                raise InvalidValueError("X", got="columns of different lengths", allowed="one value per row and column")
+            return parts
         matrix = _matrix(rows)
         wanted = len(self.columns)
         if matrix.shape[1] != wanted:
@@ -224,33 +259,52 @@ def target_column(values: Any) -> npt.NDArray[Any]:
 def column_from_json(name: str, part: Any) -> Column:
     """Read one column that ``to_json`` wrote."""
     if isinstance(part, Mapping):
-        return Column(name=name, lower=float(part["lower"]), upper=float(part["upper"]))
+        return Column(name=name, lower=float(part["lower"]), upper=float(part["upper"]), unit=part.get("unit"))
     return Column(name=name, values=tuple(part))
 
 
-def numbers(values: object) -> Floats:
-    """Return a column as float64; what is no number is NaN. Nothing a row holds makes it fail."""
-    array = _array(values)
-    if array.dtype.kind in "fiub":
-        return array.astype(np.float64)
-    if array.dtype.kind in "OUS":
-        return np.array([_number(value) for value in array.tolist()], dtype=np.float64)
-    return np.full(array.shape, np.nan)
+def plain(value: Any) -> Any:
+    """Return a value as files hold it and as values are compared: exact numbers as int or the nearest float.
+
+    Dates and times are ISO text; a time at midnight is its date, for data frames hold dates so.
+
+    >>> from decimal import Decimal
+    >>> plain(Fraction(3, 10)), plain(Decimal(2)), plain(np.float32(0.1)), plain(np.datetime64("2026-01-02"))
+    (0.3, 2, 0.1, '2026-01-02')
+    """
+    if isinstance(value, np.datetime64):
+        value = None if np.isnat(value) else value.astype("datetime64[us]").item()
+    if isinstance(value, np.floating):
+        return float(str(value))  # the shortest decimal: a narrower float's 0.1 is 0.1
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (Fraction, Decimal)):
+        return int(value) if value == value // 1 else float(value)
+    if isinstance(value, (dt.date, dt.datetime)):
+        return str(value).removesuffix(" 00:00:00")
+    return value
 
 
-def _number(value: object) -> float:
+def _number(value: Any, unit: str | None = None) -> float:
     try:
-        return float(value)  # type: ignore[arg-type]
+        if unit and isinstance(value, (str, dt.date, np.datetime64)):
+            time = np.datetime64(value).astype(f"datetime64[{unit}]")
+            return math.nan if np.isnat(time) else float(time.astype(np.int64))
+        return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+        return math.inf if value > 0 else -math.inf
     except Exception:  # noqa: BLE001 - an object in a row may raise anything
         return math.nan
 
 
-def _array(values: object) -> npt.NDArray[Any]:
-    """Return one column as a flat array, whatever library made it."""
-    if hasattr(values, "to_numpy"):
-        array = np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "chunks") else values.to_numpy())
+def _array(values: Any) -> npt.NDArray[Any]:
+    """Return one column of any library as a flat array."""
+    if hasattr(values, "to_pylist"):  # Arrow's
+        array = np.asarray(values.to_numpy(zero_copy_only=False))
+    elif hasattr(values, "to_numpy"):
+        array = np.asarray(values.to_numpy())
+    elif isinstance(values, np.ma.MaskedArray):
+        array = np.asarray(np.ma.filled(values.astype(object), None))
     elif isinstance(values, (list, tuple)):
         array = np.empty(len(values), dtype=object)
         for index, value in enumerate(values):  # one by one: a value may itself be a list
@@ -264,32 +318,37 @@ def _array(values: object) -> npt.NDArray[Any]:
     return array
 
 
-def _category_codes(values: object, allowed: Sequence[Any]) -> Codes:
-    """Return the place of each value among the allowed ones, else their number."""
-    array = _array(values)
-    if array.dtype.kind in "fiub" and all(_is_number(value) for value in allowed):
-        numbers = np.array([float(value) for value in allowed])
-        order = np.argsort(numbers)
-        x = array.astype(np.float64)
-        index = np.minimum(np.searchsorted(numbers[order], x), len(numbers) - 1)
-        return np.where(numbers[order][index] == x, order[index], len(numbers)).astype(np.intp)
-    places = {value: index for index, value in enumerate(allowed)}
-    return np.array([_place(places, value) for value in array.tolist()], dtype=np.intp)
+def _number_codes(array: npt.NDArray[Any], allowed: tuple[Any, ...]) -> Codes:
+    """Return the place of each number among the allowed ones, as the array's own type writes them; else how many."""
+    if array.dtype.kind == "f":
+        written = [(array.dtype.type(value), index) for index, value in enumerate(allowed)]
+    else:
+        ends = np.iinfo(array.dtype)
+        written = [(int(v), index) for index, v in enumerate(allowed) if v == v // 1 and ends.min <= v <= ends.max]
+    if not written:
+        return np.full(array.shape, len(allowed), dtype=np.intp)
+    written.sort()
+    values = np.array([value for value, _ in written], dtype=array.dtype)
+    codes = np.array([index for _, index in written])
+    nearest = np.minimum(np.searchsorted(values, array), len(values) - 1)
+    return np.where(values[nearest] == array, codes[nearest], len(allowed)).astype(np.intp)
 
 
 def _place(places: Mapping[Any, int], value: object) -> int:
+    """Return the place of a value; a number that is written as text is looked for as a number, too, and vice versa."""
     try:
-        return places.get(value, len(places))
-    except Exception:  # noqa: BLE001 - what cannot be hashed is no declared value
+        label = plain(value)
+        if label in places:
+            return places[label]
+        if isinstance(label, str):
+            return places.get(plain(Decimal(label)), len(places))
+        return places.get(str(int(label) if label == label // 1 else label), len(places))
+    except Exception:  # noqa: BLE001 - what cannot be hashed or read is no declared value
         return len(places)
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating, np.bool_))
-
-
-def _plain(value: object) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    return isinstance(value, (int, float, Fraction, Decimal, np.integer, np.floating, np.bool_))
 
 
 def _ragged(rows: object) -> bool:

@@ -1,4 +1,4 @@
-r"""Choosing among private models: try a random number of them, keep the best, at one known price.
+r"""Choosing among private models: try a random number of candidates, keep the best, at one known price.
 
 Fitting ten models and keeping the best costs ten fits, and a grid search that is not accounted for costs nobody knows
 what. Papernot and Steinke (2022, "Hyperparameter tuning with Rényi differential privacy", Theorem 2) draw the number of
@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from hush.accounting import ApproximateDPEvent, Event, RenyiEvent
 from hush.core import InvalidValueError, Number, exact
 from hush.core.errors import members
-from hush.core.values import dataclass
 from hush.learn.model import Model
 from hush.noise import bernoulli, uniform_integer
 
@@ -42,7 +42,7 @@ _ORDERS += [Fraction(n) for n in (32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 51
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The best model of a random number of trials, and what finding it cost.
+    """The best model of a random number of trials, with the price of the search.
 
     >>> from hush.learn import NaiveBayes
     >>> models = [NaiveBayes({"x": (0, 9)}, epsilon="1", delta=0)]
@@ -56,7 +56,7 @@ class Selection:
 
 
 def selection_event(candidates: Sequence[Model], *, expected_trials: Number = 10) -> Event:
-    """Return what choosing among the candidates costs: the theorem's bound over the costliest of them."""
+    """Return the price of choosing among candidates: the theorem's bound for the most expensive candidate."""
     mean = _mean(expected_trials)
     candidates = members(candidates, "candidates", allowed="a list of models", of=Model)
     if not candidates:
@@ -73,7 +73,9 @@ def selection_event(candidates: Sequence[Model], *, expected_trials: Number = 10
             hint="The theorem needs a finite Rényi divergence.",
         )
     base = {order: max(event.renyi(order) for event in events) for order in _ORDERS}
+    # Rounded up, for the logarithm adds to the price.
     log = math.log(mean) * (1 + 1e-12)
+    # The bound holds for every order β, so the best of them counts.
     repeated = min(2 * (1 - 1 / float(order)) * value + 2 * log / float(order) for order, value in base.items())
     # Floats of sums of positive terms: each is off by a few units in the last place, which the factor covers.
     points = [
@@ -111,6 +113,7 @@ def select(
         value = float(score(model))
         if best is None or value > top:
             best, top = model, value
+        # Stopping with probability 1/m after each trial makes their number geometric with mean m.
         if bernoulli(chance):
             return Selection(best, event)
 

@@ -35,6 +35,7 @@ with probability 1/g up to g/P < 10⁻⁵. Estimating takes a pass over all repo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -46,7 +47,6 @@ from hush.accounting import ApproximateDPEvent, RandomizedResponseEvent
 from hush.core import InvalidValueError, Number
 from hush.core.balls import ball
 from hush.core.columns import is_scalar
-from hush.core.values import dataclass
 from hush.local.projective_geometry import ProjectiveGeometry
 from hush.mechanisms.base import ordinary
 from hush.mechanisms.randomized_response import (
@@ -58,11 +58,11 @@ from hush.mechanisms.randomized_response import (
     unbiased,
 )
 
-_SUBSET_LIMIT = 256
+_MOST_CATEGORIES_OF_SUBSETS = 256
 
 
 def frequency(*, epsilon: Number, categories: Any) -> RandomizedResponse | SubsetSelection | ProjectiveGeometry:
-    """Return the local oracle for how often each category occurs.
+    """Return the local oracle for the frequencies of categories.
 
     ``categories`` is a number k (the answers are 0 … k-1) or a list of names. A person's device calls ``release``;
     whoever collects the reports calls ``estimate`` and ``error``.
@@ -74,7 +74,7 @@ def frequency(*, epsilon: Number, categories: Any) -> RandomizedResponse | Subse
     names, budget = read_categories(categories), ordinary(epsilon, "epsilon")
     if subset_size(budget, len(names)) == 1:
         return RandomizedResponse(epsilon=budget, categories=names)
-    if len(names) <= _SUBSET_LIMIT:
+    if len(names) <= _MOST_CATEGORIES_OF_SUBSETS:
         return SubsetSelection(epsilon=budget, categories=names)
     return ProjectiveGeometry(epsilon=budget, categories=names)
 
@@ -84,7 +84,7 @@ def subset_size(epsilon: Fraction, k: int) -> int:
     return min(max(1, round(k / (shares(epsilon) + 1))), k - 1)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class SubsetSelection(FrequencyOracle):
     """Reports a random set of categories that probably holds the true one.
 
@@ -98,7 +98,7 @@ class SubsetSelection(FrequencyOracle):
 
     @property
     def size(self) -> int:
-        """How many categories a report holds."""
+        """The number of categories in a report."""
         return subset_size(self.epsilon, len(self.categories))
 
     @property
@@ -124,15 +124,17 @@ class SubsetSelection(FrequencyOracle):
         holds = noise.bernoulli_exp(
             lambda _bits: (ball(Fraction(k - w, w)) * (-ball(epsilon)).exp() + 1).log(), len(true)
         )
+        # The true category is in the set with probability w·e^ε/(w·e^ε + k - w); the other members are uniform.
         reports = []
-        for at, held in zip(true.tolist(), holds.tolist(), strict=True):
+        for code, included in zip(true.tolist(), holds.tolist(), strict=True):
             order = noise.permutation(k)
-            if at < 0:
-                chosen = order[:w]
+            if code < 0:
+                # An unknown answer: a uniform set is the mean of all categories' laws, so no ratio exceeds e^ε.
+                members = order[:w]
             else:
-                others = order[order != at]
-                chosen = np.append(others[: w - 1], at) if held else others[:w]
-            reports.append(np.sort(chosen))
+                rivals = order[order != code]
+                members = np.append(rivals[: w - 1], code) if included else rivals[:w]
+            reports.append(np.sort(members))
         return reports
 
     def estimate(self, reports: Any) -> npt.NDArray[np.float64]:
@@ -144,10 +146,10 @@ class SubsetSelection(FrequencyOracle):
 
 
 _PRIME = 2**31 - 1
-_CELLS = 2**14
+_MOST_CELLS = 2**14
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class LocalHashing(FrequencyOracle):
     """Reports a randomly hashed category: (a, b, cell), the same size for every domain.
 
@@ -162,7 +164,7 @@ class LocalHashing(FrequencyOracle):
     @property
     def cells(self) -> int:
         """g, the whole number nearest to e^ε + 1, from 2 to 16384. Any g is private."""
-        return int(min(max(2, round(min(shares(self.epsilon), 1e9)) + 1), _CELLS))
+        return int(min(max(2, round(min(shares(self.epsilon), 1e9)) + 1), _MOST_CELLS))
 
     @property
     def support(self) -> tuple[float, float]:
@@ -189,6 +191,7 @@ class LocalHashing(FrequencyOracle):
 
     def _report(self, true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         count = len(true)
+        # h(v) = (a·v + b mod p) mod g: a public hash function of the family of Carter and Wegman, drawn anew.
         a = 1 + noise.uniform_integer(_PRIME - 1, count)
         b = noise.uniform_integer(_PRIME, count)
         hashed = (a * np.maximum(true, 0) + b) % _PRIME % self.cells

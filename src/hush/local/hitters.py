@@ -22,6 +22,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -31,15 +32,15 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import Event
 from hush.core import InvalidValueError, Number, integer
-from hush.core.values import dataclass
+from hush.core.values import assign
 from hush.local.frequencies import SubsetSelection, frequency
 from hush.local.projective_geometry import ProjectiveGeometry
-from hush.mechanisms.base import Setter, confidence_level, ordinary
+from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
 from hush.mechanisms.randomized_response import RandomizedResponse
 
 __all__ = ["HeavyHitters", "HittersFound", "Round", "heavy_hitters"]
 
-_PIECES = 256
+_BYTE_VALUES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +49,9 @@ class Round:
 
     number: int
     size: int
-    """How many bytes the prefixes have."""
+    """The length of the prefixes in bytes."""
     candidates: tuple[bytes, ...]
-    known: frozenset[bytes]
+    lookup: frozenset[bytes]
     """The candidates, to look them up."""
     oracle: RandomizedResponse | SubsetSelection | ProjectiveGeometry
 
@@ -64,7 +65,7 @@ class Round:
 
     def _category(self, word: Any) -> bytes:
         prefix = _padded(word, self.size)[: self.size]
-        return prefix if prefix in self.known else b""
+        return prefix if prefix in self.lookup else b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +75,12 @@ class HittersFound:
     words: tuple[str, ...]
     frequencies: npt.NDArray[np.float64]
     error: float
-    """A half-width that holds for all candidates of the last round at once."""
+    """A half-width that holds for all words at once."""
     confidence: float
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class HeavyHitters(Setter):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class HeavyHitters(ReadableRepr):
     """A survey for the most common words.
 
     Parameters
@@ -102,7 +103,8 @@ class HeavyHitters(Setter):
     keep: int
 
     def __init__(self, *, epsilon: Number, length: int, keep: int = 32) -> None:
-        self._set(
+        assign(
+            self,
             epsilon=ordinary(epsilon, "epsilon"),
             length=integer(length, "length", minimum=1, maximum=64),
             keep=integer(keep, "keep", minimum=1, maximum=4096),
@@ -110,12 +112,12 @@ class HeavyHitters(Setter):
 
     @property
     def rounds(self) -> int:
-        """How many rounds, and groups of people, there are: one per byte."""
+        """The number of rounds, and of groups of people: one per byte."""
         return self.length
 
     @property
     def event(self) -> Event:
-        """What a person's one report costs them."""
+        """The privacy event of a person's one report."""
         return self.first().oracle.event
 
     def first(self) -> Round:
@@ -123,31 +125,37 @@ class HeavyHitters(Setter):
         return self._round(1, (b"",))
 
     def _round(self, number: int, prefixes: tuple[bytes, ...]) -> Round:
-        candidates = tuple(prefix + bytes([piece]) for prefix in prefixes for piece in range(_PIECES))
+        candidates = tuple(prefix + bytes([piece]) for prefix in prefixes for piece in range(_BYTE_VALUES))
         # The category of no bytes stands for every other word.
         oracle = frequency(epsilon=self.epsilon, categories=[b"", *candidates])
-        return Round(number=number, size=number, candidates=candidates, known=frozenset(candidates), oracle=oracle)
+        return Round(number=number, size=number, candidates=candidates, lookup=frozenset(candidates), oracle=oracle)
 
     def next(self, done: Round, reports: Any) -> Round:
-        """Return the round after ``done``, whose candidates extend the best prefixes of its reports."""
+        """Return the round after ``done``; its candidates extend the most common prefixes of the reports."""
         if done.number >= self.rounds:
             raise InvalidValueError("done", got=done.number, allowed=f"a round before the last, {self.rounds}")
+        # The first category is "none of these" and has no next piece.
         order = np.argsort(-done.oracle.estimate(reports)[1:], kind="stable")[: self.keep]
         return self._round(done.number + 1, tuple(done.candidates[i] for i in order))
 
     def found(self, last: Round, reports: Any, *, confidence: Number = Fraction(19, 20)) -> HittersFound:
-        """Return the words of the last round whose frequency is above its half-width."""
+        """Return the words of the last round with a frequency above its half-width."""
         count = len(reports)
         estimates = last.oracle.estimate(reports)[1:]
         level = confidence_level(confidence)
-        error = last.oracle.error(level, count=max(1, count), categories=len(last.candidates))
-        order = [int(i) for i in np.argsort(-estimates, kind="stable")[: self.keep] if estimates[i] > error]
+        best = np.argsort(-estimates, kind="stable")[: self.keep]
+        # The union bound is over all candidates, not the best ones only: which are best was read from the same reports.
+        errors = last.oracle.errors(estimates[best], level, count=max(1, count), categories=len(last.candidates))
+        order = [int(i) for i, half_width in zip(best, errors, strict=True) if estimates[i] > half_width]
+        error = float(errors.max())
+        # A cut may fall within a character of several bytes, which cannot be decoded alone.
         words = tuple(last.candidates[i].rstrip(b"\0").decode("utf-8", "replace") for i in order)
         return HittersFound(words=words, frequencies=estimates[order], error=error, confidence=float(level))
 
     def run(self, words: Iterable[str | bytes], *, confidence: Number = Fraction(19, 20)) -> HittersFound:
         """Play the whole survey on words that are all at hand: each person takes part in one random round."""
         people = list(words)
+        # Random groups: by the order of people, a group could have words of its own kind.
         groups = noise.uniform_integer(self.rounds, len(people))
         current = self.first()
         while True:
@@ -164,6 +172,6 @@ def heavy_hitters(*, epsilon: Number, length: int, keep: int = 32) -> HeavyHitte
 
 
 def _padded(word: Any, size: int) -> bytes:
-    """Return a word's bytes, padded with zeros; what is no text is the empty word."""
+    """Return a word's bytes, padded with zeros; anything but text or bytes counts as the empty word."""
     data = word.encode("utf-8", "replace") if isinstance(word, str) else word if isinstance(word, bytes) else b""
     return data.ljust(size, b"\0")

@@ -59,6 +59,7 @@ True
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -73,14 +74,14 @@ from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.balls import ball
 from hush.core.columns import is_scalar
-from hush.core.values import dataclass
-from hush.mechanisms.base import Setter, confidence_level, ordinary
+from hush.core.values import assign
+from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
 from hush.mechanisms.randomized_response import shares
 from hush.noise.bits import system_bits
 
-_REPORTS = 1024
-_COIN = 1 << 16
-_DIGITS = 52
+_WIDE_REPORTS = 1024
+_COIN_SIDES = 1 << 16
+_VALUE_BITS = 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class _Window:
 
     @property
     def slope(self) -> float:
-        """How much the mean report moves when the window moves by one."""
+        """The change of the mean report when the window moves by one."""
         return (self.odds - 1) * self.base * self.width
 
     def estimate(self, report: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -113,6 +114,7 @@ class _Window:
         begin = (m - w) * (v + 1) / 2
         low = min(math.floor(begin), m - w - 1)
         second = 0.0
+        # E[report²] over the two whole beginnings b next to the real one.
         for b, chance in ((low, low + 1 - begin), (low + 1, begin - low)):
             squares = c * (m - 1) * m * (2 * m - 1) / 6
             inside = (w - 1) * w * (2 * w - 1) / 6 + b * w * (w - 1) + w * b * b
@@ -121,11 +123,11 @@ class _Window:
         return (second - centre**2) * (2 / (self.slope * (m - w))) ** 2
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class LocalMean(Setter):
-    """Reports a number from a public range so that the mean of many can be estimated.
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class LocalMean(ReadableRepr):
+    """Reports a number from a public range; the mean of many people is estimated from the reports.
 
-    Values outside the range are moved to its nearest end; what is no number counts as the lower end.
+    Values outside the range are moved to its nearest end; anything but a number counts as the lower end.
     """
 
     epsilon: Fraction
@@ -136,7 +138,7 @@ class LocalMean(Setter):
         low, high = exact(lower, "lower"), exact(upper, "upper")
         if low >= high:
             raise InvalidValueError("upper", got=upper, allowed=f"above the lower end, {lower}")
-        self._set(epsilon=ordinary(epsilon, "epsilon"), lower=low, upper=high)
+        assign(self, epsilon=ordinary(epsilon, "epsilon"), lower=low, upper=high)
 
     @property
     def event(self) -> ApproximateDPEvent:
@@ -150,7 +152,7 @@ class LocalMean(Setter):
 
     @property
     def reports(self) -> range:
-        """What a report can be: 0 and 1 of the one-bit mechanism, then the points of the wide one."""
+        """The possible reports: 0 and 1 of the one-bit mechanism, then the points of the wide one."""
         return range(2 + self._choice[2].reports)
 
     def release(self, value: Any) -> Any:
@@ -160,9 +162,9 @@ class LocalMean(Setter):
         return self._report(np.array([_unit(entry, self) for entry in list(value)]))
 
     def _report(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Report values given as (v+1)/2 in units of 2⁻⁵²."""
+        """Return reports of values that are given as (v+1)/2 in units of 2⁻⁵²."""
         sides, bit, wide = self._choice
-        takes_wide = noise.uniform_integer(_COIN, len(values)) < sides
+        takes_wide = noise.uniform_integer(_COIN_SIDES, len(values)) < sides
         reports = np.empty(len(values), dtype=np.int64)
         for window, members, offset in ((bit, ~takes_wide, 0), (wide, takes_wide, 2)):
             reports[members] = offset + self._inside(window, values[members])
@@ -171,23 +173,25 @@ class LocalMean(Setter):
     def _inside(self, window: _Window, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         m, w, epsilon, count = window.reports, window.width, self.epsilon, len(values)
         scaled = values * (m - w)  # at most 2⁵²·2¹⁰
-        begins = scaled >> _DIGITS
-        begins += noise.uniform_integer(1 << _DIGITS, count) < (scaled & ((1 << _DIGITS) - 1))
+        # The window begins at a whole number, rounded at random so that its mean is exact.
+        begins = scaled >> _VALUE_BITS
+        begins += noise.uniform_integer(1 << _VALUE_BITS, count) < (scaled & ((1 << _VALUE_BITS) - 1))
         holds = noise.bernoulli_exp(lambda _bits: (ball(Fraction(m - w, w)) * (-ball(epsilon)).exp() + 1).log(), count)
         inside = begins + noise.uniform_integer(w, count)
         outside = noise.uniform_integer(m - w, count)
+        # Numbers from the window's beginning on skip it.
         outside = np.where(outside >= begins, outside + w, outside)
         return np.asarray(np.where(holds, inside, outside))
 
     def estimate(self, reports: Any) -> float:
         """Return the unbiased estimate of the mean, within the range (0 reports: its middle)."""
-        given = np.asarray(reports, dtype=np.int64).ravel()
-        if given.size and not (given.min() >= 0 and given.max() < len(self.reports)):
+        numbers = np.asarray(reports, dtype=np.int64).ravel()
+        if numbers.size and not (numbers.min() >= 0 and numbers.max() < len(self.reports)):
             allowed = f"whole numbers from 0 to {len(self.reports) - 1}"
             raise InvalidValueError("reports", got="other numbers", allowed=allowed)
         _, bit, wide = self._choice
-        values = np.where(given < 2, bit.estimate(given), wide.estimate(given - 2))
-        centre = float(values.mean()) if given.size else 0.0
+        values = np.where(numbers < 2, bit.estimate(numbers), wide.estimate(numbers - 2))
+        centre = float(values.mean()) if numbers.size else 0.0
         return float(self.lower) + (centre + 1) / 2 * float(self.upper - self.lower)
 
     def variance(self, *, count: int, value: Number | None = None) -> float:
@@ -198,7 +202,7 @@ class LocalMean(Setter):
             points = [float((exact(value, "value") - self.lower) / (self.upper - self.lower)) * 2 - 1]
         else:
             points = [0.0, 1.0, 1 / (wide.reports - wide.width)]
-        share = sides / _COIN
+        share = sides / _COIN_SIDES
         worst = max(share * wide.variance(v) + (1 - share) * bit.variance(v) for v in points)
         return worst * half**2 / integer(count, "count", minimum=1)
 
@@ -212,8 +216,9 @@ class LocalMean(Setter):
         _, bit, wide = self._choice
         ends = np.abs([*bit.estimate(np.array([0, 1])), *wide.estimate(np.array([0, wide.reports - 1]))])
         half = float(self.upper - self.lower) / 2
-        reach, spread = (float(ends.max()) + 1) * half, self.variance(count=1)
-        return (log * reach / 3 + math.sqrt((log * reach / 3) ** 2 + 2 * n * spread * log)) / n * (1 + 1e-12)
+        largest, spread = (float(ends.max()) + 1) * half, self.variance(count=1)
+        # Bernstein: P[|S| ≥ t] ≤ 2·exp(-t²/2(nσ² + t·M/3)), solved for t; raised by more than the float error.
+        return (log * largest / 3 + math.sqrt((log * largest / 3) ** 2 + 2 * n * spread * log)) / n * (1 + 1e-12)
 
 
 def mean(*, epsilon: Number, lower: Number, upper: Number) -> LocalMean:
@@ -226,12 +231,12 @@ def mean(*, epsilon: Number, lower: Number, upper: Number) -> LocalMean:
 
 
 def _unit(value: Any, mechanism: LocalMean) -> int:
-    """Return (v+1)/2 in units of 2⁻⁵²; total, for whether it fails must depend on no answer."""
+    """Return (v+1)/2 in units of 2⁻⁵². Never fails: an error would show the answer."""
     try:
         share = (exact(value, "value") - mechanism.lower) / (mechanism.upper - mechanism.lower)
     except Exception:  # noqa: BLE001 - any object may be an answer
         return 0
-    units: int = round(max(Fraction(0), min(share, Fraction(1))) * 2**_DIGITS)
+    units: int = round(max(Fraction(0), min(share, Fraction(1))) * 2**_VALUE_BITS)
     return units
 
 
@@ -240,35 +245,35 @@ def _best(epsilon: float) -> tuple[int, _Window, _Window]:
     """Return the coin's sides and the two windows with the smallest worst variance."""
     odds = shares(Fraction(epsilon))
     bit = _Window(2, 1, odds)
-    likely = _REPORTS / (math.exp(epsilon / 2) + 1)
-    widths = {min(max(1, round(likely) + step), _REPORTS // 2) for step in range(-2, 3)}
-    wide = min((_Window(_REPORTS, width, odds) for width in widths), key=lambda window: window.variance(1.0))
+    likely = _WIDE_REPORTS / (math.exp(epsilon / 2) + 1)
+    widths = {min(max(1, round(likely) + step), _WIDE_REPORTS // 2) for step in range(-2, 3)}
+    wide = min((_Window(_WIDE_REPORTS, width, odds) for width in widths), key=lambda window: window.variance(1.0))
 
     def worst(sides: int) -> float:
-        share = sides / _COIN
+        share = sides / _COIN_SIDES
         return max(share * wide.variance(v) + (1 - share) * bit.variance(v) for v in (0.0, 1.0))
 
     # A maximum of two lines: the best coin lies at an end or where they meet.
     rise = [wide.variance(v) - bit.variance(v) for v in (0.0, 1.0)]
-    candidates = {0, _COIN}
+    candidates = {0, _COIN_SIDES}
     if rise[0] != rise[1]:
-        meeting = (bit.variance(1.0) - bit.variance(0.0)) / (rise[0] - rise[1]) * _COIN
-        if 0 < meeting < _COIN:
+        meeting = (bit.variance(1.0) - bit.variance(0.0)) / (rise[0] - rise[1]) * _COIN_SIDES
+        if 0 < meeting < _COIN_SIDES:
             candidates |= {math.floor(meeting), math.ceil(meeting)}
     return min(candidates, key=worst), bit, wide
 
 
-_CHARGED = Fraction(1, 2**12)
+_EPSILON_OF_FUNCTION = Fraction(1, 2**12)
 _PUBLIC_KEY = b"hush.local.vector_mean, public 1"
 _LARGEST_EPSILON = 12
-_CHUNK = 2**20
+_NUMBERS_AT_ONCE = 2**20
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class LocalVectorMean(Setter):
-    """Reports a vector of length at most ``norm`` so that the mean of many can be estimated.
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class LocalVectorMean(ReadableRepr):
+    """Reports a vector of length at most ``norm``; the mean of many people is estimated from the reports.
 
-    Longer vectors are shortened to ``norm``; what is no vector of numbers counts as zero.
+    Longer vectors are shortened to ``norm``; anything but a vector of numbers counts as zero.
     """
 
     epsilon: Fraction
@@ -280,12 +285,12 @@ class LocalVectorMean(Setter):
         if budget > _LARGEST_EPSILON:
             raise InvalidValueError("epsilon", got=epsilon, allowed=f"at most {_LARGEST_EPSILON}")
         wide = integer(dimensions, "dimensions", minimum=2, maximum=10**4)
-        self._set(epsilon=budget, dimensions=wide, norm=ordinary(norm, "norm"))
+        assign(self, epsilon=budget, dimensions=wide, norm=ordinary(norm, "norm"))
 
     @property
     def event(self) -> ApproximateDPEvent:
-        """Pure ε, and 2⁻¹² for what the public function may differ from a random one."""
-        return ApproximateDPEvent(epsilon=self.epsilon + _CHARGED, delta=0)
+        """Pure ε, plus 2⁻¹² for the difference of the public function from a random one."""
+        return ApproximateDPEvent(epsilon=self.epsilon + _EPSILON_OF_FUNCTION, delta=0)
 
     def release(self, vector: Any) -> Any:
         """Return one report, or an array of reports for several vectors (one per row)."""
@@ -295,15 +300,16 @@ class LocalVectorMean(Setter):
         return self._report(self._directions(rows))
 
     def _directions(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Return unit vectors whose means are the rows, within the norm."""
+        """Return random unit vectors; their means are the rows, shortened to the norm."""
         if rows.ndim != 2 or rows.shape[1] != self.dimensions:
             allowed = f"vectors of {self.dimensions} numbers"
             raise InvalidValueError("vector", got=f"shape {rows.shape}", allowed=allowed)
-        try:
-            values = np.asarray(rows, dtype=np.float64) / float(self.norm)
-        except (TypeError, ValueError):
-            values = np.zeros(rows.shape)
+        # Row by row: what one person sends must not change the reports of the others.
+        if rows.dtype.kind not in "biuf":
+            rows = np.array([_numbers(row) for row in rows]).reshape(rows.shape)
+        values = rows.astype(np.float64) / float(self.norm)
         values = np.where(np.isfinite(values).all(axis=1, keepdims=True), values, 0.0)
+        # Scaled by the largest coordinate first: squares neither overflow nor vanish.
         largest = np.abs(values).max(axis=1)
         safe = np.where(largest > 0, largest, 1.0)
         lengths = np.sqrt(((values / safe[:, None]) ** 2).sum(axis=1)) * safe
@@ -318,35 +324,35 @@ class LocalVectorMean(Setter):
         """Draw for each unit vector: seeds are tried until one is taken, surely on S_v, else with probability e^-ε."""
         threshold, epsilon = _threshold(float(self.epsilon), self.dimensions), self.epsilon
         reports = np.zeros(len(units), dtype=np.uint64)
-        left = np.arange(len(units))
-        tries = max(1, min(64, _CHUNK // (self.dimensions * max(1, len(left)))))
-        while len(left):
-            size = max(1, _CHUNK // (self.dimensions * tries))
-            rest = []
-            for start in range(0, len(left), size):
-                people = left[start : start + size]
+        waiting = np.arange(len(units))
+        tries = max(1, min(64, _NUMBERS_AT_ONCE // (self.dimensions * max(1, len(waiting)))))
+        while len(waiting):
+            size = max(1, _NUMBERS_AT_ONCE // (self.dimensions * tries))
+            refused = []
+            for start in range(0, len(waiting), size):
+                people = waiting[start : start + size]
                 seeds = system_bits().words(len(people) * tries)
                 scores = (
                     vectors_of(seeds, self.dimensions).reshape(len(people), tries, -1) * units[people][:, None]
                 ).sum(-1)
                 coins = noise.bernoulli_exp(lambda _bits: ball(epsilon), len(seeds)).reshape(scores.shape)
-                taken = (scores >= threshold) | coins
-                found = taken.any(axis=1)
-                first = taken.argmax(axis=1)
-                reports[people[found]] = seeds.reshape(scores.shape)[np.arange(len(people)), first][found]
-                rest.append(people[~found])
-            left = np.concatenate(rest)
+                accepted = (scores >= threshold) | coins
+                served = accepted.any(axis=1)
+                first = accepted.argmax(axis=1)
+                reports[people[served]] = seeds.reshape(scores.shape)[np.arange(len(people)), first][served]
+                refused.append(people[~served])
+            waiting = np.concatenate(refused)
         return reports
 
     def estimate(self, reports: Any) -> npt.NDArray[np.float64]:
         """Return the unbiased estimate of the mean vector; zeros without reports."""
-        given = np.asarray(reports, dtype=np.uint64).ravel()
+        seeds = np.asarray(reports, dtype=np.uint64).ravel()
         total = np.zeros(self.dimensions)
-        size = max(1, _CHUNK // self.dimensions)
-        for start in range(0, len(given), size):
-            total += vectors_of(given[start : start + size], self.dimensions).sum(axis=0)
+        size = max(1, _NUMBERS_AT_ONCE // self.dimensions)
+        for start in range(0, len(seeds), size):
+            total += vectors_of(seeds[start : start + size], self.dimensions).sum(axis=0)
         scale, _ = _moments(float(self.epsilon), self.dimensions)
-        return total / (max(1, len(given)) * scale) * float(self.norm)
+        return total / (max(1, len(seeds)) * scale) * float(self.norm)
 
     def squared_error(self, *, count: int) -> float:
         """Return the expected squared distance of the estimate from the mean of ``count`` vectors of full length."""
@@ -371,6 +377,14 @@ def vector_mean(*, epsilon: Number, dimensions: int, norm: Number = 1) -> LocalV
     return LocalVectorMean(epsilon=epsilon, dimensions=dimensions, norm=norm)
 
 
+def _numbers(row: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return a row as floats, zeros for anything but numbers. Never fails: an error would show the vector."""
+    try:
+        return row.astype(np.float64)
+    except Exception:  # noqa: BLE001 - any object may be an answer
+        return np.zeros(len(row))
+
+
 def vectors_of(seeds: npt.NDArray[np.uint64], dimensions: int) -> npt.NDArray[np.float64]:
     """Return G(z) for each seed, one per row: AES under a public key, then Box and Muller's transform."""
     pairs = (dimensions + 1) // 2
@@ -379,6 +393,7 @@ def vectors_of(seeds: npt.NDArray[np.uint64], dimensions: int) -> npt.NDArray[np
     blocks[:, :, 1] = np.arange(pairs)
     cipher = Cipher(algorithms.AES(_PUBLIC_KEY), modes.ECB()).encryptor()  # noqa: S305 - every block differs
     words = np.frombuffer(cipher.update(blocks.tobytes()), dtype="<u8").reshape(len(seeds), pairs, 2)
+    # Box, Muller: 53 random bits in [0, 1) each; log1p(-u) is finite since u < 1.
     uniform = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     radius = np.sqrt(-2 * np.log1p(-uniform[:, :, 0]))
     angle = 2 * math.pi * uniform[:, :, 1]
@@ -396,8 +411,8 @@ def _threshold(epsilon: float, dimensions: int) -> float:
     low, high = 0.0, 6.0
     ratio = (math.sqrt(5) - 1) / 2
     for _ in range(60):
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        low, high = (low, right) if squared_error(left) < squared_error(right) else (left, high)
+        lower, upper = high - ratio * (high - low), low + ratio * (high - low)
+        low, high = (low, upper) if squared_error(lower) < squared_error(upper) else (lower, high)
     return (low + high) / 2
 
 
@@ -409,6 +424,7 @@ def _moments_at(gamma: float, epsilon: float) -> tuple[float, float]:
     """Return the mean and the mean square of ⟨G, v⟩."""
     q = 0.5 * math.erfc(gamma / math.sqrt(2))
     density = math.exp(-gamma * gamma / 2) / math.sqrt(2 * math.pi)
+    # P[accepted seed lies in S_v]; q is the share of S_v among all seeds.
     p = q / (q + (1 - q) * math.exp(-epsilon))
     mean = density * (p - q) / (q * (1 - q))
     return mean, 1 + gamma * mean

@@ -33,6 +33,7 @@ A report is a number below K: ⌈log₂ K⌉ bits.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -45,7 +46,7 @@ from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number
 from hush.core.balls import ball
 from hush.core.columns import is_scalar
-from hush.core.values import dataclass
+from hush.core.values import assign
 from hush.mechanisms.base import ordinary
 from hush.mechanisms.randomized_response import (
     FrequencyOracle,
@@ -57,10 +58,10 @@ from hush.mechanisms.randomized_response import (
 
 __all__ = ["ProjectiveGeometry"]
 
-_MOST_POINTS = 2**25
+_MOST_TRANSFORMED = 2**25
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class ProjectiveGeometry(FrequencyOracle):
     """Reports a point that is probably orthogonal to the category's own."""
 
@@ -74,11 +75,11 @@ class ProjectiveGeometry(FrequencyOracle):
     def __init__(self, *, epsilon: Number, categories: Any) -> None:
         names, budget = read_categories(categories), ordinary(epsilon, "epsilon")
         field, length = _best_field(shares(budget), len(names))
-        self._set(epsilon=budget, categories=names, field=field, length=length)
+        assign(self, epsilon=budget, categories=names, field=field, length=length)
 
     @property
     def points(self) -> int:
-        """K, the number of points: as many different reports there are."""
+        """K, the number of points, and so of different reports."""
         return _points(self.field, self.length)
 
     @property
@@ -102,21 +103,21 @@ class ProjectiveGeometry(FrequencyOracle):
         total, orthogonal = self.points, _points(r, t - 1)
         odds = Fraction(total - orthogonal, orthogonal)
         holds = noise.bernoulli_exp(lambda _bits: (ball(odds) * (-ball(epsilon)).exp() + 1).log(), count)
-        own = _vectors(np.maximum(true, 0), r, t)
-        pivots = (own != 0).argmax(axis=1)  # where the first 1 stands
+        truth = _vectors(np.maximum(true, 0), r, t)
+        pivots = (truth != 0).argmax(axis=1)  # where the first 1 stands
         rows = np.arange(count)
         reports = np.empty(count, dtype=np.int64)
-        left = rows
-        while len(left):
-            drawn = noise.uniform_integer(r, (len(left), t)).astype(np.int64)
-            # The inner product wanted: 0, or a uniform nonzero one. The pivot's coordinate makes it so.
-            wanted = np.where(holds[left], 0, 1 + noise.uniform_integer(r - 1, len(left)))
-            drawn[np.arange(len(left)), pivots[left]] = 0
-            rest = (drawn * own[left]).sum(axis=1) % r
-            drawn[np.arange(len(left)), pivots[left]] = (wanted - rest) % r
+        open_rows = rows
+        while len(open_rows):
+            drawn = noise.uniform_integer(r, (len(open_rows), t)).astype(np.int64)
+            # The inner product is to be 0, or uniform and nonzero: the pivot's coordinate is set accordingly.
+            product = np.where(holds[open_rows], 0, 1 + noise.uniform_integer(r - 1, len(open_rows)))
+            drawn[np.arange(len(open_rows)), pivots[open_rows]] = 0
+            partial = (drawn * truth[open_rows]).sum(axis=1) % r
+            drawn[np.arange(len(open_rows)), pivots[open_rows]] = (product - partial) % r
             nonzero = drawn.any(axis=1)
-            reports[left[nonzero]] = _numbers(drawn[nonzero], r)
-            left = left[~nonzero]
+            reports[open_rows[nonzero]] = _numbers(drawn[nonzero], r)
+            open_rows = open_rows[~nonzero]
         unknown = true < 0
         return np.where(unknown, noise.uniform_integer(total, count), reports)
 
@@ -134,17 +135,18 @@ class ProjectiveGeometry(FrequencyOracle):
         """Return for each category the number of reports orthogonal to it, by one Fourier transform."""
         r, t = self.field, self.length
         counts = np.bincount(reports, minlength=self.points)
-        seen = np.flatnonzero(counts)
-        points = _vectors(seen, r, t)
+        reported = np.flatnonzero(counts)
+        points = _vectors(reported, r, t)
         weights = r ** np.arange(t - 1, -1, -1)
         cube = np.zeros(r**t)
+        # Every nonzero multiple of a point is the same point: h counts the reports at each vector.
         for multiple in range(1, r):
-            cube[(points * multiple % r) @ weights] = counts[seen]
+            cube[(points * multiple % r) @ weights] = counts[reported]
         # h is even (y and -y count alike), so its transform is real, and half of it is enough.
         waves = np.fft.rfftn(cube.reshape((r,) * t)).real
-        own = _vectors(np.arange(len(self.categories)), r, t)
-        own = np.where(own[:, -1:] > r // 2, -own % r, own)  # v and -v have the same orthogonal points
-        supports: npt.NDArray[np.int64] = np.rint((waves[tuple(own.T)] + len(reports)) / r).astype(np.int64)
+        vectors = _vectors(np.arange(len(self.categories)), r, t)
+        vectors = np.where(vectors[:, -1:] > r // 2, -vectors % r, vectors)  # v and -v have the same orthogonal points
+        supports: npt.NDArray[np.int64] = np.rint((waves[tuple(vectors.T)] + len(reports)) / r).astype(np.int64)
         return supports
 
 
@@ -168,7 +170,7 @@ def _best_field(odds: float, categories: int) -> tuple[int, int]:
         t = 3
         while _points(r, t) < categories:
             t += 1
-        if r**t <= _MOST_POINTS or r == 2:
+        if r**t <= _MOST_TRANSFORMED or r == 2:
             p, q = _support(r, t, odds)
             sizes.append((q * (1 - q) / (p - q) ** 2, r, t))
     _, field, length = min(sizes)
@@ -180,7 +182,7 @@ def _primes(limit: float) -> list[int]:
 
 
 def _vectors(numbers: npt.NDArray[np.int64], r: int, t: int) -> npt.NDArray[np.int64]:
-    """Return points as vectors whose first nonzero coordinate is 1.
+    """Return points as vectors; the first nonzero coordinate of each is 1.
 
     Point number m + (r^j-1)/(r-1), m < r^j, has its 1 before the last j coordinates, which are the digits of m.
     """

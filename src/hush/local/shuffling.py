@@ -15,6 +15,7 @@ ShuffledEvent(local_epsilon=4, reports=100000, delta=1/1000000)
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import Event
@@ -30,14 +31,13 @@ from hush.accounting.pairs.shuffle import (
 )
 from hush.core import InvalidValueError, Number, integer
 from hush.core.rounding import Bound
-from hush.core.values import dataclass
 
 __all__ = ["Shuffled", "shuffled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shuffled:
-    """What shuffled reports reveal.
+    """The privacy of shuffled reports.
 
     >>> from hush.local import shuffled
     >>> import hush
@@ -49,13 +49,14 @@ class Shuffled:
     local_epsilon: Fraction
     reports: int
     binary: bool
-    """Whether every report is binary randomized response, of which more is known."""
+    """Whether every report is binary randomized response, for which an exact bound is known."""
 
     def epsilon(self, delta: Number) -> Bound:
         """Return the ε at which the shuffled reports are (ε, ``delta``)-DP when one person's answer is replaced."""
         general = shuffled_epsilon(self.local_epsilon, reports=self.reports, delta=delta)
         if self.binary and LEAST_REPORTS <= self.reports <= MOST_REPORTS and self.local_epsilon <= LARGEST_EPSILON:
             exact = shuffled_response_epsilon(self.local_epsilon, reports=self.reports, delta=delta)
+            # Both are upper bounds of the same ε, so the smaller one holds.
             return exact if exact.upper < general.upper else general
         return general
 
@@ -64,18 +65,20 @@ class Shuffled:
         return shuffled_delta(self.local_epsilon, reports=self.reports, epsilon=epsilon)
 
     def event(self, delta: Number) -> ShuffledEvent:
-        """Return what an accountant or a ledger is charged."""
+        """Return the privacy event, for an accountant or a ledger."""
         return ShuffledEvent(local_epsilon=self.local_epsilon, reports=self.reports, delta=delta)
 
 
 def shuffled(event: Event, *, reports: int) -> Shuffled:
-    """Return what ``reports`` reports reveal after shuffling, each made by a local mechanism of this ``event``."""
+    """Return the privacy of ``reports`` shuffled reports, each made by a local mechanism of this ``event``."""
     pure = event.pure_epsilon() if isinstance(event, Event) else math.inf
     if not 0 < pure < math.inf:
         raise InvalidValueError(
             "event", got=event, allowed="the event of a pure local mechanism", hint="local.frequency(…).event is one."
         )
+    # The exact bound is about the number of ones, which is all that shuffled binary reports show.
     binary = isinstance(event, RandomizedResponseEvent) and event.choices == 2
     declared = getattr(event, "epsilon", None)
+    # `pure` is a float that was rounded up; the declared ε is the same number without that rounding.
     exact = declared if isinstance(declared, Fraction) and declared <= Fraction(pure) else Fraction(pure)
     return Shuffled(local_epsilon=exact, reports=integer(reports, "reports", minimum=1), binary=binary)

@@ -1,4 +1,4 @@
-r"""A survey whose answers are randomised by those who give them: a form, reports, an estimate.
+r"""A survey with answers that people randomise themselves: a form, reports, an estimate.
 
 A *form* is a small public file: the question, the kind of answer, ε. Whoever answers runs it on a device of their own
 and sends a *report*, one line of JSON that names its form. The estimate reads many reports. A report that could not
@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -26,9 +27,10 @@ import numpy as np
 
 from hush.accounting import Event
 from hush.core import InvalidValueError, Number, exact
-from hush.core.chart import Chart
+from hush.core.chart import Chart, bar_chart
 from hush.core.format import decimal
-from hush.core.values import dataclass
+from hush.core.svg import ChartAxis, ChartBar
+from hush.core.values import assign
 from hush.local.frequencies import SubsetSelection, frequency
 from hush.local.means import LocalMean
 from hush.local.projective_geometry import ProjectiveGeometry
@@ -38,52 +40,39 @@ from hush.mechanisms.randomized_response import RandomizedResponse
 __all__ = ["Estimated", "Form"]
 
 _KINDS = ("frequency", "mean")
-_LONGEST = 1000
+_LONGEST_QUESTION = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimated:
-    """What the reports of a survey say."""
+    """The estimates from the reports of a survey."""
 
     form: Form
     names: tuple[str, ...]
     """The categories; for a mean the one name ``mean``."""
     values: tuple[float, ...]
     errors: tuple[float, ...]
-    """Half-widths, each of which holds with probability ``confidence``."""
+    """Half-widths; each holds with probability ``confidence``."""
     confidence: float
     reports: int
     refused: int
-    """How many lines could not have come from the form."""
+    """The number of lines that could not have come from the form."""
 
     def chart(self) -> Chart:
         """Return a bar chart with error bars."""
-        rows = [
-            {"answer": name, "estimate": value, "low": value - error, "high": value + error}
-            for name, value, error in zip(self.names, self.values, self.errors, strict=True)
+        reaches = [(value - error, value + error) for value, error in zip(self.values, self.errors, strict=True)]
+        bars = [
+            ChartBar(row=row, end=value, reach=reach, tooltip=f"{name}: {value:.4g} ± {error:.3g}")
+            for row, (name, value, error, reach) in enumerate(
+                zip(self.names, self.values, self.errors, reaches, strict=True)
+            )
         ]
-        y = {"field": "answer", "type": "nominal", "sort": None, "title": None}
-        title = "share" if self.form.kind == "frequency" else "mean"
+        low, high = min(low for low, _ in reaches), max(high for _, high in reaches)
+        axis = ChartAxis.around("share" if self.form.kind == "frequency" else "mean", min(low, 0.0), max(high, 0.0))
         subtitle = (
             f"{self.reports:,} reports, each private at ε = {decimal(self.form.epsilon)}; ± at {self.confidence:.6g}"
         )
-        return Chart({
-            "title": {"text": self.form.question, "subtitle": subtitle},
-            "data": {"values": rows},
-            "width": 420,
-            "height": {"step": 26},
-            "encoding": {"y": y},
-            "layer": [
-                {
-                    "mark": {"type": "bar", "color": "#7fa6d1"},
-                    "encoding": {"x": {"field": "estimate", "type": "quantitative", "title": title}},
-                },
-                {
-                    "mark": {"type": "rule", "strokeWidth": 1.5, "color": "#333333"},
-                    "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
-                },
-            ],
-        })  # fmt: skip
+        return bar_chart(self.names, bars, axis, title=self.form.question, subtitle=subtitle)
 
     plot = chart
 
@@ -119,21 +108,22 @@ class Form:
         lower: Number | None = None,
         upper: Number | None = None,
     ) -> None:
-        if not isinstance(question, str) or not 0 < len(question) <= _LONGEST:
-            raise InvalidValueError("question", got=question, allowed=f"a text of 1 to {_LONGEST} characters")
+        if not isinstance(question, str) or not 0 < len(question) <= _LONGEST_QUESTION:
+            raise InvalidValueError("question", got=question, allowed=f"a text of 1 to {_LONGEST_QUESTION} characters")
         choose(kind, _KINDS, "kind")
         if kind == "frequency" and (lower is not None or upper is not None or not categories):
             raise InvalidValueError("categories", got=categories, allowed="given for a frequency, and no range")
         if kind == "mean" and (categories or lower is None or upper is None):
             raise InvalidValueError("lower", got=lower, allowed="given with upper for a mean, and no categories")
-        values = {
-            "question": question, "kind": kind, "epsilon": ordinary(epsilon, "epsilon"),
-            "categories": tuple(str(name) for name in categories),
-            "lower": None if lower is None else exact(lower, "lower"),
-            "upper": None if upper is None else exact(upper, "upper"),
-        }  # fmt: skip
-        for parameter, value in values.items():
-            object.__setattr__(self, parameter, value)
+        assign(
+            self,
+            question=question,
+            kind=kind,
+            epsilon=ordinary(epsilon, "epsilon"),
+            categories=tuple(str(name) for name in categories),
+            lower=None if lower is None else exact(lower, "lower"),
+            upper=None if upper is None else exact(upper, "upper"),
+        )
         _ = self.mechanism  # its own limits are told now
 
     @property
@@ -145,12 +135,12 @@ class Form:
 
     @property
     def event(self) -> Event:
-        """What a report costs who sends it."""
+        """The privacy event of a report, for the person who sends it."""
         return self.mechanism.event
 
     @property
     def digest(self) -> str:
-        """What names the form in reports."""
+        """A digest that names the form in reports."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
 
     def report(self, answer: Any) -> str:
@@ -166,36 +156,36 @@ class Form:
         return json.dumps(content, separators=(",", ":"))
 
     def estimate(self, lines: Iterable[str], *, confidence: Number = Fraction(19, 20)) -> Estimated:
-        """Return what the reports say; lines that could not have come from the form are counted and left out."""
+        """Return the estimates from reports; lines that could not have come from the form are counted and left out."""
         digest, mechanism = self.digest, self.mechanism
-        taken: list[Any] = []
+        accepted: list[Any] = []
         refused = 0
         for line in lines:
             if not line.strip():
                 continue
             report = _read(line, digest)
             if self._possible(report, mechanism):
-                taken.append(report)
+                accepted.append(report)
             else:
                 refused += 1
-        if not taken:
+        if not accepted:
             raise InvalidValueError(
                 "reports", got=f"none of this form, and {refused} others", allowed=f"reports of form {digest}"
             )
-        count = len(taken)
+        count = len(accepted)
         level = exact(confidence, "confidence")
         if isinstance(mechanism, LocalMean):
             names: tuple[str, ...] = ("mean",)
-            values = [mechanism.estimate(taken)]
-            error = mechanism.error(confidence, count=count)
+            values = [mechanism.estimate(accepted)]
+            errors = [mechanism.error(confidence, count=count)]
         else:
             names = self.categories
-            reports = [self.categories[i] for i in taken] if isinstance(mechanism, RandomizedResponse) else taken
+            reports = [self.categories[i] for i in accepted] if isinstance(mechanism, RandomizedResponse) else accepted
             values = mechanism.estimate(reports).tolist()
-            error = mechanism.error(confidence, count=count)
+            errors = mechanism.errors(values, confidence, count=count).tolist()
         return Estimated(
-            form=self, names=names, values=tuple(values), errors=(error,) * len(names), confidence=float(level),
-            reports=len(taken), refused=refused,
+            form=self, names=names, values=tuple(values), errors=tuple(errors), confidence=float(level),
+            reports=len(accepted), refused=refused,
         )  # fmt: skip
 
     def _possible(self, report: Any, mechanism: Any) -> bool:
@@ -231,8 +221,8 @@ class Form:
             version = content.pop("version", None)
         except (ValueError, AttributeError, TypeError, RecursionError):
             raise InvalidValueError("form", got=text, allowed="a form as `hush local make-form` writes it") from None
-        known = {"question", "kind", "epsilon", "categories", "lower", "upper"}
-        if version != 1 or set(content) - known or not {"question", "kind", "epsilon"} <= set(content):
+        fields = {"question", "kind", "epsilon", "categories", "lower", "upper"}
+        if version != 1 or set(content) - fields or not {"question", "kind", "epsilon"} <= set(content):
             raise InvalidValueError("form", got=sorted(content), allowed="a form of version 1")
         names = content.get("categories", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -241,6 +231,7 @@ class Form:
 
 
 def _whole(value: Any, limit: int) -> bool:
+    # True is an int in Python, but no mechanism reports it.
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < limit
 
 

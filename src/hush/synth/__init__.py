@@ -5,13 +5,20 @@ everything else of that, free of charge.
 """
 
 from hush.synth.domain import CodedTable, Domain
-from hush.synth.fitting import Settings, SynthesisPlan
 from hush.synth.marginals import Estimate, MarginalPlan, Marginals, MarginalTable, all_marginals, plan_marginals
 from hush.synth.measurements import Price
 from hush.synth.ranges import RangePlan, Ranges, plan_ranges
 from hush.synth.streams import Stream, StreamPlan, plan_stream
-from hush.synth.synthesis import plan_synthesis, synthesise
-from hush.synth.synthetic import Certificate, CountAnswer, Quality, Synthetic
+from hush.synth.synthesis import (
+    Certificate,
+    CountAnswer,
+    Quality,
+    Settings,
+    SynthesisPlan,
+    Synthetic,
+    plan_synthesis,
+    synthesise,
+)
 
 __all__ = [
     "Certificate",

@@ -13,6 +13,7 @@ larger, and none can make a release fail.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, integer
-from hush.core.values import dataclass
+from hush.core.work import check_wanted
 
 Columns = tuple[str, ...]
 """The columns of one marginal, in the domain's order."""
@@ -37,9 +38,9 @@ class Domain:
     names: Columns
     sizes: tuple[int, ...]
     ordered: frozenset[str] = frozenset()
-    """Columns whose codes follow an order that means something: neighbours may be put into one bin."""
+    """Columns with a meaningful order of codes: neighbouring codes may be put into one bin."""
     nulls: frozenset[str] = frozenset()
-    """Columns whose last code stands for a missing value, and has no place in the order."""
+    """Columns with a last code for missing values, which is outside the order."""
 
     @classmethod
     def of(cls, sizes: Mapping[str, int], *, ordered: Iterable[str] = (), nulls: Iterable[str] = ()) -> Domain:
@@ -103,7 +104,7 @@ class CodedTable:
 
     @classmethod
     def of(cls, domain: Domain, codes: Mapping[str, Any]) -> CodedTable:
-        """Return the rows whose codes all lie in the domain; ``codes`` has an array of integers for each column."""
+        """Return the rows with all codes inside the domain; ``codes`` has an array of integers for each column."""
         missing = [name for name in domain.names if name not in codes]
         if missing:
             raise InvalidValueError("codes", got=list(codes), allowed=f"an array for each column, also {missing[0]!r}")
@@ -112,6 +113,7 @@ class CodedTable:
             raise InvalidValueError("codes", got="arrays of several shapes", allowed="arrays of one length")
         if any(array.size and array.dtype.kind not in "iub" for array in arrays):
             raise InvalidValueError("codes", got="an array that holds no integers", allowed="arrays of integers")
+        # Rows with a code outside are dropped in silence: an error would tell that such a row exists.
         inside = np.ones(len(arrays[0]), dtype=np.bool_)
         for array, size in zip(arrays, domain.sizes, strict=True):
             inside &= (array >= 0) & (array < size)
@@ -130,6 +132,7 @@ class CodedTable:
 
     def marginal(self, columns: Sequence[str]) -> Counts:
         """Return how many rows have each combination of codes, an axis for each column."""
+        check_wanted()
         if not columns:
             return np.asarray(len(self), dtype=np.int64)
         shape = self.domain.shape(columns)
@@ -138,9 +141,11 @@ class CodedTable:
     def mixed(self, columns: Sequence[str]) -> npt.NDArray[Any]:
         """Return the number of each row's cell in a marginal."""
         shape = self.domain.shape(columns)
+        # Half the memory where it can be: the largest number of a cell is prod(shape) - 1.
         narrow: type[Any] = np.int32 if prod(shape) < 2**31 else np.int64
         cell: npt.NDArray[Any] = self.column(columns[0]).astype(narrow)
         for name, size in zip(columns[1:], shape[1:], strict=True):
+            # Horner's rule: the order of cells is that of a C-ordered array, so `marginal` can reshape the counts.
             cell = cell * size + self.column(name)
         return cell
 

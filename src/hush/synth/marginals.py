@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -39,7 +40,6 @@ import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, ComposedEvent, DiscreteLaplaceEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
-from hush.core.values import dataclass
 from hush.mechanisms.estimators.postprocess import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
 from hush.synth.measurements import Measurement, MeasurementsError, pack, quantile, unpack
@@ -64,7 +64,7 @@ def all_marginals(domain: Domain, degree: int) -> list[Columns]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarginalPlan:
-    """What is measured for a set of marginals, with which noise, at which price. Public.
+    """The measurements for a set of marginals, their noise and their price. Public.
 
     >>> from hush.synth.domain import CodedTable, Domain
     >>> domain = Domain.of({"age": 3, "sex": 2})
@@ -147,6 +147,7 @@ def plan_marginals(
         raise InvalidValueError("workload", got="a larger one", allowed=f"marginals of at most {MAX_CELLS:,} cells")
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise InvalidValueError("epsilon", got=epsilon, allowed="a positive fraction")
+    # A marginal within another is a sum of its cells, and costs nothing.
     largest = [columns for columns in wanted if not any(set(columns) < set(other) for other in wanted)]
     scale = Fraction(rows * touched * len(largest)) / epsilon
     # a unit's rows lie in one cell or in several: ℓ₁ is what bounds them
@@ -163,6 +164,7 @@ def residual_of(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return H_A applied to a marginal: n·x - Σx along every axis."""
     residual = counts
     for axis, size in enumerate(counts.shape):
+        # Whole numbers stay whole: the mean is never divided out here.
         residual = size * residual - residual.sum(axis=axis, keepdims=True)
     return residual
 
@@ -233,6 +235,7 @@ class Marginals:
             shape = self.domain.shape(measurement.columns)
             if measurement.kind == "residual":
                 cells = math.prod(shape)
+                # Noise on single cells also leaves the residual's subspace; centring takes that part out.
                 residuals[measurement.columns] = (_centred(measurement.values / cells), measurement.variance / cells**2)
                 continue
             for subset in subsets(measurement.columns):
@@ -242,6 +245,7 @@ class Marginals:
                     (_centred(measurement.values.sum(axis=others).astype(float)), spread)
                 )
         for subset, estimates in parts.items():
+            # Inverse variances: the best linear combination of uncorrelated unbiased estimates.
             weight = sum(1 / spread for _, spread in estimates)
             best = np.add.reduce([value / spread for value, spread in estimates]) / weight
             residuals[subset] = (np.asarray(best), 1 / weight)
@@ -261,7 +265,7 @@ class Marginals:
         return any(wanted <= set(held) for held in self.workload)
 
     def __getitem__(self, columns: str | Iterable[str]) -> MarginalTable:
-        """Return one marginal; its columns are those of the workload, or some of them."""
+        """Return one marginal; its columns lie within one marginal of the workload."""
         chosen = _held(self.domain, self.workload, [columns] if isinstance(columns, str) else columns)
         return MarginalTable(
             columns=chosen,
@@ -309,6 +313,7 @@ class Marginals:
         variance = 0.0
         for subset in subsets(chosen):
             others = tuple(axis for axis, name in enumerate(chosen) if name not in subset)
+            # P_A q, with the factor ∏ n_j⁻¹ inside, so that its square is the formula's n_j⁻².
             part = _centred(given.sum(axis=others)) / math.prod(given.shape[axis] for axis in others)
             variance += self._spread(subset) * float(np.vdot(part, part))
         value = float(np.vdot(given, self[chosen].values))
@@ -338,6 +343,7 @@ class Marginals:
             for axis, (name, map_) in enumerate(zip(chosen, maps, strict=True)):
                 counts = map_.sum(axis=1)
                 outside = (counts / map_.shape[1]) ** 2
+                # ‖P q‖² of an indicator of c codes out of n: centred c - c²/n, added up and spread (c/n)².
                 factor = counts - counts**2 / map_.shape[1] if name in subset else outside
                 part *= factor.reshape([-1 if other == axis else 1 for other in range(len(chosen))])
             variance += part
@@ -362,9 +368,11 @@ class Marginals:
         """
         residuals = {name: value for name, (value, _) in self._residuals.items()}
         total = max(0.0, float(residuals[()]))
+        # The empty residual is the number of rows; all tables must add up to it.
         residuals[()] = np.asarray(total)
         tables = {columns: self._built(columns, residuals) for columns in self.workload}
         for _ in range(_ROUNDS):
+            # What is left is half a row at most, and is cut to 0 below.
             if min(float(values.min()) for values in tables.values()) >= -0.5:
                 break
             sums: dict[Columns, Floats] = {}
@@ -373,6 +381,7 @@ class Marginals:
                 fixed = nonnegative(values, total=total)
                 for subset in subsets(columns):
                     others = tuple(axis for axis, name in enumerate(columns) if name not in subset)
+                    # A residual that is summed over more cells is less sure, as with white noise on the cells.
                     weight = 1.0 / math.prod(self.domain.shape(columns)[axis] for axis in others)
                     part = _centred(fixed.sum(axis=others)) * weight
                     sums[subset] = part if subset not in sums else sums[subset] + part
@@ -429,4 +438,5 @@ def _combined(domain: Domain, variances: Mapping[Columns, float]) -> dict[Column
 
 def _laplace_variance(scale: Fraction) -> float:
     rate = 1 / float(scale)
+    # expm1 keeps the digits that 1 - e^(-rate) loses for a large scale.
     return 2 * math.exp(-rate) / math.expm1(-rate) ** 2

@@ -33,6 +33,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from statistics import NormalDist
@@ -43,7 +44,7 @@ import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, Event, ZCDPEvent
 from hush.core import HushError, InvalidValueError, positive
-from hush.core.values import assign, dataclass
+from hush.core.values import assign
 from hush.noise import discrete_gaussian, discrete_laplace
 from hush.synth.domain import Columns
 
@@ -51,7 +52,7 @@ _MAGIC = b"hush measurements 1\n"
 _KINDS = ("counts", "residual", "scores", "factorised")
 _LAWS = ("gaussian", "laplace")
 _COMPRESSED = 2**22
-"""Noise hardly gets smaller by packing, so only what is small anyway is packed."""
+"""Compression hardly shrinks noise, so only arrays up to this number of bytes are compressed."""
 
 
 class MeasurementsError(HushError):
@@ -66,7 +67,7 @@ class Measurement:
 
     columns: Columns
     kind: str
-    """What was noised: "counts" of a marginal, a "residual", "scores", or a "factorised" series."""
+    """The kind of exact numbers: "counts" of a marginal, a "residual", "scores", or a "factorised" series."""
     law: str
     parameter: Fraction
     """σ² of the discrete Gaussian, or the scale of the discrete Laplace law."""
@@ -80,6 +81,7 @@ class Measurement:
         positive(self.parameter, "parameter")
         if self.values.dtype != np.int64:
             assign(self, values=_integers(self.values))
+        # Kept numbers are what the receipt stands for: nobody may change them later.
         self.values.flags.writeable = False
 
     @classmethod
@@ -100,14 +102,14 @@ class Measurement:
 
 
 def _integers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return 64-bit integers; what does not fit is cut to the ends, which is post-processing of noisy numbers."""
+    """Return 64-bit integers; larger ones are cut to the ends, which is post-processing of noisy numbers."""
     if values.dtype == object:
         values = np.clip(values, -(2**62), 2**62)
     return np.asarray(values).astype(np.int64)
 
 
 def pack(header: Mapping[str, Any], measurements: Sequence[Measurement]) -> bytes:
-    """Return measurements, and what else a release must remember, as bytes; equal ones have equal bytes."""
+    """Return a header and measurements as bytes; equal measurements have equal bytes."""
     blocks, listed = [], []
     for measurement in measurements:
         narrow = _narrowed(measurement.values)
@@ -162,6 +164,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], list[Measurement]]:
 
 def _narrowed(values: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Return the values as the smallest little-endian integers that hold them."""
+    # Two's complement reaches one further below 0: -128 fits where 127 does.
     largest = max(int(values.max(initial=0)), -int(values.min(initial=0)) - 1)
     for width in (1, 2, 4):
         if largest < 2 ** (8 * width - 1):
@@ -175,7 +178,7 @@ _FINE = 10**6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a whole release may cost."""
+    """The price of a whole release."""
 
     law: str
     amount: Fraction
@@ -187,12 +190,12 @@ class Price:
         positive(self.amount, "amount")
 
     def parameter(self, share: Fraction, *, squared: Fraction, absolute: Fraction) -> Fraction:
-        """Return the noise's parameter for a vector of these sensitivities: Δ₂² and Δ₁."""
+        """Return the noise's parameter for a vector with the sensitivities Δ₂² and Δ₁."""
         part = share * self.amount
         return short_up(squared / (2 * part) if self.law == "gaussian" else absolute / part)
 
     def cost(self, parameter: Fraction, *, squared: Fraction, absolute: Fraction) -> Fraction:
-        """Return what noise with this parameter costs."""
+        """Return the price of noise with this parameter."""
         return squared / (2 * parameter) if self.law == "gaussian" else absolute / parameter
 
     def event(self, cost: Fraction) -> Event:
@@ -202,6 +205,7 @@ class Price:
     def magnitude(self, share: float = 1.0) -> float:
         """Return the mean size of the noise on a count, of sensitivity 1, that takes a share of the price."""
         if self.law == "gaussian":
+            # E|N| = σ·√(2/π), with σ² = 1/(2ρ) for a sensitivity of 1.
             return math.sqrt(2 / math.pi) / math.sqrt(2 * share * float(self.amount))
         return 1 / (share * float(self.amount))
 
@@ -212,14 +216,16 @@ class Price:
 
 
 def shares(weights: Sequence[float], total: Fraction) -> list[Fraction]:
-    """Return parts of ``whole`` proportional to weights, that add up to no more than it."""
+    """Return parts of ``total`` proportional to weights, that add up to no more than it."""
     largest = max(weights)
+    # Floats only choose the proportions; the fractions below add up to the total exactly.
     parts = [max(1, math.floor(_FINE * weight / largest)) for weight in weights]
     return [total * Fraction(part, sum(parts)) for part in parts]
 
 
 def short_up(value: Fraction) -> Fraction:
     """Return a short rational that is no smaller: more noise, never less."""
+    # About twelve digits: a larger value has fewer places after the point.
     scale = 10 ** max(_DIGITS - len(str(ceil(value))), 0)
     return Fraction(ceil(value * scale), scale)
 
@@ -227,4 +233,5 @@ def short_up(value: Fraction) -> Fraction:
 def quantile(law: str, confidence: float) -> float:
     """Return the half-width of noise of standard deviation 1; for sums of Laplace noise the larger of two laws'."""
     normal = NormalDist().inv_cdf((1 + confidence) / 2)
+    # A single Laplace draw of deviation 1 has scale 1/√2 and the tail e^(-√2·t); a sum of many is nearly normal.
     return normal if law == "gaussian" else max(normal, -math.log(1 - confidence) / math.sqrt(2))

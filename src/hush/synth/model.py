@@ -25,18 +25,21 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.values import dataclass
+from hush.core.work import check_wanted
 
 Floats = npt.NDArray[np.float64]
 Places = tuple[int, ...]
 """Columns by their places."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _WARM = 14
-"""So many per cent of the steps are quick ones."""
+"""The percentage of steps that are quick ones."""
+_TINY = 1e-290
+"""Smaller masses count as zero: a division by one of them would overflow, and no row could be drawn."""
 _LEAST = 0.3
 """No one-way count is taken to be smaller where the fit begins."""
 
@@ -82,6 +85,7 @@ def fits(columns: int, edges: Sequence[Places], sizes: Sequence[int], limit: int
         neighbours[first].add(other)
         neighbours[other].add(first)
     logs = [math.log(size) if size > 1 else 1e-9 for size in sizes]
+    # A clique of exactly `limit` cells fits, whatever its sum of logarithms is rounded to.
     log_limit = math.log(limit) + 1e-6
     weight = {node: logs[node] + sum(logs[other] for other in neighbours[node]) for node in range(columns)}
     while weight:
@@ -90,6 +94,7 @@ def fits(columns: int, edges: Sequence[Places], sizes: Sequence[int], limit: int
             return False
         around = neighbours[node]
         for other in around:
+            # Only what changes is added up again: this runs for every pair that is tried.
             new = around - neighbours[other]
             neighbours[other] |= around
             neighbours[other] -= {node, other}
@@ -106,6 +111,7 @@ def junction_tree(columns: int, edges: Sequence[Places], sizes: Sequence[int]) -
     rest = set(range(1, len(cliques)))
     while rest:
         pairs = [(len(set(cliques[new]) & set(cliques[old])), -new, -old) for new in rest for old in inside]
+        # A spanning tree of largest separators keeps the cliques of each column connected, which messages rely on.
         _, new, old = max(pairs)
         new, old = -new, -old
         separator = tuple(sorted(set(cliques[new]) & set(cliques[old])))
@@ -126,7 +132,7 @@ class Target:
 
 
 class TreeModel:
-    """The marginals of all cliques of a junction tree, and what follows from them."""
+    """The marginals of all cliques of a junction tree, with propagation, fit and sampling."""
 
     def __init__(self, sizes: Sequence[int], cliques: Sequence[Clique]) -> None:
         self.sizes = tuple(sizes)
@@ -149,6 +155,7 @@ class TreeModel:
 
     def propagate(self, potentials: Sequence[Floats]) -> list[Floats]:
         """Return every clique's marginal under p(x) ∝ exp Σ potentials."""
+        # The shift is a constant factor, which goes out when the root is normalised; without it e^θ could overflow.
         beliefs = [np.exp(potential - potential.max()) for potential in potentials]
         messages: list[Floats] = [np.ones(())] * len(beliefs)
         for index in range(len(beliefs) - 1, 0, -1):
@@ -156,6 +163,7 @@ class TreeModel:
             if clique.parent is None:
                 continue
             message = beliefs[index].sum(axis=self.axes(index, clique.separator))
+            # Likewise a constant factor, lest products of many messages underflow.
             message /= message.max()
             messages[index] = message
             beliefs[clique.parent] *= message.reshape(self.expanded(clique.parent, clique.separator))
@@ -165,7 +173,8 @@ class TreeModel:
                 continue
             above = beliefs[clique.parent].sum(axis=self.axes(clique.parent, clique.separator))
             below = beliefs[index].sum(axis=self.axes(index, clique.separator))
-            ratio = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+            # The parent's table already holds this clique's message, so that is divided out again.
+            ratio = np.divide(above, below, out=np.zeros_like(above), where=below > _TINY)
             beliefs[index] *= ratio.reshape(self.expanded(index, clique.separator))
         return beliefs
 
@@ -233,6 +242,7 @@ class _Descent:
 
     def _begin(self) -> None:
         largest = max((float(np.abs(slope).max()) for slope in self._slopes), default=0.0)
+        # No entry of a factor moves by more than 1 in the first step.
         self._rate, self._time = 1.0 / max(1.0, largest), 1.0
 
     def settle(self) -> None:
@@ -258,17 +268,21 @@ class _Descent:
 
     def step(self) -> None:
         """Take one step, of a smaller size if the loss would rise."""
+        check_wanted()
         moved = [factor - self._rate * slope for factor, slope in zip(self._factors, self._slopes, strict=True)]
+        # Nesterov's sequence: the momentum's weight grows from 0 towards 1.
         time = (1 + math.sqrt(1 + 4 * self._time**2)) / 2
         inertia = (self._time - 1) / time
         ahead = [new + inertia * (new - old) for new, old in zip(moved, self._before, strict=True)]
-        marginals = self._model.propagate(self._potentials(ahead))
-        loss, slopes = self._gradient(marginals)
+        with np.errstate(all="ignore"):  # a step too far has no finite loss, and is not taken
+            marginals = self._model.propagate(self._potentials(ahead))
+            loss, slopes = self._gradient(marginals)
         if math.isfinite(loss) and loss <= self.loss:
             self.marginals, self.loss, self._slopes = marginals, loss, slopes
             self._factors, self._before, self._time = ahead, moved, time
             self._rate *= 1.05
         elif self._time > 1:
+            # The momentum may be to blame: it starts anew before steps get shorter.
             self._time, self._before = 1.0, self._factors
         else:
             self._rate *= 0.5
@@ -286,15 +300,17 @@ class Draws:
     def words(self, count: int) -> npt.NDArray[np.uint64]:
         """Return 64-bit words."""
         self._number += 1
+        # Words are little-endian on every machine: a kept seed gives the same rows everywhere.
         stream = hashlib.shake_256(self._seed + self._number.to_bytes(8, "big")).digest(8 * count)
         return np.frombuffer(stream, dtype="<u8")
 
     def uniform(self) -> float:
         """Return a number in [0, 1)."""
+        # The upper 53 bits are exactly a float, so 1 is never reached by rounding.
         return float(self.words(1)[0] >> np.uint64(11)) * 2.0**-53
 
     def order(self, count: int) -> npt.NDArray[np.int64]:
-        """Return a random order of so many things."""
+        """Return a random permutation of ``count`` indices."""
         return np.argsort(self.words(count), kind="stable")
 
 
@@ -314,6 +330,7 @@ def sample(model: TreeModel, rows: int, draws: Draws) -> npt.NDArray[np.int64]:
         for column in given:
             key = key * model.sizes[column] + table[column]
         code = given_groups(key, joint, draws)
+        # The last column runs fastest in a reshaped table.
         for column in reversed(new):
             table[column] = code % model.sizes[column]
             code //= model.sizes[column]
@@ -323,14 +340,18 @@ def sample(model: TreeModel, rows: int, draws: Draws) -> npt.NDArray[np.int64]:
 
 def given_groups(key: npt.NDArray[np.int64], joint: Floats, draws: Draws) -> npt.NDArray[np.int64]:
     """Return a code for each row, drawn from the row of ``joint`` that its key names, systematically within a key."""
+    check_wanted()
     groups, codes = joint.shape
     order = draws.order(len(key))
+    # A stable sort of a random order: random within each key.
     order = order[np.argsort(key[order], kind="stable")]
     counts = np.bincount(key, minlength=groups).astype(np.float64)
     mass = joint.sum(axis=1, keepdims=True)
+    # Rows whose key has no mass in the model need a code all the same: all are alike.
     shares = np.divide(joint, mass, out=np.full_like(joint, 1 / codes), where=mass > 0)
     offsets = (draws.uniform() + np.arange(groups) * _GOLDEN) % 1.0
     ends = np.floor(np.cumsum(shares * counts[:, None], axis=1) + offsets[:, None])
+    # The offset may carry the last ends past the group; the last one is then exact whatever the sums were rounded to.
     ends = np.minimum(ends, counts[:, None])
     ends[:, -1] = counts
     sizes = np.diff(ends, axis=1, prepend=0).astype(np.int64)

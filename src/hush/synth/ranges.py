@@ -22,6 +22,7 @@ distribution function is the nearest one; its band holds everywhere at once, by 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -31,7 +32,6 @@ import numpy.typing as npt
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, integer
-from hush.core.values import dataclass
 from hush.synth.marginals import Estimate
 from hush.synth.measurements import Measurement, Price, quantile
 
@@ -56,7 +56,7 @@ class RangePlan:
 
     @cached_property
     def strategy(self) -> npt.NDArray[np.int64]:
-        """K: what is measured, one row for each number."""
+        """K: the strategy matrix, one row for each measured number."""
         return _square_root(self.cells) if self.price.law == "gaussian" else _tree(self.cells)
 
     @cached_property
@@ -68,13 +68,14 @@ class RangePlan:
     def _sensitivities(self) -> tuple[Fraction, Fraction]:
         """Return Δ₂² and Δ₁ of K x: the longest column, times the rows of a unit, twice if it is replaced."""
         matrix = self.strategy
+        # A replaced unit takes one column away and adds another: by the triangle inequality at most twice the longest.
         changed = self.rows * self.touched
         squared = int((matrix * matrix).sum(axis=0).max())
         return Fraction(squared * changed**2), Fraction(int(np.abs(matrix).sum(axis=0).max()) * changed)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What it costs."""
+        """The price."""
         squared, absolute = self._sensitivities()
         return (self.price.event(self.price.cost(self.parameter, squared=squared, absolute=absolute)),)
 
@@ -82,6 +83,7 @@ class RangePlan:
     def covariance(self) -> Floats:
         """The covariance of the estimate of x."""
         matrix = self.strategy.astype(np.float64)
+        # Only its variance is read: that of discrete noise with this parameter.
         unit = Measurement(
             columns=(), kind="factorised", law=self.price.law, parameter=self.parameter, values=np.zeros(1, np.int64)
         )
@@ -90,6 +92,7 @@ class RangePlan:
     def mean_square_error(self) -> float:
         """Return the mean variance over all intervals."""
         cell = np.arange(1, self.cells + 1)
+        # G counts, for cells i and j, the intervals that hold both.
         gram = np.minimum.outer(cell, cell) * (self.cells + 1 - np.maximum.outer(cell, cell))
         return float(np.sum(gram * self.covariance)) / (self.cells * (self.cells + 1) / 2)
 
@@ -103,7 +106,7 @@ class RangePlan:
 
 
 def plan_ranges(cells: int, price: Price, *, rows: int = 1, touched: int = 1) -> RangePlan:
-    """Plan a release of all ranges of a column with so many cells, in order."""
+    """Plan a release of all ranges of an ordered column with ``cells`` cells."""
     return RangePlan(
         cells=integer(
             cells, "cells", minimum=1, maximum=MAX_RANGE_CELLS, hint="Put neighbouring values into one cell."
@@ -119,7 +122,9 @@ def _square_root(cells: int) -> npt.NDArray[np.int64]:
     cell = np.arange(1.0, cells + 1)
     gram = np.minimum.outer(cell, cell) * (cells + 1 - np.maximum.outer(cell, cell))
     values, vectors = np.linalg.eigh(gram)
+    # G is positive definite; an eigenvalue below 0 is a rounding error of eigh.
     root = (vectors * np.maximum(values, 0.0) ** 0.25) @ vectors.T
+    # The longest column alone sets Δ: a shorter one would be paid for as if it were as long.
     scaled = np.rint(_SCALE * root / np.sqrt((root * root).sum(axis=0)))
     return np.asarray(scaled, dtype=np.int64)
 
@@ -129,9 +134,11 @@ def _tree(cells: int) -> npt.NDArray[np.int64]:
     levels, width = [], 1
     while width < cells:
         nodes = math.ceil(cells / width)
+        # Every cell is in one node of a level, so a row adds 1 to Δ₁ for each level.
         level = np.zeros((nodes, cells), dtype=np.int64)
         level[np.arange(cells) // width, np.arange(cells)] = 1
         levels.append(level)
+        # The root is left out: the sum of the highest level's nodes, at most 16, says the same.
         width *= _CHILDREN
     return np.vstack(levels) if levels else np.ones((1, cells), dtype=np.int64)
 
@@ -160,6 +167,7 @@ class Ranges:
         low = integer(first, "first", minimum=0, maximum=self.plan.cells - 1)
         high = integer(last, "last", minimum=low, maximum=self.plan.cells - 1)
         variance = float(self.plan.covariance[low : high + 1, low : high + 1].sum())
+        # Rounding errors of the inverse may push a variance near 0 below it.
         half = quantile(self.plan.price.law, self.confidence) * math.sqrt(max(variance, 0.0))
         return Estimate(value=float(self.estimates[low : high + 1].sum()), error=half)
 
@@ -169,13 +177,14 @@ class Ranges:
 
     @cached_property
     def totals(self) -> Floats:
-        """How many rows lie in the cells up to each: never falling, never negative; the nearest such numbers."""
+        """The cumulative counts, projected to the nearest sequence that is non-negative and never falls."""
         return np.maximum(isotonic(np.cumsum(self.estimates)), 0.0)
 
     @cached_property
     def band(self) -> float:
         """The half-width within which all of `totals` hold at once."""
         sums = np.cumsum(np.cumsum(self.plan.covariance, axis=0), axis=1)
+        # Union bound: each of the cells may fail this part of the time.
         level = 1 - (1 - self.confidence) / self.plan.cells
         return quantile(self.plan.price.law, level) * math.sqrt(float(np.diag(sums).max()))
 
@@ -185,7 +194,9 @@ class Ranges:
             raise InvalidValueError("part", got=part, allowed="a number between 0 and 1")
         rank = part * float(self.totals[-1])
         last = self.plan.cells - 1
+        # The total is off by a band at most, hence the rank by `part` of it; the distribution function by another.
         slack = (1 + part) * self.band
+        # Without the 1e-9 a rank equal to a total could go to the next cell by a rounding error.
         cells = [int(np.searchsorted(self.totals, rank + shift - 1e-9)) for shift in (0.0, -slack, slack)]
         middle, low, high = (min(cell, last) for cell in cells)
         return middle, min(low, middle), max(high, middle)
@@ -202,6 +213,7 @@ def isotonic(values: Floats) -> Floats:
     for value in values.tolist():
         means.append(value)
         sizes.append(1)
+        # Pool adjacent violators: the mean of a merged block may be below the block before, so this goes on backwards.
         while len(means) > 1 and means[-2] > means[-1]:
             size = sizes[-2] + sizes[-1]
             means[-2:] = [(means[-2] * sizes[-2] + means[-1] * sizes[-1]) / size]

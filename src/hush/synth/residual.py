@@ -39,6 +39,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from math import prod
@@ -47,7 +48,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError
-from hush.core.values import dataclass
 from hush.synth.domain import MAX_CELLS, Columns, Domain
 from hush.synth.measurements import short_up
 
@@ -156,6 +156,7 @@ def plan_residuals(
         float(changed) / (2 * float(spread) * size)
         for changed, spread, size in zip(sensitivity, spreads, sizes, strict=True)
     ]
+    # Floats chose the proportions; the margin covers their rounding, and the exact price is checked below.
     scale = Fraction(sum(weight)) * (1 + Fraction(1, 10**9)) / rho
     variances = {
         columns: short_up(Fraction(float(spread)) * size * scale)
@@ -217,6 +218,7 @@ class _Program:
         for _ in range(_STEPS):
             spreads = self.weighted(weights)
             variances = self._times(spreads)
+            # At the best spreads for these weights this is g(w), which no plan's largest variance falls below.
             bound = float(weights @ variances)
             largest = float(variances.max())
             if largest < least:

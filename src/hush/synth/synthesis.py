@@ -44,21 +44,497 @@ shared columns; where there are none, the last of the shared columns is left out
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.accounting.events import Event
 from hush.core import InvalidValueError, integer
-from hush.synth.domain import CodedTable, Columns, Domain
-from hush.synth.fitting import MAX_COLUMNS, Fitting, Progress, Settings, SynthesisPlan, certified_pairs
-from hush.synth.measurements import Measurement, Price
-from hush.synth.model import Draws, Places
-from hush.synth.synthetic import Synthetic
+from hush.synth.bins import Bins, Floats, merge, settled
+from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
+from hush.synth.measurements import Measurement, MeasurementsError, Price, pack, quantile, shares, unpack
+from hush.synth.model import Draws, Places, Target, TreeModel, given_groups, junction_tree, sample
+from hush.synth.selection import POWERS, choose, score_sensitivities
+
+Progress = Callable[[str, float], None]
+ONE_WAYS, SCORES = Fraction(30, 100), Fraction(5, 100)
+CERTIFICATE = Fraction(5, 100)
+_COARSEST, _FINEST = 16, 128
+MAX_COLUMNS = 200
+MAX_MADE = 2 * 10**8
+"""How many cells, rows times columns, are made at once; they take about 2 GB."""
+MAX_GUESSED = 10**5
+"""How many rows are made where their estimated number is less than `_KNOWN` times the deviation of its noise."""
+_KNOWN = 4
+_CLEAR = 20_000
+"""Rows over the noise of a count that takes the whole price: from here on cliques may be larger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Options that affect how good a release is, never how private.
+
+    >>> Settings().certificate
+    Fraction(1, 20)
+    """
+
+    one_ways: Fraction = ONE_WAYS
+    scores: Fraction = SCORES
+    certificate: Fraction = CERTIFICATE
+    rounds: int = 1
+    cells: int = 0
+    """How many cells a clique may have; 0 to let the noise decide."""
+    iterations: int = 0
+    """Steps of the fit; 0 to let the noise decide."""
+    resolution: int = 0
+    """A bin holds about this part of all rows, or more; 0 to let the noise decide.
+
+    Releases that earlier versions kept say 128. Their graphs are chosen as they were, or they could not be made again.
+    """
+
+    def __post_init__(self) -> None:
+        if min(self.one_ways, self.scores) <= 0 or self.certificate < 0 or self.pairs <= 0:
+            raise InvalidValueError("certificate", got=self.certificate, allowed="a share of the price from 0 to 1/2")
+
+    @property
+    def pairs(self) -> Fraction:
+        """The share that is spent on measuring pairs."""
+        return 1 - self.one_ways - self.certificate - self.scores * self.rounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisPlan:
+    """The steps of a synthesis and their price. Public: nothing was read.
+
+    >>> from hush.synth import Domain, Price, plan_synthesis
+    >>> plan = plan_synthesis(Domain.of({"age": 10, "sex": 2}), Price(law="gaussian", amount=Fraction(10)))
+    >>> plan.settings.rounds
+    1
+    """
+
+    domain: Domain
+    price: Price
+    settings: Settings
+    rows: int
+    touched: int
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events that are charged: the whole price, though roundings may leave a little unspent."""
+        return (self.price.event(self.price.amount),)
+
+    @property
+    def counts_sensitivities(self) -> tuple[Fraction, Fraction]:
+        """Δ₂² and Δ₁ of a table of counts: a unit's rows may all lie in one cell; replaced, they go and come."""
+        return Fraction(self.rows * self.rows * self.touched), Fraction(self.rows * self.touched)
+
+    def parameter(self, share: Fraction) -> Fraction:
+        """Return the noise of a table of counts that takes a share of the price."""
+        squared, absolute = self.counts_sensitivities
+        return self.price.parameter(share, squared=squared, absolute=absolute)
+
+    def score_parameter(self, share: Fraction, pairs: int) -> Fraction:
+        """Return the noise of the scores of all pairs."""
+        squared, absolute = score_sensitivities(pairs, self.rows, self.touched)
+        return self.price.parameter(share, squared=squared, absolute=absolute)
+
+    def deviation(self, parameter: Fraction) -> float:
+        """Return the standard deviation of noise with a parameter."""
+        value = float(parameter)
+        return math.sqrt(value if self.price.law == "gaussian" else 2 * value * value)
+
+    def one_way_shares(self) -> dict[str, Fraction]:
+        """Return the share of each column's counts."""
+        weights = [float(size) ** self.price.power for size in self.domain.sizes]
+        return dict(zip(self.domain.names, shares(weights, self.settings.one_ways), strict=True))
+
+
+def certified_pairs(plan: SynthesisPlan) -> list[Places]:
+    """Return the pairs that are certified: all but those with too large a table."""
+    names = plan.domain.names
+    pairs = combinations(range(len(names)), 2)
+    return [pair for pair in pairs if plan.domain.cells([names[column] for column in pair]) <= MAX_CELLS]
+
+
+class Fitting:
+    """Everything that follows from the measurements: number of rows, bins, graph, model. Public."""
+
+    def __init__(self, plan: SynthesisPlan, measurements: Sequence[Measurement]) -> None:
+        self._plan = plan
+        domain = plan.domain
+        ones = list(measurements[: len(domain)])
+        # The total of n noisy cells has n times the variance of one.
+        weights = [1 / (measurement.variance * len(measurement.values)) for measurement in ones]
+        totals = [float(measurement.values.sum()) for measurement in ones]
+        self.total = sum(weight * value for weight, value in zip(weights, totals, strict=True)) / sum(weights)
+        self.total_deviation = math.sqrt(1 / sum(weights))
+        # at a low price the noise on their number alone would ask for any memory
+        certain = self.total >= _KNOWN * self.total_deviation
+        self.most = min(MAX_MADE // len(domain), MAX_MADE if certain else MAX_GUESSED)
+        self.count = min(max(0, round(self.total)), self.most)
+        self.resolution = plan.settings.resolution or round(math.sqrt(self._clarity) / 3)
+        if not plan.settings.resolution:
+            self.resolution = min(max(self.resolution, _COARSEST), _FINEST)
+        self.ones: list[Floats] = []
+        self.bins: list[Bins] = []
+        for measurement, name in zip(ones, domain.names, strict=True):
+            deviation, ordered, null = math.sqrt(measurement.variance), name in domain.ordered, name in domain.nulls
+            counts = settled(measurement.values.astype(float), self.total, deviation, ordered=ordered, null=null)
+            floor = max(self.total / self.resolution, 6 * deviation) if ordered else 3 * deviation
+            self.ones.append(counts)
+            self.bins.append(merge(counts, floor=floor, ordered=ordered, null=null))
+        self.sizes = [int(bins.max()) + 1 for bins in self.bins]
+        self.binned = domain.resized(dict(zip(domain.names, self.sizes, strict=True)))
+        self.grouped = [
+            np.bincount(bins, counts, minlength=size).astype(np.float64)
+            for bins, counts, size in zip(self.bins, self.ones, self.sizes, strict=True)
+        ]
+        self.edges: list[Places] = []
+        self.model: TreeModel | None = None
+        self._round = 0
+
+    def reference(self, pairs: Sequence[Places]) -> dict[Places, npt.NDArray[np.int64]]:
+        """Return the expected table of each pair on bins: of independent columns, or of the model, if there is one."""
+        if self.model is not None:
+            # Drawn rows rather than expectations: scores are distances of integers. Any public seed will do.
+            rows = sample(self.model, self.count, Draws(b"reference"))
+            tables = {}
+            for pair in pairs:
+                shape = (self.sizes[pair[0]], self.sizes[pair[1]])
+                mixed = rows[:, pair[0]] * shape[1] + rows[:, pair[1]]
+                tables[pair] = np.bincount(mixed, minlength=math.prod(shape)).reshape(shape)
+            return tables
+        total = max(self.total, 1.0)
+        return {
+            pair: np.rint(np.outer(self.grouped[pair[0]], self.grouped[pair[1]]) / total).astype(np.int64)
+            for pair in pairs
+        }
+
+    def chosen(
+        self, measurements: Sequence[Measurement], pairs: Sequence[Places], share: Fraction
+    ) -> list[tuple[Places, Fraction]]:
+        """Return the pairs to be measured in this round, with their shares of the price."""
+        price, settings = self._plan.price, self._plan.settings
+        latest = [measurement for measurement in measurements if measurement.kind == "scores"][self._round]
+        self._round += 1
+        scores = dict(zip(pairs, latest.values.astype(float).tolist(), strict=True))
+        noise = price.magnitude(float(share)) * math.sqrt(float(self._plan.counts_sensitivities[0]))
+        # Larger cliques take longer, which pays only where the model errs by more than the noise.
+        limit = self._scaled(20_000, 60_000)
+        powers: tuple[float, ...] = ()
+        if not settings.resolution:
+            # few columns have few cliques, which may be larger in the same time
+            limit, powers = round(limit * min(max(14 / len(self.sizes), 1.0) ** 2, 2.5)), POWERS
+        graph = choose(
+            len(self.sizes),
+            self.sizes,
+            scores,
+            noise=noise,
+            power=price.power,
+            limit=settings.cells or limit,
+            powers=powers,
+            # A score below two deviations may be noise alone.
+            least=2 * math.sqrt(latest.variance),
+            held=self.edges,
+        )
+        self.edges = list(graph.edges)
+        if not graph.measured:
+            return []
+        weights = [float(self.sizes[first] * self.sizes[other]) ** price.power for first, other in graph.measured]
+        return list(zip(graph.measured, shares(weights, share), strict=True))
+
+    def _scaled(self, usual: int, large: int) -> int:
+        """Return the larger figure where rows are many for their noise, and the model is the limit."""
+        return large if self._clarity > _CLEAR else usual
+
+    @property
+    def _clarity(self) -> float:
+        """How many rows there are for the noise of a count that takes the whole price."""
+        return max(self.total, 0.0) / self._plan.deviation(self._plan.parameter(Fraction(1)))
+
+    def fit(self, measurements: Sequence[Measurement], progress: Progress) -> None:
+        """Fit the model of the graph to all counts that were measured."""
+        domain = self._plan.domain
+        targets = []
+        for measurement in measurements:
+            if measurement.kind != "counts":
+                continue
+            places = tuple(domain.place(name) for name in measurement.columns)
+            counts = measurement.values.astype(float)
+            variances = np.full(counts.shape, measurement.variance)
+            if len(places) == 1:
+                bins, size = self.bins[places[0]], self.sizes[places[0]]
+                counts = np.bincount(bins, counts, minlength=size)
+                # Independent noise adds up over the codes of a bin.
+                variances = measurement.variance * np.bincount(bins, minlength=size)
+            targets.append(Target(columns=places, counts=counts, variances=variances))
+        self.model = TreeModel(self.sizes, junction_tree(len(self.sizes), self.edges, self.sizes))
+        self.model.fit(
+            targets,
+            self.total,
+            self.grouped,
+            iterations=self._plan.settings.iterations or self._scaled(300, 400),
+            progress=lambda part: progress("fitting", part),
+        )
+
+    def draw(self, rows: int, draws: Draws) -> CodedTable:
+        """Return synthetic rows: bins from the model, then codes within bins from the one-way counts."""
+        domain = self._plan.domain
+        if self.model is None:
+            self.model = TreeModel(self.sizes, junction_tree(len(self.sizes), [], self.sizes))
+            self.fit([], lambda _stage, _part: None)
+        binned = sample(self.model, rows, draws)
+        codes = {}
+        for column, name in enumerate(domain.names):
+            bins = self.bins[column]
+            detail = np.zeros((self.sizes[column], len(bins)))
+            # A bin whose codes all have the count 0 can still be drawn from.
+            detail[bins, np.arange(len(bins))] = self.ones[column] + 1e-9
+            codes[name] = given_groups(binned[:, column], detail, draws)
+        return CodedTable.of(domain, codes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """The certified distance of one pair's table from the data: the sum of all differences of shares, from 0 to 2.
+
+    >>> Quality(columns=("age", "sex"), distance=0.2, error=0.01).distance
+    0.2
+    """
+
+    columns: Columns
+    distance: float
+    error: float
+    """Half-width of the distance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """How far the synthetic table is from the data, itself private.
+
+    >>> worst = Quality(columns=("age", "sex"), distance=0.2, error=0.01)
+    >>> Certificate(pairs=(worst,), mean=0.2, mean_error=0.01, confidence=0.95).worst.columns
+    ('age', 'sex')
+    """
+
+    pairs: tuple[Quality, ...]
+    mean: float
+    mean_error: float
+    confidence: float
+
+    @property
+    def worst(self) -> Quality:
+        """The pair that is furthest from the data, as far as is known."""
+        return max(self.pairs, key=lambda quality: quality.distance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountAnswer:
+    """A count of rows, its half-width, and where it comes from.
+
+    >>> CountAnswer(value=120.0, error=8.0, source="marginal").error
+    8.0
+    """
+
+    value: float
+    error: float | None
+    """None where nothing is known."""
+    source: str
+    """"measured", "model with certificate", or why there is no bound."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Synthetic:
+    """Synthetic rows, counts and certificate, made from measurements alone. Public.
+
+    >>> from fractions import Fraction
+    >>> from hush.synth import CodedTable, Domain, Price, plan_synthesis, synthesise
+    >>> domain = Domain.of({"age": 10, "sex": 2})
+    >>> plan = plan_synthesis(domain, Price(law="gaussian", amount=Fraction(10)))
+    >>> made = synthesise(plan, CodedTable.of(domain, {"age": [1, 2, 3] * 50, "sex": [0, 1, 0] * 50}))
+    >>> made.table.domain == domain
+    True
+    """
+
+    plan: SynthesisPlan
+    measurements: tuple[Measurement, ...]
+    seed: str
+    fitted: Fitting
+
+    @cached_property
+    def table(self) -> CodedTable:
+        """The rows that the certificate speaks of, as many as the table is estimated to have."""
+        return self.fitted.draw(self.fitted.count, Draws(bytes.fromhex(self.seed)))
+
+    def rows(self, count: int, *, seed: int = 0) -> CodedTable:
+        """Return ``count`` rows of the same model; free, as often as wanted, and the same for the same seed."""
+        number = integer(count, "count", minimum=0, maximum=10**9)
+        mixed = bytes.fromhex(self.seed) + integer(seed, "seed", minimum=0, maximum=2**63).to_bytes(8, "big")
+        return self.fitted.draw(number, Draws(mixed))
+
+    def rebuilt(self) -> Synthetic:
+        """Fit again from the kept measurements: the same model and, with the same seed, the same rows bit for bit."""
+        plan, names = self.plan, self.plan.domain.names
+        pairs = list(combinations(range(len(names)), 2))
+        state = Fitting(plan, self.measurements)
+        if pairs:
+            spent = plan.settings.pairs
+            pending = list(self.measurements[len(names) :])
+            used = list(self.measurements[: len(names)])
+            for number in range(plan.settings.rounds):
+                state.reference(pairs)
+                used.append(pending.pop(0))
+                part = spent / 2 if number + 1 < plan.settings.rounds else spent
+                spent -= part
+                chosen = state.chosen(used, pairs, part)
+                used, pending = used + pending[: len(chosen)], pending[len(chosen) :]
+                state.fit(used, lambda _stage, _part: None)
+        return Synthetic(plan=plan, measurements=self.measurements, seed=self.seed, fitted=state)
+
+    # what is known of it
+
+    @cached_property
+    def quality(self) -> Certificate | None:
+        """The certified distance of every pair of columns; None without a certificate."""
+        return self.certificate()
+
+    def certificate(self, confidence: float = 0.95) -> Certificate | None:
+        """Return the certificate at a confidence."""
+        scores = self._certified()
+        if scores is None:
+            return None
+        pairs, measurement = scores
+        names, total = self.plan.domain.names, max(self.fitted.total, 1.0)
+        deviation = math.sqrt(measurement.variance) / total
+        half = quantile(measurement.law, confidence) * deviation
+        qualities = tuple(
+            Quality(columns=tuple(names[column] for column in pair), distance=float(score) / total, error=half)
+            for pair, score in zip(pairs, measurement.values.tolist(), strict=True)
+        )
+        # A mean of many independent noises is nearly normal, whatever their law.
+        mean_error = quantile("gaussian", confidence) * deviation / math.sqrt(len(pairs))
+        mean = sum(quality.distance for quality in qualities) / len(qualities)
+        return Certificate(pairs=qualities, mean=mean, mean_error=mean_error, confidence=confidence)
+
+    def _certified(self) -> tuple[list[Places], Measurement] | None:
+        if not self.plan.settings.certificate or len(self.plan.domain) < 2:
+            return None
+        return certified_pairs(self.plan), [
+            measurement for measurement in self.measurements if measurement.kind == "scores"
+        ][-1]
+
+    def count(self, where: Mapping[str, Iterable[int]], *, confidence: float = 0.95) -> CountAnswer:
+        """Return how many rows have, in each named column, one of the given codes.
+
+        Over one column the noisy one-way counts answer, if they are surer. Over two columns the synthetic table does,
+        within what the certificate says. Over more there is no bound.
+        """
+        domain = self.plan.domain
+        columns = domain.columns(where)
+        mask = np.ones((), dtype=np.bool_)
+        for name in columns:
+            mask = np.logical_and.outer(mask, _mask(domain.size(name), where[name]))
+        return self.count_where(columns, mask, confidence=confidence)
+
+    def count_where(self, columns: Columns, mask: npt.NDArray[np.bool_], *, confidence: float = 0.95) -> CountAnswer:
+        """Return how many rows lie in the cells of a marginal that a mask names; any shape of cells will do."""
+        z = quantile(self.plan.price.law, confidence)
+        if not columns:
+            share = float(mask)
+            error = z * self.fitted.total_deviation * share
+            return CountAnswer(value=self.fitted.total * share, error=error, source="measured")
+        value = float(np.count_nonzero(mask[tuple(self.table.column(name) for name in columns)]))
+        options: list[CountAnswer] = []
+        if len(columns) == 1:
+            measurement = self.measurements[self.plan.domain.place(columns[0])]
+            error = z * math.sqrt(measurement.variance * np.count_nonzero(mask))
+            options.append(CountAnswer(value=float(measurement.values[mask].sum()), error=error, source="measured"))
+        bound = self._bound(columns, confidence)
+        if bound is not None:
+            options.append(CountAnswer(value=value, error=bound, source="model with certificate"))
+        if options:
+            return min(options, key=lambda answer: answer.error or 0.0)
+        reason = f"{len(columns)} columns; a certificate covers 2"
+        if len(columns) <= 2:
+            bought = self.plan.settings.certificate
+            reason = "their table is too large for a certificate" if bought else "no certificate was bought"
+        return CountAnswer(value=value, error=None, source=f"model without a bound: {reason}")
+
+    def _bound(self, columns: Columns, confidence: float) -> float | None:
+        """Return how far a count over at most two columns can be off: (e + |N - N'|)/2.
+
+        A fifth of what may fail is left for the number of rows. Over one column every pair that holds it will do; the
+        best is taken, and each may fail a part of the time only.
+        """
+        scores = self._certified()
+        if scores is None or len(columns) > 2:
+            return None
+        places = {self.plan.domain.place(name) for name in columns}
+        held = [value for pair, value in zip(scores[0], scores[1].values.tolist(), strict=True) if places <= set(pair)]
+        if not held:
+            return None
+        # Union bound over the pairs, for the least of them is taken.
+        miss = (1 - confidence) * 4 / 5 / len(held)
+        # Only a distance above the measured one does harm; `quantile` is two-sided, so that 2·miss leaves one tail.
+        sure = float(min(held)) + quantile(scores[1].law, 1 - 2 * miss) * math.sqrt(scores[1].variance)
+        rows = quantile(self.plan.price.law, 1 - (1 - confidence) / 5) * self.fitted.total_deviation
+        return max(0.0, sure + rows + abs(self.fitted.total - self.fitted.count)) / 2
+
+    # keeping
+
+    def to_bytes(self, header: Mapping[str, Any] | None = None) -> bytes:
+        """Return the measurements as they are kept."""
+        plan, settings = self.plan, self.plan.settings
+        head = {
+            "release": "synthetic",
+            "domain": dict(zip(plan.domain.names, plan.domain.sizes, strict=True)),
+            "ordered": sorted(plan.domain.ordered),
+            "nulls": sorted(plan.domain.nulls),
+            "price": [plan.price.law, str(plan.price.amount)],
+            "rows": plan.rows,
+            "touched": plan.touched,
+            "settings": {field_.name: str(getattr(settings, field_.name)) for field_ in fields(settings)},
+            "seed": self.seed,
+            **(header or {}),
+        }
+        return pack(head, self.measurements)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Synthetic:
+        """Return the release that was kept, fitted again."""
+        head, kept = unpack(data)
+        if head.get("release") != "synthetic":
+            raise MeasurementsError(f"These are measurements of {head.get('release')}, not of synthetic rows.")
+        given = head["settings"]
+        exact = {"one_ways", "scores", "certificate"}
+        chosen: dict[str, Any] = {
+            name: Fraction(value) if name in exact else int(value) for name, value in given.items()
+        }
+        settings = Settings(**chosen)
+        plan = SynthesisPlan(
+            domain=Domain.of(head["domain"], ordered=head["ordered"], nulls=head["nulls"]),
+            price=Price(law=head["price"][0], amount=Fraction(head["price"][1])),
+            settings=settings,
+            rows=head["rows"],
+            touched=head["touched"],
+        )
+        raw = cls(plan=plan, measurements=tuple(kept), seed=head["seed"], fitted=Fitting(plan, kept))
+        return raw.rebuilt()
+
+
+def _mask(size: int, codes: Iterable[int]) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(size, dtype=np.bool_)
+    for code in codes:
+        mask[integer(code, "where", minimum=0, maximum=size - 1)] = True
+    return mask
 
 
 def plan_synthesis(
@@ -81,14 +557,14 @@ def plan_synthesis(
 
 
 def synthesise(plan: SynthesisPlan, table: CodedTable, *, progress: Progress | None = None) -> Synthetic:
-    """Measure a table, and make synthetic rows of what was measured."""
+    """Measure a table, and make synthetic rows from the measurements."""
     if table.domain != plan.domain:
         raise InvalidValueError("table", got="a table of another domain", allowed="a table of the plan's domain")
     return _Run(plan, table, progress or (lambda _stage, _part: None)).release()
 
 
 class _Run:
-    """One release: measures, and hands over what was measured."""
+    """One release: takes the measurements and hands them over."""
 
     def __init__(self, plan: SynthesisPlan, table: CodedTable, progress: Progress) -> None:
         self._plan, self._table, self._progress = plan, table, progress
@@ -176,6 +652,7 @@ def deal(
         first = np.searchsorted(offered[order], wanted, side="left")
         count = np.searchsorted(offered[order], wanted, side="right") - first
         there = count > 0
+        # The remainder favours small numbers by less than count/2⁶⁴.
         pick = (draws.words(len(open_)) % np.maximum(count, 1).astype(np.uint64)).astype(np.int64)
         chosen[open_[there]] = order[(first + pick)[there]]
         if not columns:
