@@ -1,7 +1,7 @@
-"""A curator that lives elsewhere: ``hush.connect("https://…", token=…)`` asks a service as one asks a local curator.
+"""The client: ``hush.connect("https://…", token=…)`` returns a curator that asks a service.
 
-The same methods take the same arguments, return the same `Answer`, `AccountView` and `Release`, and raise the same
-errors with the same texts. Only the standard library is needed for the way there.
+It has the methods of a local curator: they take the same arguments, return the same `Answer`, `AccountView` and
+`Release`, and raise the same errors with the same texts. Requests need only the standard library.
 
 **Nothing is paid twice.** Every question goes with a request id, its own or the asker's. Should the connection break,
 the same id is sent again, and the service gives the answer that was paid for. A service that is busy is asked again

@@ -1,23 +1,43 @@
-"""The curator of a client: what is asked of it goes to a service, and what comes back is what a local one returns."""
+"""The curator of a client: each method sends a request to a service, and returns the same as a local curator.
+
+Releases come as the ledger keeps them: noisy measurements with their public head. From these the client makes tables,
+synthetic rows, ranges and models, so that conditions, roll-ups, more rows and files need no further request.
+"""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
+from hush.accounting.events import Event
 from hush.accounting.filters import filter_from_json
-from hush.client.explanation import RemoteExplanation
-from hush.client.releases import RemoteReleases
-from hush.client.transport import Connection, amount, answer_in, question_body
-from hush.core import InvalidValueError, Number
-from hush.curator.access import Parameters
-from hush.curator.answer import Answer
-from hush.curator.standing import StandingView
+from hush.client.explanation import RemoteExplanation, RemoteReleaseExplanation
+from hush.client.streams import RemoteStreams, request_id
+from hush.client.transport import ANSWER, RELEASE, Connection, Response, amount, answer_in, body_of, remaining_in
+from hush.core import InvalidValueError, Number, positive
+from hush.curator.answer import Answer, Money
+from hush.curator.terms import (
+    FamilyOrder,
+    FamilyTerms,
+    FitOrder,
+    FitTerms,
+    MarginalOrder,
+    MarginalTerms,
+    Order,
+    QuestionOrder,
+    QuestionTerms,
+    RangeOrder,
+    RangeTerms,
+    SynthesisOrder,
+    SynthesisTerms,
+    Terms,
+    takes,
+    takes_options,
+)
 from hush.ledger import AccountView, ParkedQuestion, Release
-from hush.ledger.actors import label
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.errors import UnknownTableError, did_you_mean
@@ -25,12 +45,14 @@ from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind, Type
 
 if TYPE_CHECKING:
-    from hush.curator.bounding import Bounding
+    from hush.curator.marginal_release import MarginalRelease
+    from hush.curator.model_release import Recorded
+    from hush.curator.owner import Bounding
+    from hush.curator.range_release import RangeRelease
+    from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
 
-_STORED = "application/vnd.hush.answer+json"
 
-
-class RemoteCurator(RemoteReleases):
+class RemoteCurator:
     """Asks a service. It has the methods of a `Curator`; use it from any thread.
 
     >>> import hush
@@ -50,86 +72,24 @@ class RemoteCurator(RemoteReleases):
             self.close()
             raise
 
-    # asking
+    # questions
 
     def table(self, name: str, alias: str | None = None) -> Builder:
         """Start a question about a table; finish it with ``.ask(epsilon=…)`` or ``.explain(epsilon=…)``."""
         return start(name, alias, asker=self)
 
-    def explain(
-        self,
-        question: str | Builder,
-        /,
-        parameters: Parameters = (),
-        *,
-        epsilon: Number | None = None,
-        accuracy: Number | tuple[Number, Number] | None = None,
-        delta: Number | None = None,
-        confidence: Number | None = None,
-        data: str | None = None,
-        max_rows: int | None = None,
-        max_groups: int | None = None,
-        keys: str | None = None,
-        dialect: str = "duckdb",
-    ) -> RemoteExplanation:
-        """Say what a question would cost and how accurate it would be. Reads no data and spends nothing."""
-        body = question_body(
-            question,
-            parameters,
-            epsilon=epsilon,
-            accuracy=accuracy,
-            delta=delta,
-            confidence=confidence,
-            data=data,
-            max_rows=max_rows,
-            max_groups=max_groups,
-            keys=keys,
-            dialect=dialect,
-        )
-        return RemoteExplanation(self._post("/explain", body))
+    @takes(QuestionTerms)
+    def explain(self, terms: QuestionTerms) -> RemoteExplanation:
+        """Explain a question: its price and how accurate its answer would be. Reads no data and spends nothing."""
+        return RemoteExplanation(self._post("/explain", body_of(terms)))
 
-    def ask(
-        self,
-        question: str | Builder,
-        /,
-        parameters: Parameters = (),
-        *,
-        epsilon: Number | None = None,
-        accuracy: Number | tuple[Number, Number] | None = None,
-        delta: Number | None = None,
-        confidence: Number | None = None,
-        data: str | None = None,
-        request: str | None = None,
-        max_rows: int | None = None,
-        max_groups: int | None = None,
-        keys: str | None = None,
-        fresh: bool = False,
-        reason: str = "",
-        dialect: str = "duckdb",
-    ) -> Answer:
+    @takes(QuestionOrder)
+    def ask(self, terms: QuestionOrder) -> Answer:
         """Answer a question, and charge it; see `Curator.ask`."""
-        body = question_body(
-            question,
-            parameters,
-            epsilon=epsilon,
-            accuracy=accuracy,
-            delta=delta,
-            confidence=confidence,
-            data=data,
-            max_rows=max_rows,
-            max_groups=max_groups,
-            keys=keys,
-            dialect=dialect,
-        )
-        if not isinstance(fresh, bool):
-            raise InvalidValueError("fresh", got=fresh, allowed="True or False")
-        if not isinstance(reason, str):
-            raise InvalidValueError("reason", got=reason, allowed="a text")
-        body["request"] = uuid.uuid4().hex if request is None else label(request, "request")
-        return answer_in(self._service.send("POST", "/ask", {**body, "fresh": fresh, "reason": reason}, accept=_STORED))
+        return answer_in(self._service.send("POST", "/ask", _paid(terms), accept=ANSWER))
 
     def dummy(self) -> RemoteDummy:
-        """Return what answers the same questions about made-up rows: free, and marked as such."""
+        """Return a curator that answers the same questions about made-up rows: free, and marked as made up."""
         return RemoteDummy(self)
 
     def bounding(
@@ -145,27 +105,124 @@ class RemoteCurator(RemoteReleases):
 
         Notes of later answers do not speak of it: the owner may write it into the policy.
         """
-        from hush.curator.bounding import estimate
+        from hush.curator.owner import estimate
 
-        schemas = [_schema(told) for told in self._get("/data")["data"] if data in {None, told["name"]}]
+        schemas = [_schema(public) for public in self._get("/data")["data"] if data in {None, public["name"]}]
         schema = next((schema for schema in schemas if table in schema.tables), None)
         if schema is None:
-            known = [name for schema in schemas for name, held in schema.tables.items() if not held.public]
-            raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), known))
+            private = [name for schema in schemas for name, table_ in schema.tables.items() if not table_.public]
+            raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), private))
         return estimate(self, schema, table, by=by, epsilon=epsilon, quantile=quantile)
 
-    # reading
+    # whole releases
+
+    @takes(MarginalOrder)
+    def marginals(self, terms: MarginalOrder) -> MarginalRelease:
+        """Release all tables of some columns at once, and charge them; see `Curator.marginals`."""
+        release: MarginalRelease = self._make("marginals", terms)
+        return release
+
+    @takes(MarginalTerms)
+    def explain_marginals(self, terms: MarginalTerms) -> RemoteReleaseExplanation:
+        """Explain `marginals`: the price, and how far off every cell would be. Spends nothing."""
+        return self._explain("marginals", body_of(terms))
+
+    @takes(SynthesisOrder)
+    def synth(self, terms: SynthesisOrder) -> SyntheticRelease:
+        """Release synthetic rows, and charge them; see `Curator.synth`. A service does not say how far it got."""
+        if terms.progress is not None:
+            terms.progress("asking the service", 0.0)
+        release: SyntheticRelease = self._make("synth", terms)
+        return release
+
+    @takes(SynthesisTerms)
+    def explain_synth(self, terms: SynthesisTerms) -> RemoteReleaseExplanation:
+        """Explain `synth`: the price, and the noise of the rows. Spends nothing."""
+        return self._explain("synth", body_of(terms))
+
+    @takes(RangeOrder)
+    def ranges(self, terms: RangeOrder) -> RangeRelease:
+        """Release every interval and all quantiles of one column, and charge them; see `Curator.ranges`."""
+        release: RangeRelease = self._make("ranges", terms)
+        return release
+
+    @takes(RangeTerms)
+    def explain_ranges(self, terms: RangeTerms) -> RemoteReleaseExplanation:
+        """Explain `ranges`: the price, and how far off intervals would be. Spends nothing."""
+        return self._explain("ranges", body_of(terms))
+
+    @takes_options(FitOrder)
+    def fit(self, terms: FitOrder, options: dict[str, Any]) -> Any:
+        """Fit a private model to the rows that SQL names, and charge it; see `Curator.fit`."""
+        return self._make("fit", terms, options=options)
+
+    @takes_options(FitTerms)
+    def explain_fit(self, terms: FitTerms, options: dict[str, Any]) -> RemoteReleaseExplanation:
+        """Explain `fit`: the price, and the noise of the model. Spends nothing."""
+        return self._explain("fit", {**body_of(terms), "options": options})
+
+    @takes(FamilyOrder)
+    def synth_children(self, terms: FamilyOrder) -> FamilyRelease:
+        """Release synthetic parents with synthetic children, each for half of the price; `Curator.synth_children`."""
+        if terms.progress is not None:
+            terms.progress("asking the service", 0.0)
+        release: FamilyRelease = self._make("children", terms)
+        return release
+
+    @takes(FamilyTerms)
+    def explain_children(self, terms: FamilyTerms) -> tuple[RemoteReleaseExplanation, RemoteReleaseExplanation]:
+        """Explain `synth_children`: the prices of the parents and of the children. Spends nothing."""
+        from hush.curator.synthetic_release import shared_columns
+
+        half = positive(terms.epsilon, "epsilon") / 2
+        parent, child = (
+            self.explain_synth(sql, epsilon=half, max_rows=rows, data=terms.data)
+            for sql, rows in ((terms.parents, 1), (terms.children, terms.max_rows))
+        )
+        # the service explains each part by itself, so the check of both together is made here
+        shared_columns(list(parent.content["columns"]), list(child.content["columns"]), terms.number, terms.children)
+        return parent, child
+
+    def released(self, receipt: str | int) -> Any:
+        """Return a whole release by its receipt. Free."""
+        return _release_in(self._service.send("GET", f"/releases/{quote(str(receipt), safe='')}", accept=RELEASE))
+
+    def record(self, event: Event, note: str, *, data: str | None = None, request: str | None = None) -> Recorded:
+        """Charge an event that hush does not carry out, for example a training run, before it starts."""
+        from hush.curator.model_release import Recorded
+
+        if not isinstance(event, Event):
+            raise InvalidValueError("event", got=event, allowed="an event of hush.accounting")
+        body = {"event": event.to_json(), "note": note, "data": data, "request": request_id(request)}
+        receipt = self._post("/events", body)
+        # exact: amounts travel as text, not as floats
+        epsilon, delta = (Fraction(receipt["remaining"][name]) for name in ("epsilon", "delta"))
+        remaining = Money(epsilon=epsilon, delta=delta)
+        return Recorded(event=event, note=note, receipt=receipt["receipt"], remaining=remaining)
+
+    @property
+    def stream(self) -> RemoteStreams:
+        """Releases that come again and again: ``stream.create(…)``, ``stream.open(name)``, ``stream.list()``."""
+        return RemoteStreams(self._service)
+
+    def _make(self, kind: str, terms: Order, **more: Any) -> Any:
+        return _release_in(self._service.send("POST", f"/releases/{kind}", {**_paid(terms), **more}, accept=RELEASE))
+
+    def _explain(self, kind: str, body: Mapping[str, Any]) -> RemoteReleaseExplanation:
+        return RemoteReleaseExplanation(self._post(f"/releases/{kind}/explain", body))
+
+    # what was asked, and what is left
 
     def answer(self, receipt: str | int) -> Answer:
         """Return the answer that was given under a receipt. Free."""
-        response = self._service.send("GET", f"/answers/{quote(str(receipt), safe='')}", accept=_STORED)
+        response = self._service.send("GET", f"/answers/{quote(str(receipt), safe='')}", accept=ANSWER)
         return replace(Answer.from_bytes(response.body), receipt=str(receipt))
 
     show = answer
-    """The name that it has at a local curator."""
+    """The name of this method in a local curator."""
 
     def budget(self) -> list[AccountView]:
-        """Return what is left: the analyst's budgets, and those of the data sets above them."""
+        """Return the remaining budgets: the analyst's own, and those of the data sets above them."""
         return [
             AccountView(
                 data=account["data"],
@@ -178,48 +235,9 @@ class RemoteCurator(RemoteReleases):
         ]
 
     def history(self, limit: int | None = None) -> list[Release]:
-        """Return the analyst's questions and what they cost, newest first."""
-        found = self._get("/history" if limit is None else f"/history?limit={quote(str(limit))}")
-        return [Release(**release) for release in found["releases"]]
-
-    def request(self, *, epsilon: Number, reason: str = "", data: str | None = None) -> ParkedQuestion:
-        """Ask the owner for a larger budget: ``epsilon`` is its new total. Spends nothing; see `Curator.request`."""
-        body = {"epsilon": amount(epsilon, "epsilon"), "reason": reason, "data": data}
-        return ParkedQuestion(**self._post("/requests", body))
-
-    def requests(self) -> list[ParkedQuestion]:
-        """Return what waits, or waited, for the owner, newest first: an analyst's own; to an owner everybody's."""
-        return [ParkedQuestion(**request) for request in self._get("/requests")["requests"]]
-
-    def decide(self, number: int, *, approve: bool, reason: str = "") -> ParkedQuestion:
-        """Approve or decline a request, as an owner with a token for it; see `Ledger.decide`."""
-        body = {"approve": approve, "reason": reason}
-        return ParkedQuestion(**self._post(f"/requests/{quote(str(number), safe='')}/decision", body))
-
-    def standing(self) -> list[StandingView]:
-        """Return the standing questions that one may read, with every period of each. Free."""
-        return [StandingView.from_json(view) for view in self._get("/standing")["standing"]]
-
-    def standing_answer(self, name: str, period: str = "latest") -> Answer:
-        """Return a release of a standing question by its period, such as "2026-11-16", or the latest. Free."""
-        path = f"/standing/{quote(str(name), safe='')}/{quote(str(period), safe='')}"
-        return answer_in(self._service.send("GET", path, accept=_STORED))
-
-    def explain_standing(self, question: str, **words: Any) -> dict[str, Any]:
-        """Say what a standing question would cost, as an owner with a token for it; words as for `declare_standing`."""
-        return self._post("/standing/explain", _standing_body(question, words))
-
-    def declare_standing(self, question: str, **words: Any) -> StandingView:
-        """Set aside what a standing question costs, as an owner with a token for it.
-
-        The words are those of ``[standing.NAME]`` in a policy: ``name``, ``epsilon`` (or ``total_epsilon`` or
-        ``rho``), ``every``, ``first``, ``releases``, ``confidence``, ``late``, ``readers``, ``data``.
-        """
-        return StandingView.from_json(self._post("/standing", _standing_body(question, words)))
-
-    def end_standing(self, name: str, reason: str = "") -> None:
-        """Make no further release of a standing question, as an owner with a token for it."""
-        self._service.send("DELETE", f"/standing/{quote(str(name), safe='')}?reason={quote(reason, safe='')}")
+        """Return the analyst's questions with their prices, newest first."""
+        path = "/history" if limit is None else f"/history?limit={quote(str(limit))}"
+        return [Release(**release) for release in self._get(path)["releases"]]
 
     def tables(self) -> dict[str, dict[str, str]]:
         """Return the columns that can be asked about, by table."""
@@ -229,10 +247,22 @@ class RemoteCurator(RemoteReleases):
             for table in data_set["tables"]
         }
 
-    # as long as it is open
+    def request(self, *, epsilon: Number, reason: str = "", data: str | None = None) -> ParkedQuestion:
+        """Ask the owner for a larger budget: ``epsilon`` is its new total. Spends nothing; see `Curator.request`."""
+        body = {"epsilon": amount(epsilon, "epsilon"), "reason": reason, "data": data}
+        return ParkedQuestion(**self._post("/requests", body))
+
+    def requests(self) -> list[ParkedQuestion]:
+        """Return the requests to the owner, newest first: the analyst's own, or for an owner all requests."""
+        return [ParkedQuestion(**request) for request in self._get("/requests")["requests"]]
+
+    def decide(self, number: int, *, approve: bool, reason: str = "") -> ParkedQuestion:
+        """Approve or decline a request, as an owner with a token for it; see `Ledger.decide`."""
+        body = {"approve": approve, "reason": reason}
+        return ParkedQuestion(**self._post(f"/requests/{quote(str(number), safe='')}/decision", body))
 
     def close(self) -> None:
-        """Let go of all connections; nothing can be asked any more."""
+        """Close all connections; nothing can be asked any more."""
         self._service.close()
 
     def __enter__(self) -> Self:
@@ -248,33 +278,22 @@ class RemoteCurator(RemoteReleases):
         return self._service.send("POST", path, body).json()
 
 
-def _standing_body(question: str, words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a standing question as it travels."""
-    exact = {"epsilon", "total_epsilon", "rho", "confidence", "delta"}
-    told = {name: amount(word, name) if name in exact else word for name, word in words.items() if word is not None}
-    if "late" in told and isinstance(told["late"], str):
-        told["late"] = told["late"] != "skip"
-    if "first" in told:
-        told["first"] = str(told["first"])
-    return {"question": question, **told}
-
-
 class RemoteDummy:
     """Answers questions about made-up rows of a service. It closes with the curator it came from."""
 
     def __init__(self, curator: RemoteCurator) -> None:
-        self._curator = curator
+        self._service = curator._service  # noqa: SLF001 - of one module
         self.explain = curator.explain
 
     def table(self, name: str, alias: str | None = None) -> Builder:
         """Start a question about a table."""
         return start(name, alias, asker=self)
 
-    def ask(self, question: str | Builder, /, parameters: Parameters = (), **terms: Any) -> Answer:
-        """Answer a question about made-up rows."""
-        paid = {"request", "fresh"}  # mean nothing where nothing is paid
-        body = question_body(question, parameters, **{name: term for name, term in terms.items() if name not in paid})
-        return answer_in(self._curator._service.send("POST", "/dummy", body, accept=_STORED))  # noqa: SLF001 - of one module
+    @takes(QuestionOrder)
+    def ask(self, terms: QuestionOrder) -> Answer:
+        """Answer a question about made-up rows; the terms of payment are ignored."""
+        body = body_of(QuestionTerms(**terms.explained()))
+        return answer_in(self._service.send("POST", "/dummy", body, accept=ANSWER))
 
     def close(self) -> None:
         """Do nothing: the connection is the curator's."""
@@ -286,9 +305,26 @@ class RemoteDummy:
         """Do nothing."""
 
 
-def _schema(told: Mapping[str, Any]) -> Schema:
-    """Return what a service says of a data set as far as bounds are about it."""
-    unit = None if told["unit"] is None else UnitPath(column=told["unit"])
+def _paid(terms: Terms) -> dict[str, Any]:
+    """Return the body of a request that is charged: with an id, so that it is paid once however often it is sent."""
+    body = body_of(terms)
+    return {**body, "request": request_id(body.get("request"))}
+
+
+def _release_in(response: Response) -> Any:
+    """Return the release in a response."""
+    from hush.curator.curator import release_of
+    from hush.curator.kept_release import unpacked
+
+    head, measurements = unpacked(response.body)
+    assert head is not None  # noqa: S101 - a service sends releases with their heads
+    receipt = response.headers.get("hush-receipt", "")
+    return release_of(head, measurements, receipt=receipt, remaining=remaining_in(response.headers))
+
+
+def _schema(public: Mapping[str, Any]) -> Schema:
+    """Return the schema of a data set with the fields that `bounding` needs: columns, unit and bounds."""
+    unit = None if public["unit"] is None else UnitPath(column=public["unit"])
     tables = {
         table["name"]: Table(
             name=table["name"],
@@ -298,6 +334,6 @@ def _schema(told: Mapping[str, Any]) -> Schema:
             max_rows=table.get("max_rows", 1),
             max_groups=table.get("max_groups", 1),
         )
-        for table in told["tables"]
+        for table in public["tables"]
     }
-    return Schema(data=told["name"], tables=tables, unit=told["unit"])
+    return Schema(data=public["name"], tables=tables, unit=public["unit"])

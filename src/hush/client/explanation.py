@@ -1,45 +1,45 @@
-"""What a service says that a question or a whole release would cost: explanations as they came over the network."""
+"""Explanations from a service: the price and the errors of a question or a whole release, read from JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from hush.accounting.events import Event, event_from_json
 from hush.core.format import ToldInLines
-from hush.core.values import dataclass
 from hush.curator.answer import Money
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Told:
-    """What every explanation of a service says."""
+    """The common part of all explanations from a service: price and caveats."""
 
     content: Mapping[str, Any] = field(repr=False)
 
     @property
     def price(self) -> Money:
-        """What it costs, item by item."""
+        """The price, item by item."""
         return Money.from_json(self.content["exact"])
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What a reader must know, such as what can bias the answers."""
+        """The facts that a reader must know, for example causes of bias."""
         return tuple(self.content["caveats"])
 
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as plain JSON values."""
+        # these fields are for this class alone; without them the JSON equals a local explanation's
         return {name: value for name, value in self.content.items() if name not in {"exact", "drawable", "lines"}}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RemoteExplanation(ToldInLines, _Told):
-    """What a question would cost and how far off its answers would be, as a service says it."""
+    """The price of a question and the half-widths of its answers, as a service states them."""
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What an accountant would be told."""
+        """The events that an accountant would charge."""
         return tuple(event_from_json(event) for event in self.content["events"])
 
     @property
@@ -52,11 +52,11 @@ class RemoteExplanation(ToldInLines, _Told):
         return dict(self.content["errors"])
 
     def errors_if_settled(self) -> dict[str, float]:
-        """Return half-widths where HAVING may show rows that noise lifted: those of rows that it cannot have."""
+        """Return half-widths for rows in which noise cannot have decided HAVING, for outputs with HAVING over noise."""
         return dict(self.content["errors_if_settled"])
 
     def errors_times_rows(self) -> dict[str, float]:
-        """Return for each average what its half-width is at most, about, times the number of rows in the group."""
+        """Return for each average about the largest half-width times the number of rows in the group."""
         return dict(self.content["errors_times_rows"])
 
     def rows_off(self) -> dict[str, float]:
@@ -64,7 +64,7 @@ class RemoteExplanation(ToldInLines, _Told):
         return dict(self.content["rows_off"])
 
     def rows_needed(self) -> dict[str, float]:
-        """Return for each quantile about how many rows it takes; of fewer it may be anything."""
+        """Return for each quantile about how many rows a group needs; with fewer, the quantile may be any value."""
         return dict(self.content["rows_needed"])
 
     def drawable(self) -> bool:
@@ -78,11 +78,11 @@ class RemoteExplanation(ToldInLines, _Told):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RemoteReleaseExplanation(_Told):
-    """What a whole release would cost and how far off it would be, as a service says it."""
+    """The price of a whole release and its errors, as a service states them."""
 
     @property
     def event(self) -> Event:
-        """What a model would cost an accountant."""
+        """The event that an accountant would charge for a model."""
         return event_from_json(self.content["event"])
 
     def errors(self) -> dict[Any, float]:

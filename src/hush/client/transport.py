@@ -11,33 +11,35 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from hush.core import BudgetExceededError, HushError, InvalidValueError, OffGridError, PrecisionError, exact
-from hush.core.values import dataclass
-from hush.curator.access import ClosedError, ForkedError, Parameters
 from hush.curator.answer import Answer, Money
+from hush.curator.session import ClosedError, ForkedError
+from hush.curator.terms import QuestionTerms, TermKind, Terms, terms_of
 from hush.engines.errors import EngineError, SourceError
 from hush.ledger import ApprovalNeededError
 from hush.ledger import errors as ledger_errors
-from hush.ledger.shares import Spending
-from hush.query.builder import Builder
+from hush.ledger.budgets import Spending
+from hush.query.builder import Builder, tree
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.parameters import Binder, to_wire
 from hush.query.plan import UnplannableError
 
+ANSWER = "application/vnd.hush.answer+json"
+RELEASE = "application/vnd.hush.release"
 _TRIES = 4
-"""How often a request is sent before its failure is told."""
+"""How often a request is sent before its failure is raised."""
 _PATIENCE = 60.0
 """How long a busy service is asked again, in seconds."""
 
 
 class RemoteError(HushError):
-    """The service cannot be reached, or refuses in a way that a local curator has not."""
+    """The service cannot be reached, or refuses with an error that a local curator does not have."""
 
     code = "remote"
 
@@ -62,7 +64,7 @@ class Connection:
         self._closed = False
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._closed = True
         for connection in self._connections:
             connection.close()
@@ -93,6 +95,7 @@ class Connection:
             if response.status < 400:
                 return response
             wait = response.headers.get("retry-after", "")
+            # the service is busy and says for how long; within the patience the wait is worth it
             if response.status in {429, 503} and wait.isdigit() and time.monotonic() + int(wait) < until:
                 time.sleep(int(wait))
                 continue
@@ -122,14 +125,14 @@ class Connection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a service answered."""
+    """The response of a service: status, headers and body."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> dict[str, Any]:
-        """Return the object that it is."""
+        """Return the body as a JSON object."""
         try:
             content = json.loads(self.body)
         except ValueError:
@@ -158,13 +161,14 @@ _BY_CODE: Mapping[str, type[HushError]] = {kind.code: kind for kind in _KINDS if
 
 
 def refusal(response: Response) -> HushError:
-    """Return the error that a service tells: of the class that a local curator would raise, with its text."""
+    """Return the error in a response: of the class that a local curator would raise, with its text."""
     try:
         told = json.loads(response.body)
         code, detail = str(told["code"]), str(told["detail"])
     except (ValueError, KeyError, TypeError):
         return RemoteError(f"The service answered with status {response.status}, and said nothing that can be read.")
     kind = _BY_CODE.get(code, RemoteError)
+    # constructors differ from class to class, and the text is complete already
     error = kind.__new__(kind)
     HushError.__init__(error, detail)
     if kind is RemoteError:
@@ -190,7 +194,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def answer_in(response: Response) -> Answer:
-    """Return the answer in a response: what the ledger keeps, and what stands beside it."""
+    """Return the answer in a response: the stored answer from the body; receipt and budget from the headers."""
     told = response.headers
     return replace(
         Answer.from_bytes(response.body),
@@ -210,44 +214,50 @@ def _spending(told: str | None) -> Spending | None:
     return Spending(whose=whose, took=Fraction(took), left=Fraction(left))
 
 
-def question_body(question: str | Builder, parameters: Parameters, **terms: Any) -> dict[str, Any]:
-    """Return a question and its terms as they travel."""
-    if isinstance(question, Builder):
-        from hush.query.sql.building import tree
-
-        text, parameters = str(question), tree(question.steps)[1]
-    elif isinstance(question, str):
-        text = question
-    else:
-        raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
-    Binder(parameters)  # refuses what is neither a list nor a mapping
-    body: dict[str, Any] = {"question": text, "parameters": to_wire(parameters)}
-    for name, value in terms.items():
-        if value is None:
-            continue
-        if name == "dialect" and value == "duckdb":
-            continue
-        if name in {"data", "keys", "dialect"}:
-            body[name] = value if isinstance(value, str) else str(value)
-        elif name == "accuracy" and isinstance(value, tuple | list):
-            body[name] = [amount(part, name) for part in value]
-        else:
-            body[name] = amount(value, name)
+def body_of(terms: Terms) -> dict[str, Any]:
+    """Return the body of a request: the terms that differ from their defaults, as JSON values."""
+    body: dict[str, Any] = {}
+    kinds = terms_of(terms)
+    for name, value in terms.given().items():
+        match kinds[name].kind:
+            case TermKind.SQL if isinstance(value, Builder):
+                body |= {name: str(value), "parameters": to_wire(tree(value.steps)[1])}
+            case TermKind.SQL:
+                if not isinstance(value, str):
+                    built = ", or a question built with table(…)" if isinstance(terms, QuestionTerms) else ""
+                    raise InvalidValueError(name, got=value, allowed=f"SQL as text{built}")
+                body[name] = value
+            case TermKind.VALUES:
+                Binder(value)  # refuses what is neither a list nor a mapping
+                body[name] = to_wire(value)
+            case TermKind.ACCURACY if isinstance(value, tuple | list):
+                body[name] = [amount(number, name) for number in value]
+            case TermKind.ACCURACY | TermKind.AMOUNT | TermKind.FRACTION:
+                body[name] = amount(value, name)
+            case TermKind.COUNT:
+                body[name] = int(value)
+            case TermKind.NAMES:
+                body[name] = list(value)
+            case TermKind.NAME:
+                body[name] = str(value)
+            case TermKind.FLAG | TermKind.TEXT:
+                body[name] = value
     return body
 
 
 def amount(value: Any, name: str) -> Any:
-    """Return a number as it travels: exactly; what is none is refused here as it would be there."""
+    """Return a number as an exact JSON value; refuse other values with the same error as the service."""
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, float):
+        # JSON has no NaN and no infinity: as text they reach the service, which refuses them with its own words
         return value if value - value == 0 else str(value)
     number = exact(value, name)
     return str(number)
 
 
 def remaining_in(told: Mapping[str, str]) -> Money | None:
-    """Return what remains, as the headers of a response say."""
+    """Return the remaining budget in the headers of a response; None if it is not stated."""
     if "hush-remaining" not in told:
         return None
     epsilon, delta = map(Fraction, told["hush-remaining"].split())

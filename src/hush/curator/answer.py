@@ -1,4 +1,4 @@
-"""Answers: noisy values with error bars, what they cost, and what remains."""
+"""Answers: noisy values with error bars, their price and the remaining budget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -20,35 +20,34 @@ from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure, visible
 from hush.core.on_demand import optional
 from hush.core.storage import path_of, writing
-from hush.core.values import dataclass
 from hush.ledger import Actor, Ledger, LedgerError
-from hush.ledger.reading import receipt_number
-from hush.ledger.shares import Spending
+from hush.ledger.budgets import Spending
+from hush.ledger.history import receipt_number
 from hush.query.types import Kind
 from hush.report import files, tables
 from hush.report.columns import AnswerColumn
 
 if TYPE_CHECKING:
+    from hush.query.answers.plan import ComposedPlan
     from hush.query.plan import Plan
-    from hush.query.plan.composed import ComposedPlan
 
 _LIMITS = ("lower", "upper")
-"""What a column says of where its truth lies; columns of which nothing is known, and older ones, leave them out."""
+"""The fields of a column that limit its truth; absent where no limit is known, and in answers of older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """An amount of privacy, with what it was spent on."""
+    """An amount of privacy, (ε, δ), with the items that it pays for."""
 
     epsilon: Fraction
     delta: Fraction
     items: tuple[tuple[str, Fraction, Fraction], ...] = ()
-    """(what, ε, δ) for each part of a price."""
+    """(name, ε, δ) for each item of a price."""
 
     @classmethod
     def of(cls, plan: Plan | ComposedPlan) -> Money:
         """Return the price of a plan."""
-        items = tuple((item.what, item.epsilon, item.delta) for item in plan.items)
+        items = tuple((expense.what, expense.epsilon, expense.delta) for expense in plan.items)
         return cls(epsilon=plan.epsilon, delta=plan.delta, items=items)
 
     def to_json(self) -> dict[str, str]:
@@ -57,13 +56,13 @@ class Money:
 
     def itemised_json(self) -> dict[str, Any]:
         """Return ε, δ and every item as exact fractions, from which `from_json` makes the same amount again."""
-        items = [[what, str(epsilon), str(delta)] for what, epsilon, delta in self.items]
+        items = [[purpose, str(epsilon), str(delta)] for purpose, epsilon, delta in self.items]
         return {"epsilon": str(self.epsilon), "delta": str(self.delta), "items": items}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Money:
         """Return the amount that `itemised_json` wrote."""
-        items = tuple((what, Fraction(epsilon), Fraction(delta)) for what, epsilon, delta in content["items"])
+        items = tuple((purpose, Fraction(epsilon), Fraction(delta)) for purpose, epsilon, delta in content["items"])
         return cls(epsilon=Fraction(content["epsilon"]), delta=Fraction(content["delta"]), items=items)
 
     def __str__(self) -> str:
@@ -75,25 +74,28 @@ class Money:
 def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
     """Return the parts of a total as decimals that add up to the total as `figure` shows it.
 
-    Each is rounded down at the sixth digit of the least; of what is then missing, those that lost most get one unit.
+    Each part is rounded down at the sixth digit of the smallest part. Then the parts with the largest remainders get
+    one unit each, until the sum is right.
 
     >>> itemised(Fraction(1, 2), [Fraction(1, 6)] * 3)
     ['0.166667', '0.166667', '0.166666']
     """
-    texts = [figure(part, exact=True) for part in parts]
+    texts = [figure(amount, exact=True) for amount in parts]
     aim = Fraction(figure(total, exact=True))
     if not parts or min(parts) <= 0 or sum(map(Fraction, texts)) == aim:
         return texts
-    place = math.floor(math.log10(min(parts))) - 5
-    while (aim / Fraction(10) ** place).denominator != 1:
-        place -= 1
-    exact = [part * aim / total / Fraction(10) ** place for part in parts]
-    whole = [math.floor(part) for part in exact]
-    lost = sorted(range(len(parts)), key=lambda at: whole[at] - exact[at])
-    for at in lost[: int(sum(exact)) - sum(whole)]:
-        whole[at] += 1
-    shown = (Decimal(part).scaleb(place).normalize() for part in whole)
-    return [f"{part:f}" if part.adjusted() > -5 else f"{part:e}" for part in shown]
+    exponent = math.floor(math.log10(min(parts))) - 5
+    # the total must be a whole number of units, or no rounding of the parts could add up to it
+    while (aim / Fraction(10) ** exponent).denominator != 1:
+        exponent -= 1
+    # scaled to the total as it is shown, which may itself be rounded
+    exact = [amount * aim / total / Fraction(10) ** exponent for amount in parts]
+    units = [math.floor(scaled) for scaled in exact]
+    lost = sorted(range(len(parts)), key=lambda at: units[at] - exact[at])
+    for index in lost[: int(sum(exact)) - sum(units)]:
+        units[index] += 1
+    decimals = (Decimal(count).scaleb(exponent).normalize() for count in units)
+    return [f"{number:f}" if number.adjusted() > -5 else f"{number:e}" for number in decimals]
 
 
 _MADE_UP = "MADE-UP ROWS"
@@ -120,11 +122,11 @@ class Answer:
     caveats: tuple[str, ...] = ()
     question: str = ""
     spending: Spending | None = field(default=None, compare=False)
-    """What the question took of the budget that has least left, and how much that is."""
+    """The share that the question took from the tightest budget, and the share that this budget has left."""
     repeated: str = field(default="", compare=False)
-    """When the same question was paid for, if this is the answer of then; nothing if it was computed just now."""
+    """The time of the payment, if this is a stored answer to the same question; empty if it was computed just now."""
     shared: bool = field(default=False, compare=False)
-    """Whether another analyst's answer was charged to this analyst's own budget, and to the data set's not at all."""
+    """Whether this is another analyst's answer: it is charged to the asker's own budget, not to the data set's."""
     made_up: bool = False
     """Whether the rows were invented to try the question (`hush.curator.made_up`): no person is in this answer."""
 
@@ -144,13 +146,13 @@ class Answer:
             return self.rows()[which]
         cells = files.flat(self._marked)
         if which not in cells:
-            known = ", ".join(cells)
-            raise InvalidValueError("column", got=which, allowed=f"a column of the answer ({known})")
+            names = ", ".join(cells)
+            raise InvalidValueError("column", got=which, allowed=f"a column of the answer ({names})")
         return cells[which]
 
     @property
     def _marked(self) -> tuple[AnswerColumn, ...]:
-        """The columns as they leave the house; made-up ones say so in a column of their own."""
+        """The columns for export; an answer from made-up rows has a further column ``made_up``, which says so."""
         if not self.made_up:
             return self.columns
         mark = AnswerColumn(name="made_up", kind=Kind.BOOLEAN, values=(True,) * len(self))
@@ -242,23 +244,20 @@ class Answer:
         The title says what is shown unless one is given; the line under it says the price and the confidence.
         """
         from hush.core.chart import Chart
-        from hush.report.charts import specification
         from hush.report.pictures import picture
 
-        subtitle = self.subtitle()
-        drawn = picture(self.columns, title=title, subtitle=subtitle, column=column)
-        drawing = specification(self.columns, title=title, subtitle=subtitle, column=column)
-        return Chart(drawing, svg=drawn.file())
+        drawn = picture(self.columns, title=title, subtitle=self.subtitle(), column=column)
+        return Chart(drawn.title, drawn.file())
 
     plot = chart
 
     def subtitle(self) -> str:
-        """Return what stands under the title of a chart."""
+        """Return the subtitle of a chart: the price and the confidence."""
         words = f"price {self.price}; ± at {100 * self.confidence:.6g}% confidence, of the noise alone"
         return f"{_MADE_UP}; {words}" if self.made_up else words
 
     def notes(self) -> tuple[str, ...]:
-        """Return what belongs under the table."""
+        """Return the lines below the table: confidence, price, remaining budget, receipt and caveats."""
         if self.made_up:
             costs = f"asked of the real rows, it costs {self.price}"
             sure = f"± at {100 * self.confidence:.6g}% confidence"
@@ -287,7 +286,7 @@ class Answer:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Return the answer as notebooks keep it: the table with its chart beside it, and the chart alone."""
-        from hush.core.chart import images
+        from hush.core.chart import Chart
         from hush.report.pictures import picture
 
         table = self._repr_html_()
@@ -295,7 +294,8 @@ class Answer:
         if len(self) < 2 or not any(column.noisy and column.kind.numeric for column in self.columns):
             return plain
         drawn = picture(self.columns, subtitle=self.subtitle(), width=560)
-        return plain | {"text/html": tables.beside(table, drawn)} | images(drawn.file())
+        chart = Chart(drawn.title, drawn.file())._repr_mimebundle_()
+        return chart | plain | {"text/html": tables.beside(table, drawn)}
 
     def __rich__(self) -> Any:
         return tables.rich_table(self.columns, notes=self.notes())
@@ -315,23 +315,25 @@ class Answer:
         are. This is a projection: clipping alone would push the sum up. Half-widths grow by what a count was moved, so
         that they still contain the truth wherever they did. Free: it is post-processing.
         """
-        chosen = [item.name for item in self.columns if item.counts and column in {"", item.name}]
-        if not chosen or (total is not None and len(chosen) > 1):
-            known = ", ".join(item.name for item in self.columns if item.counts)
-            raise InvalidValueError("column", got=column, allowed=f"one of the answer's counts ({known or 'none'})")
+        names = [candidate.name for candidate in self.columns if candidate.counts and column in {"", candidate.name}]
+        if not names or (total is not None and len(names) > 1):
+            counts = ", ".join(candidate.name for candidate in self.columns if candidate.counts)
+            raise InvalidValueError("column", got=column, allowed=f"one of the answer's counts ({counts or 'none'})")
         if total is not None:
             allowed = "a whole number from 0 to 1e15, as counts add up to one"
             sum_to = nonnegative(total, "total", allowed=allowed)
             if sum_to > 10**15 or sum_to.denominator != 1:
                 raise InvalidValueError("total", got=total, allowed=allowed)
             total = float(total)
-        changed = [_nonnegative(item, total) if item.name in chosen else item for item in self.columns]
+        changed = [
+            _nonnegative(candidate, total) if candidate.name in names else candidate for candidate in self.columns
+        ]
         return replace(self, columns=tuple(changed))
 
     # for the ledger
 
     def to_bytes(self) -> bytes:
-        """Return the answer as bytes that `from_bytes` reads back, for replays; all but its receipt and what was left.
+        """Return the answer as bytes for replays, which `from_bytes` reads; without its receipt and remaining budget.
 
         It is JSON. Columns of floats and of half-widths are one text each, their float64 in base64, NaN for NULL;
         version 1 listed their numbers.
@@ -353,7 +355,7 @@ class Answer:
             ],
             "confidence": self.confidence,
             "price": [str(self.price.epsilon), str(self.price.delta)],
-            "items": [[what, str(epsilon), str(delta)] for what, epsilon, delta in self.price.items],
+            "items": [[purpose, str(epsilon), str(delta)] for purpose, epsilon, delta in self.price.items],
             "caveats": list(self.caveats),
             "question": self.question,
         }
@@ -370,7 +372,7 @@ class Answer:
 
     @classmethod
     def shown(cls, ledger: Ledger, receipt: str | int, actor: Actor) -> Answer:
-        """Return the paid answer that belongs to a receipt; refuse one that has none, or none that is a table."""
+        """Return the paid answer of a receipt; refuse a receipt without an answer, or with one that is no table."""
         release, _ = ledger.receipt(receipt_number(receipt), actor)
         if release.outcome not in {"answered", "shared"}:
             why = "it is still being computed" if release.outcome == "pending" else f"it is {release.outcome}"
@@ -388,16 +390,16 @@ class Answer:
     def _of(cls, content: dict[str, Any]) -> Answer:
         columns = tuple(
             AnswerColumn(
-                name=item["name"],
-                kind=Kind(item["kind"]),
-                values=_unpacked(item["values"], Kind(item["kind"])),
-                errors=None if item["errors"] is None else _unpacked(item["errors"], Kind.DECIMAL),
-                counts=item.get("counts", False),
-                **{end: float(item[end]) for end in _LIMITS if end in item},
+                name=entry["name"],
+                kind=Kind(entry["kind"]),
+                values=_unpacked(entry["values"], Kind(entry["kind"])),
+                errors=None if entry["errors"] is None else _unpacked(entry["errors"], Kind.DECIMAL),
+                counts=entry.get("counts", False),
+                **{end: float(entry[end]) for end in _LIMITS if end in entry},
             )
-            for item in content["columns"]
+            for entry in content["columns"]
         )
-        items = tuple((what, *_amount(epsilon, delta)) for what, epsilon, delta in content["items"])
+        items = tuple((purpose, *_amount(epsilon, delta)) for purpose, epsilon, delta in content["items"])
         epsilon, delta = _amount(*content["price"])
         price = Money(epsilon=epsilon, delta=delta, items=items)
         return cls(
@@ -422,27 +424,31 @@ def _written(text: str, path: str | Path | None) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Return a text in which nothing is taken for Markdown or HTML."""
+    """Return a text with the special characters of Markdown and HTML escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#&~])", r"\\\1", visible(text))
 
 
 def _packed(values: tuple[Any, ...]) -> str | tuple[Any, ...]:
-    """Return floats as one text, if there are only such and NULL; other values as they are."""
+    """Return a column of floats and NULLs as one base64 text; any other column unchanged."""
     if float in (types := set(map(type, values))) and types <= {float, type(None)}:
+        # numpy turns None into NaN; `_unpacked` turns it back
         return base64.b64encode(np.array(values, dtype="<f8").tobytes()).decode()
     return values
 
 
 def _unpacked(values: str | list[Any], kind: Kind) -> tuple[Any, ...]:
     if isinstance(values, str):
-        found = np.frombuffer(base64.b64decode(values), dtype="<f8").tolist()
-        return tuple(None if math.isnan(value) else value for value in found)
+        numbers = np.frombuffer(base64.b64decode(values), dtype="<f8").tolist()
+        return tuple(None if math.isnan(value) else value for value in numbers)
     read = {Kind.DATE: dt.date.fromisoformat, Kind.TIMESTAMP: dt.datetime.fromisoformat}.get(kind)
     return tuple(values) if read is None else tuple(None if value is None else read(value) for value in values)
 
 
 def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
-    """Move a column. What [v-e, v+e] contained of the truth, [max(c-e, 0), c+e] contains, with c = max(v, 0)."""
+    """Return a column of counts after the projection, with half-widths that hold at least as often as before.
+
+    A true count is not negative. If [v-e, v+e] contains it, so does [max(c-e, 0), c+e] with c = max(v, 0).
+    """
     values = _projected(column.values, total)
     errors = []
     for old, new, error in zip(column.values, values, column.errors or (), strict=True):
@@ -450,6 +456,7 @@ def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
             errors.append(error)
         else:
             centre = max(old, 0)
+            # the bar is symmetric around the moved count, so it must reach the farther end
             errors.append(max(centre + error - new, new - max(centre - error, 0.0)))
     return replace(column, values=values, errors=tuple(errors))
 
@@ -458,14 +465,16 @@ def _projected(values: tuple[Any, ...], total: float | None) -> tuple[Any, ...]:
     """Return the nearest non-negative integers with the given sum: the projection, then largest remainders."""
     from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_counts
 
-    known = [float(value) for value in values if value is not None]
-    if not known:
+    numbers = [float(value) for value in values if value is not None]
+    if not numbers:
         return values
-    aim = max(0.0, float(sum(known) if total is None else total))
-    moved = nonnegative_counts(known, total=aim)
-    whole = np.floor(moved).astype(int)
-    missing = round(aim) - int(whole.sum())
+    # noise can make the sum negative, but non-negative counts cannot add up to that
+    aim = max(0.0, float(sum(numbers) if total is None else total))
+    moved = nonnegative_counts(numbers, total=aim)
+    floors = np.floor(moved).astype(int)
+    missing = round(aim) - int(floors.sum())
+    # largest remainders: the counts that rounding down moved most get the missing units
     if missing > 0:
-        whole[np.argsort(whole - moved, kind="stable")[:missing]] += 1
-    counts = iter(whole.tolist())
+        floors[np.argsort(floors - moved, kind="stable")[:missing]] += 1
+    counts = iter(floors.tolist())
     return tuple(None if value is None else next(counts) for value in values)

@@ -1,4 +1,4 @@
-"""What an analyst may know before asking: tables, columns with their bounds and values, whose rows they are, examples.
+"""The catalogue for analysts: tables, columns with bounds and values, the protected unit, and example questions.
 
 All of it is the owner's policy put into words; nothing comes from the rows of a private table.
 
@@ -25,12 +25,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from typing import Any
 
 from hush.core.format import decimal, visible
-from hush.core.values import dataclass
 from hush.query.errors import did_you_mean
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type, Value, at_position
@@ -103,12 +103,12 @@ _RESERVED = frozenset(
         "with",
     }
 )
-"""Words that do not stand for a column where they are written bare."""
+"""Reserved words of SQL: a column with this name must be quoted."""
 _LISTED = 12
-"""Of longer lists of values the first ones are shown."""
+"""The number of values that are shown; a longer list is cut off."""
 
 _LEFT = ' style="text-align: left"'
-"""Notebooks put the cells of tables on the right."""
+"""Notebooks align the cells of tables to the right by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,13 +149,13 @@ class ColumnDescription:
         return self.type.kind.numeric and self.type.bounded
 
     def __str__(self) -> str:
-        """Return what may be known, in words."""
+        """Return the values or the bounds of the column, in words."""
         if self.type.kind is Kind.BOOLEAN:
             return "true or false" + (", or NULL" if self.type.null_is_key else "")
         if self.values is not None:
-            shown = [_word(value) for value in self.values[:_LISTED]]
-            more = len(self.values) - len(shown)
-            words = f"one of {', '.join(shown)}" + (f" and {more:,} more" if more else "")
+            words_shown = [_word(value) for value in self.values[:_LISTED]]
+            more = len(self.values) - len(words_shown)
+            words = f"one of {', '.join(words_shown)}" + (f" and {more:,} more" if more else "")
             return words + (", or NULL" if self.type.null_is_key else "")
         if self.type.bounded:
             step = self.type.step
@@ -181,17 +181,17 @@ class ColumnDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TableDescription(Mapping[str, ColumnDescription]):
-    """One table: its columns by name, whose rows they are, and how much of one unit counts."""
+    """One table: its columns by name, the protected unit, and how many rows and groups of one unit count."""
 
     data: str
     """The data set that it belongs to."""
     table: Table
     unit: str | None
-    """Whose privacy is protected; None where every row is another person."""
+    """The protected unit, for example a patient; None where every row is another person."""
 
     @property
     def name(self) -> str:
-        """What it is called in questions."""
+        """The name of the table in questions."""
         return self.table.name
 
     @property
@@ -215,7 +215,7 @@ class TableDescription(Mapping[str, ColumnDescription]):
 
     @property
     def protects(self) -> str:
-        """Whose privacy is protected, and how much of it counts, in words."""
+        """The protected unit, and how many rows and groups of one unit count, in words."""
         if self.public:
             return "public, nothing in it is protected"
         if self.unit is None:
@@ -244,10 +244,10 @@ class TableDescription(Mapping[str, ColumnDescription]):
         width = max(map(len, self), default=0)
         lines = [f"{self.name}: {self.protects}"]
         lines += [f"  {name:<{width}}  {column}" for name, column in self.items()]
-        lines += [f"  {name}  {held}: cannot be asked about" for name, held in self.table.unsupported.items()]
+        lines += [f"  {name}  {sql_type}: cannot be asked about" for name, sql_type in self.table.unsupported.items()]
         for beyond in self.table.beyond:
-            what = "rows" if beyond.by is None else f"groups by {beyond.by}"
-            lines.append(f"  beyond {beyond.key} = {beyond.limit}: {beyond.percent} of the {what} ({beyond.when})")
+            noun = "rows" if beyond.by is None else f"groups by {beyond.by}"
+            lines.append(f"  beyond {beyond.key} = {beyond.limit}: {beyond.percent} of the {noun} ({beyond.when})")
         if self.examples:
             lines += ["  for example:", *(f"    {question}" for question in self.examples)]
         return lines
@@ -282,7 +282,10 @@ class TableDescription(Mapping[str, ColumnDescription]):
 
 
 class DescribedTables(Mapping[str, TableDescription]):
-    """The tables that can be asked about, by name; one whose name two data sets have is ``DATA.TABLE`` from then on."""
+    """The tables that can be asked about, by name.
+
+    If two data sets have a table of the same name, the first keeps the name and each later one is ``DATA.TABLE``.
+    """
 
     def __init__(self, schemas: Iterable[Schema]) -> None:
         self._tables: dict[str, TableDescription] = {}
@@ -318,7 +321,7 @@ class DescribedTables(Mapping[str, TableDescription]):
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL needs it: in double quotes, unless it is a plain word that SQL has no use for.
+    """Return a name as SQL needs it: in double quotes, unless it is a plain word that is not reserved.
 
     >>> quoted("age"), quoted("education-num"), quoted("order")
     ('age', '"education-num"', '"order"')

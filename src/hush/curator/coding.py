@@ -1,4 +1,4 @@
-"""A release's columns: codes of the policy's grid, neighbours grouped where there are too many, and their values again.
+"""A release's columns: codes on the policy's grid, grouped where there are too many, and their values.
 
 A column on a line may have millions of codes, such as amounts in cents. For a release its neighbours are put into
 groups of one public width, so that there are at most `MAX_GROUPED`. Values are drawn uniformly within a group, on the
@@ -15,6 +15,7 @@ condition changes at these, and the ends of each group and the constants' neighb
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -24,8 +25,7 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError
 from hush.core.on_demand import optional
-from hush.core.values import dataclass
-from hush.engines.base import CodedRows
+from hush.engines.protocol import CodedRows
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.parameters import from_wire, to_wire
 from hush.query.plan.rows import CodedColumn, RowPlan
@@ -73,11 +73,11 @@ class ReleaseColumn:
 
     @property
     def size(self) -> int:
-        """How many codes there are, with that of NULL."""
+        """How many codes there are, including the code of NULL."""
         return self.groups + self.coded.null
 
     def grouped(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Return the release's codes of the engine's codes."""
+        """Convert codes of the engine to codes of the release, where neighbours share one code."""
         if self.width == 1:
             return codes.astype(np.int64)
         missing = codes >= self.coded.levels
@@ -85,7 +85,7 @@ class ReleaseColumn:
 
     @cached_property
     def values(self) -> tuple[Any, ...]:
-        """The value of each code; of a group of neighbours the first."""
+        """The value of each code; for a group of neighbours, its first value."""
         first = [self.coded.value(code * self.width) for code in range(self.groups)]
         return uniform([*first, *([None] if self.coded.null else [])], self.coded.type.kind)
 
@@ -93,11 +93,12 @@ class ReleaseColumn:
         """Return a value for each code, as an Arrow array; within a group any point of the grid is as likely."""
         pa = optional("pyarrow", "arrow")
         if self.width == 1:
-            listed = files.arrow([AnswerColumn(name=self.name, kind=self.coded.type.kind, values=self.values)])
-            return listed.column(0).take(pa.array(codes)).combine_chunks()
+            value_table = files.arrow([AnswerColumn(name=self.name, kind=self.coded.type.kind, values=self.values)])
+            return value_table.column(0).take(pa.array(codes)).combine_chunks()
         factor, kind = self.coded.factor, self.coded.type.kind
         assert factor is not None  # noqa: S101 - only columns on a line are grouped
         inside = (draws.words(len(codes)) % np.uint64(self.width)).astype(np.int64)
+        # the last group may be shorter than the others
         places = np.minimum(codes * self.width + inside, self.coded.levels - 1) + factor.first
         missing = codes >= self.groups
         above, below = factor.step.numerator, factor.step.denominator
@@ -110,8 +111,8 @@ class ReleaseColumn:
 
     def key(self, codes: Sequence[int]) -> AnswerColumn:
         """Return the column of an answer that shows these codes."""
-        chosen = tuple(self.values[code] for code in codes)
-        return AnswerColumn(name=self.name, kind=self.coded.type.kind, values=chosen)
+        key_values = tuple(self.values[code] for code in codes)
+        return AnswerColumn(name=self.name, kind=self.coded.type.kind, values=key_values)
 
 
 @dataclass(frozen=True)
@@ -129,16 +130,16 @@ class Coding:
     def from_json(cls, content: Sequence[Mapping[str, Any]]) -> Coding:
         """Return the coding that `to_json` wrote."""
         columns = []
-        for item in content:
-            bounds: dict[str, Any] = {end: item[end] and Fraction(item[end]) for end in ("lower", "upper", "step")}
-            values = None if item["values"] is None else tuple(from_wire(item["values"]))
-            flags = {"nullable": item["nullable"], "lists_null": item["lists_null"]}
-            type_ = Type(kind=Kind(item["kind"]), values=values, **bounds, **flags)
-            columns.append(ReleaseColumn(CodedColumn.of(item["name"], Column(item["name"], type_)), item["width"]))
+        for entry in content:
+            bounds: dict[str, Any] = {end: entry[end] and Fraction(entry[end]) for end in ("lower", "upper", "step")}
+            values = None if entry["values"] is None else tuple(from_wire(entry["values"]))
+            flags = {"nullable": entry["nullable"], "lists_null": entry["lists_null"]}
+            type_ = Type(kind=Kind(entry["kind"]), values=values, **bounds, **flags)
+            columns.append(ReleaseColumn(CodedColumn.of(entry["name"], Column(entry["name"], type_)), entry["width"]))
         return cls(tuple(columns))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return what the columns' codes mean as plain JSON values; nothing else of the policy is in it."""
+        """Return the meaning of the columns' codes as plain JSON values; no other part of the policy is included."""
         return [
             {
                 "name": column.name,
@@ -187,7 +188,7 @@ _COMPARED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masks:
-    """For which cells of a table a condition holds; an axis for each column."""
+    """The cells of a table for which a condition holds, as masks with an axis for each column."""
 
     columns: tuple[str, ...]
     surely: Flags
@@ -202,42 +203,44 @@ class Masks:
 def masks(coding: Coding, condition: str) -> Masks:
     """Return the cells of a release that a condition holds for."""
     having, order = _read(coding, condition)
-    places = sorted({order[item.index] for item in released_in([having])})
-    shape = tuple(coding.columns[place].size for place in places)
+    places = sorted({order[key.index] for key in released_in([having])})
+    shape = tuple(coding.columns[column_index].size for column_index in places)
     if float(np.prod(np.array(shape, dtype=np.float64))) > _CELLS:
         raise InvalidValueError("condition", got=condition, allowed="a condition on fewer columns at once")
     surely, maybe = np.ones(shape, dtype=np.bool_), np.ones(shape, dtype=np.bool_)
-    for part in _conjuncts(having):
-        read = sorted({order[item.index] for item in released_in([part])})
-        grouped = [place for place in read if coding.columns[place].width > 1]
+    for conjunct in _conjuncts(having):
+        read = sorted({order[key.index] for key in released_in([conjunct])})
+        grouped = [column_index for column_index in read if coding.columns[column_index].width > 1]
         if grouped and len(read) > 1:
             name = coding.columns[grouped[0]].name
             hint = f"Its neighbouring values are one here; compare {name} with constants, and join conditions with AND."
             raise InvalidValueError("condition", got=condition, allowed=f"one that reads {name!r} alone", hint=hint)
-        low, high = _grouped(coding, part, read[0], order) if grouped else _plain(coding, part, read, order)
-        spread = [coding.columns[place].size if place in read else 1 for place in places]
+        low, high = _grouped(coding, conjunct, read[0], order) if grouped else _plain(coding, conjunct, read, order)
+        spread = [coding.columns[column_index].size if column_index in read else 1 for column_index in places]
         surely &= low.reshape(spread)
         maybe &= high.reshape(spread)
-    return Masks(columns=tuple(coding.columns[place].name for place in places), surely=surely, maybe=maybe)
+    return Masks(
+        columns=tuple(coding.columns[column_index].name for column_index in places), surely=surely, maybe=maybe
+    )
 
 
 def _read(coding: Coding, condition: str) -> tuple[Expression, list[int]]:
     """Return a condition as an expression over keys, and the place of each key's column."""
     from hush.query.sql import parse
-    from hush.query.sql.reading import read_expression
+    from hush.query.sql.text import read_expression
 
     read_expression(condition)
     names = coding.domain.names
     types: dict[str, Type] = {column.name: column.coded.type for column in coding.columns}
     schema = Schema(data="release", tables={"release": Table(name="release", columns=types)})
-    listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-    asked = parse(f"SELECT {listed}, COUNT(*) FROM release GROUP BY {listed} HAVING {condition}", schema)  # noqa: S608
-    having = asked.having if isinstance(asked, Question) else None
-    if having is None or not isinstance(asked, Question) or asked.order or asked.limit is not None:
+    fields = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    query = parse(f"SELECT {fields}, COUNT(*) FROM release GROUP BY {fields} HAVING {condition}", schema)  # noqa: S608
+    having = query.having if isinstance(query, Question) else None
+    if having is None or not isinstance(query, Question) or query.order or query.limit is not None:
         raise InvalidValueError("condition", got=condition, allowed="one condition")
-    if any(item.source != "key" for item in released_in([having])):
+    if any(key.source != "key" for key in released_in([having])):
         raise InvalidValueError("condition", got=condition, allowed="a condition on the release's columns alone")
-    return having, [names.index(name) for name, _ in asked.keys]
+    return having, [names.index(name) for name, _ in query.keys]
 
 
 def _conjuncts(expression: Expression) -> Iterator[Expression]:
@@ -251,31 +254,31 @@ def _conjuncts(expression: Expression) -> Iterator[Expression]:
 def _true(expression: Expression, order: list[int], values: dict[int, list[Any]], coding: Coding, size: int) -> Flags:
     """Evaluate a condition on values of its columns, by their places."""
     keys: list[Any] = [np.empty(0)] * len(order)
-    for index, place in enumerate(order):
-        if place in values:
-            keys[index] = key_array(values[place], coding.columns[place].coded.type.kind)
+    for index, column_index in enumerate(order):
+        if column_index in values:
+            keys[index] = key_array(values[column_index], coding.columns[column_index].coded.type.kind)
     try:
-        found = np.asarray(evaluate(expression, keys, [])).astype(np.float64)
+        truth = np.asarray(evaluate(expression, keys, [])).astype(np.float64)
     except (KeyError, NotImplementedError, TypeError, ValueError) as error:
         raise InvalidValueError(
             "condition", got="a function that is not known here", allowed="comparisons and arithmetic"
         ) from error
-    return np.broadcast_to(np.nan_to_num(found) > 0, (size,))
+    return np.broadcast_to(np.nan_to_num(truth) > 0, (size,))
 
 
 def _plain(coding: Coding, part: Expression, read: list[int], order: list[int]) -> tuple[Flags, Flags]:
-    shape = [coding.columns[place].size for place in read]
+    shape = [coding.columns[column_index].size for column_index in read]
     grids = np.meshgrid(*(np.arange(size) for size in shape), indexing="ij") if read else []
     values = {
-        place: [coding.columns[place].values[code] for code in grid.ravel().tolist()]
-        for place, grid in zip(read, grids, strict=True)
+        column_index: [coding.columns[column_index].values[code] for code in grid.ravel().tolist()]
+        for column_index, grid in zip(read, grids, strict=True)
     }
-    found = _true(part, order, values, coding, int(np.prod(shape))).reshape(shape)
-    return found, found
+    mask = _true(part, order, values, coding, int(np.prod(shape))).reshape(shape)
+    return mask, mask
 
 
 def _grouped(coding: Coding, part: Expression, place: int, order: list[int]) -> tuple[Flags, Flags]:
-    """Return for which groups of a column a condition holds everywhere, and for which somewhere."""
+    """Return two masks of a column's groups: a condition holds everywhere in the group, and somewhere in it."""
     column = coding.columns[place]
     levels, width = column.coded.levels, column.width
     if levels <= _ALL_POINTS:
@@ -291,8 +294,8 @@ def _grouped(coding: Coding, part: Expression, place: int, order: list[int]) -> 
     true = _true(part, order, {place: values}, coding, len(values))
     groups = points // width
     count = np.bincount(groups, minlength=column.groups)
-    held = np.bincount(groups, weights=true[: len(points)], minlength=column.groups)
-    low, high = held == count, held > 0
+    hits = np.bincount(groups, weights=true[: len(points)], minlength=column.groups)
+    low, high = hits == count, hits > 0
     if column.coded.null:
         low, high = np.append(low, true[-1]), np.append(high, true[-1])
     return low, high

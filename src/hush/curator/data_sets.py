@@ -1,4 +1,4 @@
-"""The data sets of a policy, opened: their sources, the columns these have, and that no two tables read the same rows.
+"""The data sets of a policy, opened: checks of their sources and columns, and that no rows are read by two tables.
 
 What is not right is reported with the policy's line. A table's columns are its schema, not its rows; those of a JSON
 file, which has none, are what the policy says.
@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hush.core import HushError
-from hush.core.values import dataclass
-from hush.engines.base import AnyEngine
 from hush.engines.errors import SourceError
-from hush.engines.opening import (
+from hush.engines.protocol import AnyEngine
+from hush.engines.registry import (
+    ServerConnection,
     Source,
     declared_columns,
     is_server,
@@ -37,13 +37,6 @@ from hush.query.errors import did_you_mean
 from hush.query.question import fingerprint
 from hush.query.schema import Schema
 
-if TYPE_CHECKING:
-    from hush.engines.opening import OpenTables, SparkTables
-
-
-KEPT = "hush.kept"
-"""The directory beside a policy in which copies of text files are kept, for tables that say ``keep = true``."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenDataSet:
@@ -52,11 +45,15 @@ class OpenDataSet:
     schema: Schema
     engine: AnyEngine
     identity: str = ""
-    """Which data these are: their declared version and where their tables are, by name; never what is in them."""
+    """The fingerprint of name, declared version and places of the tables; it depends on no row."""
+    places: Mapping[str, object] = field(default_factory=dict)
+    """Where each table's rows are and how they are read; a new version of the data leaves it as it is."""
     share: bool = False
     """Whether analysts get each other's answers."""
     public: Mapping[str, Source] = field(default_factory=dict)
     """Where the rows of public tables are."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """How many rows tables have, as far as the owner declares it. Public."""
 
 
 def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
@@ -106,11 +103,13 @@ def open_data_set(
     except SourceError as error:
         raise located(error, policy, data, error.table) from None
     public = {name: sources[name] for name, table in schema.tables.items() if table.public}
-    return OpenDataSet(schema=schema, engine=engine, identity=_identity(data), share=data.share, public=public)
+    return OpenDataSet(
+        schema=schema, engine=engine, **_identity(data), share=data.share, public=public, sizes=_sizes(data)
+    )
 
 
 def _open_server(policy: Policy, data: DataSet, timeout: float) -> OpenDataSet:
-    """Return a data set whose tables lie in a server."""
+    """Return a data set with tables in a database server or in Spark."""
     opened = open_server_tables(policy, data, timeout)
     schema = policy.schema(data.name)
     mistake = next(missing_columns(policy, schema, opened.types), None)
@@ -120,20 +119,28 @@ def _open_server(policy: Policy, data: DataSet, timeout: float) -> OpenDataSet:
     public = [name for name, table in schema.tables.items() if table.public]
     schema = policy.schema(data.name, {name: opened.types[name] for name in public})
     engine = open_engine(schema, opened)
-    return OpenDataSet(schema=schema, engine=engine, identity=_identity(data), share=data.share)
+    return OpenDataSet(schema=schema, engine=engine, **_identity(data), share=data.share, sizes=_sizes(data))
 
 
-def _identity(data: DataSet) -> str:
-    """Return which data these are: the owner's word for their state, and where each table is."""
+def _sizes(data: DataSet) -> dict[str, int]:
+    return {name: table.rows for name, table in data.tables.items() if table.rows is not None}
+
+
+def _identity(data: DataSet) -> dict[str, Any]:
+    """Return the fingerprint of a data set's declared version and places, and the place of each table."""
     places = {name: (table.source, table.reading) for name, table in data.tables.items()}
-    return fingerprint(data.name, data.version, places)
+    kind = _without_secrets(data.engine)  # engines may write one unit's name differently
+    return {
+        "identity": fingerprint(data.name, data.version, places),
+        "places": {name: (kind, *source) for name, source in places.items()},
+    }
 
 
-def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = None) -> OpenTables | SparkTables:
+def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = None) -> ServerConnection:
     """Open the tables of a data set that lies in a server."""
     for name, table in data.tables.items():
-        if table.reading or table.keep:
-            key = next(iter(table.reading), "keep")
+        if table.reading:
+            key = next(iter(table.reading))
             raise policy.document.error(
                 ("data", data.name, "tables", name, key), f"a table of a database has no {key}.", "Delete this line."
             )
@@ -149,7 +156,7 @@ def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = No
 
 
 def _without_secrets(address: str) -> str:
-    """Return what may be shown of an address: what kind it is."""
+    """Return the scheme of an address, which is safe to show: the rest may contain a password."""
     return address.partition("://")[0]
 
 
@@ -157,8 +164,7 @@ def open_source(policy: Policy, data: DataSet, name: str) -> Source:
     """Return where a table's rows are, as the policy says."""
     table = data.tables[name]
     try:
-        keep = policy.directory / KEPT if table.keep else None
-        return Source.of(str(policy.directory / table.source), **table.reading, keep=keep)
+        return Source.of(str(policy.directory / table.source), **table.reading)
     except SourceError as error:
         raise located(error, policy, data, name) from None
 
@@ -173,22 +179,22 @@ def located(error: SourceError, policy: Policy, data: DataSet, table: str | None
 
 
 def schema_types(source: Source, table: str, stored: Mapping[str, str]) -> dict[str, str]:
-    """Return the types that a source's schema gives its columns; ``stored`` says as what an engine holds them.
+    """Return the column types of a source's schema; ``stored`` are the types in the engine, used where it has none.
 
     SQLite declares types and does not enforce them, so its values are held as text and forced into what is declared.
     """
     declared = _declared_types(source, table)
-    return {name: declared.get(name, held) for name, held in stored.items()}
+    return {name: declared.get(name, sql_type) for name, sql_type in stored.items()}
 
 
 def untyped_columns(source: Source, table: str, stored: Mapping[str, str]) -> set[str]:
-    """Return the columns that are text only because the source's schema says nothing of them.
+    """Return the columns that are text only because the source's schema declares no type for them.
 
     Those are also the empty ones of frames of Python objects, which an engine takes to hold nothing but NULL.
     """
     if source.untyped:
         return set(stored)
-    empty = {name for name, held in stored.items() if held.strip('"') == "NULL"}
+    empty = {name for name, sql_type in stored.items() if sql_type.strip('"') == "NULL"}
     return set(stored) - set(_declared_types(source, table)) if source.format == "sqlite" else empty
 
 
@@ -212,29 +218,29 @@ def missing_columns(policy: Policy, schema: Schema, stored: Mapping[str, Mapping
     """Yield an error for every column that the policy names and its table does not have."""
     for name, table in schema.tables.items():
         section = ("data", schema.data, "tables", name)
-        named: list[tuple[tuple[str, ...], str, str]] = [
+        references: list[tuple[tuple[str, ...], str, str]] = [
             ((*section, "columns", column), name, column) for column in table.columns
         ]
         if table.unit is not None:
             unit = (*section, "unit") if (*section, "unit") in policy.document.lines else ("data", schema.data, "unit")
             if table.unit.hops:
                 hop = table.unit.hops[0]  # what follows is the other table's own way
-                named += [(unit, name, hop.column), (unit, hop.table, hop.key)]
+                references += [(unit, name, hop.column), (unit, hop.table, hop.key)]
             else:
-                named.append((unit, name, table.unit.column))
-        for key, holder, column in named:
-            held = stored.get(holder)
-            if held is not None and column not in held:
-                hint = did_you_mean(column, held, otherwise=f"It has {', '.join(list(held)[:20])}.")
-                place = policy.document.place(key)
-                yield SourceError(f"{place}: table {holder!r} has no column {column!r}. {hint}", table=holder)
+                references.append((unit, name, table.unit.column))
+        for key, holder, column in references:
+            columns = stored.get(holder)
+            if columns is not None and column not in columns:
+                hint = did_you_mean(column, columns, otherwise=f"It has {', '.join(list(columns)[:20])}.")
+                location = policy.document.place(key)
+                yield SourceError(f"{location}: table {holder!r} has no column {column!r}. {hint}", table=holder)
 
 
 # one file, one table
 
 
 def refuse_sharing(policy: Policy) -> None:
-    """Refuse a policy that reads one file under two names; files that cannot be read are another's concern."""
+    """Refuse a policy that reads one file under two names; files that cannot be read are reported elsewhere."""
     for mistake in shared(policy):
         raise mistake
 
@@ -250,31 +256,31 @@ def shared(policy: Policy) -> Iterator[HushError]:
                 source = Source.of(str(policy.directory / table.source))
                 opened.append((data_set.name, name, table.table.public, source))
     yield from _shared_tables(policy)
-    for (data, name, public, source), (other, later, also, same) in combinations(opened, 2):
-        if (public and also) or not _overlap(source, name, same, later):
+    for (data, name, public, source), (twin, later, also, second_source) in combinations(opened, 2):
+        if (public and also) or not _overlap(source, name, second_source, later):
             continue
         file = "the same rows" if source.path is None else f"the same rows of {source.path.name}"
         yield policy.document.error(
-            ("data", other, "tables", later, "source"),
-            f"table '{later}' of {other} reads {file} as table '{name}' of {data}{_why(data, public, other, also)}.",
+            ("data", twin, "tables", later, "source"),
+            f"table '{later}' of {twin} reads {file} as table '{name}' of {data}{_why(data, public, twin, also)}.",
             "Name each file once: delete one of the two tables, or let it read a file of its own.",
         )
 
 
 def _shared_tables(policy: Policy) -> Iterator[HushError]:
     """Yield an error for every two tables that are one table of a server, as far as addresses and names tell."""
-    named = [
+    server_tables = [
         ((data_set.engine, table.source.strip().removeprefix("public.")), data_set.name, name, table.table.public)
         for data_set in policy.data.values()
         for name, table in data_set.tables.items()
         if is_server(data_set.engine)
     ]
-    for (place, data, name, public), (same, other, later, also) in combinations(named, 2):
-        if place == same and not (public and also):
+    for (address, data, name, public), (second_address, twin, later, also) in combinations(server_tables, 2):
+        if address == second_address and not (public and also):
             yield policy.document.error(
-                ("data", other, "tables", later, "source"),
-                f"table '{later}' of {other} reads the same rows as table '{name}' of {data}"
-                f"{_why(data, public, other, also)}.",
+                ("data", twin, "tables", later, "source"),
+                f"table '{later}' of {twin} reads the same rows as table '{name}' of {data}"
+                f"{_why(data, public, twin, also)}.",
                 "Name each table once: delete one of the two.",
             )
 
@@ -288,17 +294,17 @@ def _why(data: str, public: bool, other: str, also: bool) -> str:
 
 
 def check_frames(sources: Mapping[str, Source], private: Collection[str]) -> None:
-    """Refuse tables that have the same rows, unless all of them are public."""
-    for (name, source), (other, same) in combinations(sources.items(), 2):
-        if not ({name, other} & set(private)) or not _overlap(source, name, same, other):
+    """Refuse two tables with the same rows, unless both are public."""
+    for (name, source), (second_name, second_source) in combinations(sources.items(), 2):
+        if not ({name, second_name} & set(private)) or not _overlap(source, name, second_source, second_name):
             continue
-        if {name, other} <= set(private):
+        if {name, second_name} <= set(private):
             raise SourceError(
-                f"the tables {name!r} and {other!r} have the same rows, which would count twice; drop one"
+                f"the tables {name!r} and {second_name!r} have the same rows, which would count twice; drop one"
             )
-        shown, protected = (name, other) if other in private else (other, name)
+        public, protected = (name, second_name) if second_name in private else (second_name, name)
         raise SourceError(
-            f"the public table {shown!r} has the same rows as the private table {protected!r}, so nothing of them "
+            f"the public table {public!r} has the same rows as the private table {protected!r}, so nothing of them "
             "would be protected; leave it out of public, or give it rows of its own"
         )
 

@@ -1,9 +1,12 @@
-"""What whole releases share: how they are priced, charged and measured, and what is kept of them.
+"""The common part of whole releases: how they are priced, charged, measured and stored.
 
 A release is kept as bytes: what is public of it, its *head*, and its measurements. The ledger keeps them; a service
 sends them. From both everything that it shows can be made again, without the policy and without the data. So it can be
 seen again by its receipt when the policy has changed, and a client makes of it the very object that a local curator
-returns. The head depends on question and policy alone; measurements are noisy.
+returns. The head depends on question and policy alone; measurements are noisy. No kept release but a stream
+(`hush.curator.streams`) touches rows again, so no change of the policy can make it tell more than it told; and a new
+release is found among the kept ones by a fingerprint of the policy, the plan and the events
+(`hush.curator.pipeline.release_rows`).
 
 >>> price = Money(epsilon=Fraction(1), delta=Fraction(0))
 >>> head = ReleaseHead(kind="model", price=price, caveats=(), question="SELECT age FROM visits")
@@ -16,20 +19,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Self, TypeVar
 
 from hush.accounting.events import Event
 from hush.core import positive
-from hush.core.values import dataclass
-from hush.curator.access import Access, Order, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding
-from hush.engines.base import CodedRows
+from hush.curator.pipeline import Outlet, PlannedRows, release_rows
+from hush.curator.session import Session
+from hush.curator.terms import Order
+from hush.engines.protocol import CodedRows
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError
-from hush.query.plan.wording import gaussian_price
+from hush.query.plan.plan import gaussian_price
 from hush.report.columns import AnswerColumn
 from hush.synth import Price
 
@@ -39,10 +43,10 @@ _MAGIC = b"hush release 1\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseHead:
-    """What is public of a release."""
+    """The public part of a release: kind, price, caveats, question and columns."""
 
     kind: str
-    """``marginals``, ``synthetic``, ``ranges`` or ``model``."""
+    """``marginals``, ``synthetic``, ``family``, ``ranges`` or ``model``."""
     price: Money
     caveats: tuple[str, ...]
     question: str
@@ -50,7 +54,7 @@ class ReleaseHead:
     coding: Coding | None = None
     """Its columns; None for a model, which has its own schema."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What this kind has besides, as plain JSON values."""
+    """Further fields of this kind of release, as plain JSON values."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -78,13 +82,13 @@ class ReleaseHead:
 
 
 def packed(head: ReleaseHead, measurements: bytes) -> bytes:
-    """Return a release as bytes; equal ones have equal bytes."""
+    """Return a release as bytes; equal releases have equal bytes."""
     encoded = json.dumps(head.to_json(), separators=(",", ":"), ensure_ascii=False).encode()
     return b"".join([_MAGIC, len(encoded).to_bytes(8, "big"), encoded, measurements])
 
 
 def unpacked(data: bytes) -> tuple[ReleaseHead | None, bytes]:
-    """Return the head and the measurements that `packed` wrote; without a head what was kept before there were any."""
+    """Return the head and the measurements that `packed` wrote; the head is None in releases of older versions."""
     if not data.startswith(_MAGIC):
         return None, data
     begin = len(_MAGIC) + 8
@@ -94,7 +98,7 @@ def unpacked(data: bytes) -> tuple[ReleaseHead | None, bytes]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WholeRelease:
-    """What every kind of release that is no model has: its head, its measurements, its receipt."""
+    """The base of all releases except models: head, measurements and receipt."""
 
     head: ReleaseHead
     kept: bytes = field(repr=False)
@@ -104,12 +108,12 @@ class WholeRelease:
 
     @property
     def price(self) -> Money:
-        """What it cost."""
+        """The price that was charged."""
         return self.head.price
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """The facts that a reader of the release must know, in words."""
         return self.head.caveats
 
     @property
@@ -124,11 +128,11 @@ class WholeRelease:
         return self.head.coding
 
     def to_bytes(self) -> bytes:
-        """Return what everything that it shows is made of."""
+        """Return the release as bytes: head and measurements, from which it can be made again."""
         return packed(self.head, self.kept)
 
     def _receipt_json(self) -> dict[str, Any]:
-        """Return how it was paid as plain JSON values."""
+        """Return price, remaining budget, receipt and caveats as plain JSON values."""
         return {
             "price": self.price.to_json(),
             "remaining": None if self.remaining is None else self.remaining.to_json(),
@@ -137,7 +141,7 @@ class WholeRelease:
         }
 
     def _table(self, columns: tuple[AnswerColumn, ...], confidence: float) -> Answer:
-        """Return columns of it as an answer."""
+        """Return columns as an answer with the price and the receipt of this release."""
         return Answer(
             columns=columns,
             confidence=confidence,
@@ -150,7 +154,7 @@ class WholeRelease:
 
 
 def noted(lines: Iterable[str], caveats: Iterable[str]) -> str:
-    """Return the lines of an explanation with what a reader must know below them."""
+    """Return the lines of an explanation as one text, with the caveats below them."""
     return "\n".join([*lines, *(f"  note: {caveat}" for caveat in caveats)])
 
 
@@ -158,29 +162,31 @@ def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
     """Return ε, and the noise that it buys: Gaussian where the accounts take it, else Laplace."""
     if epsilon is None:
         raise QuestionError("A release needs its price.", "Say epsilon=…, or --epsilon.")
-    asked = positive(epsilon, "epsilon")
-    rho = zcdp_budget(asked, planned.delta) if planned.delta and planned.gaussian else Fraction(0)
-    return asked, Price(law="gaussian", amount=rho) if rho else Price(law="laplace", amount=asked)
+    amount = positive(epsilon, "epsilon")
+    # Gaussian noise has a finite price only with a δ, and only in accounts that price zCDP
+    rho = zcdp_budget(amount, planned.delta) if planned.delta and planned.gaussian else Fraction(0)
+    return amount, Price(law="gaussian", amount=rho) if rho else Price(law="laplace", amount=amount)
 
 
 def release_caveats(planned: PlannedRows, coding: Coding, price: Price) -> tuple[str, ...]:
-    """Return what a reader of a release must know."""
-    limits, found = planned.plan.limits, []
+    """Return the caveats of a release: rows that do not count, merged values, and the meaning of its price."""
+    limits, caveats = planned.plan.limits, []
     if limits.units.name != "ALONE":
-        found.append(f"of each unit at most {limits.rows} row{'s' if limits.rows > 1 else ''} count")
+        caveats.append(f"of each unit at most {limits.rows} row{'s' if limits.rows > 1 else ''} count")
     dropped = [column.name for column in coding.columns if column.coded.type.nullable and not column.coded.null]
     if dropped:
-        found.append(f"rows without a value in {', '.join(dropped)} are left out")
+        caveats.append(f"rows without a value in {', '.join(dropped)} are left out")
     grouped = [f"{column.name} (by {column.width})" for column in coding.columns if column.width > 1]
     if grouped:
-        found.append(f"neighbouring values are one: {', '.join(grouped)}")
+        caveats.append(f"neighbouring values are one: {', '.join(grouped)}")
     if price.law == "gaussian":
-        found.append(gaussian_price(planned.delta))
-    return tuple(found)
+        caveats.append(gaussian_price(planned.delta))
+    return tuple(caveats)
 
 
 def release(
-    access: Access,
+    session: Session,
+    outlet: Outlet,
     planned: PlannedRows,
     events: Sequence[Event],
     measure: Callable[[CodedRows], bytes],
@@ -191,11 +197,13 @@ def release(
     order: Order,
     options: object = None,
 ) -> Released:
-    """Charge events, measure rows, and return what ``made`` makes of a head and measurements.
+    """Charge events, measure rows, and return the release that ``made`` builds from head and measurements.
 
-    ``options`` is what decides besides the head, if there is such: with others it is another release.
+    ``options`` are further choices that change the release: with other options it has another fingerprint.
     """
-    kept = access.release_rows(
+    outcome = release_rows(
+        session,
+        outlet,
         planned,
         events,
         lambda rows: packed(head, measure(rows)),
@@ -204,5 +212,10 @@ def release(
         order=order,
         epsilon=head.price.epsilon,
     )
-    told = replace(head, caveats=(*head.caveats, *kept.notes))
-    return made(told, unpacked(kept.measurements)[1], receipt=kept.receipt, remaining=kept.remaining)
+    # an earlier release has the head of its own day: the policy may have other columns by now
+    stored, measurements = unpacked(outcome.measurements)
+    head = stored or head
+    if outcome.repeated:
+        note = f"paid for on {outcome.repeated[:10]}, and nothing was charged now; fresh=True (--fresh) releases anew"
+        head = replace(head, caveats=(*head.caveats, note))
+    return made(head, measurements, receipt=outcome.receipt, remaining=outcome.remaining)

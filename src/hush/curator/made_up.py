@@ -1,11 +1,12 @@
-"""Made-up rows from a schema: to try a question for nothing, before it is asked of people.
+"""Made-up rows from a schema: to try a question free of charge, before it is asked about people.
 
-`made_up` is a curator for the same analyst and the same policy over rows that hush invents from what the policy says of
+`made_up` is a session of the same analyst and the same policy over rows that hush invents from what the policy says of
 columns: values spread over their bounds or lists, a few NULLs, units that have as many rows as count. Public tables are
 the real ones, which everybody may see. No private row is read, and no ledger is needed: nothing is charged.
 
 An answer made so can never pass for a real one. It says so wherever it is shown, its tables and files begin with a
-column ``made_up``, it has no receipt, and nothing can store it: this curator reaches no ledger to write to.
+column ``made_up``, it has no receipt, and nothing stores it: `hush.curator.pipeline` charges and
+records nothing for made-up rows.
 
 Values are spread by a mixing function of row and column (Steele, Lea, Flood: SplitMix64, OOPSLA 2014), so the rows are
 the same every time. They protect nobody and need no secret.
@@ -24,74 +25,36 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, NoReturn
+from typing import Any
 
 import numpy as np
 
-from hush.core import HushError
 from hush.core.on_demand import optional
-from hush.curator.access import Access, Accounts, Result
 from hush.curator.data_sets import OpenDataSet
-from hush.engines.opening import open_engine, open_sources
-from hush.ledger import Ledger, Reservation
+from hush.curator.session import Session
+from hush.engines.registry import open_engine, open_sources
 from hush.query.schema import Schema
 from hush.query.types import Kind, Type, Value, at_position, position
 
 UNITS = 1000
 """How many people are made up."""
 _NULLS = 50
-"""One cell in so many is NULL, where there may be one."""
+"""One cell in this many is NULL, in columns that may have NULL."""
 _WIDE = Fraction(2**62)
 _FIRST_DAY, _LAST_DAY = dt.date(2020, 1, 1), dt.date(2025, 12, 31)
 _WORDS = tuple(f"made up {number}" for number in range(1, 21))
 
 
-class MadeUpError(HushError):
-    """Something that made-up rows are not for."""
-
-    code = "made-up"
-
-
-class MadeUpAccess(Access):
-    """Access to made-up rows instead of the real ones, free of charge, on the terms that hold for those."""
-
-    made_up: ClassVar[bool] = True
-
-    def __init__(self, real: Access, ledger: Ledger) -> None:
-        """``ledger`` is the real one, to be read."""
-        super().__init__({name: _made_up(data_set) for name, data_set in real.data_sets.items()}, ledger, real.analyst)
-        self._real = real
-
-    def accounts(self, data: str) -> Accounts:
-        """Return the real accounts, by whose currency questions are planned."""
-        return self._real.accounts(data)
-
-    def charge(self, data: str, text: str, *_: object, **__: object) -> Reservation:
-        """Charge nothing: what is invented reveals nobody."""
-        return Reservation(number=0, request="made up", analyst=self.analyst, data=data, question_hash=text)
-
-    def keep(self, _: Reservation, compute: Callable[[], Result], __: Callable[[Result], bytes]) -> Result:
-        """Compute, and store nothing."""
-        return compute()
-
-    def release_rows(self, *_: object, **__: object) -> NoReturn:
-        """Refuse whole releases and models: what they return could be taken for real."""
-        raise MadeUpError("Made-up rows are for trying questions; whole releases and models need the real ones.")
-
-    plan_rows = release_rows
-
-    def close(self) -> None:
-        """Close the engines of the made-up rows; the real curator and its ledger stay open."""
-        for data_set in self.data_sets.values():
-            data_set.engine.close()
-
-
-def _made_up(data_set: OpenDataSet) -> OpenDataSet:
-    schema = data_set.schema
-    engine = open_engine(schema, open_sources({**data_set.public, **rows(schema)}))
-    return OpenDataSet(schema=schema, engine=engine, public=data_set.public)
+def made_up(session: Session) -> Session:
+    """Return a session of the same analyst over invented rows; accounts are the real ones, which price questions."""
+    data_sets = {}
+    for name, data_set in session.data_sets.items():
+        opened = open_sources({**data_set.public, **rows(data_set.schema)})
+        engine = open_engine(data_set.schema, opened)
+        data_sets[name] = OpenDataSet(schema=data_set.schema, engine=engine, public=data_set.public)
+    return Session(data_sets, session.ledger, session.analyst, made_up=True)
 
 
 def rows(schema: Schema) -> dict[str, Any]:
@@ -102,12 +65,13 @@ def rows(schema: Schema) -> dict[str, Any]:
     for name, table in schema.tables.items():
         if table.public:
             continue
+        # a few rows of each unit are enough to try a question, and quick to invent
         number = UNITS if table.unit is None else UNITS * min(table.max_rows, 3)
         columns = {column: _cells(f"{name}.{column}", type_, number) for column, type_ in table.columns.items()}
-        columns |= {column: _references(name, number) for column in keys.get(name, ())}
+        columns |= {column: _references(number) for column in keys.get(name, ())}
         if table.unit is not None:
             linked = table.unit.hops[0].column if table.unit.hops else table.unit.column
-            columns[linked] = _references(name, number)
+            columns[linked] = _references(number)
         frames[name] = pa.table({column: pa.array(cells) for column, cells in columns.items()})
     return frames
 
@@ -121,8 +85,8 @@ def _keys(schema: Schema) -> dict[str, set[str]]:
     return keys
 
 
-def _references(_: str, number: int) -> list[int]:
-    """Return whose rows they are, or to which row they refer: each of the first thousand as often as any other."""
+def _references(number: int) -> list[int]:
+    """Return the number of a unit, or of a row of another table, for each row; all thousand occur equally often."""
     return [row % UNITS for row in range(number)]
 
 
@@ -132,6 +96,7 @@ def _cells(name: str, type_: Type, number: int) -> list[Any]:
     cells = _spread(type_, mixed)
     if not type_.nullable:
         return cells
+    # mixed with another salt, so that NULL does not fall on the same values each time
     return [None if mix % _NULLS == 0 else cell for cell, mix in zip(cells, _mixed(len(name), number), strict=True)]
 
 

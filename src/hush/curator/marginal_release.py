@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from html import escape
@@ -15,16 +15,18 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from hush.core import InvalidValueError, Number, integer
+from hush import synth
+from hush.core import InvalidValueError, integer
 from hush.core.storage import writing
-from hush.core.values import dataclass
-from hush.curator.access import Access, Order, PlannedRows
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, masks
 from hush.curator.kept_release import ReleaseHead, WholeRelease, noted, price_of, release, release_caveats
+from hush.curator.pipeline import Outlet, PlannedRows, plan_rows
+from hush.curator.session import Session
+from hush.curator.terms import MarginalOrder, MarginalTerms
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown
-from hush.synth import MarginalPlan, Marginals, plan_marginals
+from hush.synth import MarginalPlan, Marginals
 from hush.synth.marginals import all_marginals
 
 MAX_TABLES = 20_000
@@ -41,8 +43,8 @@ def rows_of(table: str, by: Sequence[str] | None) -> str:
         return table
     if not by or isinstance(by, str) or not isinstance(by, Iterable):
         raise InvalidValueError("by", got=by, allowed="the columns of the tables, such as ['age', 'sex']")
-    listed = ", ".join(_quoted(name) for name in by)
-    return f"SELECT {listed} FROM {_quoted(table)}"  # noqa: S608 - parsed, never run
+    column_list = ", ".join(_quoted(name) for name in by)
+    return f"SELECT {column_list} FROM {_quoted(table)}"  # noqa: S608 - parsed, never run
 
 
 def _quoted(name: str) -> str:
@@ -51,7 +53,7 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class MarginalExplanation:
-    """What a release of marginals would cost and how far off its cells would be. Nothing was read or charged."""
+    """The price of a release of marginals, and the half-widths of its cells. Nothing was read or charged."""
 
     coding: Coding
     plan: MarginalPlan
@@ -91,7 +93,7 @@ class MarginalExplanation:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MarginalRelease(WholeRelease):
-    """All marginals of a workload. ``release["age", "sex"]`` is one of them, as an answer."""
+    """All marginals of a workload. ``release["age", "sex"]`` returns one table, as an answer."""
 
     marginals: Marginals
 
@@ -113,16 +115,16 @@ class MarginalRelease(WholeRelease):
 
     def __getitem__(self, columns: str | Iterable[str]) -> Answer:
         """Return one table: its keys and ``n`` with ``n_error``, unbiased; some small counts may be negative."""
-        found = self.marginals[columns]
-        return self._answer(found.columns, found.values, np.full(found.values.shape, found.error))
+        marginal = self.marginals[columns]
+        return self._answer(marginal.columns, marginal.values, np.full(marginal.values.shape, marginal.error))
 
     def nonnegative(self, *columns: str) -> Answer:
         """Return one table without negative counts, in agreement with the others; small counts are biased."""
-        chosen = self.coding.domain.columns(columns)
-        for held, values in self._shown.items():
-            if set(chosen) <= set(held):
-                others = tuple(axis for axis, name in enumerate(held) if name not in chosen)
-                return self._answer(chosen, values.sum(axis=others), None)
+        names = self.coding.domain.columns(columns)
+        for table_columns, values in self._shown.items():
+            if set(names) <= set(table_columns):
+                axes = tuple(axis for axis, name in enumerate(table_columns) if name not in names)
+                return self._answer(names, values.sum(axis=axes), None)
         return self[columns]
 
     @cached_property
@@ -134,13 +136,13 @@ class MarginalRelease(WholeRelease):
 
         Where the condition cuts a group of neighbouring values, the error bar covers all that it may hold for.
         """
-        found = masks(self.coding, condition)
-        if found.exact:
-            counted = self.marginals.sum_of(found.columns, found.surely)
+        cell_masks = masks(self.coding, condition)
+        if cell_masks.exact:
+            counted = self.marginals.sum_of(cell_masks.columns, cell_masks.surely)
             value, error = counted.value, counted.error
         else:  # the truth lies between two counts, each of which may miss half as often
             surer = replace(self.marginals, confidence=(1 + self.confidence) / 2)
-            low, high = (surer.sum_of(found.columns, mask) for mask in (found.surely, found.maybe))
+            low, high = (surer.sum_of(cell_masks.columns, mask) for mask in (cell_masks.surely, cell_masks.maybe))
             value = (low.value + high.value) / 2
             error = max(value - (low.value - low.error), high.value + high.error - value)
         column = AnswerColumn(name="n", kind=Kind.DECIMAL, values=(value,), errors=(error,), counts=True)
@@ -148,27 +150,27 @@ class MarginalRelease(WholeRelease):
 
     def rolled_up(self, columns: Sequence[str], groups: Mapping[str, Mapping[Any, Any]]) -> Answer:
         """Return a table over coarser keys: ``groups`` says for some columns which group each value belongs to."""
-        chosen = self.coding.domain.columns(columns)
+        names = self.coding.domain.columns(columns)
         labels: list[list[Any]] = []
         numbers: dict[str, list[int]] = {}
-        for name in chosen:
+        for name in names:
             values = self.coding.column(name).values
             if name not in groups:
                 labels.append(list(values))
                 continue
             belongs = [groups[name].get(value) for value in values]
-            known = list(dict.fromkeys(belongs))
-            labels.append(known)
-            numbers[name] = [known.index(group) for group in belongs]
-        totals, errors = self.marginals.rolled_up(chosen, numbers)
-        keys = list(zip(*product(*labels), strict=True)) if chosen else []
+            group_names = list(dict.fromkeys(belongs))
+            labels.append(group_names)
+            numbers[name] = [group_names.index(group) for group in belongs]
+        totals, errors = self.marginals.rolled_up(names, numbers)
+        keys = list(zip(*product(*labels), strict=True)) if names else []
         shown_columns = [
             AnswerColumn(
                 name=name,
                 kind=_kind(values) if name in groups else self.coding.column(name).coded.type.kind,
                 values=tuple(values),
             )
-            for name, values in zip(chosen, keys, strict=True)
+            for name, values in zip(names, keys, strict=True)
         ]
         return self._table((*shown_columns, _counts(totals, errors)), self.confidence)
 
@@ -198,23 +200,23 @@ class MarginalRelease(WholeRelease):
         """Write one file for each table (.csv or .parquet), the measurements, and a report; return their paths."""
         if suffix not in {".csv", ".parquet"}:
             raise InvalidValueError("suffix", got=suffix, allowed="'.csv' or '.parquet'")
-        place = Path(directory)
-        with writing(str(place)):
-            place.mkdir(parents=True, exist_ok=True)
-        written = []
+        folder = Path(directory)
+        with writing(str(folder)):
+            folder.mkdir(parents=True, exist_ok=True)
+        paths = []
         for number, columns in enumerate(self.tables, start=1):
             name = "-".join("".join(c if c.isalnum() else "_" for c in column) for column in columns)[:80]
-            path = place / f"{number:03d}-{name}{suffix}"
+            path = folder / f"{number:03d}-{name}{suffix}"
             self[columns].save(path)
-            written.append(path)
-        report, kept = place / "report.html", place / "measurements.hush"
-        with writing(str(place)):
+            paths.append(path)
+        report, measurements = folder / "report.html", folder / "measurements.hush"
+        with writing(str(folder)):
             report.write_text(self.report(), encoding="utf-8")
-            kept.write_bytes(self.kept)
-        return [*written, report, kept]
+            measurements.write_bytes(self.kept)
+        return [*paths, report, measurements]
 
     def report(self, limit: int = 12) -> str:
-        """Return a page that says what was released, how sure it is and what it cost."""
+        """Return an HTML page with the released tables, their half-widths, the price and the receipt."""
         head = (
             "<!doctype html><meta charset='utf-8'><title>Release of tables</title><style>"
             "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
@@ -227,7 +229,7 @@ class MarginalRelease(WholeRelease):
             for columns in self.tables
         )
         total = self.marginals.count({})
-        said = (
+        summary = (
             f"<p>{len(self.tables)} tables of <code>{escape(self.question)}</code>, which agree with each other. "
             f"They cost {escape(str(self.price))}. Each count is unbiased and lies within its ± of the truth "
             f"{self.confidence:.0%} of the time. About {escape(shown(total.value, total.error))} rows "
@@ -236,7 +238,7 @@ class MarginalRelease(WholeRelease):
         parts = [
             head,
             "<h1>Release of tables</h1>",
-            said,
+            summary,
             "".join(f"<p>{escape(caveat)}</p>" for caveat in self.caveats),
             f"<table><tr><th>table</th><th>cells</th><th>each cell</th></tr>{rows}</table>",
         ]
@@ -266,56 +268,43 @@ def _kind(values: Sequence[Any]) -> Kind:
     return Kind.TEXT if all(value is None or isinstance(value, str) for value in values) else Kind.DECIMAL
 
 
-def planned_marginals(
-    access: Access,
-    table: str,
-    by: Sequence[str] | None,
-    *,
-    degree: int = 2,
-    epsilon: Number | None = None,
-    optimise: str = "max",
-    confidence: float = 0.95,
-    max_rows: int | None = None,
-    data: str | None = None,
-) -> tuple[PlannedRows, MarginalExplanation]:
+def plan_marginals(session: Session, terms: MarginalTerms) -> tuple[PlannedRows, MarginalExplanation]:
     """Plan a release of marginals without reading anything."""
-    sql = rows_of(table, by)
-    planned = access.plan_rows(sql, max_rows=max_rows, data=data)
-    asked, price = price_of(planned, epsilon)
-    if not 0 < confidence < 1:
-        raise InvalidValueError("confidence", got=confidence, allowed="a number between 0 and 1")
+    sql = rows_of(terms.table, terms.by)
+    planned = plan_rows(session, sql, max_rows=terms.max_rows, data=terms.data)
+    epsilon, price = price_of(planned, terms.epsilon)
+    if not 0 < terms.confidence < 1:
+        raise InvalidValueError("confidence", got=terms.confidence, allowed="a number between 0 and 1")
     coding = Coding.of(planned.plan)
-    chosen = integer(degree, "degree", minimum=1, maximum=len(coding.domain))
-    if (tables := comb(len(coding.domain), chosen)) > MAX_TABLES:
+    degree = integer(terms.degree, "degree", minimum=1, maximum=len(coding.domain))
+    if (tables := comb(len(coding.domain), degree)) > MAX_TABLES:
         raise InvalidValueError(
-            "degree", got=f"{degree}, which makes {tables:,} tables", allowed=f"at most {MAX_TABLES:,}"
+            "degree", got=f"{terms.degree}, which makes {tables:,} tables", allowed=f"at most {MAX_TABLES:,}"
         )
-    workload = all_marginals(coding.domain, chosen)
     limits = planned.plan.limits
-    plan = plan_marginals(
+    plan = synth.plan_marginals(
         coding.domain,
-        workload,
+        all_marginals(coding.domain, degree),
         rho=price.amount if price.law == "gaussian" else None,
         epsilon=price.amount if price.law == "laplace" else None,
-        optimise=optimise,
+        optimise=terms.optimise,
         rows=limits.rows,
         touched=limits.touched,
     )
     explanation = MarginalExplanation(
         coding=coding,
         plan=plan,
-        price=Money(epsilon=asked, delta=Fraction(0), items=(("all tables", asked, Fraction(0)),)),
+        price=Money(epsilon=epsilon, delta=Fraction(0), items=(("all tables", epsilon, Fraction(0)),)),
         caveats=release_caveats(planned, coding, price),
-        confidence=confidence,
-        text=f"MARGINALS of degree {degree}, least {optimise}: {sql}",
+        confidence=terms.confidence,
+        text=f"MARGINALS of degree {terms.degree}, least {terms.optimise}: {sql}",
     )
     return planned, explanation
 
 
-def release_marginals(
-    access: Access, planned: PlannedRows, explanation: MarginalExplanation, order: Order
-) -> MarginalRelease:
-    """Charge and measure."""
+def release_marginals(session: Session, outlet: Outlet, order: MarginalOrder) -> MarginalRelease:
+    """Release marginals, and charge them."""
+    planned, explanation = plan_marginals(session, order)
     plan, coding = explanation.plan, explanation.coding
     head = ReleaseHead(
         kind="marginals",
@@ -326,7 +315,8 @@ def release_marginals(
         details={"confidence": explanation.confidence},
     )
     return release(
-        access,
+        session,
+        outlet,
         planned,
         plan.events,
         lambda rows: plan.measure(coding.table(rows)).to_bytes(),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -21,12 +22,13 @@ import numpy as np
 
 from hush.accounting import Event, ZCDPEvent
 from hush.accounting.errors import DescriptionError
-from hush.core import InvalidValueError, Number, positive
-from hush.core.values import dataclass
-from hush.curator.access import Access, Order, PlannedRows
+from hush.core import InvalidValueError, positive
 from hush.curator.answer import Money
 from hush.curator.kept_release import ReleaseHead, noted, release
-from hush.engines.base import CodedRows
+from hush.curator.pipeline import Outlet, PlannedRows, plan_rows
+from hush.curator.session import Session
+from hush.curator.terms import FitOrder, FitTerms
+from hush.engines.protocol import CodedRows
 from hush.learn import (
     PCA,
     KMeans,
@@ -39,9 +41,11 @@ from hush.learn import (
     model_from_json,
 )
 from hush.learn.additive import AdditiveModel
+from hush.learn.schema import Column, plain
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.rows import CodedColumn
+from hush.query.types import Kind
 
 MODELS: dict[str, type[Any]] = {
     "regression": Regression,
@@ -53,23 +57,24 @@ MODELS: dict[str, type[Any]] = {
     "kmeans": KMeans,
 }
 _BY_UNIT = {"regression", "classification"}
-"""Told how many rows a unit changes: objective perturbation where it is one, noisy Newton steps where it is more."""
+"""Models that take the number of rows of a unit: objective perturbation for one row, noisy Newton steps for more."""
 _NUMBERS = {"regression", "linear"}
 _CLASSES = {"classification", "naive_bayes"}
+_UNITS = {Kind.DATE: "D", Kind.TIMESTAMP: "us"}
 _STEPS = 64
 _MOST_CLASSES = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitExplanation:
-    """What a model would cost and how noisy it would be. Nothing was read or charged."""
+    """The price of a model and its expected noise. Nothing was read or charged."""
 
     model: Model
     event: Event
     price: Money
     caveats: tuple[str, ...]
     options: tuple[tuple[str, str], ...] = ()
-    """What was said of the model besides, in words."""
+    """The model's own options, as pairs of name and text."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -96,64 +101,60 @@ class Recorded:
     remaining: Money
 
 
-def planned_model(
-    access: Access,
-    question: str,
-    *,
-    target: str | None,
-    model: str,
-    epsilon: Number | None,
-    max_rows: int,
-    data: str | None,
-    options: dict[str, Any],
-) -> tuple[PlannedRows, FitExplanation]:
+def plan_model(session: Session, terms: FitTerms, options: dict[str, Any]) -> tuple[PlannedRows, FitExplanation]:
     """Plan a model without reading anything."""
+    model, target = terms.model, terms.target
     if not isinstance(model, str) or model not in MODELS:
         hint = did_you_mean(str(model), list(MODELS)) or f"There are {', '.join(MODELS)}."
         raise QuestionError(f"There is no model {model!r}.", hint)
-    if epsilon is None:
+    if terms.epsilon is None:
         raise QuestionError("A model needs its price.", "Say epsilon=…, or --epsilon.")
-    asked = positive(epsilon, "epsilon")
-    planned = access.plan_rows(question, max_rows=max_rows, data=data)
+    epsilon = positive(terms.epsilon, "epsilon")
+    planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
     limits = planned.plan.limits
     counted = "one row counts" if limits.rows == 1 else f"at most {limits.rows} rows count"
     caveats = [] if limits.units.name == "ALONE" else [f"of each unit {counted}, chosen by a keyed hash"]
     dropped = [column.name for column in planned.plan.columns if column.type.nullable and not column.null]
     if dropped:
         caveats.append(f"rows without a value in {', '.join(dropped)} are left out")
-    made = _priced(planned, asked, _named(planned.plan.columns, model, target), model, options)
-    price = Money(epsilon=asked, delta=Fraction(0), items=((f"model: {model}", asked, Fraction(0)),))
-    event = _event(planned, made)
+    priced = _priced(planned, epsilon, _named(planned.plan.columns, model, target), model, options)
     return planned, FitExplanation(
-        model=made,
-        event=event,
-        price=price,
+        model=priced,
+        event=_event(planned, priced),
+        price=Money(epsilon=epsilon, delta=Fraction(0), items=((f"model: {model}", epsilon, Fraction(0)),)),
         caveats=tuple(caveats),
         options=tuple(sorted((name, repr(value)) for name, value in options.items())),
     )
 
 
-def release_model(
-    access: Access, planned: PlannedRows, explanation: FitExplanation, *, target: str | None, order: Order
-) -> Any:
-    """Charge, fit, keep."""
-    model = explanation.model
+def release_model(session: Session, outlet: Outlet, order: FitOrder, options: dict[str, Any]) -> Any:
+    """Fit a model, and charge it."""
+    planned, explanation = plan_model(session, order, options)
+    model, target = explanation.model, order.target
 
     def measure(rows: CodedRows) -> bytes:
         columns = {column.name: _values(column, rows.codes[column.name]) for column in planned.plan.columns}
         if target is None:
             model.fit(columns)  # type: ignore[attr-defined]
         else:
-            rest = {name: part for name, part in columns.items() if name != target}
-            model.fit(rest, columns[target])  # type: ignore[attr-defined]
+            features = {name: values for name, values in columns.items() if name != target}
+            model.fit(features, columns[target])  # type: ignore[attr-defined]
         return json.dumps(model.to_json(), ensure_ascii=False).encode()
 
-    head = ReleaseHead(
-        kind="model", price=explanation.price, caveats=explanation.caveats, question=planned.plan.question.text
+    return release(
+        session,
+        outlet,
+        planned,
+        [explanation.event],
+        measure,
+        fitted_model,
+        head=ReleaseHead(
+            kind="model", price=explanation.price, caveats=explanation.caveats, question=planned.plan.question.text
+        ),
+        text=f"FIT {model.kind}{f' of {target}' if target else ''}: {planned.plan.question.text}",
+        order=order,
+        options=explanation.options,
     )
-    text = f"FIT {model.kind}{f' of {target}' if target else ''}: {planned.plan.question.text}"
-    events, options = [_event(planned, model)], explanation.options
-    return release(access, planned, events, measure, fitted_model, head=head, text=text, order=order, options=options)
 
 
 def fitted_model(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Any:
@@ -165,10 +166,11 @@ def fitted_model(head: ReleaseHead, measurements: bytes, *, receipt: str, remain
 
 
 def _event(planned: PlannedRows, model: Any) -> Event:
-    """Return what the model costs a unit: its event for as many rows as a neighbour changes."""
+    """Return the event of the model for a whole unit: for as many rows as a neighbour changes."""
     limits = planned.plan.limits
     size = limits.rows * limits.touched
     event: Event = model.event
+    # additive models know the number of rows, so their event covers a whole unit already
     return event if size == 1 or isinstance(model, AdditiveModel) else event.group(size)
 
 
@@ -188,50 +190,44 @@ def _named(columns: Sequence[CodedColumn], model: str, target: str | None) -> di
     if not specs:
         raise QuestionError("A model needs a column besides its target.", "Select one.")
     if model in _CLASSES:
-        if isinstance(spec, tuple):
-            if goal.levels > _MOST_CLASSES:
-                raise QuestionError(f"The column {target!r} has {goal.levels:,} values.", "Take model='regression'.")
-            spec = [_number(goal, code) for code in range(goal.levels)]
-    elif not isinstance(spec, tuple):
+        if spec.values is None and goal.levels > _MOST_CLASSES:
+            raise QuestionError(f"The column {target!r} has {goal.levels:,} values.", "Take model='regression'.")
+        return {"schema": specs, "target": [plain(goal.value(code)) for code in range(goal.levels)]}
+    if spec.values is not None:
         raise QuestionError(f"The column {target!r} is no number with bounds.", "Take model='classification'.")
     return {"schema": specs, "target": spec}
 
 
-def _spec(column: CodedColumn) -> Any:
-    """Return a column's public bounds, or its values as JSON can hold them."""
+def _spec(column: CodedColumn) -> Column:
+    """Return a column's public bounds, days or microseconds for dates and times; or its values."""
     if column.factor is None:
-        return [_plain(value) for value in column.values]
-    low, high = _number(column, 0), _number(column, column.levels - 1)
-    return (low, high) if low < high else (low, low + 1.0)
-
-
-def _number(column: CodedColumn, code: int) -> float:
-    """Return the number of a code on a line; days or microseconds for dates and times."""
-    assert column.factor is not None  # noqa: S101 - asked for lines only
-    return float((column.factor.first + code) * column.factor.step)
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (str, bool, int, float)) else str(value)
+        return Column.parse(column.name, list(column.values))
+    low, high = (float(end * column.factor.step) for end in (column.factor.first, column.factor.last))
+    # a column of one value: models need an interval of positive length
+    high = high if low < high else low + 1.0
+    return Column(name=column.name, lower=low, upper=high, unit=_UNITS.get(column.type.kind))
 
 
 def _values(column: CodedColumn, codes: Any) -> Any:
     """Return the values of codes as the model's schema names them; NULL is missing."""
     if column.factor is not None:
-        points = (float(column.factor.first) + codes.astype(np.float64)) * float(column.factor.step)
-        return np.where(codes < column.levels, points, np.nan)
+        # i·p/q as one division of integers below 2⁵³ is the nearest float, which is what 0.3 is in a schema
+        above, below = column.factor.step.numerator, column.factor.step.denominator
+        places = column.factor.first + codes.astype(np.int64)
+        return np.where(codes < column.levels, places * float(above) / below, np.nan)
     table = np.empty(column.levels + 1, dtype=object)
-    table[: column.levels] = [_plain(value) for value in column.values]
+    # the last place stays None, which is NULL
+    table[: column.levels] = [plain(value) for value in column.values]
     return table[np.minimum(codes.astype(np.intp), column.levels)]
 
 
 def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], model: str, options: dict[str, Any]) -> Any:
-    """Return the model at the largest ε' that no account prices above what ε means."""
+    """Return the model with the largest ε' that every account prices no higher than a question of ε."""
     changed = planned.plan.limits.rows * planned.plan.limits.touched
-    known = set(MODELS[model]._names()) - {"schema", "target", "epsilon", "delta", "rows"}  # noqa: SLF001 - of one family
+    names = set(MODELS[model]._names()) - {"schema", "target", "epsilon", "delta", "rows"}  # noqa: SLF001 - of one family
     for name, value in options.items():
-        if name not in known:
-            allowed = f"left out: options of {model!r} are {', '.join(sorted(known)) or 'none'}"
+        if name not in names:
+            allowed = f"left out: options of {model!r} are {', '.join(sorted(names)) or 'none'}"
             raise InvalidValueError(name, got=value, allowed=allowed)
 
     unit = {"rows": changed} if model in _BY_UNIT else {}
@@ -240,6 +236,7 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
         return MODELS[model](**named, **options, **unit, epsilon=epsilon * share, delta=delta)
 
     if not (planned.delta and planned.gaussian) or model == "kmeans":
+        # pure ε adds up over the rows of a unit, so one row gets its share
         pure = made(Fraction(1, changed), Fraction(0))
         _ = pure.event  # a model without a pure variant is refused here
         return pure
@@ -249,9 +246,10 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
         event = _event(planned, made(Fraction(steps, _STEPS), planned.delta))
         try:
             return all(account.price(event).loss <= account.price(limit).loss for account in planned.accounts.filters)
-        except DescriptionError:
+        except DescriptionError:  # an account has no price for this event
             return False
 
+    # bisection: `low` fits, and `high` does not fit or is more than ε
     low, high = 1, _STEPS + 1
     if not fits(low):
         raise QuestionError(f"No {model} fits ε={float(epsilon):.6g} in this account.", "Raise epsilon.")

@@ -7,16 +7,27 @@
 >>> [column.name for column in answer.columns], str(answer.price)
 (['n', 'mean'], 'ε=0.5')
 >>> curator.close()
+
+A frame, a path, records (a list of dicts), columns (a dict of lists) or a NumPy array with named fields is one table. A
+dict whose values are frames or paths is several, all of them protected. A pandas index is a column if it is the unit.
+
+>>> sorted(protected_frames([{"id": 1, "age": 30}, {"id": 2, "age": 41}], "data", "id")["data"].column_names)
+['age', 'id']
+>>> sorted(protected_frames({"visits": "visits.csv", "patients": "patients.csv"}, "data", "id"))
+['patients', 'visits']
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hush.core import InvalidValueError, Neighbours, Number, integer
-from hush.core.storage import path_of
+from hush.core.on_demand import optional
 from hush.curator.curator import Curator
 from hush.curator.data_sets import (
     OpenDataSet,
@@ -25,17 +36,22 @@ from hush.curator.data_sets import (
     read_policy,
     refuse_sharing,
     schema_types,
+    untyped_columns,
 )
-from hush.engines.opening import Source, open_engine, open_sources
+from hush.curator.session import Session
+from hush.engines.errors import SourceError
+from hush.engines.registry import Source, json_columns, open_engine, open_sources
 from hush.ledger import Budget, Ledger
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
 from hush.policy.ledger import POLICY, check_data, ledger_or_stand_in, open_ledger, rehearsed, streams_of
-from hush.query.errors import QuestionError
-from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
+from hush.policy.python_columns import describe
+from hush.query.errors import QuestionError, did_you_mean
+from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table, UnitPath
+from hush.query.types import Type
 
 if TYPE_CHECKING:
-    from hush.curator.publishing import Publisher
+    from hush.curator.declared_streams import Publisher
 
 
 def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, create: bool = False) -> Curator:
@@ -59,8 +75,8 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, c
 
 
 def open_publisher(path: str | Path) -> tuple[Policy, Publisher]:
-    """Return a policy and its owner's curator, who declares standing questions and releases what is due."""
-    from hush.curator.publishing import Publisher
+    """Return a policy and its owner's publisher, which declares streams and makes the releases that are due."""
+    from hush.curator.declared_streams import Publisher
 
     policy = read_policy(path)
     refuse_sharing(policy)
@@ -74,13 +90,13 @@ def open_publisher(path: str | Path) -> tuple[Policy, Publisher]:
 
 
 def rehearse(path: str | Path, *, analyst: str | None = None) -> Curator:
-    """Return a curator whose ledger lives and dies with this process: for data that nobody has to protect."""
+    """Return a curator with a ledger in memory, which ends with this process: for data that need no protection."""
     policy = read_policy(path)
     return _curator(policy, _asker(policy, analyst), rehearsed(policy))
 
 
 def _asker(policy: Policy, analyst: str | None) -> Analyst:
-    """Return who asks, of a policy under which they may."""
+    """Return the analyst who asks; refuse an unknown one, and a policy in which tables share rows."""
     if analyst is None:
         if len(policy.analysts) != 1:
             if not policy.analysts:
@@ -109,7 +125,7 @@ def _opened(policy: Policy, names: Iterable[str], ledger: Ledger) -> dict[str, O
 
 def _curator(policy: Policy, person: Analyst, ledger: Ledger) -> Curator:
     opened = _opened(policy, person.data, ledger)
-    return Curator(opened, ledger, person.name, streams=streams_of(policy, person.name))
+    return Curator(Session(opened, ledger, person.name, streams=streams_of(policy, person.name)))
 
 
 def protect(
@@ -130,7 +146,6 @@ def protect(
     decimal: str | None = None,
     quotes: bool | None = None,
     timezone: str | None = None,
-    keep: str | Path | None = None,
 ) -> Curator:
     """Protect tables in memory or in files: for notebooks, with a budget that lives as long as the process.
 
@@ -173,9 +188,6 @@ def protect(
         Where the clocks are, such as "Europe/Berlin", that show the times of columns with a time zone and of texts with
         an offset. If it is not said: those that a frame's column names, UTC for other columns, and of texts the clock
         as it is written.
-    keep
-        A directory of your own, closed to others, in which what was read of a large CSV or JSON file is kept for the
-        next process. A file that has changed is read again.
 
     Examples
     --------
@@ -185,19 +197,16 @@ def protect(
     >>> str(answer.price)
     'ε=0.5'
     """
-    from hush.curator.frames import described_tables, protected_frames
-    from hush.policy.python_columns import describe
-
     reading = {"separator": separator, "encoding": encoding, "decimal": decimal, "quotes": quotes, "timezone": timezone}
     private = {
-        name: Source.of(frame, **reading, keep=None if keep is None else path_of(keep, "keep").expanduser())  # type: ignore[arg-type]
+        name: Source.of(frame, **reading)  # type: ignore[arg-type]
         for name, frame in protected_frames(source, table, unit).items()
     }
     if not isinstance(public or {}, Mapping) or private.keys() & (public or {}).keys():
-        taken = " or ".join(map(repr, private))
-        raise InvalidValueError("public", got=public, allowed=f"further tables by name, none of them {taken}")
+        names = " or ".join(map(repr, private))
+        raise InvalidValueError("public", got=public, allowed=f"further tables by name, none of them {names}")
     described = described_tables(private, unit=unit, bounds=bounds, values=values, types=types)
-    sources = private | {name: Source.of(other) for name, other in (public or {}).items()}
+    sources = private | {name: Source.of(frame) for name, frame in (public or {}).items()}
     check_frames(sources, private)
     relation = Neighbours.parse(neighbours)
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
@@ -228,4 +237,148 @@ def protect(
         opened.close()
         raise
     files = {name: source for name, source in sources.items() if name not in private}
-    return Curator({table: OpenDataSet(schema=schema, engine=engine, public=files)}, ledger, "me")
+    return Curator(Session({table: OpenDataSet(schema=schema, engine=engine, public=files)}, ledger, "me"))
+
+
+# what hush.protect is given
+
+
+def protected_frames(source: object, table: str, unit: object) -> dict[str, Any]:
+    """Return the protected tables by name, each as a value that `Source` accepts."""
+    if isinstance(source, Mapping) and source and all(map(_is_table, source.values())):
+        if unit is None:
+            hint = "Name the column that says in each of them whose row it is."
+            raise InvalidValueError("unit", got=unit, allowed="given where several tables are protected", hint=hint)
+        wrong = next((name for name in source if not isinstance(name, str) or not name.strip()), None)
+        if wrong is not None:
+            raise InvalidValueError("source", got=wrong, allowed="tables under names that are texts")
+        return {name: _indexed(frame, unit) for name, frame in source.items()}
+    return {table: _indexed(_framed(source), unit)}
+
+
+def _is_table(value: object) -> bool:
+    """Return whether a value of a dict is a table, and not a column."""
+    if isinstance(value, str | Path | Source):
+        return True
+    if isinstance(value, np.ndarray):
+        return value.dtype.names is not None
+    if isinstance(value, Mapping):  # a table as a dict of columns
+        return bool(value) and all(
+            _has_cells(cells) and not isinstance(cells, str | bytes | Mapping) for cells in value.values()
+        )
+    records = isinstance(value, list | tuple) and bool(value) and all(isinstance(row, Mapping) for row in value)
+    return records or hasattr(value, "columns") or (hasattr(value, "schema") and hasattr(value, "__arrow_c_stream__"))
+
+
+def _framed(source: object) -> Any:
+    """Return records, columns and arrays as Arrow tables, and everything else as it is."""
+    if isinstance(source, np.ndarray):
+        if source.dtype.names is None:
+            hint = "Name its columns: pandas.DataFrame(array, columns=[…]), or a structured array."
+            raise SourceError(f"an array without names of columns cannot be asked about. {hint}")
+        return _arrow({name: source[name].tolist() for name in source.dtype.names})
+    if isinstance(source, list | tuple) and source and all(isinstance(row, Mapping) for row in source):
+        names = list(dict.fromkeys(name for row in source for name in row))
+        return _arrow({name: [row.get(name) for row in source] for name in names})
+    if isinstance(source, Mapping) and source and not any(map(_is_table, source.values())):
+        plain = next(
+            (name for name, cells in source.items() if isinstance(cells, bytes) or not _has_cells(cells)), None
+        )
+        if plain is not None:
+            raise SourceError(f"the column {str(plain)!r} is no list; a dict holds a list for each column, or frames")
+        return _arrow({name: list(cells) for name, cells in source.items()})
+    return source
+
+
+def _has_cells(value: object) -> bool:
+    return isinstance(value, Iterable) and isinstance(value, Sized)
+
+
+def _arrow(columns: Mapping[Any, list[Any]]) -> Any:
+    pa = optional("pyarrow", "arrow")
+    arrays = {}
+    for name, cells in columns.items():
+        if any(isinstance(cell, str) for cell in cells):  # pandas writes NaN for a text that is missing
+            cells = [None if isinstance(cell, float) and cell != cell else cell for cell in cells]  # noqa: PLR0124, PLW2901
+        try:
+            arrays[str(name)] = pa.array(cells)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            raise SourceError(f"the column {str(name)!r} mixes values of several types; make it one type") from None
+    try:
+        return pa.table(arrays)
+    except (pa.ArrowException, ValueError):
+        raise SourceError("the columns have different lengths; give a value of each column for every row") from None
+
+
+def _indexed(frame: Any, unit: object) -> Any:
+    """Return a pandas frame with its index as a column where that is the unit."""
+    frame = _framed(frame)
+    if not isinstance(unit, str) or type(frame).__module__.split(".")[0] != "pandas" or not hasattr(frame, "index"):
+        return frame
+    levels = [name if name is not None else "index" for name in getattr(frame.index, "names", [])]
+    return frame.rename_axis(levels).reset_index() if unit in levels and unit not in frame.columns else frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """The owner's description of one table: its unit, and bounds, values and types of columns."""
+
+    unit: str | None
+    bounds: Mapping[str, Sequence[Any]] | None
+    values: Mapping[str, Sequence[Any]] | None
+    types: Mapping[str, str] | None
+
+    def named(self, source: Source) -> list[str]:
+        """Return the columns of a JSON file, which has no schema: those that are named or in its first record."""
+        if source.format != "json" or source.path is None:
+            return []
+        mappings = (self.bounds, self.values, self.types)
+        names = [self.unit, *(name for mapping in mappings if isinstance(mapping, Mapping) for name in mapping)]
+        return json_columns(source.path, [name for name in dict.fromkeys(names) if isinstance(name, str)])
+
+    def columns(
+        self, source: Source, table: str, stored: Mapping[str, Mapping[str, str]]
+    ) -> tuple[dict[str, Type], dict[str, str]]:
+        """Return a table's columns with their types, and the unsupported ones; refuse a unit that it does not have."""
+        sql_types = stored[table]
+        if self.unit is not None and (not isinstance(self.unit, str) or self.unit not in sql_types):
+            allowed = f"a column of the table: {', '.join(sql_types)}"
+            raise InvalidValueError("unit", got=self.unit, allowed=allowed)
+        return describe(
+            schema_types(source, table, sql_types),
+            unit=self.unit,
+            untyped=untyped_columns(source, table, sql_types),
+            bounds=self.bounds,
+            values=self.values,
+            types=self.types,
+        )
+
+
+def described_tables(
+    private: Mapping[str, Source],
+    *,
+    unit: str | None,
+    bounds: Mapping[str, Sequence[Any]] | None,
+    values: Mapping[str, Sequence[Any]] | None,
+    types: Mapping[str, str] | None,
+) -> dict[str, Described]:
+    """Return the owner's description of each table; among several, ``TABLE.column`` or the column's name selects it."""
+    details = {"bounds": bounds, "values": values, "types": types}
+    if len(private) == 1:
+        return {name: Described(unit=unit, **details) for name in private}  # type: ignore[arg-type]
+    with open_sources(private) as opened:
+        headers = {name: set(columns) for name, columns in opened.types.items()}
+    words: dict[str, dict[str, dict[str, Any]]] = {name: {parameter: {} for parameter in details} for name in private}
+    for parameter, mapping in details.items():
+        if mapping is not None and not isinstance(mapping, Mapping):
+            raise InvalidValueError(parameter, got=mapping, allowed="words about columns, by their names")
+        for key, description in (mapping or {}).items():
+            table, dot, column = str(key).partition(".")
+            tables = [table] if dot and table in private else [name for name in private if key in headers[name]]
+            label = column if dot and table in private else key
+            if not tables:
+                candidates = [name for columns in headers.values() for name in columns]
+                raise QuestionError(f"No table has a column '{key}' to describe.", did_you_mean(str(key), candidates))
+            for name in tables:
+                words[name][parameter][label] = description
+    return {name: Described(unit=unit, **words[name]) for name in private}

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 
-from hush.core import InvalidValueError, Number
-from hush.core.values import dataclass
-from hush.curator.access import Access, Order, PlannedRows
+from hush import synth
+from hush.core import InvalidValueError
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
 from hush.curator.kept_release import ReleaseHead, WholeRelease, noted, price_of, release, release_caveats
-from hush.engines.base import CodedRows
+from hush.curator.pipeline import Outlet, PlannedRows, plan_rows
+from hush.curator.session import Session
+from hush.curator.terms import RangeOrder, RangeTerms
+from hush.engines.protocol import CodedRows
 from hush.query.errors import QuestionError
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, uniform
-from hush.synth import Price, Ranges, plan_ranges
+from hush.synth import Price, Ranges
 from hush.synth.measurements import pack, quantile, unpack
 from hush.synth.ranges import MAX_RANGE_CELLS, RangePlan
 
 
 @dataclass(frozen=True, kw_only=True)
 class RangeExplanation:
-    """What all ranges of a column would cost and how far off they would be. Nothing was read or charged."""
+    """The price of all ranges of a column, and their half-widths. Nothing was read or charged."""
 
     column: ReleaseColumn
     plan: RangePlan
@@ -34,10 +37,11 @@ class RangeExplanation:
     confidence: float = 0.95
 
     def errors(self) -> dict[str, float]:
-        """Return the half-width of one cell, of half of the line and of all of it, in rows."""
+        """Return the half-widths, in rows, of one cell, of half of the cells and of all cells."""
         cells, certain = self.plan.cells, quantile(self.plan.price.law, self.confidence)
         lengths = {"one cell": 1, "half of the cells": max(1, cells // 2), "all cells": cells}
         covariance = self.plan.covariance
+        # the variance of a sum of cells is the sum of their covariances
         return {name: certain * float(covariance[:n, :n].sum()) ** 0.5 for name, n in lengths.items()}
 
     def to_json(self) -> dict[str, Any]:
@@ -53,8 +57,8 @@ class RangeExplanation:
         }
 
     def __str__(self) -> str:
-        said = f"all ranges of {self.column.name}, {self.plan.cells} cells, at {self.price}"
-        lines = [f"{said}, noise: {self.plan.price.law}"]
+        headline = f"all ranges of {self.column.name}, {self.plan.cells} cells, at {self.price}"
+        lines = [f"{headline}, noise: {self.plan.price.law}"]
         lines += [f"  {name}: ±{shown(error)} rows" for name, error in self.errors().items()]
         return noted(lines, self.caveats)
 
@@ -70,40 +74,40 @@ class RangeRelease(WholeRelease):
     def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
         """Return the release that measurements make."""
         assert head.coding is not None  # noqa: S101 - this kind has a column
-        (column,), told = head.coding.columns, head.details
-        price = Price(law=told["law"], amount=Fraction(told["amount"]))
-        plan = plan_ranges(column.groups, price, rows=told["rows"], touched=told["touched"])
+        (column,), details = head.coding.columns, head.details
+        price = Price(law=details["law"], amount=Fraction(details["amount"]))
+        plan = synth.plan_ranges(column.groups, price, rows=details["rows"], touched=details["touched"])
         ranges = Ranges(plan=plan, measurement=unpack(measurements)[1][0])
         return cls(head=head, column=column, ranges=ranges, receipt=receipt, remaining=remaining, kept=measurements)
 
     def histogram(self, edges: Sequence[int] | None = None, *, bins: int = 20) -> Answer:
-        """Return counts of neighbouring cells: between cell numbers, or in about so many equal bins."""
+        """Return counts of neighbouring cells: between cell numbers, or in about ``bins`` equal bins."""
         cells = self.ranges.plan.cells
         if edges is None:
             step = max(1, -(-cells // bins))
             edges = [*range(0, cells, step), cells]
-        found = self.ranges.histogram(list(edges))
+        counts = self.ranges.histogram(list(edges))
         return self._answer(
             [self.column.values[edge] for edge in edges[:-1]],
-            [item.value for item in found],
-            [item.error for item in found],
+            [count.value for count in counts],
+            [count.error for count in counts],
         )
 
     def distribution(self) -> Answer:
-        """Return how many rows lie up to each value: never falling, and all within one band at once."""
+        """Return the number of rows up to each value: never decreasing, with one error bar for all values at once."""
         totals = self.ranges.totals.tolist()
         return self._answer(list(self.column.values[: len(totals)]), totals, [self.ranges.band] * len(totals))
 
     def quantiles(self, parts: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9)) -> list[dict[str, Any]]:
         """Return quantiles with the lowest and the highest value that each may have."""
-        found = []
-        for part in parts:
-            middle, low, high = (self.column.values[cell] for cell in self.ranges.quantile(part))
-            found.append({"part": part, "value": middle, "low": low, "high": high})
-        return found
+        quantiles = []
+        for level in parts:
+            middle, low, high = (self.column.values[cell] for cell in self.ranges.quantile(level))
+            quantiles.append({"part": level, "value": middle, "low": low, "high": high})
+        return quantiles
 
     def to_json(self) -> dict[str, Any]:
-        """Return quantiles and what is known of the release as plain JSON values."""
+        """Return the column, its quantiles and histogram, and the receipt as plain JSON values."""
         return {
             "column": self.column.name,
             "quantiles": self.quantiles(),
@@ -119,48 +123,35 @@ class RangeRelease(WholeRelease):
         return self._table((key, counts), self.ranges.confidence)
 
 
-def planned_ranges(
-    access: Access,
-    question: str,
-    *,
-    epsilon: Number | None = None,
-    max_rows: int | None = None,
-    data: str | None = None,
-) -> tuple[PlannedRows, RangeExplanation]:
+def plan_ranges(session: Session, terms: RangeTerms) -> tuple[PlannedRows, RangeExplanation]:
     """Plan all ranges of the one column that SQL names, without reading anything."""
-    planned = access.plan_rows(question, max_rows=max_rows, data=data)
+    planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
     if len(planned.plan.columns) != 1:
         raise QuestionError("Ranges are released of one column.", "Write SELECT age FROM …")
     coded = planned.plan.columns[0]
     if coded.factor is None:
         raise InvalidValueError("column", got=coded.name, allowed="a column with bounds, whose values lie on a line")
+    # the least width at which neighbouring values fit into the largest number of cells
     column = ReleaseColumn(coded, -(-coded.levels // MAX_RANGE_CELLS))
-    asked, price = price_of(planned, epsilon)
+    epsilon, price = price_of(planned, terms.epsilon)
     limits = planned.plan.limits
     explanation = RangeExplanation(
         column=column,
-        plan=plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched),
-        price=Money(epsilon=asked, delta=Fraction(0), items=(("all ranges", asked, Fraction(0)),)),
+        plan=synth.plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched),
+        price=Money(epsilon=epsilon, delta=Fraction(0), items=(("all ranges", epsilon, Fraction(0)),)),
         caveats=release_caveats(planned, Coding((column,)), price),
     )
     return planned, explanation
 
 
-def release_ranges(
-    access: Access,
-    question: str,
-    *,
-    epsilon: Number | None,
-    max_rows: int | None,
-    data: str | None,
-    order: Order,
-) -> RangeRelease:
-    """Charge and measure all ranges of the one column that SQL names."""
-    planned, explanation = planned_ranges(access, question, epsilon=epsilon, max_rows=max_rows, data=data)
+def release_ranges(session: Session, outlet: Outlet, order: RangeOrder) -> RangeRelease:
+    """Release all ranges of the one column that SQL names, and charge them."""
+    planned, explanation = plan_ranges(session, order)
     column, plan = explanation.column, explanation.plan
 
     def measure(rows: CodedRows) -> bytes:
         codes = column.grouped(rows.codes[column.name])
+        # the code of NULL is the last one: it lies on no line, so it is cut off
         counts = np.bincount(codes, minlength=column.size)[: column.groups]
         return pack({"release": "ranges", "cells": column.groups}, [plan.measure(counts).measurement])
 
@@ -173,6 +164,5 @@ def release_ranges(
         # its noise is planned again from these
         details={"law": plan.price.law, "amount": str(plan.price.amount), "rows": plan.rows, "touched": plan.touched},
     )
-    return release(
-        access, planned, plan.events, measure, RangeRelease.made, head=head, text=f"RANGES: {question}", order=order
-    )
+    text = f"RANGES: {order.question}"
+    return release(session, outlet, planned, plan.events, measure, RangeRelease.made, head=head, text=text, order=order)

@@ -1,10 +1,10 @@
 """From exact integers to noisy answers: the one place where private numbers become public.
 
-Everything after `release` is post-processing. Private keys are chosen here: the engine offers how many units each group
-has, part by part, and hands out the groups that were chosen. Each group gets a draw of its own, so neither the parts
-nor their order matter. Chosen keys are put in order here, because the order in which an engine happens to return groups
-is a fact about the data. Noise is drawn for chosen groups alone: given which keys are shown, what is said about them is
-a mechanism of its own over their integers, and composes with the choice.
+Everything after `release` is post-processing. Private keys are selected by `KeySelector`: an engine shows it how many
+units each group has, part by part, and returns the groups that it selects. Each group gets a draw of its own, so
+neither the parts nor their order matter. Selected keys are put in order here, because the order in which an engine
+happens to return groups is a fact about the data. Noise is drawn for selected groups alone: given which keys are shown,
+their noisy integers are a mechanism of their own, and compose with the selection.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.values import dataclass
-from hush.engines.base import Choose, Exact, Sparse
+from hush.engines.protocol import Exact, Sparse
 from hush.mechanisms.grouped import GroupedDistribution, Histograms, KeySelection, KeyThreshold
 from hush.mechanisms.grouped.base import Integers, largest_magnitude
 from hush.mechanisms.grouped.mode import GroupedMode
 from hush.mechanisms.grouped.noise import shuffled_middles
-from hush.query.plan.choices import LineHistogram, Pick, ValueHistogram
-from hush.query.plan.estimators import Linear, Mean, Moment, Picked, Plausible
+from hush.query.plan.draws import Draw, LineHistogram, ValueHistogram
+from hush.query.plan.estimators import Drawn, Linear, Mean, Moment, Plausible
 from hush.query.plan.plan import Plan
-from hush.query.plan.statistics import Factor, Statistic
+from hush.query.plan.stability import Factor, Statistic
 from hush.query.question import AggregateKind
 from hush.query.types import Kind
 
@@ -35,12 +35,12 @@ Floats = npt.NDArray[np.float64]
 _EPOCH = dt.date(1970, 1, 1)
 _MICROSECONDS = 10**6
 _TOGETHER = 2**14
-"""So many numbers are simulated at once: a processor's cache holds a few arrays of them."""
+"""How many numbers are simulated at once: a processor's cache holds a few arrays of this size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleasedGroups:
-    """Noisy, public: one entry per group."""
+class NoisyGroups:
+    """The released groups: noisy and public, one entry per group."""
 
     keys: Sequence[tuple[Any, ...]]
     statistics: dict[Statistic, Integers]
@@ -50,47 +50,47 @@ class ReleasedGroups:
     """For every choice, the half-width of each group's interval, in the value's own unit (dates: days; times: seconds);
     None for MODE."""
 
-    def rows(self, places: Sequence[int]) -> ReleasedGroups:
+    def rows(self, places: Sequence[int]) -> NoisyGroups:
         """Return some of the groups, in this order."""
-        at = np.array(places, dtype=np.int64)
-        return ReleasedGroups(
-            keys=[self.keys[place] for place in places],
-            statistics={item: values[at] for item, values in self.statistics.items()},
-            picks=tuple([column[place] for place in places] for column in self.picks),
-            halves=tuple([column[place] for place in places] for column in self.halves),
+        rows = np.array(places, dtype=np.int64)
+        return NoisyGroups(
+            keys=[self.keys[group] for group in places],
+            statistics={statistic: values[rows] for statistic, values in self.statistics.items()},
+            picks=tuple([column[group] for group in places] for column in self.picks),
+            halves=tuple([column[group] for group in places] for column in self.halves),
         )
 
 
-def release(plan: Plan, execute: Callable[[Choose | None], Exact]) -> ReleasedGroups:
-    """Choose the keys, add the noise, draw the picks. ``execute`` runs the plan in an engine."""
-    chooser = None if plan.selection is None else Chooser(plan.selection.mechanism)
-    exact = execute(chooser)
+def release(plan: Plan, exact: Exact, selector: KeySelector | None = None) -> NoisyGroups:
+    """Add the noise and draw the picks. Where keys are private, ``selector`` selected the groups of ``exact``."""
     keys = [tuple(key) for key in exact.keys]
-    shown = list(range(len(keys)))
-    if chooser is not None:
-        if chooser.chosen != len(keys):  # an engine that did not ask must not have its keys shown
-            raise RuntimeError("the engine returned other groups than those that were chosen")
-        missing = any(part is None for key in keys for part in key)
-        shown.sort(key=(lambda at: [_order(part) for part in keys[at]]) if missing else keys.__getitem__)
+    order = list(range(len(keys)))
+    private = plan.selection is not None
+    if private:
+        if selector is None or selector.selected != len(keys):  # keys that nobody selected must not be shown
+            raise RuntimeError("the engine returned other groups than those that were selected")
+        missing = any(component is None for key in keys for component in key)
+        # by key: the order of the engine is a fact about the data
+        order.sort(key=(lambda at: [_order(component) for component in keys[at]]) if missing else keys.__getitem__)
     statistics = {}
     for noise in plan.noises:
         for statistic in noise.statistics:
             values = exact.statistics[statistic]
-            statistics[statistic] = noise.law.release(values if chooser is None else values[shown])
+            statistics[statistic] = noise.law.release(values[order] if private else values)
     drawn: dict[int, tuple[list[Any], list[float | None]]] = {}
-    for pick, groups in zip(plan.picks, exact.histograms, strict=True):
-        found = _picked(pick, groups if chooser is None else Histograms.of(groups).take(shown))
-        drawn |= dict(zip(pick.numbers, found, strict=True))
+    for pick, groups in zip(plan.draws, exact.histograms, strict=True):
+        columns = _picked(pick, Histograms.of(groups).take(order) if private else groups)
+        drawn |= dict(zip(pick.numbers, columns, strict=True))
     numbers = sorted(drawn)
-    return ReleasedGroups(
-        keys=[keys[at] for at in shown],
+    return NoisyGroups(
+        keys=[keys[row] for row in order],
         statistics=statistics,
         picks=tuple(drawn[number][0] for number in numbers),
         halves=tuple(drawn[number][1] for number in numbers),
     )
 
 
-def _picked(pick: Pick, histograms: Sequence[Sparse]) -> list[tuple[list[Any], list[float | None]]]:
+def _picked(pick: Draw, histograms: Sequence[Sparse]) -> list[tuple[list[Any], list[float | None]]]:
     """Draw for each choice each group's value, and the half-width of its interval in its own unit; None for MODE."""
     histogram, mechanism = pick.choice.histogram, pick.mechanism
     if isinstance(mechanism, GroupedMode):
@@ -99,8 +99,8 @@ def _picked(pick: Pick, histograms: Sequence[Sparse]) -> list[tuple[list[Any], l
         return [([histogram.values[number] for number in numbers], [None] * len(numbers))]
     assert isinstance(histogram, LineHistogram)  # noqa: S101 - a quantile lies on a line
     if isinstance(mechanism, GroupedDistribution):
-        wanted = [(item.quantile, often) for item, often in zip(pick.choices, pick.confidences, strict=True)]
-        intervals = mechanism.release(histograms, wanted)
+        requests = [(choice.quantile, often) for choice, often in zip(pick.choices, pick.confidences, strict=True)]
+        intervals = mechanism.release(histograms, requests)
     else:
         intervals = [mechanism.release(histograms)]
     factor = histogram.factor
@@ -110,19 +110,25 @@ def _picked(pick: Pick, histograms: Sequence[Sparse]) -> list[tuple[list[Any], l
     ]
 
 
-class Chooser:
-    """Chooses private keys by the numbers of their units, with fresh draws for each."""
+class KeySelector:
+    """Selects private keys by the numbers of their units, with fresh draws for each."""
 
     def __init__(self, mechanism: KeySelection | KeyThreshold) -> None:
         self._mechanism = mechanism
-        self.chosen = 0
-        """How many were chosen so far."""
+        self.selected = 0
+        """The number of keys that were selected so far."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> KeySelector | None:
+        """Return a selector for the keys of a plan; None where they are public."""
+        return None if plan.selection is None else cls(plan.selection.mechanism)
 
     def __call__(self, units: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which of some groups are shown."""
-        shown = self._mechanism.release(units)
-        self.chosen += int(np.count_nonzero(shown))
-        return shown
+        """Return for each of some groups whether it is shown."""
+        selected = self._mechanism.release(units)
+        # `release` compares it with the number of groups that the engine returned
+        self.selected += int(np.count_nonzero(selected))
+        return selected
 
 
 def _order(value: Any) -> tuple[int, Any]:
@@ -142,51 +148,52 @@ def _on_line(points: Sequence[int], factor: Factor) -> list[Any]:
     return numbers if below == 1 else [number / below for number in numbers]
 
 
-def estimates(plan: Plan, released: ReleasedGroups) -> list[list[Any]]:
-    """Return each aggregate's answers: of counts and sums what is whole exactly, all else as floats."""
+def estimates(plan: Plan, released: NoisyGroups) -> list[list[Any]]:
+    """Return each aggregate's answers: counts and sums exactly where they are whole, other numbers as floats."""
     floats = _floats(released)
     answers: list[list[Any]] = []
     for estimator in plan.estimators:
         match estimator:
             case Linear():
                 answers.append(_exactly(estimator, released))
-            case Picked():
+            case Drawn():
                 answers.append(released.picks[estimator.number])
             case Mean():
                 answers.append(estimator.evaluate(floats).tolist())
             case Moment():  # a correlation is undefined where noise made a variance negative: nothing is known, 0 ± 1
                 undefined = 0.0 if estimator.kind is AggregateKind.CORRELATION else None
-                found = estimator.evaluate(floats).tolist()
-                answers.append([undefined if math.isnan(value) else value for value in found])
+                numbers = estimator.evaluate(floats).tolist()
+                answers.append([undefined if math.isnan(value) else value for value in numbers])
     return answers
 
 
-def _exactly(estimator: Linear, released: ReleasedGroups) -> list[int | float]:
+def _exactly(estimator: Linear, released: NoisyGroups) -> list[int | float]:
     """Return sums of whole numbers times rational factors, each moved to the nearest multiple of the grid."""
     factors = [factor / estimator.grid for _, factor in estimator.parts]
     below = math.lcm(*(factor.denominator for factor in factors))
-    whole = [int(factor * below) for factor in factors]
+    multipliers = [int(factor * below) for factor in factors]
     numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
-    if whole == [below]:
+    # one statistic with factor 1: no sum and no rounding
+    if multipliers == [below]:
         return _times(numbers[0], estimator.grid)
-    most = max(map(largest_magnitude, numbers)) * sum(map(abs, whole))
-    form = np.int64 if max(most, below) < 2**61 else object  # Python's integers where sums would not fit
-    sums = np.add.reduce([column.astype(form) * times for column, times in zip(numbers, whole, strict=True)])
+    magnitude = max(map(largest_magnitude, numbers)) * sum(map(abs, multipliers))
+    form = np.int64 if max(magnitude, below) < 2**61 else object  # Python's integers where sums would not fit
+    sums = np.add.reduce([column.astype(form) * times for column, times in zip(numbers, multipliers, strict=True)])
     return _times(sums if below == 1 else _nearest(sums, below), estimator.grid)
 
 
 def _nearest(above: npt.NDArray[Any], below: int) -> npt.NDArray[Any]:
-    """Return the whole numbers nearest to ratios, an even one of two."""
-    whole = above // below
-    twice = 2 * (above - whole * below)
-    return np.asarray(whole + ((twice > below) | ((twice == below) & (whole % 2 == 1))))
+    """Return the whole numbers nearest to ratios; halves go to the even neighbour."""
+    quotient = above // below
+    twice = 2 * (above - quotient * below)
+    return np.asarray(quotient + ((twice > below) | ((twice == below) & (quotient % 2 == 1))))
 
 
 def _times(values: Integers, step: Fraction) -> list[int | float]:
     """Return multiples of a step: whole numbers exactly, others as the nearest float, as a division of integers is."""
     above, below = step.numerator, step.denominator
-    most = max(largest_magnitude(values), 1) * above  # even of zeros: no array is multiplied by more than it can hold
-    if max(most, below) < 2**53:  # floats hold both, so that a division errs once
+    peak = max(largest_magnitude(values), 1) * above  # even of zeros: no array is multiplied by more than it can hold
+    if max(peak, below) < 2**53:  # floats hold both, so that a division errs once
         quick: list[int | float] = (values * above if below == 1 else values * above / below).tolist()
         return quick
     numbers = [value * above for value in values.tolist()]
@@ -194,13 +201,13 @@ def _times(values: Integers, step: Fraction) -> list[int | float]:
 
 
 class Simulation:
-    """Plausible truths of each aggregate: what was released minus fresh noise, ``draws`` times.
+    """Plausible truths of each aggregate: the released numbers minus fresh noise, ``draws`` times.
 
-    The same draws serve all groups; each group's interval uses only its own. Of picks no law is known but their
-    half-widths: the truth is taken to lie anywhere within, or as far beyond as the confidence leaves.
+    The same draws serve all groups; each group's interval uses only its own. The noise law of picks is not known, only
+    their half-widths: the truth is taken to lie anywhere within, or as far beyond as the confidence leaves.
     """
 
-    def __init__(self, plan: Plan, released: ReleasedGroups, draws: int) -> None:
+    def __init__(self, plan: Plan, released: NoisyGroups, draws: int) -> None:
         self._plan, self._released, self.draws = plan, released, draws
         laws = plan.laws
         self._centre = _floats(released)
@@ -213,18 +220,19 @@ class Simulation:
         return self._found[aggregate]
 
     def parts(self, groups: npt.NDArray[np.int64], draws: int) -> Iterator[npt.NDArray[np.int64]]:
-        """Give groups a few at a time: so many that their draws are best simulated at once."""
-        many = max(1, _TOGETHER // draws)
-        for start in range(0, len(groups), many):
-            yield groups[start : start + many]
+        """Yield the groups in batches: with ``draws`` draws for each group, a batch fits the processor's cache."""
+        batch_size = max(1, _TOGETHER // draws)
+        for start in range(0, len(groups), batch_size):
+            yield groups[start : start + batch_size]
 
     def _simulated(self, aggregate: int) -> Plausible:
         estimator = self._plan.estimators[aggregate]
-        if not isinstance(estimator, Picked):
+        if not isinstance(estimator, Drawn):
             return estimator.plausible(self._centre, self._noise)
         number = estimator.number
-        pick, place = self._plan.pick(number)
-        places = shuffled_middles(self.draws) / pick.confidences[place]
+        pick, index = self._plan.draw(number)
+        # uniform beyond ±1 as well: a share of 1 - confidence lies outside the half-width
+        places = shuffled_middles(self.draws) / pick.confidences[index]
         columns = self._released.picks[number], self._released.halves[number]
         middle, width = (np.array([_float(value) for value in column]) for column in columns)
         return Plausible(lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws])
@@ -234,7 +242,7 @@ def _float(value: Any) -> float:
     return float(value) if isinstance(value, Fraction | float | int) else math.nan
 
 
-def _floats(released: ReleasedGroups) -> _Made:
+def _floats(released: NoisyGroups) -> _Made:
     return _Made(lambda item: released.statistics[item].astype(np.float64))
 
 

@@ -1,8 +1,27 @@
-"""``curator.stream``: a count or sum by day that keeps coming, charged once for its whole life.
+"""``curator.stream``: releases that come again and again. A stream pays in one of two ways, and has one life.
 
-``create`` charges the price and writes the stream's definition; ``advance`` releases every period that is over and was
-not released yet. A released period never changes: its noisy integers are written to the state file before anybody sees
-them, and are shown from there ever after. Rows that come late count in the period that is open when they arrive.
+::
+
+    declared ─► set aside, or charged ─► period due ─► released ─► … ─► complete
+       (one plan, durable)                   │            └ once; the same for ever, with a receipt
+                                             └► failed, or skipped            stopped: from any state, for ever
+
+*   **Each release anew** (``pays`` is "each release"): an owner declares any question with a schedule, in the policy or
+    by ``hush stream declare``. The price of all releases is set aside of the data set's budget; each is charged from it
+    at its date, by ``hush serve`` or ``hush stream run``. `hush.ledger.streams` has the argument why what is set aside
+    and what is spent never grow beyond what was declared. The owner declares, runs and stops; readers, who were
+    declared too, only read. `hush.curator.declared_streams` is the owner's side.
+*   **Running totals** (``pays`` is "once"): an analyst creates a count or sum by day and is charged once for its whole
+    life. The noise of all periods is chosen together: the noise of days does not add up in totals
+    (`hush.synth.streams`). Its analyst creates, advances, reads and stops it; nobody else sees it.
+    This module is about these.
+
+A name is looked for among one's own running totals first, then among the declared streams that one may read.
+
+**Running totals.** ``create`` charges the price and writes the stream's definition; ``advance`` releases every period
+that is over and was not released yet. A released period never changes: its noisy integers are written to the state file
+before anybody sees them, and are shown from there ever after. Rows that come late count in the period that is open when
+they arrive.
 
 **State.** Beside the ledger, readable by its owner alone, lies one file for each stream: the definition, the exact
 series so far, what was counted of each unit (by a keyed hash), and all that was released. It is replaced as a whole and
@@ -11,17 +30,24 @@ period ever has two noises. Of two who advance a stream at once one is first; wh
 Nobody waits for another's computation, for that would tell how long it took.
 
 How many periods were released is also noted in a file of its own: a state file that is older than that is refused,
-because to go on from it would release periods twice. Who puts both back to an earlier day is not noticed.
+because to go on from it would release periods twice. If both files of an earlier day are restored, nobody notices.
+
+**The policy of its day.** The noise was chosen for what one unit could add when the stream was made. So all that
+decides this is written down with the definition, each part as a fingerprint (`_terms`): bounds, values, units,
+neighbours, limits, where the rows are, and the price of the noise. `advance` compares it before any row is read, and
+refuses if a part differs. Released numbers are shown from the definition alone, under any policy.
 """
 
 from __future__ import annotations
 
+import builtins
 import datetime as dt
 import json
 import re
 import secrets
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -31,27 +57,31 @@ from typing import IO, Any
 import numpy as np
 
 from hush.core import InvalidValueError, Number, integer
-from hush.core.values import dataclass
-from hush.curator.access import Access
 from hush.curator.answer import Answer, Money
-from hush.curator.coding import ReleaseColumn
+from hush.curator.coding import Coding, ReleaseColumn
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.kept_release import price_of
-from hush.curator.stream_state import StateFiles, StreamError, StreamState
-from hush.engines.base import CodedRows
-from hush.ledger import RequestConflictError
-from hush.query.composed import Composed
+from hush.curator.pipeline import Outlet, PlannedRows, charge, parse, publish
+from hush.curator.session import Session
+from hush.curator.stream_state import StateFiles, StreamError, StreamState, sealed, unsealed
+from hush.curator.stream_views import StreamView, declared_release, declared_views
+from hush.curator.terms import QuestionTerms
+from hush.engines.protocol import CodedRows
+from hush.ledger import Charge, RequestConflictError
+from hush.query.answers.tree import Composed
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
-from hush.query.plan.limits import MAX_ROWS, Units
+from hush.query.plan.plan import gaussian_price
 from hush.query.plan.rows import CodedColumn, RowPlan, plan_rows
-from hush.query.plan.wording import gaussian_price
-from hush.query.question import AggregateKind, Question, RowQuestion
-from hush.query.relations import Project
+from hush.query.plan.stability import MAX_ROWS, Units
+from hush.query.question import AggregateKind, Question, RowQuestion, fingerprint
+from hush.query.relations import Project, scans
 from hush.query.types import Kind, position
 from hush.report.columns import AnswerColumn, uniform
-from hush.synth.streams import MAX_KEYS, MAX_PERIODS, Seen, Stream, StreamPlan, arrivals, plan_stream
+from hush.synth.streams import MAX_KEYS, MAX_PERIODS, Seen, Stream, StreamPlan, arrivals, plan_stream, seconds
 
+PART = 2.0
+"""The seconds of work, by public figures and besides reading rows, that are released at once."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HORIZON = re.compile(r"\s*(\d{1,6})\s*(hour|day|week|month|year|period)s?\s*", re.IGNORECASE)
 _HOUR = 3600 * 10**6
@@ -67,8 +97,8 @@ _WINDOWS = {"hour": ("day", 24), "day": ("week", 7), "week": ("four_weeks", 4), 
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
-    """A stream's question, understood: rows with a time, keys, and perhaps a value to be summed."""
+class _TotalsQuestion:
+    """The question of running totals: rows with a time, keys, and perhaps a value to be summed."""
 
     data_set: OpenDataSet
     rows: RowPlan
@@ -93,18 +123,39 @@ class _Asked:
         return Fraction(1) if self.value is None or self.value.factor is None else self.value.factor.step
 
 
-class Streams:
-    """All streams of a curator."""
+def own_views(files: StateFiles) -> list[StreamView]:
+    """Return an analyst's running totals."""
+    return [_view(_read(files, name)) for name in files.names()]
 
-    def __init__(self, access: Access, files: StateFiles) -> None:
-        self._access, self._files = access, files
+
+class Streams:
+    """The streams of an analyst: their own running totals, and the declared streams that they may read."""
+
+    def __init__(self, session: Session, outlet: Outlet, files: StateFiles) -> None:
+        self._session, self._outlet, self._files = session, outlet, files
 
     def names(self) -> list[str]:
-        """Return the names of the streams."""
-        return self._files.names()
+        """Return the names of all streams that one may read."""
+        return [view.name for view in self.list()]
+
+    def list(self) -> list[StreamView]:
+        """Return all streams that one may read: one's own, then declared ones. Free."""
+        return own_views(self._files) + self._declared()
+
+    def own(self, name: str) -> StreamRelease | None:
+        """Return running totals of one's own; None if there are none of this name."""
+        return self._stream(name) if name in self._files.names() else None
+
+    def _stream(self, name: str) -> StreamRelease:
+        return StreamRelease(self._session, self._outlet, self._files, name)
+
+    def _declared(self) -> builtins.list[StreamView]:
+        session = self._session
+        with session.in_use():
+            return declared_views(session.ledger, session.analyst, {session.analyst: session.data_sets})
 
     def explain(self, question: str, **options: Any) -> dict[str, Any]:
-        """Say what `create` would cost and how far off days, weeks and totals would be. Spends nothing."""
+        """Return the price of `create` and the errors of days, weeks and totals. Spends nothing."""
         _, definition, plan, caveats = self._planned(question, **options)
         window, width = _WINDOWS[definition["every"]]
         last, step = definition["periods"], float(Fraction(definition["step"]))
@@ -145,39 +196,60 @@ class Streams:
         """
         _check_name(name)
         asked, definition, plan, _ = self._planned(question, **options)
-        definition |= {"name": name, "unit_key": secrets.token_hex(16), "request": request}
+        unit_key = sealed(secrets.token_bytes(16), name.encode()).hex()
+        definition |= {"name": name, "unit_key": unit_key, "request": request}
         public = {key: value for key, value in definition.items() if key != "unit_key"}
-        with self._access.in_use(), self._files.locked(name):
-            if (there := self._files.open(name)) is not None:
-                with there:
-                    before = StreamState.public(there).definition
+        # locked until the state is written: two callers of one name cannot both be charged
+        with self._session.in_use(), self._files.locked(name):
+            if (state_file := self._files.open(name)) is not None:
+                with state_file:
+                    before = StreamState.public(state_file).definition
                 if request is not None and before.get("request") == request:
                     if public.items() <= (before | {"ended": False}).items():
-                        return StreamRelease(self._access, self._files, name)
+                        return self._stream(name)
                     raise RequestConflictError(
                         f"The request id {request!r} was used before for another stream. "
                         "Use a new id for a new stream; nothing was charged."
                     )
                 raise StreamError(f"There is a stream {name!r} already. Choose another name, or advance that one.")
             text = f"STREAM {name!r} of {plan.periods} periods: {question}"
-            price = Fraction(definition["epsilon"])
-            reservation = self._access.charge(asked.data_set.schema.data, text, plan.events, epsilon=price)
-            receipt = str(reservation.number)
-            self._access.keep(reservation, lambda: json.dumps(public | {"receipt": receipt}), str.encode)
-            begun = Stream.begin(plan, asked.size)
-            state = StreamState(definition | {"receipt": receipt}, begun, Seen.nothing())
-            self._files.write(name, state.to_bytes())
-        return StreamRelease(self._access, self._files, name)
+            charged = charge(
+                self._session,
+                self._outlet,
+                asked.data_set,
+                plan.events,
+                text=text,
+                request=request,
+                epsilon=Fraction(definition["epsilon"]),
+            )
+            receipt = str(charged.number)
+            if not isinstance(charged, Charge):
+                # its state was here once: to begin again would draw new noise for periods that may be known
+                raise StreamError(
+                    f"The request {request!r} made the stream {name!r} before (receipt {receipt}), and its state is "
+                    "gone. Restore the state from a backup, or create another stream under a new request id. Nothing "
+                    "was charged."
+                )
 
-    def open(self, name: str) -> StreamRelease:
-        """Return a stream that was made before."""
+            def begin() -> str:
+                state = StreamState(definition | {"receipt": receipt}, Stream.begin(plan, asked.size), Seen.nothing())
+                self._files.write(name, state.to_bytes())
+                return json.dumps(public | {"receipt": receipt})
+
+            # the state is written before the charge counts as answered: an answered stream has been there
+            publish(self._session, self._outlet, charged, begin, str.encode)
+        return self._stream(name)
+
+    def open(self, name: str) -> StreamRelease | DeclaredReleases:
+        """Return a stream by its name: one's own, else a declared one."""
         _check_name(name)
-        there = self._files.open(name)
-        if there is None:
-            known = ", ".join(self.names()) or "none yet"
-            raise StreamError(f"There is no stream {name!r}; there are: {known}.")
-        there.close()
-        return StreamRelease(self._access, self._files, name)
+        if (totals := self.own(name)) is not None:
+            return totals
+        for view in self._declared():
+            if view.name.casefold() == name.casefold():
+                return DeclaredReleases(self._session, view)
+        names = ", ".join(self.names()) or "none yet"
+        raise StreamError(f"There is no stream {name!r}; there are: {names}.")
 
     def _planned(
         self,
@@ -190,37 +262,40 @@ class Streams:
         max_rows: int | None = None,
         confidence: float = 0.95,
         data: str | None = None,
-    ) -> tuple[_Asked, dict[str, Any], StreamPlan, tuple[str, ...]]:
-        asked = understood(self._access, question, data)
-        planned = self._access.planned_rows(asked.data_set, asked.rows)
+    ) -> tuple[_TotalsQuestion, dict[str, Any], StreamPlan, tuple[str, ...]]:
+        totals = parse_totals(self._session, question, data)
+        accounts = self._session.accounts(totals.data_set.schema.data)
+        planned = PlannedRows(data_set=totals.data_set, plan=totals.rows, accounts=accounts)
         price, bought = price_of(planned, epsilon)
         if bought.law != "gaussian":
             raise QuestionError(
                 "A stream needs Gaussian noise, which a budget without δ has no price for.",
                 "Ask for single periods, or ask the owner for a budget with a δ.",
             )
-        limits = asked.rows.limits
-        cap = integer(max_rows or _declared(asked), "max_rows", minimum=1, maximum=MAX_ROWS)
+        limits = totals.rows.limits
+        cap = integer(max_rows or _declared(totals), "max_rows", minimum=1, maximum=MAX_ROWS)
+        # where every row is a unit, a unit has one row
         cap = cap if limits.units is Units.COLUMN else 1
-        kind = asked.time.type.kind
-        chosen = every or ("period" if kind is Kind.INTEGER else "day")
-        width = 1 if kind is Kind.INTEGER else _STEPS.get(kind, {}).get(chosen)
+        kind = totals.time.type.kind
+        period = every or ("period" if kind is Kind.INTEGER else "day")
+        width = 1 if kind is Kind.INTEGER else _STEPS.get(kind, {}).get(period)
         if width is None:
             allowed = ", ".join(_STEPS.get(kind, {"period": 1}))
             raise InvalidValueError("every", got=every, allowed=f"one of {allowed} for this time column")
-        first = _code(asked.time, start) if start is not None else 0
-        periods = min(_periods(horizon, chosen), -(-(asked.time.levels - first) // width))
+        first = _code(totals.time, start) if start is not None else 0
+        # no further than the bounds of the time column
+        periods = min(_periods(horizon, period), -(-(totals.time.levels - first) // width))
         plan = plan_stream(
             periods=integer(periods, "horizon", minimum=1, maximum=MAX_PERIODS, hint="Choose longer periods."),
             rho=bought.amount,
-            contribution=cap * limits.touched * asked.bound,
+            contribution=cap * limits.touched * totals.bound,
             confidence=confidence,
         )
         definition = {
             "question": question,
-            "data": asked.data_set.schema.data,
+            "data": totals.data_set.schema.data,
             "epsilon": str(price),
-            "every": chosen,
+            "every": period,
             "width": width,
             "first": first,
             "periods": plan.periods,
@@ -228,67 +303,107 @@ class Streams:
             "variance": str(plan.variance),
             "rho": str(plan.rho),
             "confidence": plan.confidence,
-            "step": str(asked.step),
-            "size": asked.size,
+            "step": str(totals.step),
+            "size": totals.size,
+            "terms": _terms(totals, plan, cap),
             "ended": False,
+            **_columns(totals),
         }
         rows = "rows are units here, so the table may only grow" if limits.units is not Units.COLUMN else ""
         caveats = [f"of each unit at most {cap} row{'s' if cap > 1 else ''} count over the whole life", rows]
-        return asked, definition, plan, (*filter(None, caveats), gaussian_price(planned.delta))
+        return totals, definition, plan, (*filter(None, caveats), gaussian_price(planned.delta))
 
 
-def understood(access: Access, question: str, data: str | None) -> _Asked:
-    """Return what a stream counts: one COUNT(*) or SUM by a time column, and public keys."""
-    data_set, asked = access.parse(question, (), data)
-    if isinstance(asked, Composed):
+def parse_totals(session: Session, question: str, data: str | None) -> _TotalsQuestion:
+    """Return the question of running totals: one COUNT(*) or SUM by a time column and public keys."""
+    data_set, query, _ = parse(session, QuestionTerms(question, data=data))
+    if isinstance(query, Composed):
         raise QuestionError("A stream is one question about rows.", "Compute from what it releases instead.")
-    if len(asked.aggregates) != 1 or asked.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
+    if len(query.aggregates) != 1 or query.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
         raise QuestionError("A stream has one COUNT(*) or one SUM.", "Make one stream for each number.")
-    (aggregate,) = asked.aggregates
+    (aggregate,) = query.aggregates
     if aggregate.where is not None or (aggregate.kind is AggregateKind.COUNT and aggregate.arguments):
         raise QuestionError("A stream counts all its rows.", "Put conditions into WHERE.")
-    if asked.having is not None or asked.limit is not None:
+    if query.having is not None or query.limit is not None:
         raise QuestionError("A stream releases every period and key.", "Leave HAVING and LIMIT out.")
-    times = [at for at, (_, key) in enumerate(asked.keys) if key.type.kind in {Kind.DATE, Kind.TIMESTAMP}]
-    times = times or [at for at, (_, key) in enumerate(asked.keys) if key.type.kind is Kind.INTEGER][:1]
+    times = [index for index, (_, key) in enumerate(query.keys) if key.type.kind in {Kind.DATE, Kind.TIMESTAMP}]
+    times = times or [index for index, (_, key) in enumerate(query.keys) if key.type.kind is Kind.INTEGER][:1]
     if len(times) != 1:
         raise QuestionError("A stream is grouped by one time column.", "Write SELECT day, COUNT(*) … GROUP BY day.")
-    named: list[tuple[str, Expression]] = [asked.keys[times[0]]]
-    named += [key for at, key in enumerate(asked.keys) if at != times[0]]
-    named += [("\0value", argument) for argument in aggregate.arguments]
-    rows = plan_rows(_rows(asked, named), data_set.schema, max_rows=MAX_ROWS)
-    time, *rest = rows.columns
+    columns: list[tuple[str, Expression]] = [query.keys[times[0]]]
+    columns += [key for index, key in enumerate(query.keys) if index != times[0]]
+    columns += [("\0value", argument) for argument in aggregate.arguments]
+    # without the policy's limit: `arrivals` counts a unit's rows over the whole life of the stream
+    rows = plan_rows(_rows(query, columns), data_set.schema, max_rows=MAX_ROWS)
+    time, *tail = rows.columns
     if time.factor is None:
         raise QuestionError(f"The time column {time.name!r} has no bounds.", "Declare them in the policy.")
-    value = rest.pop() if aggregate.arguments else None
-    keys = tuple(ReleaseColumn.of(column) for column in rest)
+    value = tail.pop() if aggregate.arguments else None
+    keys = tuple(ReleaseColumn.of(column) for column in tail)
     if prod(column.size for column in keys) > MAX_KEYS:
         raise QuestionError(f"A stream has at most {MAX_KEYS} keys.", "Group by fewer.")
-    output = next((name for name, item in asked.outputs if getattr(item, "source", "") == "aggregate"), "n")
-    return _Asked(data_set=data_set, rows=rows, time=time, keys=keys, value=value, output=output)
+    output = next((name for name, expression in query.outputs if getattr(expression, "source", "") == "aggregate"), "n")
+    return _TotalsQuestion(data_set=data_set, rows=rows, time=time, keys=keys, value=value, output=output)
+
+
+def _columns(asked: _TotalsQuestion) -> dict[str, Any]:
+    """Return the names and codes of the released columns, as plain JSON values."""
+    coding = Coding((ReleaseColumn(asked.time, 1), *asked.keys))
+    return {"columns": coding.to_json(), "output": asked.output, "counts": asked.bound == 1}
+
+
+def _terms(asked: _TotalsQuestion, plan: StreamPlan, cap: int) -> dict[str, str]:
+    """Return a fingerprint of each part of the policy that decides how much a unit can add, by the part's name.
+
+    It holds what the policy declares of the tables and columns that are read, and not the rest of the policy, nor what
+    is in public tables: these may change, as long as codes and bounds stay as they were.
+    """
+    data_set, limits = asked.data_set, asked.rows.limits
+    schema = data_set.schema
+    parts: dict[str, object] = {
+        "the neighbours": schema.neighbours,
+        "the unit": (schema.unit, limits.units),
+        "the price of its noise": plan.cost(cap * limits.touched * asked.bound),
+    }
+    for column in asked.rows.columns:
+        codes = None if column.factor is None else (column.factor.step, column.factor.first, column.factor.last)
+        name = "the summed value" if column is asked.value else f"the column {column.name}"
+        parts[name] = (column.type.kind, codes, column.values, column.null)
+    for scan in scans(asked.rows.relation):
+        table = schema.tables[scan.table]
+        hops = () if table.unit is None else table.unit.hops
+        for name in (scan.table, *(hop.table for hop in hops)):
+            parts[f"the source of the table {name}"] = data_set.places.get(name)
+        parts[f"the unit of the table {scan.table}"] = (table.public, table.unit)
+        parts[f"the limits of the table {scan.table}"] = (table.max_rows, table.max_groups)
+        for _, column_name, _ in scan.columns:
+            declared = table.columns.get(column_name) or table.keys.get(column_name)
+            parts[f"the column {scan.table}.{column_name}"] = declared
+    return {name: fingerprint(detail) for name, detail in parts.items()}
 
 
 def _rows(asked: Question, named: list[tuple[str, Expression]]) -> RowQuestion:
-    columns = tuple((f"c{at}", expression) for at, (_, expression) in enumerate(named))
+    columns = tuple((f"c{index}", expression) for index, (_, expression) in enumerate(named))
     relation = Project(source=asked.relation, columns=columns)
-    shown = tuple(
+    outputs = tuple(
         (name, Column(unique, expression.type)) for (unique, expression), (name, _) in zip(columns, named, strict=True)
     )
-    return RowQuestion(data=asked.data, relation=relation, columns=shown, text=asked.text)
+    return RowQuestion(data=asked.data, relation=relation, columns=outputs, text=asked.text)
 
 
-def _declared(asked: _Asked) -> int:
-    """Return how many rows of a unit the policy lets count."""
+def _declared(asked: _TotalsQuestion) -> int:
+    """Return how many rows of one unit count, as the policy declares."""
     return plan_rows(asked.rows.question, asked.data_set.schema).limits.rows
 
 
 def _periods(horizon: object, every: str) -> int:
-    found = _HORIZON.fullmatch(horizon) if isinstance(horizon, str) else None
-    if found is None:
+    match = _HORIZON.fullmatch(horizon) if isinstance(horizon, str) else None
+    if match is None:
         raise InvalidValueError("horizon", got=horizon, allowed="a length of time such as '10 years' or '400 days'")
-    count, unit = int(found[1]), found[2].lower()
+    count, unit = int(match[1]), match[2].lower()
     if "period" in {unit, every}:
         return count
+    # rounded up, so that the horizon is covered to its end
     return int(-(-count * _DAYS[unit] // _DAYS[every]))
 
 
@@ -306,11 +421,11 @@ def _code(time: CodedColumn, value: object) -> int:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime) and time.type.kind is Kind.TIMESTAMP:
         value = dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - timestamps here are without a zone
     try:
-        place = position(value)  # type: ignore[arg-type]
+        coordinate = position(value)  # type: ignore[arg-type]
     except TypeError:
         raise InvalidValueError("start", got=value, allowed="a value of the time column") from None
     assert time.factor is not None  # noqa: S101 - checked when the stream was understood
-    return min(max(int(place // time.factor.step) - time.factor.first, 0), time.levels)
+    return min(max(int(coordinate // time.factor.step) - time.factor.first, 0), time.levels)
 
 
 def _check_name(name: object) -> None:
@@ -318,28 +433,80 @@ def _check_name(name: object) -> None:
         raise InvalidValueError("name", got=name, allowed="letters, digits, '_', '-' and '.', at most 64")
 
 
+def _read(files: StateFiles, name: str, read: Callable[[IO[bytes]], StreamState] = StreamState.public) -> StreamState:
+    """Return the state of running totals: by default its public members."""
+    file = files.open(name)
+    if file is None:
+        raise StreamError(f"There is no stream {name!r} any more.")
+    with file:
+        state = read(file)
+    if files.ended(name):
+        state = replace(state, definition=state.definition | {"ended": True})
+    marked_periods = files.marked(name)
+    if marked_periods > state.stream.released:
+        raise StreamError(
+            f"The state of {name!r} ends at period {state.stream.released}, but {marked_periods} were released. "
+            "It is an old copy, and to go on from it would release periods twice. Restore the newest state."
+        )
+    return state
+
+
+def _view(state: StreamState) -> StreamView:
+    keys = ("name", "data", "question", "epsilon", "confidence", "every", "periods", "ended", "receipt")
+    return StreamView(pays="once", released=state.stream.released, **{key: state.definition[key] for key in keys})
+
+
+class DeclaredReleases:
+    """The releases of a declared stream, for a reader."""
+
+    def __init__(self, session: Session, view: StreamView) -> None:
+        self._session, self.view, self.name = session, view, view.name
+        self.released, self.receipt = view.released, view.receipt
+
+    def release(self, period: str = "latest") -> Answer:
+        """Return the release of a date ("2026-11-16"), the latest, or all releases in one table. Free."""
+        session = self._session
+        with session.in_use():
+            reader, data_of = session.analyst, {session.analyst: session.data_sets}
+            return declared_release(session.ledger, self.name, period, reader, data_of)[1]
+
+    @property
+    def answer(self) -> Answer:
+        """All releases in one table, with their dates."""
+        return self.release("all")
+
+    @property
+    def table(self) -> Any:
+        """The same as a pyarrow.Table."""
+        return self.answer.table
+
+    def advance(self, through: object = None) -> int:  # noqa: ARG002 - as for running totals
+        """Refuse: its releases are made at their dates."""
+        raise StreamError(
+            f"The owner declared the stream {self.name!r}: its releases are made at their dates, by hush serve or by "
+            "hush stream run. Nothing was read and nothing was charged."
+        )
+
+    def stop(self) -> None:
+        """Refuse: the owner stops it."""
+        raise StreamError(f"The owner declared the stream {self.name!r}, and stops it: hush stream stop {self.name}.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the stream as plain JSON values."""
+        return self.view.to_json()
+
+    def __repr__(self) -> str:
+        return f"<stream {self.view}>"
+
+
 class StreamRelease:
-    """One stream."""
+    """One stream of running totals."""
 
-    def __init__(self, access: Access, files: StateFiles, name: str) -> None:
-        self._access, self._files, self.name = access, files, name
+    def __init__(self, session: Session, outlet: Outlet, files: StateFiles, name: str) -> None:
+        self._session, self._outlet, self._files, self.name = session, outlet, files, name
 
-    def _state(self, read: Callable[[IO[bytes]], StreamState] = StreamState.public) -> StreamState:
-        """Return the state; if nothing else is said, what is public of it."""
-        file = self._files.open(self.name)
-        if file is None:
-            raise StreamError(f"There is no stream {self.name!r} any more.")
-        with file:
-            state = read(file)
-        if self._files.ended(self.name):
-            state = replace(state, definition=state.definition | {"ended": True})
-        known = self._files.marked(self.name)
-        if known > state.stream.released:
-            raise StreamError(
-                f"The state of {self.name!r} ends at period {state.stream.released}, but {known} were released. "
-                "It is an old copy, and to go on from it would release periods twice. Restore the newest state."
-            )
-        return state
+    def _state(self) -> StreamState:
+        return _read(self._files, self.name)
 
     @property
     def released(self) -> int:
@@ -351,53 +518,113 @@ class StreamRelease:
         """The receipt of the charge."""
         return str(self._state().definition["receipt"])
 
-    def advance(self, through: object = None) -> int:
+    def advance(self, through: object = None, *, parts: int | None = None) -> int:
         """Release all periods that are over and were not released; return how many there are now.
 
-        ``through`` is the last period to be released, as a date or whole number; by default the last one that is over,
-        by the clock (UTC).
+        They are released in parts of bounded work. Each part is durable when it is done, so a call that is interrupted
+        is taken up by the next one.
+
+        Parameters
+        ----------
+        through
+            The last period to be released, as a date or whole number; by default the last one that is over, by the
+            clock (UTC).
+        parts
+            How many parts to release at most now; all, if it is not said.
         """
-        with self._access.in_use():
+        with self._session.in_use():
             while True:
                 state = self._state()
-                definition = state.definition
-                if definition["ended"]:
+                if state.definition["ended"]:
                     raise StreamError(f"The stream {self.name!r} has ended.")
-                asked = understood(self._access, definition["question"], definition["data"])
-                if asked.size != definition["size"] or asked.step != Fraction(definition["step"]):
-                    raise StreamError(
-                        f"The policy's columns of {self.name!r} have changed since it was made; make a new one."
-                    )
-                last = self._last(asked, definition, through)
-                if last <= state.stream.released or self._release(asked, state, last):
-                    return max(last, state.stream.released)
+                totals = self._asked(state)
+                last = self._last(totals, state.definition, through)
+                if last <= state.stream.released or parts == 0:
+                    return state.stream.released
+                if self._release(totals, state, last) and parts is not None:
+                    parts -= 1
 
-    def _release(self, asked: _Asked, before: StreamState, last: int) -> bool:
-        """Measure the periods up to ``last`` and release them, unless somebody else changed the stream meanwhile."""
-        compiled = asked.data_set.engine.compile_rows(asked.rows, before.definition["unit_key"])
-        written: list[Path | bytes] = []
+    def due(self, through: object = None) -> int:
+        """Return how many periods `advance` would release now."""
+        with self._session.in_use():
+            state = self._state()
+            totals = parse_totals(self._session, state.definition["question"], state.definition["data"])
+            return max(self._last(totals, state.definition, through) - state.stream.released, 0)
+
+    def _asked(self, state: StreamState) -> _TotalsQuestion:
+        """Return the stream's question under the present policy; refuse if the policy differs from that of its day."""
+        definition = state.definition
+        hint = (
+            f"What was released stays readable. Or stop it, hush stream stop {self.name}, and make another under "
+            "another name. Nothing was read and nothing was charged."
+        )
+        if "terms" not in definition:
+            raise StreamError(
+                f"The stream {self.name!r} was made by an earlier version of hush, which did not write down the policy "
+                f"that its noise was chosen for. So it cannot go on. {hint}"
+            )
+        totals = parse_totals(self._session, definition["question"], definition["data"])
+        initial_terms, now = definition["terms"], _terms(totals, state.stream.plan, definition["cap"])
+        parts = sorted(term for term in initial_terms.keys() | now.keys() if initial_terms.get(term) != now.get(term))
+        if parts:
+            raise StreamError(
+                f"The policy has changed since the stream {self.name!r} was made: {', '.join(parts)}. Its noise was "
+                f"chosen and paid for as they were. Take back the change to go on with it. {hint}"
+            )
+        return totals
+
+    def _told(self, definition: dict[str, Any]) -> dict[str, Any]:
+        """Return a definition with its columns; for streams of earlier versions these come from the policy."""
+        if "columns" in definition:
+            return definition
+        totals = parse_totals(self._session, definition["question"], definition["data"])
+        if totals.size != definition["size"] or totals.step != Fraction(definition["step"]):
+            raise StreamError(
+                f"The stream {self.name!r} was made by an earlier version of hush, and the policy has other columns "
+                "by now. Take back the change to see what was released."
+            )
+        return definition | _columns(totals)
+
+    def _release(self, asked: _TotalsQuestion, before: StreamState, last: int) -> bool:
+        """Measure the next part of the periods up to ``last``, and release it; False if another caller was first."""
+        self._session.ledger.check_room()  # the state grows: a quota of the disk holds for it too
+        context, first = self.name.encode(), before.stream.released
+        unit_key = unsealed(bytes.fromhex(before.definition["unit_key"]), context)
+        resealed = {"unit_key": sealed(unit_key, context).hex()}  # with the key of today, if there is one by now
+        compiled = asked.data_set.engine.prepare_rows(asked.rows, unit_key.hex())
+        # how much is released at once, and when it appears, follow from public figures: declared rows, keys and periods
+        rows, keys = compiled.effort.rows(asked.data_set.sizes), asked.size
+        ends = range(first + 1, last + 1)
+        fitting = bisect_right(ends, PART, key=lambda end: seconds(rows=0, keys=keys, first=first, last=end))
+        last = ends[max(fitting - 1, 0)]
+        work = compiled.effort.seconds(asked.data_set.sizes) + seconds(rows=rows, keys=keys, first=first, last=last)
+        state_files: list[Path | bytes] = []
 
         def measure() -> int:
             """Read the state and the rows, and write the state that follows. How long this takes depends on rows."""
-            state = self._state(StreamState.read)
+            state = _read(self._files, self.name, StreamState.read)
             after = _advanced(state, asked, asked.data_set.engine.rows(compiled), last)
-            written.append(self._files.prepare(self.name, after.to_bytes()))
+            data = replace(after, definition=after.definition | resealed).to_bytes()
+            StreamState.from_bytes(data)  # what could not be read again does not replace what can
+            state_files.append(self._files.prepare(self.name, data))
             return state.stream.released
 
         try:
-            begun = self._access.measured(measure)
+            begun = publish(self._session, self._outlet, None, measure, None, work)
             with self._files.locked(self.name):
                 now = self._state()
-                if now.definition["ended"] or not now.stream.released == begun == before.stream.released:
+                # another caller was first: nobody has seen this measurement, so it can be thrown away
+                if now.definition["ended"] or not now.stream.released == begun == first:
                     return False
-                self._files.commit(self.name, written.pop())
+                self._files.commit(self.name, state_files.pop())
+                # after the state: a mark ahead of it would make a good state look like an old copy
                 self._files.mark(self.name, last)
                 return True
         finally:
-            for prepared in written:
+            for prepared in state_files:
                 self._files.discard(prepared)
 
-    def _last(self, asked: _Asked, definition: Mapping[str, Any], through: object) -> int:
+    def _last(self, asked: _TotalsQuestion, definition: Mapping[str, Any], through: object) -> int:
         """Return how many periods are to be released altogether."""
         first, width, periods = definition["first"], definition["width"], definition["periods"]
         if through is not None:
@@ -406,40 +633,35 @@ class StreamRelease:
             raise InvalidValueError("through", got=None, allowed="the last period, for time columns of whole numbers")
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         today = now if asked.time.type.kind is Kind.TIMESTAMP else now.date()
+        # the period of today is not over, so it is not counted
         return int(min(max((_code(asked.time, today) - first) // width, 0), periods))
 
-    def end(self) -> None:
-        """End the stream: nothing more will be released. What was paid stays paid."""
+    def stop(self) -> None:
+        """Release nothing more. The charge stays."""
         with self._files.locked(self.name):
             self._state()
             self._files.end(self.name)
 
     @property
     def answer(self) -> Answer:
-        """All that was released, period by period: the value, the last week's, and the total, each with its error."""
+        """All released periods: the value, the sum over the last window (a week of days) and the total, with errors."""
         state = self._state()
-        definition = state.definition
-        asked = understood(self._access, definition["question"], definition["data"])
+        definition = self._told(state.definition)
+        time, *keys = Coding.from_json(definition["columns"]).columns
         label, width = _WINDOWS[definition["every"]]
         series, step = state.stream.series(width), float(Fraction(definition["step"]))
-        released, size = state.stream.released, asked.size
-        times = [asked.time.value(definition["first"] + at * definition["width"]) for at in range(released)]
-        columns = [
-            AnswerColumn(
-                name=asked.time.name,
-                kind=asked.time.type.kind,
-                values=uniform([time for time in times for _ in range(size)], asked.time.type.kind),
-            )
-        ]
-        for at, column in enumerate(asked.keys):
-            cells = [combination[at] for combination in product(*(item.values for item in asked.keys))]
+        released, size, kind = state.stream.released, definition["size"], time.coded.type.kind
+        times = [time.coded.value(definition["first"] + period * definition["width"]) for period in range(released)]
+        repeated = uniform([moment for moment in times for _ in range(size)], kind)
+        columns = [AnswerColumn(name=time.name, kind=kind, values=repeated)]
+        for axis, column in enumerate(keys):
+            cells = [combination[axis] for combination in product(*(key.values for key in keys))]
             columns.append(AnswerColumn(name=column.name, kind=column.coded.type.kind, values=tuple(cells) * released))
-        for name, part in ((asked.output, "value"), (label, "window"), ("total", "total")):
-            errors = np.repeat(series[f"{part}_error"] * step, size).tolist()
-            values = tuple((series[part] * step).ravel().tolist())
-            columns.append(
-                AnswerColumn(name=name, kind=Kind.DECIMAL, values=values, errors=tuple(errors), counts=asked.bound == 1)
-            )
+        for name, series_name in ((definition["output"], "value"), (label, "window"), ("total", "total")):
+            errors = np.repeat(series[f"{series_name}_error"] * step, size).tolist()
+            values = tuple((series[series_name] * step).ravel().tolist())
+            how = {"values": values, "errors": tuple(errors), "counts": definition["counts"]}
+            columns.append(AnswerColumn(name=name, kind=Kind.DECIMAL, **how))
         epsilon = Fraction(definition["epsilon"])
         return Answer(
             columns=tuple(columns),
@@ -454,37 +676,42 @@ class StreamRelease:
         """The same as a pyarrow.Table."""
         return self.answer.table
 
+    @property
+    def view(self) -> StreamView:
+        """The question, the price and the progress, without the numbers."""
+        return _view(self._state())
+
     def to_json(self) -> dict[str, Any]:
-        """Return the stream as plain JSON values."""
-        definition = self._state().definition
-        shown = {key: definition[key] for key in ("name", "question", "every", "periods", "cap", "ended")}
-        return shown | {"released": self.released, **self.answer.to_json()}
+        """Return the stream as plain JSON values, with all that was released."""
+        return self.view.to_json() | {"cap": self._state().definition["cap"], **self.answer.to_json()}
 
     def __repr__(self) -> str:
         return f"<stream {self.name!r}, {self.released} periods released>"
 
 
-def _advanced(state: StreamState, asked: _Asked, rows: CodedRows, last: int) -> StreamState:
+def _advanced(state: StreamState, asked: _TotalsQuestion, rows: CodedRows, last: int) -> StreamState:
     """Return the state after the periods up to ``last`` were measured."""
-    definition, stream, seen = state.definition, state.stream, state.seen
+    definition, stream = state.definition, state.stream
     time = rows.codes[asked.time.name].astype(np.int64)
     period = np.maximum((time - definition["first"]) // definition["width"], 0)
+    # rows of later periods are left for them
+    mask = period < last
     keys = np.zeros(len(time), dtype=np.int64)
     for column in asked.keys:
         keys = keys * column.size + column.grouped(rows.codes[column.name])
     values = None
     if asked.value is not None and asked.value.factor is not None:
         values = rows.codes[asked.value.name].astype(np.int64) + asked.value.factor.first
-    for number in range(stream.released, last):
-        there = period <= number
-        came, seen = arrivals(
-            seen,
-            None if rows.units is None else rows.units[there],
-            keys[there],
-            None if values is None else values[there],
-            cap=definition["cap"],
-            bound=asked.bound,
-            size=asked.size,
-        )
-        stream = stream.advance(came)
-    return StreamState(definition, stream, seen)
+    came, history = arrivals(
+        state.seen,
+        None if rows.units is None else rows.units[mask],
+        keys[mask],
+        None if values is None else values[mask],
+        cap=definition["cap"],
+        bound=asked.bound,
+        size=asked.size,
+        # late rows count in the period that is open now: released periods never change
+        period=np.maximum(period[mask] - stream.released, 0),
+        steps=last - stream.released,
+    )
+    return StreamState(definition, stream.advance(came), history)

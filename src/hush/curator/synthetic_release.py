@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -15,15 +16,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from hush.core import InvalidValueError, Number, exact, positive
+from hush.core import InvalidValueError, exact, positive
 from hush.core.on_demand import optional
 from hush.core.storage import writing
-from hush.core.values import dataclass
-from hush.curator.access import Access, Order, PlannedRows
 from hush.curator.answer import Money
 from hush.curator.coding import Coding, Masks, masks
 from hush.curator.kept_release import ReleaseHead, WholeRelease, noted, price_of, release, release_caveats
-from hush.engines.base import CodedRows
+from hush.curator.pipeline import Outlet, PlannedRows, plan_rows
+from hush.curator.session import Session
+from hush.curator.terms import FamilyOrder, FamilyTerms, SynthesisOrder, SynthesisTerms
+from hush.engines.protocol import CodedRows
+from hush.query.types import Kind
 from hush.report.columns import shown
 from hush.synth import (
     Certificate,
@@ -41,7 +44,7 @@ from hush.synth.synthesis import deal
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticExplanation:
-    """What synthetic rows would cost and what is known of their errors beforehand. Nothing was read or charged."""
+    """The price of synthetic rows, and the noise of their measurements. Nothing was read or charged."""
 
     coding: Coding
     plan: SynthesisPlan
@@ -52,13 +55,13 @@ class SyntheticExplanation:
     def errors(self) -> dict[str, float]:
         """Return the standard deviation of the noise on each column's own counts, and of the certificate, in rows."""
         plan = self.plan
-        found = {}
+        deviations = {}
         for name, share in plan.one_way_shares().items():
-            found[name] = plan.deviation(plan.parameter(share))
+            deviations[name] = plan.deviation(plan.parameter(share))
         pairs = len(self.coding.columns) * (len(self.coding.columns) - 1) // 2
         if pairs and plan.settings.certificate:
-            found["certificate"] = plan.deviation(plan.score_parameter(plan.settings.certificate, pairs))
-        return found
+            deviations["certificate"] = plan.deviation(plan.score_parameter(plan.settings.certificate, pairs))
+        return deviations
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -88,6 +91,14 @@ class SyntheticRelease(WholeRelease):
 
     synthetic: Synthetic
 
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """The facts that a reader of the release must know, in words."""
+        fitted = self.synthetic.fitted
+        estimate = f"{fitted.total:.3g} ± {1.96 * fitted.total_deviation:.2g} rows"
+        cut = f"at this price {estimate} were estimated, of which {fitted.most:,} were made, the most at once"
+        return (*self.head.caveats, cut) if fitted.total > fitted.most else self.head.caveats
+
     @classmethod
     def made(
         cls,
@@ -98,17 +109,17 @@ class SyntheticRelease(WholeRelease):
         remaining: Money | None,
         synthetic: Synthetic | None = None,
     ) -> Self:
-        """Return the release that measurements make; ``synthetic`` is what they make, where it is known already."""
+        """Return the release that measurements make; ``synthetic`` is the fitted model, where it is known already."""
         rows = synthetic or Synthetic.from_bytes(measurements)
         return cls(head=head, synthetic=rows, receipt=receipt, remaining=remaining, kept=measurements)
 
     @cached_property
     def table(self) -> Any:
-        """The synthetic rows as a pyarrow.Table: about as many as there are, by a private count."""
+        """The synthetic rows as a pyarrow.Table; their number is a private estimate of the number of real rows."""
         return self._drawn(self.synthetic.table, 0)
 
     def rows(self, count: int, *, seed: int = 0) -> Any:
-        """Return so many rows of the same model as a pyarrow.Table; free, and the same for the same seed."""
+        """Return ``count`` rows of the same model as a pyarrow.Table; free, and the same for the same seed."""
         return self._drawn(self.synthetic.rows(count, seed=seed), seed)
 
     def _drawn(self, rows: CodedTable, seed: int) -> Any:
@@ -128,18 +139,20 @@ class SyntheticRelease(WholeRelease):
         """
         cells = masks(self.coding, condition)
         if cells.exact:
-            found = self.synthetic.count_where(cells.columns, cells.surely, confidence=confidence)
+            count = self.synthetic.count_where(cells.columns, cells.surely, confidence=confidence)
         else:
-            found = self._between(cells, confidence)
-        if found.error is not None:
-            return found
-        whole = max(self.synthetic.fitted.total, 1.0)
-        price = 3 / (0.01 * whole)
-        advice = f"{found.source}; ask directly: COUNT(*) to within ±1 % of all rows costs about ε={shown(price)}"
-        return CountAnswer(value=found.value, error=None, source=advice)
+            count = self._between(cells, confidence)
+        if count.error is not None:
+            return count
+        row_total = max(self.synthetic.fitted.total, 1.0)
+        # 3/ε is about the 95 % half-width of Laplace noise of scale 1/ε: ln 20 ≈ 3
+        price = 3 / (0.01 * row_total)
+        advice = f"{count.source}; ask directly: COUNT(*) to within ±1 % of all rows costs about ε={shown(price)}"
+        return CountAnswer(value=count.value, error=None, source=advice)
 
     def _between(self, cells: Masks, confidence: float) -> CountAnswer:
-        """Return a count that lies between two others, each of which may miss half as often."""
+        """Return the count of a condition between two others, which are counted at half the miss probability each."""
+        # a union bound: the result misses only if one of the two counts does
         low, high = (
             self.synthetic.count_where(cells.columns, mask, confidence=(1 + confidence) / 2)
             for mask in (cells.surely, cells.maybe)
@@ -157,7 +170,7 @@ class SyntheticRelease(WholeRelease):
 
     @property
     def measurements(self) -> bytes:
-        """What was measured, as it is stored with the receipt."""
+        """The measurements, as they are stored with the receipt."""
         return self.kept
 
     def save(self, path: str | Path, *, rows: int | None = None, seed: int = 0) -> None:
@@ -171,15 +184,15 @@ class SyntheticRelease(WholeRelease):
         if target.suffix.lower() != ".csv":
             raise InvalidValueError("path", got=str(path), allowed="a name that ends in .csv or .parquet")
         arrow_csv = optional("pyarrow.csv", "arrow")
-        chosen = self.table if rows is None else self.rows(rows, seed=seed)
+        table = self.table if rows is None else self.rows(rows, seed=seed)
         header = io.StringIO()
-        csv.writer(header, lineterminator="\n").writerow(chosen.column_names)
+        csv.writer(header, lineterminator="\n").writerow(table.column_names)
         with writing(str(target)), target.open("wb") as file:
             file.write(header.getvalue().encode())
-            arrow_csv.write_csv(chosen, file, arrow_csv.WriteOptions(include_header=False))
+            arrow_csv.write_csv(table, file, arrow_csv.WriteOptions(include_header=False))
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is known of the release as plain JSON values."""
+        """Return rows, columns, quality and receipt of the release as plain JSON values."""
         quality = self.quality
         return {
             "rows": len(self.synthetic.table),
@@ -198,27 +211,21 @@ class SyntheticRelease(WholeRelease):
         }
 
     def __str__(self) -> str:
-        said = f"{len(self.synthetic.table):,} synthetic rows of {len(self.coding.columns)} columns at {self.price}"
+        words = f"{len(self.synthetic.table):,} synthetic rows of {len(self.coding.columns)} columns at {self.price}"
         if self.quality is not None:
-            said += f"; certified distance of pairs {self.quality.mean:.3g} ± {self.quality.mean_error:.2g} in the mean"
-        return said
+            words += (
+                f"; certified distance of pairs {self.quality.mean:.3g} ± {self.quality.mean_error:.2g} in the mean"
+            )
+        return words
 
 
-def planned_synthesis(
-    access: Access,
-    question: str,
-    *,
-    epsilon: Number | None = None,
-    certify: Number = "0.05",
-    max_rows: int | None = None,
-    data: str | None = None,
-) -> tuple[PlannedRows, SyntheticExplanation]:
+def plan_synthetic(session: Session, terms: SynthesisTerms) -> tuple[PlannedRows, SyntheticExplanation]:
     """Plan synthetic rows without reading anything."""
-    planned = access.plan_rows(question, max_rows=max_rows, data=data)
-    asked, price = price_of(planned, epsilon)
-    share = exact(certify, "certify")
+    planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
+    epsilon, price = price_of(planned, terms.epsilon)
+    share = exact(terms.certify, "certify")
     if not 0 <= share <= Fraction(1, 2):
-        raise InvalidValueError("certify", got=certify, allowed="a share of the price from 0 to 0.5")
+        raise InvalidValueError("certify", got=terms.certify, allowed="a share of the price from 0 to 0.5")
     coding = Coding.of(planned.plan)
     limits = planned.plan.limits
     settings = Settings(certificate=share)
@@ -226,50 +233,75 @@ def planned_synthesis(
     explanation = SyntheticExplanation(
         coding=coding,
         plan=plan,
-        price=Money(epsilon=asked, delta=Fraction(0), items=(("synthetic rows", asked, Fraction(0)),)),
+        price=Money(epsilon=epsilon, delta=Fraction(0), items=(("synthetic rows", epsilon, Fraction(0)),)),
         caveats=release_caveats(planned, coding, price),
-        text=f"SYNTHETIC rows, {share} of the price for a certificate: {question}",
+        text=f"SYNTHETIC rows, {share} of the price for a certificate: {terms.question}",
     )
     return planned, explanation
 
 
-def release_synthetic(
-    access: Access,
-    planned: PlannedRows,
-    explanation: SyntheticExplanation,
-    order: Order,
-    progress: Callable[[str, float], None] | None,
-) -> SyntheticRelease:
-    """Charge, measure, fit."""
+def release_synthetic(session: Session, outlet: Outlet, order: SynthesisOrder) -> SyntheticRelease:
+    """Release synthetic rows, and charge them."""
+    planned, explanation = plan_synthetic(session, order)
     plan, coding = explanation.plan, explanation.coding
-    fitted: list[Synthetic] = []
+    fitted: list[Synthetic] = []  # so that it is not fitted a second time from its measurements
 
     def measure(rows: CodedRows) -> bytes:
-        fitted.append(synthesise(plan, coding.table(rows), progress=progress))
+        fitted.append(synthesise(plan, coding.table(rows), progress=order.progress))
         return fitted[0].to_bytes()
 
     def made(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> SyntheticRelease:
         synthetic = fitted[0] if fitted else None
         return SyntheticRelease.made(head, measurements, receipt=receipt, remaining=remaining, synthetic=synthetic)
 
-    head = ReleaseHead(
+    head = _head(planned, explanation)
+    return release(session, outlet, planned, plan.events, measure, made, head=head, text=explanation.text, order=order)
+
+
+def _head(planned: PlannedRows, explanation: SyntheticExplanation) -> ReleaseHead:
+    return ReleaseHead(
         kind="synthetic",
         price=explanation.price,
         caveats=explanation.caveats,
         question=planned.plan.question.text,
-        coding=coding,
+        coding=explanation.coding,
     )
-    return release(access, planned, plan.events, measure, made, head=head, text=explanation.text, order=order)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FamilyRelease:
-    """Synthetic parents and their children; each child names the row of its parent."""
+class FamilyRelease(WholeRelease):
+    """Synthetic parents and their children, one release; each child names the row of its parent."""
 
     parents: SyntheticRelease
     children: SyntheticRelease
-    number: str
-    shared: tuple[str, ...]
+
+    @classmethod
+    def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
+        """Return the release that measurements make."""
+        begin = 8 + int.from_bytes(measurements[:8], "big")
+        parts = {"parents": measurements[8:begin], "children": measurements[begin:]}
+        both = {
+            role: SyntheticRelease.made(
+                ReleaseHead.from_json(head.details[role]), content, receipt=receipt, remaining=remaining
+            )
+            for role, content in parts.items()
+        }
+        return cls(head=head, kept=measurements, receipt=receipt, remaining=remaining, **both)
+
+    @property
+    def number(self) -> str:
+        """The parents' column that says how many children there are."""
+        return str(self.head.details["number"])
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The columns that parents and children share."""
+        return tuple(self.head.details["shared"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the parents, the children and the receipt as plain JSON values."""
+        parts = {"parents": self.parents.to_json(), "children": self.children.to_json()}
+        return {"number": self.number, "shared": list(self.shared), **parts, **self._receipt_json()}
 
     def tables(self, *, seed: int = 0) -> tuple[Any, Any]:
         """Return both tables: parents, and children with ``parent``, the number of their parent's row, from 0."""
@@ -280,54 +312,80 @@ class FamilyRelease:
         owners, rows = deal(parents, values[parents.column(self.number)], children, self.shared, draws)
         pa = optional("pyarrow", "arrow")
         drawn = self.children.table
-        own = drawn.select([name for name in drawn.column_names if name not in self.shared]).take(pa.array(rows))
-        return self.parents.table, own.add_column(0, "parent", pa.array(owners))
+        # a child has the shared columns of its parent, so its own copies are dropped
+        child_rows = drawn.select([name for name in drawn.column_names if name not in self.shared]).take(pa.array(rows))
+        return self.parents.table, child_rows.add_column(0, "parent", pa.array(owners))
 
 
-def synth_children(
-    access: Access,
-    parents: str,
-    children: str,
-    *,
-    number: str,
-    epsilon: Number | None,
-    max_rows: int,
-    data: str | None,
-    order: Order,
-    progress: Callable[[str, float], None] | None,
-) -> FamilyRelease:
-    """Release parents and children, each for half of the price."""
-    (parent, child), shared = planned_family(access, parents, children, number, epsilon, max_rows, data)
-    return FamilyRelease(
-        parents=release_synthetic(access, *parent, _part(order, "parents"), progress),
-        children=release_synthetic(access, *child, _part(order, "children"), progress),
-        number=number,
-        shared=shared,
+def plan_family(
+    session: Session, terms: FamilyTerms
+) -> tuple[tuple[PlannedRows, SyntheticExplanation], tuple[PlannedRows, SyntheticExplanation], tuple[str, ...]]:
+    """Plan parents and children, each for half of the price, and return them with the columns they share."""
+    half = positive(terms.epsilon, "epsilon") / 2
+    (parents, explanation), (children, told_of_children) = (
+        plan_synthetic(session, SynthesisTerms(sql, epsilon=half, max_rows=rows, data=terms.data))
+        for sql, rows in ((terms.parents, 1), (terms.children, terms.max_rows))
+    )
+    parent_coding, child_coding = explanation.coding, told_of_children.coding
+    shared = shared_columns(parent_coding.domain.names, child_coding.domain.names, terms.number, terms.children)
+    if parents.data_set is not children.data_set:
+        allowed = f"rows of the data set of their parents, {parents.data_set.schema.data!r}"
+        raise InvalidValueError("children", got=terms.children, allowed=allowed)
+    number = parent_coding.column(terms.number)
+    if number.coded.type.kind is not Kind.INTEGER or number.width > 1:
+        allowed = "a column of at most 256 whole numbers"
+        raise InvalidValueError("number", got=terms.number, allowed=allowed, hint="CLIP it.")
+    for name in shared:
+        if parent_coding.column(name).values != child_coding.column(name).values:
+            allowed = f"rows whose column {name!r} has the same values as that of the parents"
+            raise InvalidValueError("children", got=terms.children, allowed=allowed)
+    return (parents, explanation), (children, told_of_children), shared
+
+
+def release_family(session: Session, outlet: Outlet, order: FamilyOrder) -> FamilyRelease:
+    """Release parents and children, each for half of the price, which is charged at once: both are made, or neither."""
+    (parents, told), (children, told_of_children), shared = plan_family(session, order)
+    engine = children.data_set.engine
+    prepared = engine.prepare_rows(children.plan)
+
+    def measure(rows: CodedRows) -> bytes:
+        first = synthesise(told.plan, told.coding.table(rows), progress=order.progress).to_bytes()
+        table = told_of_children.coding.table(engine.rows(prepared))
+        second = synthesise(told_of_children.plan, table, progress=order.progress).to_bytes()
+        # the length says where the measurements of the parents end
+        return len(first).to_bytes(8, "big") + first + second
+
+    half = told.price.epsilon
+    items = (("parents", half, Fraction(0)), ("children", half, Fraction(0)))
+    head = ReleaseHead(
+        kind="family",
+        price=Money(epsilon=2 * half, delta=Fraction(0), items=items),
+        caveats=(),
+        question=parents.plan.question.text,
+        details={
+            "number": order.number,
+            "shared": list(shared),
+            "parents": _head(parents, told).to_json(),
+            "children": _head(children, told_of_children).to_json(),
+        },
+    )
+    return release(
+        session,
+        outlet,
+        parents,
+        # one charge for both, so that never one is paid without the other
+        (*told.plan.events, *told_of_children.plan.events),
+        measure,
+        FamilyRelease.made,
+        head=head,
+        text=f"{told.text} -- with children: {children.plan.question.text}",
+        order=order,
+        options=(children.plan.question, children.plan.limits),
     )
 
 
-def planned_family(
-    access: Access,
-    parents: str,
-    children: str,
-    number: str,
-    epsilon: Number | None,
-    max_rows: int,
-    data: str | None,
-) -> tuple[list[tuple[PlannedRows, SyntheticExplanation]], tuple[str, ...]]:
-    """Plan parents and children, each for half of the price, and say which columns they share; reads nothing."""
-    half = positive(epsilon, "epsilon") / 2
-    names = [_names(access, sql, data) for sql in (parents, children)]
-    shared = shared_columns(names[0], names[1], number, children)
-    plans = [
-        planned_synthesis(access, sql, epsilon=Fraction(half), certify="0.05", max_rows=rows, data=data)
-        for sql, rows in ((parents, 1), (children, max_rows))
-    ]
-    return plans, shared
-
-
 def shared_columns(parents: Sequence[str], own: Sequence[str], number: str, children: str) -> tuple[str, ...]:
-    """Return the columns that parents and children share; refuse what makes no family."""
+    """Return the columns that parents and children share; refuse columns by which children cannot find parents."""
     if number not in parents or number in own:
         raise InvalidValueError("number", got=number, allowed=f"a column of the parents alone: {', '.join(parents)}")
     shared = tuple(name for name in parents if name in own)
@@ -336,11 +394,3 @@ def shared_columns(parents: Sequence[str], own: Sequence[str], number: str, chil
             "children", got=children, allowed="rows with some columns of the parents, and some of their own"
         )
     return shared
-
-
-def _names(access: Access, sql: str, data: str | None) -> Sequence[str]:
-    return [column.name for column in access.plan_rows(sql, data=data).plan.columns]
-
-
-def _part(order: Order, name: str) -> Order:
-    return order._replace(request=None if order.request is None else f"{order.request}: {name}")

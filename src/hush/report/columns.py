@@ -5,16 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from hush.core.format import visible
-from hush.core.values import dataclass
 from hush.query.types import Kind
 
 _ALL = 0.95
-"""An error bar that covers so much of what is possible says nothing."""
+"""An error bar that covers this share of the possible range says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +56,7 @@ class AnswerColumn:
         lower, upper = self.limits
         low, high = float(value) - error, float(value) + error
         if lower is not None:
+            # An interval that lies beyond the limit becomes the limit itself, and is never empty.
             low, high = max(low, lower), max(high, lower)
         if upper is not None:
             low, high = min(low, upper), min(high, upper)
@@ -91,7 +91,7 @@ class AnswerColumn:
 
 
 _AS_THEY_ARE = {Kind.INTEGER: int, Kind.TEXT: str, Kind.BOOLEAN: bool, Kind.DATE: dt.date}
-"""What `plain` leaves alone, and all values of a kind are, as a rule."""
+"""Types that `plain` leaves alone; as a rule all values of a column have one type."""
 
 
 def plain(value: Any) -> Any:
@@ -106,7 +106,7 @@ def plain(value: Any) -> Any:
 
 
 def uniform(values: Sequence[Any], kind: Kind) -> tuple[Any, ...]:
-    """Return values of one Python type: all int, or all float if one of them is not whole."""
+    """Return values of one Python type: all int, or all float if one value is not whole."""
     types = set(map(type, values))
     if kind is Kind.DECIMAL and types <= {float, int, Fraction}:
         floats = tuple(map(float, values))
@@ -120,6 +120,7 @@ def uniform(values: Sequence[Any], kind: Kind) -> tuple[Any, ...]:
     if not kind.numeric:
         return tuple(cleaned)
     if kind is Kind.INTEGER:
+        # From 2⁵³ on a float stands for several whole numbers.
         whole = [int(v) if isinstance(v, float) and v.is_integer() and abs(v) < 2**53 else v for v in cleaned]
         if all(value is None or isinstance(value, int) for value in whole):
             return tuple(whole)
@@ -164,7 +165,7 @@ def shown_error(error: float | None) -> str:
 
 _LARGE, _SMALL = 1e15, 1e-6
 _FLOAT = 15
-"""So many decimals before a power of ten are all that a float64 has; a whole number may have more."""
+"""The decimals that a float64 has; a whole number may have more."""
 
 
 def _long(size: float) -> bool:

@@ -22,9 +22,9 @@ from hush.query.types import Kind
 from hush.report.columns import AnswerColumn
 
 _FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
-"""What a formula begins with; the last four are full-width signs, which some spreadsheets take for the first four."""
+"""First characters of a formula; the last four are full-width signs, which spreadsheets may take for the first four."""
 _BREAKS = frozenset("\t\r\n\0")
-"""What may end the cell or the line before."""
+"""Characters that may end the cell or the line before."""
 _PASSED_OVER = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 """Categories of characters that a spreadsheet may drop before it looks: controls, marks without width, spaces."""
 _PLAIN = re.compile(r"[\w.:/-]([\w .:/-]*[\w.:/-])?")

@@ -1,4 +1,4 @@
-"""What a chart shows: which kind it is, its points, how far each may be off, and the words around them.
+"""The content of a chart: its kind, its points with their error bars, and the words around the points.
 
 The kind follows from the keys, the same for every way of drawing:
 
@@ -25,14 +25,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from typing import Any
 
 from hush.core import HushError
 from hush.core.format import visible
-from hush.core.values import dataclass
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, shown_error
@@ -85,7 +84,7 @@ class Plot:
     points: tuple[Point, ...]
     title: str
     aside: tuple[str, ...] = ()
-    """What has no place on a line: numbers whose key is NULL."""
+    """Numbers without a place on a line: their key is NULL."""
 
     def labels(self, key: int) -> list[str]:
         """Return the values of a key in their order, each once, as they are written at an axis."""
@@ -114,7 +113,7 @@ class Plot:
 
 
 def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "") -> Plot:
-    """Return what a chart of a noisy column shows: the first one unless named, over the first two keys."""
+    """Return the chart of a noisy column over the first two keys: the first noisy column unless one is named."""
     values = _noisy_number(columns, column)
     keys = tuple(other for other in columns if not other.noisy)[:2]
     kind = _kind(keys)
@@ -149,6 +148,7 @@ def places(key: AnswerColumn) -> list[Any]:
     step = min(after - before for before, after in pairwise(known))
     even = [known[0] + place * step for place in range(min(round((known[-1] - known[0]) / step), MANY) + 1)]
     if isinstance(step, float):
+        # Sums of float steps miss the keys by a rounding error: the key itself takes the place.
         nearest = {round((value - known[0]) / step): value for value in known}
         even = [nearest.get(index, place) for index, place in enumerate(even)]
     if not set(known) <= set(even):
@@ -180,6 +180,7 @@ def _kind(keys: Sequence[AnswerColumn]) -> PlotKind:
 
 def _compared(points: list[Point], *, single: bool) -> list[Point]:
     """Return points that know whether they say something beside the others."""
+    # Bars begin at 0, so the axis holds it too.
     ends = [end for point in points if point.tells for end in (*point.reach, 0.0)]
     short = math.inf if single else _SHORT * (max(ends) - min(ends)) if ends else 0.0
     return [

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
 from hush.core.format import visible
-from hush.core.values import dataclass
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, shown_error
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
-    from hush.report.pictures import Picture
+    from hush.core.svg import Sheet
 
 MAX_ROWS = 100
 MARK = "°"
@@ -72,7 +72,7 @@ def marks(columns: Sequence[AnswerColumn]) -> tuple[str, ...]:
     )
 
 
-def beside(table: str, drawn: Picture) -> str:
+def beside(table: str, drawn: Sheet) -> str:
     """Return the HTML of a table with its chart beside it, or under it where there is no room."""
     data = base64.b64encode(drawn.file().encode()).decode()
     image = f'<img alt="{escape(drawn.words)}" src="data:image/svg+xml;base64,{data}" style="max-width:100%">'
@@ -200,7 +200,7 @@ def html_table(columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), li
 
 
 def _html_cell(column: AnswerColumn, at: int) -> str:
-    """Return a cell whose error is quieter than its value."""
+    """Return a cell that shows its error quieter than its value."""
     if column.values[at] is None:
         return "<em>NULL</em>"
     value, sign, error = cell(column, at).partition(" ± ")

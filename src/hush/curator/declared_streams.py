@@ -1,0 +1,340 @@
+"""Declared streams, the owner's side: their price, their declaration, and their releases at their dates.
+
+Charges are paid from what was set aside (`hush.ledger.streams` has the reasoning). `hush.curator.stream_views` is for
+readers, and `hush.curator.streams` has the states of a stream.
+
+**When a release appears.** It is charged at its slot, or as soon as a worker looks after it: that depends on no row.
+How long it computes does, so its outcome, an answer or a failure, is recorded at public moments alone: `TICK`,
+2·`TICK`, 4·`TICK`, … seconds after the charge (a service has its own slots, `hush.server.questions`). Of a failure
+readers see that it failed, and nothing else; it stays charged.
+
+**Noise for the plan.** Where the price is said for all releases together, noise is chosen for all of them: the ρ of k
+releases with Gaussian noise adds up, so each errs √k times as much as one alone, where Laplace noise would err k times.
+
+**The same noise every time.** Mechanisms are chosen by the account as it was when the stream was declared, so raising a
+budget changes no release. If the policy has changed so much that a release would do something else than was declared,
+it is refused and nothing is charged: the price was for what was declared.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Self
+
+from hush.accounting import Guarantee, compose
+from hush.accounting.events import Event
+from hush.accounting.filters import Charge, Filter
+from hush.accounting.prices import zcdp_price
+from hush.core import HushError
+from hush.core.format import decimal, figure
+from hush.core.rounding import largest_decimal
+from hush.curator import pipeline
+from hush.curator.answer import Answer
+from hush.curator.data_sets import OpenDataSet
+from hush.curator.explanation import Explanation
+from hush.curator.pipeline import KEY_PART, Outlet, PlannedQuestion
+from hush.curator.session import Accounts, Session
+from hush.curator.terms import QuestionTerms
+from hush.engines.errors import EngineError
+from hush.ledger import Actor, Ledger, LedgerError
+from hush.ledger.budgets import percent, price, share, under
+from hush.ledger.entries import now
+from hush.ledger.streams import DeclaredStream, DeclaredStreams, StreamDeclaration, StreamPeriod, check_same
+from hush.query.errors import QuestionError
+
+TICK = 1.0
+"""The first moment after its charge, in seconds, at which a release appears; each further one is twice as late."""
+_DIGITS = 6
+_GAIN = 0.1
+"""The gain, as a logarithm, from which on a plan takes Gaussian noise."""
+POLICY = Actor.owner("policy")
+"""The actor that declares the streams of a policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclarationExplanation:
+    """The price of a stream, before it is declared. Nothing was read or set aside."""
+
+    declaration: StreamDeclaration
+    epsilon: Fraction
+    """The price of one release."""
+    release: Explanation
+    """One release: its price and its errors."""
+    share: Fraction
+    """The part of the data set's budget that all releases take."""
+    fitting: int
+    """How many releases the remaining budget has room for."""
+    together: Fraction | None
+    """The ε of all releases together at the budget's δ, by exact composition; None where it has none."""
+    delta: Fraction
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        releases = self.declaration.schedule.slots
+        return {
+            "name": self.declaration.name,
+            "releases": releases,
+            "epsilon": decimal(self.epsilon),
+            "sum_of_epsilon": decimal(releases * self.epsilon),
+            "together": None if self.together is None else float(self.together),
+            "delta": decimal(self.delta),
+            "share": float(self.share),
+            "fitting": self.fitting,
+            "fits": releases <= self.fitting,
+            "release": self.release.to_json(),
+        }
+
+    def __str__(self) -> str:
+        """Return the price in a sentence."""
+        releases = self.declaration.schedule.slots
+        delta_text = f" at δ={figure(self.delta)}" if self.delta else ""
+        together = "" if self.together is None else f", together ε={figure(self.together, digits=4)}{delta_text}"
+        summed = f" (their sum is {figure(releases * self.epsilon)})" if self.together and self.delta else ""
+        fit = "they fit" if releases <= self.fitting else f"{self.fitting} would fit"
+        return (
+            f"{releases} releases at ε={figure(self.epsilon)} each{together}{summed}: {percent(self.share)} of the "
+            f"budget of {self.declaration.data}; {fit}"
+        )
+
+
+class AtTicks(pipeline.AtOnce):
+    """The outlet without a service: outcomes are recorded `TICK`, 2·`TICK`, 4·`TICK`, … seconds after the charge."""
+
+    def begin(self, seconds: float, fail: Callable[[], None] | None) -> None:  # noqa: ARG002 - the same ticks for all
+        """Note when rows begin to be read."""
+        self._began = time.monotonic()
+
+    def wait(self) -> bool:
+        """Wait for the next tick."""
+        moment = TICK
+        while moment < time.monotonic() - self._began:
+            moment *= 2
+        time.sleep(max(0.0, self._began + moment - time.monotonic()))
+        return True
+
+
+class Publisher:
+    """The owner's session: declares streams, and releases them when they are due."""
+
+    def __init__(self, data_sets: Mapping[str, OpenDataSet], ledger: Ledger, outlet: Outlet | None = None) -> None:
+        self.session = Session(data_sets, ledger, "")
+        self._outlet = AtTicks() if outlet is None else outlet
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.session.close()
+
+    @property
+    def streams(self) -> DeclaredStreams:
+        """The declared streams of the ledger."""
+        return self.session.ledger.streams
+
+    # declaring
+
+    def explain(self, declaration: StreamDeclaration) -> DeclarationExplanation:
+        """Return the price and the errors of a stream. Reads no data, sets nothing aside."""
+        with self.session.in_use():
+            terms = self._account(declaration.data)
+            epsilon, accounts = self._price(declaration, terms)
+            events = self._planned(declaration, epsilon, accounts).plan.events
+            releases = declaration.schedule.slots
+            return DeclarationExplanation(
+                declaration=declaration,
+                epsilon=epsilon,
+                release=replace(self._explained(declaration, epsilon, accounts), outlook=None),  # that of all is below
+                share=share(terms, _times(price(terms, events), releases)),
+                fitting=self.streams.fitting(declaration.data, list(events)),
+                together=_together(events, releases, terms.delta),
+                delta=terms.delta,
+            )
+
+    def declare(self, declaration: StreamDeclaration, *, actor: Actor) -> DeclaredStream:
+        """Set aside the price of all releases, as one plan; a refusal says how many releases would fit."""
+        with self.session.in_use():
+            terms = self._account(declaration.data)
+            epsilon, accounts = self._price(declaration, terms)
+            planned = self._planned(declaration, epsilon, accounts)
+            pipeline.prepare(planned.plan, planned.data_set)  # what an engine cannot do is refused now
+            return self.streams.declare(
+                declaration,
+                epsilon=epsilon,
+                events=list(planned.plan.events),
+                terms=terms,
+                gaussian=accounts.prefer_gaussian,
+                actor=actor,
+            )
+
+    def _account(self, data: str) -> Filter:
+        """Return the data set's account with nothing spent, as it would be opened now."""
+        views = self.session.ledger.budget(POLICY)
+        account = next((view.account for view in views if (view.data, view.analyst) == (data, None)), None)
+        if account is None:
+            raise QuestionError(f"There is no budget for a data set {data!r}.", "Open it: hush ledger open.")
+        # without earlier charges, so that the choice of noise does not depend on them
+        return replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
+
+    def _planned(self, declaration: StreamDeclaration, epsilon: Fraction, accounts: Accounts) -> PlannedQuestion:
+        data_set, question, terms = pipeline.parse(self.session, _terms(declaration, epsilon, accounts))
+        plan = pipeline.plan(question, data_set.schema, accounts, terms)
+        if not plan.events:
+            raise QuestionError("The question costs nothing, so there is nothing to set aside.", "Just ask it.")
+        return PlannedQuestion(data_set, plan)
+
+    def _explained(self, declaration: StreamDeclaration, epsilon: Fraction, accounts: Accounts) -> Explanation:
+        return pipeline.explain(self.session, _terms(declaration, epsilon, accounts), accounts)
+
+    def _price(self, declaration: StreamDeclaration, terms: Filter) -> tuple[Fraction, Accounts]:
+        """Return the ε of one release, and the account by which its noise is chosen.
+
+        The ε is the declared one; or the largest that the price of all releases, or a ρ, allows. Then noise is chosen
+        for the plan and not for one release: of Laplace and Gaussian noise, each at its largest ε, the one that errs
+        less. Gaussian noise must err a tenth less: it ends the counting by the sum of ε in the account
+        (`hush.query.plan.plan`).
+        """
+        laplace, gaussian = (_accounts(declaration, terms, gaussian=gaussian) for gaussian in (False, True))
+        if declaration.epsilon is not None:
+            return Fraction(declaration.epsilon), laplace
+        epsilon, widths = self._at_largest(declaration, laplace)
+        if not terms.takes_gaussian or not terms.delta:
+            return epsilon, laplace
+        try:
+            gaussian_epsilon, narrower = self._at_largest(declaration, gaussian)
+        except HushError:  # no price at which Gaussian noise keeps to the terms
+            return epsilon, laplace
+        gains = [math.log(widths[name] / narrower[name]) for name in widths.keys() & narrower.keys()]
+        if gains and math.fsum(gains) / len(gains) > _GAIN:
+            return gaussian_epsilon, gaussian
+        return epsilon, laplace
+
+    def _at_largest(self, declaration: StreamDeclaration, accounts: Accounts) -> tuple[Fraction, dict[str, float]]:
+        """Return the largest ε of one release within the price of all, or the ρ of one; and the half-widths at it."""
+        (terms,), releases = accounts.filters, declaration.schedule.slots
+        limit = Fraction(declaration.total_epsilon or declaration.rho or 0)
+        room = under(terms, limit, terms.delta)
+
+        def holds(epsilon: Fraction) -> bool:
+            events = self._planned(declaration, epsilon, accounts).plan.events
+            if declaration.rho is not None:
+                return sum((zcdp_price(event)[0] for event in events), Fraction(0)) <= limit
+            if not accounts.prefer_gaussian:
+                return epsilon <= limit and room.fits(_times(price(room, events), releases))
+            together = _together(events, releases, terms.delta)
+            return together is not None and together <= limit and terms.fits(_times(price(terms, events), releases))
+
+        epsilon = largest_decimal(holds, digits=_DIGITS, near=limit / releases)
+        errors = self._explained(declaration, epsilon, accounts).errors()
+        return epsilon, {name: error for name, error in errors.items() if error}
+
+    # releasing
+
+    def release_due(self, name: str, *, clock: str | None = None) -> StreamPeriod | None:
+        """Make the release of a stream that is due, if there is one: charge it, compute it, record it."""
+        with self.session.in_use():
+            stream, moment = self.streams.find(name), clock or now()
+            if stream.due(moment) is None:
+                if stream.over(moment):
+                    self._end(name)
+                return None
+            declaration = stream.declaration
+            accounts = _accounts(declaration, stream.terms, gaussian=stream.gaussian)
+            planned = self._planned(declaration, stream.epsilon, accounts)
+            # the price that was set aside covers these events and no others
+            if tuple(planned.plan.events) != stream.events:
+                raise LedgerError(
+                    f"Under the present policy a release of {name!r} would do something else than was declared and set "
+                    "aside. Take back the change of the policy; or stop it with hush stream stop, and declare it under "
+                    "another name. Nothing was charged."
+                )
+            program = pipeline.prepare(planned.plan, planned.data_set)
+            reserved = self.streams.reserve(name, clock=clock)
+            if reserved is None:  # another worker was quicker
+                return None
+            charge, period = reserved
+            release = StreamPeriod(period=period, slot="", state="made", receipt=charge.number)
+            try:
+                pipeline.publish(self.session, self._outlet, charge, program.compute, Answer.to_bytes, program.seconds)
+            except EngineError:
+                return replace(release, state="failed")
+            return release
+
+    def _end(self, name: str) -> None:
+        """Stop a stream that will never be due again, unless another worker was quicker."""
+        try:
+            self.streams.stop(name, actor=POLICY, reason="its last period has passed")
+        except LedgerError:
+            if not self.streams.find(name).aside.ended:
+                raise
+
+
+def _accounts(declaration: StreamDeclaration, terms: Filter, *, gaussian: bool) -> Accounts:
+    """Return the account of a data set, on the terms of a declaration; no analyst's own budget is charged."""
+    return Accounts((terms,), (f"the budget of {declaration.data}",), gaussian)
+
+
+def _terms(declaration: StreamDeclaration, epsilon: Fraction, accounts: Accounts) -> QuestionTerms:
+    """Return one release as a question.
+
+    The δ of private keys is the usual one, but for all releases together no more than half of what the account has for
+    keys, unless the declaration says what it is.
+    """
+    (account,), delta = accounts.filters, declaration.delta
+    if delta is None and account.reserve:
+        delta = min(account.delta * KEY_PART, account.reserve / (2 * declaration.schedule.slots))
+    confidence, data = declaration.confidence, declaration.data
+    return QuestionTerms(declaration.question, data=data, epsilon=epsilon, delta=delta, confidence=confidence)
+
+
+def declare_all(publisher: Publisher, declarations: Iterable[StreamDeclaration]) -> dict[str, HushError]:
+    """Declare the streams of a policy that the ledger lacks; return the refusals by name. The others are declared."""
+    refused: dict[str, HushError] = {}
+    declared = {stream.name.casefold(): stream for stream in publisher.streams.listed()}
+    for declaration in declarations:
+        try:
+            if (stream := declared.get(declaration.name.casefold())) is not None:
+                check_same(stream, declaration)
+            else:
+                publisher.declare(declaration, actor=POLICY)
+        except HushError as error:
+            refused[declaration.name] = error
+    return refused
+
+
+def run_due(
+    publisher: Publisher, *, clock: str | None = None, only: str | None = None
+) -> list[tuple[str, StreamPeriod | HushError]]:
+    """Make every release that is due, each period once, oldest first; return the releases and the refusals.
+
+    After a failure the further periods of that stream wait for the next call.
+    """
+    publisher.streams.close_dead()
+    outcomes: list[tuple[str, StreamPeriod | HushError]] = []
+    for stream in publisher.streams.listed() if only is None else [publisher.streams.find(only)]:
+        try:
+            while (release := publisher.release_due(stream.name, clock=clock)) is not None:
+                outcomes.append((stream.name, release))
+                if release.state == "failed":  # what is due besides would fail alike, and be charged
+                    break
+        except HushError as error:
+            outcomes.append((stream.name, error))
+    return outcomes
+
+
+def _times(charge: Charge, count: int) -> Charge:
+    """Return the price of ``count`` equal steps."""
+    summed = None if charge.epsilon is None else count * charge.epsilon
+    return replace(charge, loss=count * charge.loss, delta=count * charge.delta, epsilon=summed)
+
+
+def _together(events: Sequence[Event], releases: int, delta: Fraction) -> Fraction | None:
+    """Return the ε of all releases together, by exact composition, rounded up; None where there is none."""
+    try:
+        guarantee = Guarantee((compose(events) * releases).description.adaptive())
+        return Fraction(guarantee.epsilon(delta, strict=False).upper)
+    except HushError:
+        return None

@@ -1,0 +1,394 @@
+"""For the owner: whether a policy can be used, and how much its bounds cut.
+
+**Checks.**
+`check` reads the policy and the schemas of its sources, and no rows. With ``rows`` it also counts how many rows and
+cells cannot be read as the policy says. Those numbers are exact, so they are told the owner alone: they are neither
+logged nor stored, and nothing that an analyst may run returns them.
+
+**Bounds.**
+A unit counts with at most ``max_rows`` rows in a group and in at most ``max_groups`` groups. What it has beyond is
+weighted down or dropped, and no error bar speaks of that. How much it is depends on the rows, so it has a price. Two
+questions with half of ε each are asked, over one row per unit with the number n of its rows (or of its groups):
+
+1. how many units have n in each of some eighty classes, 1 to 8, 10, 12, 14, 16, 20, … A unit is in one class, so noise
+   of one scale protects all of them. The *proposal* is the least class that so many units (95 %) do not exceed, a
+   private quantile. The last class that stands out of its noise says up to which M numbers are worth counting;
+2. Σ min(n, limit) and Σ min(max(n - limit, 0), M - limit). The second over both is the *share beyond the bound*, with
+   the error bar that ratios have. Where a unit has more than M, what it has beyond M is not counted.
+
+The noise of a sum of clipped numbers grows with where they are clipped, and what is lost shrinks: at the best bound
+about 1/ε units lie beyond it (Amin, Kulesza, Munoz Medina, Vassilvitskii 2019). So a proposal is a place to start from.
+
+What comes out is public, and an owner may write it into the policy (``beyond = […]``, `Bounding.policy`): then the
+notes of answers say it, as long as the limit is the one it was estimated for. It is a released number with a date: it
+decides no noise, and using it touches no row.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from hush.core import HushError, Number, positive
+from hush.core.errors import shown
+from hush.core.format import decimal
+from hush.core.numbers import fraction_between
+from hush.curator.answer import Answer, Money
+from hush.curator.catalogue import DescribedTables
+from hush.curator.data_sets import (
+    located,
+    missing_columns,
+    open_server_tables,
+    open_source,
+    read_policy,
+    schema_types,
+    shared,
+)
+from hush.curator.stream_state import KEY
+from hush.engines.errors import SourceError
+from hush.engines.registry import (
+    Rights,
+    Source,
+    Unread,
+    count_unread,
+    declared_columns,
+    is_server,
+    open_sources,
+)
+from hush.policy.file import DataSet, Policy
+from hush.policy.ledger import streams_of
+from hush.query.builder import Asker
+from hush.query.errors import QuestionError, did_you_mean
+from hush.query.schema import Beyond, Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """The result of a check: mistakes, tables, unreadable cells and notes."""
+
+    mistakes: tuple[HushError, ...]
+    tables: Mapping[str, tuple[str, ...]]
+    """The tables of each data set."""
+    unread: Mapping[tuple[str, str], Unread] = field(default_factory=dict)
+    """The numbers of unreadable rows and cells of each table, if asked for. Exact facts about rows."""
+    seen: DescribedTables = field(default_factory=lambda: DescribedTables(()))
+    """The tables as an analyst will see them."""
+    notes: tuple[str, ...] = ()
+    """Remarks for the owner that are no mistakes."""
+
+
+def check(path: str | Path, *, rows: bool = False) -> Checked:
+    """Return every mistake in a policy and its sources' schemas; with ``rows`` also the number of unreadable cells."""
+    mistakes: list[HushError] = []
+    try:
+        policy = read_policy(path, mistakes=mistakes)
+    except HushError as error:
+        return Checked(mistakes=(*mistakes, error), tables={})
+    unread: dict[tuple[str, str], Unread] = {}
+    schemas: list[Schema] = []
+    for data in policy.data.values():
+        schema = policy.schema(data.name)
+        if is_server(data.engine):
+            mistakes += _server_mistakes(policy, data, schema, rows=rows)
+            continue
+        sources = _sources(policy, data, mistakes)
+        stored = _stored(policy, data, schema, sources, mistakes)
+        types = {name: schema_types(sources[name], name, columns) for name, columns in stored.items()}
+        mistakes += missing_columns(policy, schema, stored)
+        schemas.append(policy.schema(data.name, types))
+        mistakes += _stream_mistakes(policy, schemas[-1])
+        if rows:
+            described = policy.schema(data.name, types)
+            for name in stored:
+                with suppress(HushError):  # told above, or by opening it
+                    unread[data.name, name] = count_unread(described, name, sources[name])
+            counts = {name: count.shared_keys for (of, name), count in unread.items() if of == data.name}
+            mistakes += _shared_key_mistakes(policy, data, counts)
+    mistakes += shared(policy)
+    mistakes.sort(key=_line)
+    tables = {name: tuple(data.tables) for name, data in policy.data.items()}
+    notes = _stream_notes(policy)
+    return Checked(mistakes=tuple(mistakes), tables=tables, unread=unread, seen=DescribedTables(schemas), notes=notes)
+
+
+def _stream_notes(policy: Policy) -> tuple[str, ...]:
+    """Say that streams keep exact numbers in the clear, where there are streams and no key."""
+    folder = streams_of(policy, "").parent
+    if os.environ.get(KEY) or not any(folder.glob("*/*.stream")):
+        return ()
+    warning = f"Streams keep exact numbers in {folder.name}, which are not encrypted."
+    return (f"{warning} To encrypt them, name a file of 32 random bytes outside this folder in {KEY}.",)
+
+
+def _stream_mistakes(policy: Policy, schema: Schema) -> list[HushError]:
+    """Return the mistakes in the SQL of the declared streams of a data set."""
+    from hush.policy.streams import mistake_in_sql
+    from hush.query.sql import parse
+
+    mistakes: list[HushError] = []
+    for name, declared in policy.streams.items():
+        if declared.data == schema.data:
+            try:
+                parse(declared.question, schema, (), "duckdb")
+            except QuestionError as error:
+                mistakes.append(mistake_in_sql(policy.document, name, error))
+    return mistakes
+
+
+def _line(error: HushError) -> int:
+    """Return the line of the policy that an error begins with."""
+    match = re.match(r".*?:(\d+): ", str(error))
+    return int(match.group(1)) if match else 0
+
+
+def _sources(policy: Policy, data: DataSet, mistakes: list[HushError]) -> dict[str, Source]:
+    sources: dict[str, Source] = {}
+    for name in data.tables:
+        try:
+            sources[name] = open_source(policy, data, name)
+        except SourceError as error:
+            mistakes.append(error)
+    return sources
+
+
+def _server_mistakes(policy: Policy, data: DataSet, schema: Schema, *, rows: bool) -> list[HushError]:
+    try:
+        with open_server_tables(policy, data) as opened:
+            mistakes: list[HushError] = list(missing_columns(policy, schema, opened.types))
+            if rows and not mistakes:
+                mistakes += _shared_key_mistakes(policy, data, opened.shared_keys(schema))
+            return mistakes
+    except HushError as error:
+        return [error]
+
+
+def _shared_key_mistakes(policy: Policy, data: DataSet, shared_keys: Mapping[str, int]) -> list[HushError]:
+    """Return a mistake for each table in which other tables find several units by one key."""
+    return [
+        policy.document.error(
+            ("data", data.name, "tables", name),
+            f"data.{data.name}.tables.{name}: other tables find their unit by a key that several units share.",
+            "A row behind such a key counts for each of them, and is protected less. Make the key unique.",
+        )
+        for name, count in shared_keys.items()
+        if count
+    ]
+
+
+def rights(policy: Policy, data: DataSet) -> Rights:
+    """Return the rights of a data set's role in its database, beside those that hush needs."""
+    schema = policy.schema(data.name)
+    with open_server_tables(policy, data) as opened:
+        needed = {}
+        for name in data.tables:
+            columns, declared = opened.types[name], declared_columns(schema, name)
+            needed[name] = list(dict.fromkeys(declared or columns))
+        return opened.rights(needed)
+
+
+def _stored(
+    policy: Policy, data: DataSet, schema: Schema, sources: Mapping[str, Source], mistakes: list[HushError]
+) -> dict[str, Mapping[str, str]]:
+    """Return the columns of each source that can be opened."""
+    stored: dict[str, Mapping[str, str]] = {}
+    for name, source in sources.items():
+        try:
+            with open_sources({name: source}, {name: declared_columns(schema, name)}) as opened:
+                stored[name] = opened.types[name]
+        except SourceError as error:
+            mistakes.append(located(error, policy, data, name))
+    return stored
+
+
+# how much bounding cuts
+
+QUANTILE = Fraction(19, 20)
+_CLASSES = tuple(sorted({part * 2**k // 4 for k in range(20) for part in (4, 5, 6, 7)} - {0} | {2**20}))
+_STANDS_OUT = 2
+"""A class is occupied if its count exceeds this many half-widths plus 3 units."""
+_GAP = 8
+"""The search ends after this many empty classes in a row, two octaves: later ones may seem occupied by noise alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Bounding:
+    """An estimate of how many rows, or groups, units have, and of the share beyond a bound."""
+
+    table: str
+    by: str | None
+    """The column that makes the groups; None for rows."""
+    limit: int
+    """The bound of the policy."""
+    share: float
+    """The part of rows (or groups) beyond the bound."""
+    error: float | None
+    """The half-width of the share; None if nothing is known."""
+    proposal: int
+    """The proposed bound: the least class that the given quantile of the units does not exceed."""
+    quantile: Fraction
+    most: int
+    """The number of rows, or groups, of a unit up to which the share beyond the bound is counted."""
+    units: tuple[tuple[int, int, float], ...]
+    """(up to, number of units, half-width) by class."""
+    confidence: float
+    price: Money
+    receipts: tuple[str, ...]
+    when: str
+
+    @property
+    def beyond(self) -> Beyond | None:
+        """The estimate as a policy states it; None where it is too uncertain."""
+        # a share lies between 0 and 1, so a wider error bar says nothing
+        if self.error is None or self.error > 0.9:
+            return None
+        share = Fraction(f"{max(self.share, 0.0):.6g}")
+        error = Fraction(f"{1.01 * (self.error + 1e-6):.3g}")  # no less than it is, and what rounding the share adds
+        receipt = ", ".join(self.receipts)
+        return Beyond(
+            by=self.by, limit=self.limit, share=min(share, Fraction(1)), error=error, receipt=receipt, when=self.when
+        )
+
+    def policy(self) -> str:
+        """Return the line of a policy that tells analysts this estimate."""
+        excess = self.beyond
+        if excess is None:
+            return ""
+        by = "" if excess.by is None else f'by = "{excess.by}", '
+        return (
+            f'beyond = [{{ {by}{excess.key} = {excess.limit}, share = "{decimal(excess.share)}", '
+            f'error = "{decimal(excess.error)}", receipt = "{excess.receipt}", when = "{excess.when}" }}]'
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the estimate as plain JSON values."""
+        return {
+            "table": self.table,
+            "by": self.by,
+            "limit": self.limit,
+            "share": self.share,
+            "error": self.error,
+            "proposal": self.proposal,
+            "quantile": decimal(self.quantile),
+            "most": self.most,
+            "units": [list(row) for row in self.units],
+            "confidence": self.confidence,
+            "price": self.price.to_json(),
+            "receipts": list(self.receipts),
+            "when": self.when,
+            "policy": self.policy(),
+        }
+
+    def lines(self) -> list[str]:
+        """Return the estimate line by line."""
+        noun, key = ("rows", "max_rows") if self.by is None else (f"groups by {self.by}", "max_groups")
+        share = "anything" if self.beyond is None else self.beyond.percent
+        upto = f"; what a unit has beyond {self.most} is not counted" if self.most < _CLASSES[-1] else ""
+        lines = [
+            f"{noun} beyond {key} = {self.limit}: {share}{upto}",
+            f"proposal: {key} = {self.proposal}, which {100 * float(self.quantile):g}% of the units do not exceed",
+            f"± at {100 * self.confidence:g}% confidence; price {self.price}; receipts {', '.join(self.receipts)}",
+        ]
+        if self.beyond is not None:
+            lines.append(f"to let the notes of answers say so, write under the table in the policy: {self.policy()}")
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    __repr__ = __str__
+
+
+def estimate(
+    asker: Asker, schema: Schema, table: str, *, by: str | None, epsilon: Number, quantile: Number | None
+) -> Bounding:
+    """Ask how much the bounds of a table cut; see `hush.curator.curator.Curator.bounding`."""
+    price = positive(epsilon, "epsilon")
+    level = QUANTILE if quantile is None else fraction_between(quantile, "quantile")
+    unit, limit = _bound(schema, table, by)
+    number = "COUNT(*)" if by is None else f"COUNT(DISTINCT {_quoted(by)})"
+    # a question like an analyst's: parsed and checked like any, never executed as it is written
+    rows = f"(SELECT {number} AS n FROM {_quoted(table)} GROUP BY {_quoted(unit)})"  # noqa: S608
+    # one class per unit, so that noise of one scale protects all classes
+    classes = " ".join(f"WHEN n <= {upto} THEN {upto}" for upto in _CLASSES[:-1])
+    classes = f"CASE {classes} ELSE {_CLASSES[-1]} END"
+    counted: Answer = asker.ask(
+        f"SELECT k, COUNT(*) AS units FROM (SELECT {classes} AS k FROM {rows}) GROUP BY k",  # noqa: S608
+        epsilon=price / 2,
+        data=schema.data,
+    )
+    units = tuple((int(row["k"]), int(row["units"]), float(row["units_error"])) for row in counted.rows())
+    top_class = _last(units, limit)
+    base, over = f"SUM(CLIP(n, 0, {limit}))", f"SUM(CLIP(n - {limit}, 0, {top_class - limit}))"
+    part_beyond = f"SELECT {over} / ({over} + {base}) AS share FROM {rows}"  # noqa: S608
+    shares: Answer = asker.ask(part_beyond, epsilon=price / 2, data=schema.data)
+    (row,) = shares.rows()
+    return Bounding(
+        table=table,
+        by=by,
+        limit=limit,
+        share=float("nan") if row["share"] is None else float(row["share"]),
+        error=None if row["share"] is None else row["share_error"],
+        proposal=proposed(units, level),
+        quantile=level,
+        most=top_class,
+        units=units,
+        confidence=shares.confidence,
+        price=Money(
+            epsilon=counted.price.epsilon + shares.price.epsilon, delta=counted.price.delta + shares.price.delta
+        ),
+        receipts=(counted.receipt, shares.receipt),
+        when=dt.datetime.now(dt.UTC).date().isoformat(),
+    )
+
+
+def proposed(units: tuple[tuple[int, int, float], ...], quantile: Fraction) -> int:
+    """Return the least class that a given quantile of the units does not exceed.
+
+    >>> proposed(((1, 50, 1.0), (2, 45, 1.0), (3, 5, 1.0)), Fraction(19, 20))
+    2
+    """
+    everybody = sum(number for _, number, _ in units)
+    upto = accumulate(number for _, number, _ in units)
+    return next(
+        last
+        for (last, _, _), below in zip(units, upto, strict=True)
+        if below >= quantile * everybody or last == units[-1][0]
+    )
+
+
+def _last(units: tuple[tuple[int, int, float], ...], limit: int) -> int:
+    """Return the last class that stands out of its noise, or twice the limit."""
+    # at least twice the limit, or rows just beyond it could not be counted
+    last, gap = 2 * limit, 0
+    for upto, number, error in units:
+        occupied = number > _STANDS_OUT * error + 3
+        last, gap = (max(last, upto), 0) if occupied else (last, gap + (upto > limit))
+        if gap == _GAP:
+            break
+    return last
+
+
+def _bound(schema: Schema, table: str, by: str | None) -> tuple[str, int]:
+    """Return the name of the unit, and the bound: ``max_groups`` where ``by`` is given, else ``max_rows``."""
+    relation = schema.tables.get(table)
+    private = [name for name, candidate in schema.tables.items() if not candidate.public]
+    if relation is None or relation.public:
+        reason = f"There is no private table {shown(table)}." if relation is None else f"The table {table!r} is public."
+        raise QuestionError(reason, did_you_mean(str(table), private, otherwise=f"Bounded are {', '.join(private)}."))
+    if relation.unit is None:
+        raise QuestionError(f"Every row of {table!r} is a unit of its own.", "Nothing is bounded there.")
+    if by is not None and by not in relation.columns:
+        raise QuestionError(f"The table {table!r} has no column {shown(by)}.", did_you_mean(str(by), relation.columns))
+    return schema.unit or relation.unit.column, relation.max_rows if by is None else relation.max_groups
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,578 @@
+"""The pipeline: how a question, or a whole release, goes from text to answer.
+
+::
+
+    parse ─► plan ─► prepare ─► charge ─► execute ─► release ─► estimate
+    └─ depends on question and policy alone ┘└ charged from here on, whatever happens
+
+`ask` reads like this picture, and `explain` is its beginning. Whole releases (marginals, synthetic rows, models) and
+streams have other plans, and compute something else, but they are charged and published by the same functions.
+
+Everything that can be refused is refused before `charge`. After it nothing is refunded, and a failure shows one public
+sentence: what exactly failed may depend on a row, so it goes to the owner's log. `publish` computes what was charged
+for; an `Outlet` says when the outcome may leave.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import math
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+
+from hush.accounting.events import Event
+from hush.core import InvalidValueError, Number, nonnegative
+from hush.curator.answer import Answer, Money
+from hush.curator.data_sets import OpenDataSet
+from hush.curator.estimates import GroupColumns, composed_columns, estimate_outputs, group_columns, with_intervals
+from hush.curator.release import KeySelector, release
+from hush.curator.session import Accounts, MadeUpError, Session
+from hush.curator.terms import Order, QuestionOrder, QuestionTerms
+from hush.engines.errors import EngineError
+from hush.engines.protocol import AnyEngine, CodedRows, Prepared
+from hush.ledger import ApprovalNeededError, Charge, Parked, Repeat, Replay, RequestConflictError, Share
+from hush.ledger.budgets import Outlook
+from hush.query.answers.plan import ComposedPlan, plan_composed
+from hush.query.answers.tree import Composed
+from hush.query.builder import Builder
+from hush.query.errors import QuestionError
+from hush.query.plan import Plan
+from hush.query.plan import plan as plan_question
+from hush.query.question import Question, fingerprint
+from hush.query.relations import awaited_by, with_answers
+from hush.query.schema import Schema
+from hush.query.types import Kind, Value
+from hush.report.columns import AnswerColumn
+
+if TYPE_CHECKING:
+    from hush.curator.explanation import Explanation
+    from hush.query.plan.rows import RowPlan
+    from hush.query.sql.dialects import PrivacyOptions
+
+log = logging.getLogger("hush.curator")
+Result = TypeVar("Result")
+KEY_PART = Fraction(1, 100)
+"""Private keys take this part of the budget's δ, unless the question says otherwise. An account sets a part of δ aside
+for them (a quarter, where it is not a plain sum of ε), so that many questions may group by private keys."""
+
+
+class PlannedQuestion(NamedTuple):
+    """A question that could be asked: its data set, and how it would be answered. Nothing was read or charged."""
+
+    data_set: OpenDataSet
+    plan: Plan | ComposedPlan
+
+
+# when outcomes leave
+
+
+class Outlet(Protocol):
+    """Decides when a charge is made, and when the outcome of the charged work leaves."""
+
+    def before_charge(self) -> None:
+        """Wait until the charge may be made; refuse it for an asker who cancelled."""
+
+    def after_charge(self) -> None:
+        """Note that the charge was made: from now on no refusal may say that nothing was charged."""
+
+    def begin(self, seconds: float, fail: Callable[[], None] | None) -> None:
+        """Note that rows are read from now on, which should take ``seconds`` by public figures.
+
+        ``fail`` records a failure in the ledger; None where the work is within an earlier charge.
+        """
+
+    def wait(self) -> bool:
+        """Wait until the outcome may leave; return False if the outlet ended the question, and recorded that."""
+
+
+class AtOnce:
+    """The outlet of a library: outcomes leave as soon as they are computed."""
+
+    def before_charge(self) -> None:
+        """Charge at once."""
+
+    def after_charge(self) -> None:
+        """Nothing is to be done."""
+
+    def begin(self, seconds: float, fail: Callable[[], None] | None) -> None:
+        """Nothing is to be done."""
+
+    def wait(self) -> bool:
+        """Let the outcome leave."""
+        return True
+
+
+# the way of one question
+
+
+def ask(session: Session, outlet: Outlet, order: QuestionOrder) -> Answer:
+    """Answer a question, and charge it; a question that was paid for before returns its stored answer."""
+    with session.in_use():
+        data_set, question, terms = parse(session, order)
+        data, accounts = data_set.schema.data, session.accounts(data_set.schema.data)
+        question_plan = plan(question, data_set.schema, accounts, terms)
+        # before the charge: a statement that the engine refuses must cost nothing
+        program = prepare(question_plan, data_set)
+        if not question_plan.events:  # public keys alone: no row is read, and nothing is charged
+            return replace(program.compute(), remaining=accounts.remaining, made_up=session.made_up)
+        if session.made_up:  # invented rows reveal nobody
+            return replace(program.compute(), made_up=True)
+        decision = charge(
+            session,
+            outlet,
+            data_set,
+            question_plan.events,
+            text=_text(order, question_plan),
+            same=same_question(data_set, question_plan),
+            request=order.request,
+            fresh=order.fresh,
+            epsilon=question_plan.epsilon,
+            reason=order.reason,
+        )
+        match decision:
+            case Charge():
+                answer = publish(session, outlet, decision, program.compute, Answer.to_bytes, program.seconds)
+            case Replay() | Share():
+                stored = Answer.from_bytes(decision.answer)
+                # the stored error bars hold at the confidence of the first request
+                _check_confidence(stored, question_plan, order)
+                answer = replace(stored, repeated=decision.when, shared=isinstance(decision, Share))
+        return replace(
+            answer,
+            receipt=str(decision.number),
+            remaining=session.accounts(data).remaining,
+            spending=session.ledger.spending(decision.number),
+        )
+
+
+def explain(session: Session, terms: QuestionTerms, accounts: Accounts | None = None) -> Explanation:
+    """Explain a question: its price and its half-widths, also at tighter limits. Reads no private row.
+
+    It must fit ``accounts``: those of the session's analyst, unless others are given.
+    """
+    with session.in_use():
+        data_set, question, terms = parse(session, terms)
+        accounts = accounts or session.accounts(data_set.schema.data)
+        question_plan = plan(question, data_set.schema, accounts, terms)
+        outlook, tighter = accounts.outlook(question_plan.events), []
+        if isinstance(question_plan, Plan) and question_plan.epsilon:  # a free question has no error to be traded
+            for limits in question_plan.exact_query.limits.rungs():
+                paid = replace(terms, epsilon=question_plan.epsilon, accuracy=None, confidence=question_plan.confidence)
+                paid = replace(paid, max_rows=limits.max_rows, max_groups=limits.max_groups)
+                tighter.append(plan(question, data_set.schema, accounts, paid))
+        return _explanation(question_plan, _notes(data_set, question_plan), cast("list[Plan]", tighter), outlook)
+
+
+def explain_at_prices(session: Session, terms: QuestionTerms, epsilons: Sequence[Number]) -> list[Explanation]:
+    """Explain a question at several prices; it is parsed once. Reads no private row."""
+    with session.in_use():
+        data_set, question, terms = parse(session, terms)
+        accounts = session.accounts(data_set.schema.data)
+        plans = [plan(question, data_set.schema, accounts, replace(terms, epsilon=price)) for price in epsilons]
+        notes = _notes(data_set, plans[0]) if plans else ()
+    return [_explanation(question_plan, notes) for question_plan in plans]
+
+
+def parse(session: Session, terms: QuestionTerms) -> tuple[OpenDataSet, Question | Composed, QuestionTerms]:
+    """Return the data set of a question, the question as a typed tree, and its terms.
+
+    A privacy clause in the text (BigQuery's) is taken out of it and becomes terms.
+    """
+    question, unit = terms.question, None
+    if not isinstance(question, str | Builder):
+        raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
+    if isinstance(question, str):
+        from hush.query.sql.dialects import privacy_options
+
+        question, clause = privacy_options(question, terms.dialect)
+        terms, unit = _with_clause(terms, clause), clause.unit
+
+    def read(schema: Schema) -> Question | Composed:
+        if isinstance(question, Builder):
+            return question.question(schema)
+        from hush.query.sql import parse
+
+        return parse(question, schema, terms.parameters, terms.dialect)
+
+    data_set, parsed = session.parse(read, terms.data)
+    if unit is not None and unit.casefold() != str(data_set.schema.unit or "").casefold():
+        raise QuestionError(
+            f"The privacy unit is {unit}, and the policy's is {data_set.schema.unit or 'each row'}.",
+            "Name the policy's, or leave privacy_unit_column out.",
+        )
+    return data_set, parsed, terms
+
+
+def _with_clause(terms: QuestionTerms, clause: PrivacyOptions) -> QuestionTerms:
+    """Return terms with those of a privacy clause; refuse a clause that says another number."""
+    numbers = {"epsilon": clause.epsilon, "delta": clause.delta, "max_groups": clause.max_groups}
+    stated: dict[str, Any] = {name: number for name, number in numbers.items() if number is not None}
+    for name, number in stated.items():
+        value = getattr(terms, name)
+        if value is not None and nonnegative(value, name) != number:
+            raise QuestionError(f"The question says {name} = {number}, and it is asked with {value}.", "Say it once.")
+    if terms.accuracy is not None:
+        # the accuracy decides the price; an ε beside it would contradict
+        stated.pop("epsilon", None)
+    return replace(terms, **stated) if stated else terms
+
+
+def plan(
+    question: Question | Composed, schema: Schema, accounts: Accounts, terms: QuestionTerms
+) -> Plan | ComposedPlan:
+    """Choose mechanisms for a question, in the currency of the accounts that it must fit. Reads nothing."""
+    key_delta = accounts.delta * KEY_PART if terms.delta is None else terms.delta
+    options: dict[str, Any] = {
+        "epsilon": terms.epsilon,
+        "accuracy": terms.accuracy,
+        "confidence": terms.confidence,
+        "max_rows": terms.max_rows,
+        "max_groups": terms.max_groups,
+        "keys": terms.keys,
+        "delta": max(accounts.delta, nonnegative(key_delta, "delta")),
+        "key_delta": key_delta,
+        "gaussian": accounts.take_gaussian,
+        "prefer_gaussian": accounts.prefer_gaussian,
+        "most_rho": accounts.most_rho,
+    }
+    if isinstance(question, Composed):
+        return plan_composed(question, schema, **options)
+    return plan_question(question, schema, **options)
+
+
+def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet) -> Program:
+    """Write and resolve every statement of a plan; refuse a statement that the engine cannot execute."""
+    questions = chosen.parts if isinstance(chosen, ComposedPlan) else {0: chosen}
+    statements = {}
+    for number, question in questions.items():
+        # numbers that are released first: the longest of all of them is written, so that no other can be refused later
+        awaited = awaited_by(question.question.relation)
+        longest = {number: _LONGEST.get(kind, _LONGEST_NUMBER) for number, kind in awaited.items()}
+        statements[number] = data_set.engine.prepare(with_numbers(question, longest))
+    seconds = sum(prepared.effort.seconds(data_set.sizes) for prepared in statements.values())
+    return Program(plan=chosen, engine=data_set.engine, questions=questions, statements=statements, seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A plan with all its statements: nothing is left that could be refused."""
+
+    plan: Plan | ComposedPlan
+    engine: AnyEngine
+    questions: Mapping[int, Plan]
+    """The questions about rows, by number; a question over answers has several."""
+    statements: Mapping[int, Prepared]
+    seconds: float
+    """How long the work should take, by public figures."""
+
+    def compute(self) -> Answer:
+        """Execute, release and estimate. Call this after the charge, never before."""
+        groups: dict[int, GroupColumns] = {}
+        for number, question in self.questions.items():
+            statements = self.statements[number]
+            if awaited := awaited_by(question.question.relation):
+                # the same statements, with numbers that were released before
+                numbers = {index: self._released(index, groups) for index in awaited}
+                question = with_numbers(question, numbers)  # noqa: PLW2901
+                statements = self.engine.prepare(question)
+            # private keys: the engine shows the selector how many units each group has, and returns what it selects
+            selector = KeySelector.of(question)
+            exact = self.engine.execute(statements, selector)
+            noisy = release(question, exact, selector)
+            groups[number] = group_columns(question, noisy, partial(self.engine.compute, statements))
+        notes = dict.fromkeys(note for statements in self.statements.values() for note in statements.notes)
+        return Answer(
+            columns=estimate(self.plan, groups),
+            confidence=self.plan.confidence,
+            price=Money.of(self.plan),
+            caveats=(*self.plan.caveats, *notes),
+            question=self.plan.question.text,
+        )
+
+    def _released(self, place: int, groups: Mapping[int, GroupColumns]) -> Value:
+        """Return a released number that rows are compared with: the decimal that is shown; NULL where there is none."""
+        assert isinstance(self.plan, ComposedPlan)  # noqa: S101 - a question about rows alone awaits no other
+        table, column = self.plan.question.awaited[place]
+        single = replace(self.plan, question=replace(self.plan.question, table=table, outputs=(("", column),)))
+        value = estimate(single, groups)[0].values[0]
+        if not isinstance(value, int | float):
+            return cast("Value", value)
+        return Fraction(str(value)) if math.isfinite(value) else None
+
+
+_LONGEST: dict[Kind, Value] = {
+    Kind.DATE: dt.date(2000, 1, 1),
+    Kind.TIMESTAMP: dt.datetime(2000, 1, 1, microsecond=1),  # noqa: DTZ001 - as they are stored
+}
+_LONGEST_NUMBER = Fraction(-2.2250738585072014e-308)
+"""For each kind, a value with the longest text: no other value of the kind is written longer."""
+
+
+def with_numbers(question: Plan, numbers: Mapping[int, Value]) -> Plan:
+    """Return a question with the released numbers filled in that its rows are compared with."""
+    relation, exact_query = question.question.relation, question.exact_query
+    return replace(
+        question,
+        question=replace(question.question, relation=with_answers(relation, numbers)),
+        exact_query=replace(exact_query, relation=with_answers(exact_query.relation, numbers)),
+    )
+
+
+def charge(
+    session: Session,
+    outlet: Outlet,
+    data_set: OpenDataSet,
+    events: Sequence[Event],
+    *,
+    text: str,
+    same: str | None = None,
+    request: str | None = None,
+    fresh: bool = False,
+    epsilon: Fraction | None = None,
+    reason: str = "",
+) -> Charge | Replay | Share:
+    """Charge events to a data set and an analyst, durably; an answered request returns its stored answer.
+
+    ``same`` is equal for two requests if and only if they ask for the same: then one answer serves both. None where
+    nothing is answered a second time.
+    """
+    if session.made_up:
+        raise MadeUpError
+    repeat = None if same is None else Repeat(question=same, fresh=fresh, shared=data_set.share)
+    # the last point at which an asker who cancels pays nothing
+    outlet.before_charge()
+    decision = session.ledger.reserve(
+        uuid.uuid4().hex if request is None else request,
+        analyst=session.analyst,
+        data=data_set.schema.data,
+        question=text,
+        events=list(events),
+        repeat=repeat,
+        epsilon=epsilon,
+        reason=reason,
+    )
+    # nothing was charged: the owner has to approve the price first
+    if isinstance(decision, Parked):
+        raise ApprovalNeededError(decision.message, decision.number)
+    outlet.after_charge()
+    return decision
+
+
+def publish(
+    session: Session,
+    outlet: Outlet,
+    charged: Charge | None,
+    compute: Callable[[], Result],
+    to_bytes: Callable[[Result], bytes] | None,
+    seconds: float = 0.0,
+) -> Result:
+    """Do the charged work, and record its outcome when it leaves; a failure shows one public sentence.
+
+    Without a charge the work is within an earlier charge, such as a further period of a stream.
+    """
+
+    def fail() -> None:
+        assert charged is not None  # noqa: S101 - the callers looked
+        session.ledger.failed(charged, "no answer could be computed")
+
+    outlet.begin(seconds, None if charged is None else fail)
+    failure: BaseException | None = None
+    try:
+        result = compute()
+        # within the block: an answer that cannot be stored is a failure as well
+        stored = b"" if to_bytes is None else to_bytes(result)
+    except BaseException as error:  # noqa: BLE001 - it is looked at when the outcome may leave
+        failure = error
+    # a failure waits as long as an answer: the time at which it leaves must not depend on rows
+    if not outlet.wait():
+        raise EngineError
+    if failure is None:
+        if charged is not None:
+            session.ledger.answered(charged, stored)
+        return result
+    if charged is not None:
+        fail()
+        if not isinstance(failure, Exception):
+            note = f"The question was interrupted after its charge, and stays charged: {charged.number}"
+            failure.add_note(note)
+    if not isinstance(failure, Exception):
+        raise failure
+    # an engine has logged its own failures
+    if not isinstance(failure, EngineError):
+        log.debug("a question failed after its charge", exc_info=failure)
+    # without its cause, which may depend on a row
+    raise EngineError from None
+
+
+def estimate(chosen: Plan | ComposedPlan, groups: Mapping[int, GroupColumns]) -> tuple[AnswerColumn, ...]:
+    """Return the columns of an answer with their error bars, from released groups. Everything here is public."""
+    if isinstance(chosen, Plan):
+        return with_intervals(estimate_outputs(groups[0]), chosen.question.intervals)
+    return with_intervals(composed_columns(chosen, groups), chosen.question.intervals)
+
+
+def same_question(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> str:
+    """Return the fingerprint of a question: equal for equal requests under one policy, and different otherwise.
+
+    All of it is public: the typed tree, which data the owner says these are, the policy, the price, the confidence and
+    the bounds. Estimates of what lies beyond bounds are left out, which change no answer.
+    """
+    questions = [chosen] if isinstance(chosen, Plan) else list(chosen.parts.values())
+    return fingerprint(
+        "question",
+        chosen.question,
+        data_set.identity,
+        _without_estimates(data_set.schema),
+        (chosen.epsilon, chosen.delta, chosen.confidence),
+        [(question.meant_at, question.exact_query.limits) for question in questions],
+    )
+
+
+def _without_estimates(schema: Schema) -> Schema:
+    return replace(schema, tables={name: replace(table, beyond=()) for name, table in schema.tables.items()})
+
+
+def _text(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> str:
+    """Return a question's text with its own limits and keys: with other limits it is another question."""
+    text, names = chosen.question.text or str(terms.question), ("max_rows", "max_groups", "keys")
+    terms_text = [f"{name}={value}" for name in names if (value := getattr(terms, name)) is not None]
+    return f"{text} -- {', '.join(terms_text)}" if terms_text else text
+
+
+def _check_confidence(answer: Answer, chosen: Plan | ComposedPlan, order: QuestionOrder) -> None:
+    """Refuse to show a stored answer's error bars as those of another confidence."""
+    if order.confidence is not None and answer.confidence != chosen.confidence:
+        raise RequestConflictError(
+            f"The request {order.request!r} was answered at a confidence of {answer.confidence:g}, "
+            f"and is asked for at {chosen.confidence:g}. Leave confidence out, or ask under a new request id."
+        )
+
+
+def _notes(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> tuple[str, ...]:
+    """Return an engine's notes on how it answers."""
+    questions = chosen.parts.values() if isinstance(chosen, ComposedPlan) else [chosen]
+    return tuple(dict.fromkeys(note for question in questions for note in data_set.engine.render(question).notes))
+
+
+def _explanation(
+    chosen: Plan | ComposedPlan, notes: Sequence[str], tighter: Sequence[Plan] = (), outlook: Outlook | None = None
+) -> Explanation:
+    from hush.curator.explanation import ComposedExplanation, Explanation
+
+    if isinstance(chosen, ComposedPlan):
+        return ComposedExplanation(replace(chosen, notes=(*chosen.notes, *notes)), outlook=outlook)
+    return Explanation(replace(chosen, caveats=(*chosen.caveats, *notes)), tuple(tighter), outlook)
+
+
+# rows for whole releases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRows:
+    """The rows of a whole release: named and bounded, nothing read yet. Public."""
+
+    data_set: OpenDataSet
+    plan: RowPlan
+    accounts: Accounts
+    """The accounts that the release must fit."""
+
+    @property
+    def delta(self) -> Fraction:
+        """The δ at which ε is meant."""
+        return self.accounts.delta
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the accounts have a price for Gaussian noise on integers."""
+        return self.accounts.take_gaussian
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The stored measurements of a whole release, and its receipt."""
+
+    measurements: bytes
+    receipt: str
+    remaining: Money
+    repeated: str = ""
+    """When it was paid for, where this is an earlier release."""
+
+
+def plan_rows(
+    session: Session,
+    question: str,
+    *,
+    max_rows: int | None = None,
+    data: str | None = None,
+) -> PlannedRows:
+    """Plan the rows of a whole release or a model: SELECT columns FROM …, without aggregates. Reads no data.
+
+    ``max_rows`` says how many rows of one unit count; None for the policy's number.
+    """
+    from hush.query.plan.rows import plan_rows
+    from hush.query.sql import parse_rows
+
+    if session.made_up:
+        raise MadeUpError
+    if not isinstance(question, str):
+        raise InvalidValueError("question", got=question, allowed="SQL as text")
+    with session.in_use():
+        data_set, parsed = session.parse(lambda schema: parse_rows(question, schema), data)
+        rows = plan_rows(parsed, data_set.schema, max_rows=max_rows)
+        return PlannedRows(data_set=data_set, plan=rows, accounts=session.accounts(data_set.schema.data))
+
+
+def release_rows(
+    session: Session,
+    outlet: Outlet,
+    planned: PlannedRows,
+    events: Sequence[Event],
+    measure: Callable[[CodedRows], bytes],
+    *,
+    text: str,
+    public: object,
+    order: Order,
+    epsilon: Fraction | None = None,
+) -> Kept:
+    """Charge ``events``, then let ``measure`` make a private release of the coded rows, and store it.
+
+    The charge is durable before any row is read. ``measure`` must be as private as the events say, and may fail only in
+    ways that depend on no row; what it returns is stored with the receipt. Asked again, or under the same request id,
+    the stored bytes come back, free of charge. ``public`` is all that decides besides the rows, and that the plan and
+    the events do not say: with something else in it this is another release.
+    """
+    with session.in_use():
+        data_set, rows = planned.data_set, planned.plan
+        # as for questions, refused before the charge or not at all
+        statement = data_set.engine.prepare_rows(rows)
+        identity = fingerprint(
+            "release",
+            text,
+            data_set.identity,
+            _without_estimates(data_set.schema),
+            rows.question,
+            rows.limits,
+            [event.to_json() for event in events],
+            public,
+        )
+        conditions: dict[str, Any] = {"request": order.request, "fresh": order.fresh, "epsilon": epsilon}
+        decision = charge(session, outlet, data_set, events, text=text, same=identity, **conditions)
+        if isinstance(decision, Charge):
+            seconds = statement.effort.seconds(data_set.sizes)
+            released = publish(
+                session, outlet, decision, lambda: measure(data_set.engine.rows(statement)), bytes, seconds
+            )
+            stored, repeated = released, ""
+        else:
+            stored, repeated = decision.answer, decision.when
+        return Kept(
+            measurements=stored,
+            receipt=str(decision.number),
+            remaining=session.accounts(data_set.schema.data).remaining,
+            repeated=repeated,
+        )

@@ -1,0 +1,256 @@
+"""A session: who asks, the data sets they may ask about, the accounts above these, and the ledger.
+
+`hush.curator.pipeline` leads questions and releases through a session. `Session.close` waits for those that are in
+progress. A process that was forked while another thread was inside an engine cannot go on with that engine::
+
+    HushError
+    ├── ClosedError     the session was closed
+    ├── ForkedError     the session was in use when this process was forked
+    └── MadeUpError     the session has made-up rows, which are not for this
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TypeVar
+
+from hush.accounting.events import Event, ZCDPEvent
+from hush.accounting.filters import Filter
+from hush.core import HushError
+from hush.curator.answer import Money
+from hush.curator.data_sets import OpenDataSet
+from hush.ledger import Actor, Ledger
+from hush.ledger.budgets import Outlook, Whose, outlook
+from hush.query.errors import QuestionError, UnknownTableError
+from hush.query.schema import Schema
+
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """The accounts that a release from one data set must fit: the data set's and the analyst's."""
+
+    filters: tuple[Filter, ...]
+    names: tuple[str, ...] = ()  # whose budgets they keep, in words
+    prefer_gaussian: bool = False
+
+    def outlook(self, events: Sequence[Event]) -> Outlook | None:
+        """Return the share of the accounts that events would take if they were charged now; None without events."""
+        accounts = [Whose(name=name, account=account) for name, account in zip(self.names, self.filters, strict=True)]
+        return outlook(accounts, events) if events else None
+
+    @property
+    def delta(self) -> Fraction:
+        """The δ at which ε is meant: the budget's; 0 where one of the accounts has none."""
+        return min((account.delta for account in self.filters), default=Fraction(0))
+
+    @property
+    def take_gaussian(self) -> bool:
+        """Whether all accounts have a price for Gaussian noise on integers."""
+        return all(account.takes_gaussian for account in self.filters)
+
+    @property
+    def most_rho(self) -> Fraction | None:
+        """How much zCDP an empty account holds, rounded down; None where one has no price for it.
+
+        It can be a little less than a budget's (ε,δ) is worth: an account sets a part of δ aside and fixes its order.
+        """
+        if not self.filters or not self.take_gaussian:
+            return None
+        # the loss is proportional to ρ, so the price of a small event gives the rate
+        sample = Fraction(1, 1000)
+        capacity = min(account.limit / account.price(ZCDPEvent(rho=sample)).loss * sample for account in self.filters)
+        return capacity * Fraction(999_999, 1_000_000)
+
+    @property
+    def remaining(self) -> Money:
+        """The amount that may still be spent: the least ε and the least δ of all accounts."""
+        funds = [account.remaining() for account in set(self.filters)]  # an only analyst's is often like the data set's
+        if not funds:
+            return Money(epsilon=Fraction(0), delta=Fraction(0))
+        return Money(epsilon=min(amount.epsilon for amount in funds), delta=min(amount.delta for amount in funds))
+
+
+_LIVE: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for session in list(_LIVE):
+        session.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+class Session:
+    """One analyst, their data sets and the ledger that charges them. Use it from any thread."""
+
+    def __init__(
+        self,
+        data_sets: Mapping[str, OpenDataSet],
+        ledger: Ledger,
+        analyst: str,
+        *,
+        streams: Path | None = None,
+        made_up: bool = False,
+    ) -> None:
+        self.data_sets = dict(data_sets)
+        """The data sets that can be asked about, by name."""
+        self.ledger = ledger
+        self.analyst = analyst
+        self.streams = streams
+        """The directory of the private state of streams; None to keep it in memory."""
+        self.stream_states: dict[str, bytes] = {}
+        self.made_up = made_up
+        """Whether the rows are invented, to try questions on: then nothing is charged, and nothing is released."""
+        self.closed = False
+        self._forked = False  # in a child process: another thread was inside an engine when the parent forked
+        self._in_progress = 0
+        self._idle = threading.Condition()
+        _LIVE.add(self)
+
+    @property
+    def actor(self) -> Actor:
+        """The analyst as the ledger names them."""
+        return Actor.analyst(self.analyst)
+
+    def accounts(self, data: str) -> Accounts:
+        """Return the accounts above a data set that this analyst's releases are charged to."""
+        views = [view for view in self.ledger.budget(self.actor) if view.data == data]
+        # an account without an analyst is the data set's own, which binds everybody
+        binding = [view for view in views if view.analyst in {None, self.analyst}]
+        return Accounts(tuple(view.account for view in binding), tuple(view.whose for view in binding))
+
+    # data sets
+
+    def parse(self, read: Callable[[Schema], Parsed], data: str | None) -> tuple[OpenDataSet, Parsed]:
+        """Return the one data set that has the tables of a question, and the question as ``read`` in its schema."""
+        self.check_open()
+        if data is not None and (not isinstance(data, str) or data not in self.data_sets):
+            data_names = ", ".join(self.data_sets)
+            raise QuestionError(f"There is no data set {data!r}.", f"{self.analyst} may ask about {data_names}.")
+        parsed: list[tuple[OpenDataSet, Parsed]] = []
+        refusals: list[QuestionError] = []
+        for data_set in self.data_sets.values() if data is None else [self.data_sets[data]]:
+            try:
+                parsed.append((data_set, read(data_set.engine.described())))
+            except QuestionError as error:
+                refusals.append(error)
+        if len(parsed) == 1:
+            return parsed[0]
+        if parsed:
+            names = [repr(data_set.schema.data) for data_set, _ in parsed]
+            raise QuestionError(
+                f"The data sets {' and '.join(names)} have tables of these names.",
+                f"Say which one is meant: data={names[0]} or another.",
+            )
+        # a refusal by a data set that has the tables says more than "there is no table"
+        for refusal in refusals:
+            if not isinstance(refusal, UnknownTableError):
+                raise refusal
+        for refusal in refusals:
+            raise self._with_data_set(refusal)
+        raise QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
+
+    def _with_data_set(self, unknown: QuestionError) -> QuestionError:
+        """Return the refusal of an unknown table; it names the data set that has the table, if there is one."""
+        assert isinstance(unknown, UnknownTableError)  # noqa: S101 - the caller looked
+        for name, data_set in self.data_sets.items():
+            if unknown.table.casefold() in map(str.casefold, data_set.schema.tables):
+                hint = f"The data set {name!r} has it, and a question is about one data set: say data={name!r}."
+                elsewhere = UnknownTableError(unknown.what.replace("There is no table", "Here is no table"), hint)
+                elsewhere.place, elsewhere.text, elsewhere.table = unknown.place, unknown.text, unknown.table
+                return elsewhere
+        return unknown
+
+    def only_data_set(self, data: str | None, what: str) -> str:
+        """Return the name of the data set; refuse an unknown name, and a missing one where there are several."""
+        names = list(self.data_sets) if data is None else [data]
+        if len(names) != 1 or names[0] not in self.data_sets:
+            raise QuestionError(
+                f"Which data set is the {what} about?", f"Say data=…, one of {', '.join(self.data_sets)}."
+            )
+        return names[0]
+
+    # open and closed
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the session open as long as the context lasts."""
+        with self._idle:
+            self.check_open()
+            self._in_progress += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._in_progress -= 1
+                self._idle.notify_all()
+
+    def check_open(self) -> None:
+        """Refuse to go on with a session that was closed, or was in use when this process was forked."""
+        if self.closed:
+            raise ClosedError
+        if self._forked:
+            raise ForkedError
+
+    def close(self) -> None:
+        """Close the engines and the ledger once nothing is in progress; with made-up rows the ledger stays open."""
+        with self._idle:
+            # set first, so that no new question begins while this waits for the others
+            self.closed = True
+            self._idle.wait_for(lambda: not self._in_progress)
+        if self._forked:
+            return
+        # never in a forked child: these engines belong to the parent
+        for data_set in self.data_sets.values():
+            data_set.engine.close()
+        # the ledger belongs to the session with the real rows
+        if not self.made_up:
+            self.ledger.close()
+
+    def after_fork(self) -> None:
+        """Begin afresh in a child process: with locks that nobody holds, and without an engine that was in use."""
+        # the old lock may be held by a thread that exists in the parent alone
+        self._idle = threading.Condition()
+        self._forked = self._forked or self._in_progress > 0
+        self._in_progress = 0
+
+
+class ClosedError(HushError):
+    """The curator was closed, by ``close()`` or at the end of its ``with`` block."""
+
+    code = "closed"
+
+    def __init__(self) -> None:
+        super().__init__("This curator is closed. Open another with hush.open or hush.protect.")
+
+
+class ForkedError(HushError):
+    """Another thread was using the curator when this process was forked off; its engine stayed with the parent."""
+
+    code = "forked"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This curator was in use by another thread when this process was forked off, and its engine stayed behind. "
+            "Open another one here, with hush.open or hush.protect."
+        )
+
+
+class MadeUpError(HushError):
+    """A whole release, a model or a charge was asked for on made-up rows."""
+
+    code = "made-up"
+
+    def __init__(self) -> None:
+        super().__init__("Made-up rows are for trying questions; whole releases and models need the real ones.")
