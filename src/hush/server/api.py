@@ -13,7 +13,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -21,15 +20,14 @@ from hush.core import InvalidValueError, integer
 from hush.core.format import decimal
 from hush.curator.answer import Answer
 from hush.ledger import Role
-from hush.query.parameters import from_wire
-from hush.server import bodies, forms
+from hush.server import schemas
+from hush.server.auth.people import Person, Token
+from hush.server.auth.sessions import client_address
 from hush.server.errors import ForbiddenError, UnknownPlaceError
-from hush.server.people import Person, Token
 from hush.server.problems import BadRequestError
-from hush.server.questions import check_rate
-from hush.server.routes import Reached, Visitor
+from hush.server.rate_limits import Rate
+from hush.server.routes import Permission, Route
 from hush.server.service import Service
-from hush.server.traffic import Rate
 
 JSON = "application/json"
 CSV = "text/csv"
@@ -46,32 +44,26 @@ async def data(_: Request, service: Service, who: Person) -> Response:
 
 
 async def explain(request: Request, service: Service, who: Person) -> Response:
-    """Say what a question would cost."""
-    body = await bodies.read(request, bodies.ExplainBody)
-    terms = body.terms()
-    if body.epsilons and "epsilon" in terms:
+    """Return the price and the expected error of a question."""
+    terms = (await schemas.read(request, schemas.ExplainBody)).given()
+    if terms.get("epsilons") and "epsilon" in terms:
         raise InvalidValueError("epsilons", got="both", allowed="given instead of epsilon, not beside it")
-    found = await service.explain(who, body.question, from_wire(body.parameters), epsilons=body.epsilons, **terms)
-    shown = [forms.explanation(explanation) for explanation in found]
-    return JSONResponse({"explanations": shown} if body.epsilons else shown[0])
+    explanations = [schemas.explanation(explanation) for explanation in await service.explain(who, **terms)]
+    return JSONResponse({"explanations": explanations} if terms.get("epsilons") else explanations[0])
 
 
 async def ask(request: Request, service: Service, who: Person) -> Response:
     """Answer a question."""
     form = chosen_form(request, FORMS)
-    body = await bodies.read(request, bodies.AskBody)
-    parameters = from_wire(body.parameters)
-    found = await service.ask(
-        who, body.question, parameters, request=body.request, fresh=body.fresh, reason=body.reason, **body.terms()
-    )
-    return written(found, form)
+    body = await schemas.read(request, schemas.AskBody)
+    return written(await service.ask(who, **body.given()), form)
 
 
 async def dummy(request: Request, service: Service, who: Person) -> Response:
     """Answer a question about made-up rows."""
     form = chosen_form(request, FORMS)
-    body = await bodies.read(request, bodies.ExplainBody)
-    return written(await service.dummy(who, body.question, from_wire(body.parameters), **body.terms()), form)
+    body = await schemas.read(request, schemas.QuestionBody)
+    return written(await service.dummy(who, **body.given()), form)
 
 
 async def answer(request: Request, service: Service, who: Person) -> Response:
@@ -116,13 +108,15 @@ def _arrow(found: Answer) -> bytes:
 
 
 def chosen_form(request: Request, forms: Mapping[str, str]) -> str:
-    """Return in which form an answer is wanted, before anything is charged."""
-    chosen = request.query_params.get("format")
-    if chosen is not None:
-        if chosen not in forms:
-            raise InvalidValueError("format", got=chosen, allowed=f"one of {', '.join(forms)}")
-        return chosen
-    accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "*/*").split(",")]
+    """Return the form of an answer that the client accepts; called before anything is charged."""
+    form_name = request.query_params.get("format")
+    if form_name is not None:
+        if form_name not in forms:
+            raise InvalidValueError("format", got=form_name, allowed=f"one of {', '.join(forms)}")
+        return form_name
+    accepted = [
+        media_range.partition(";")[0].strip().lower() for media_range in request.headers.get("accept", "*/*").split(",")
+    ]
     for name, media in forms.items():
         if media in accepted:
             return name
@@ -132,15 +126,15 @@ def chosen_form(request: Request, forms: Mapping[str, str]) -> str:
 
 
 async def budget(_: Request, service: Service, who: Person) -> Response:
-    """Show what is left."""
+    """Show the remaining budgets."""
     return JSONResponse({"accounts": await service.budget(who)})
 
 
 async def history(request: Request, service: Service, who: Person) -> Response:
-    """Show what was asked."""
+    """Show the questions that were charged, newest first."""
     limit = request.query_params.get("limit")
-    most = None if limit is None else integer(whole(limit, "limit"), "limit", minimum=1, maximum=10_000)
-    return JSONResponse({"releases": await service.history(who, most)})
+    maximum = None if limit is None else integer(whole(limit, "limit"), "limit", minimum=1, maximum=10_000)
+    return JSONResponse({"releases": await service.history(who, maximum)})
 
 
 async def receipt(request: Request, service: Service, who: Person) -> Response:
@@ -149,7 +143,7 @@ async def receipt(request: Request, service: Service, who: Person) -> Response:
 
 
 async def queue(_: Request, service: Service, who: Person) -> Response:
-    """Show where questions stand."""
+    """Show the positions of one's questions in the queue."""
     return JSONResponse({"questions": service.places(who), "limit": service.settings.limit})
 
 
@@ -160,20 +154,20 @@ async def cancel(request: Request, service: Service, who: Person) -> Response:
 
 
 async def requests(_: Request, service: Service, who: Person) -> Response:
-    """Show what waits for the owner."""
+    """Show the requests to the owner, waiting and decided."""
     return JSONResponse({"requests": await service.requests(who)})
 
 
 async def request_budget(request: Request, service: Service, who: Person) -> Response:
     """Ask for a larger budget."""
-    body = await bodies.read(request, bodies.BudgetRequestBody)
-    made = await service.request_budget(who, epsilon=body.epsilon, reason=body.reason, data=body.data)
-    return JSONResponse(made, 201)
+    body = await schemas.read(request, schemas.BudgetRequestBody)
+    budget_request = await service.request_budget(who, epsilon=body.epsilon, reason=body.reason, data=body.data)
+    return JSONResponse(budget_request, 201)
 
 
 async def decide(request: Request, service: Service, who: Person) -> Response:
     """Approve or decline a request."""
-    body = await bodies.read(request, bodies.DecisionBody)
+    body = await schemas.read(request, schemas.DecisionBody)
     return JSONResponse(await service.decide(who, number_in(request), approve=body.approve, reason=body.reason))
 
 
@@ -191,10 +185,10 @@ async def tokens(_: Request, service: Service, who: Person) -> Response:
 
 async def make_token(request: Request, service: Service, who: Person) -> Response:
     """Make a token; its secret is shown this once."""
-    body = await bodies.read(request, bodies.TokenBody)
+    body = await schemas.read(request, schemas.TokenBody)
     if not set(body.scopes) <= who.scopes or ("own" in body.scopes and not who.owner):
-        raise ForbiddenError("A token cannot be for more than whoever makes it may do.")
-    check_rate(service.traffic, Rate.TOKENS, who.name)
+        raise ForbiddenError("A token cannot allow more than the person who makes it may do.")
+    service.rates.check(Rate.TOKENS, who.name)
     token, secret = service.people.make_token(
         who.name, label=body.label, scopes=body.scopes, days=body.days, until=who.expires
     )
@@ -203,24 +197,25 @@ async def make_token(request: Request, service: Service, who: Person) -> Respons
 
 async def revoke_token(request: Request, service: Service, who: Person) -> Response:
     """End a token."""
-    if not service.people.revoke_token(who.name, request.path_params["id"]):
+    if not service.revoke_token(who, request.path_params["id"]):
         raise UnknownPlaceError
     return Response(status_code=204)
 
 
 async def end_session(request: Request, service: Service, who: Person) -> Response:
     """End a session."""
-    if not service.people.end_session(who.name, request.path_params["id"]):
+    if not service.end_session(who, request.path_params["id"]):
         raise UnknownPlaceError
     return Response(status_code=204)
 
 
 async def set_password(request: Request, service: Service, who: Person) -> Response:
     """Change one's password; all sessions end."""
-    body = await bodies.read(request, bodies.PasswordBody)
-    check_rate(service.traffic, Rate.PASSWORDS, who.name)
+    body = await schemas.read(request, schemas.PasswordBody)
+    service.rates.check(Rate.PASSWORDS, who.name)
     right = await asyncio.to_thread(service.people.may_change, who, body.old)
     if not right:
+        service.failures.note(who.name, client_address(request), "password")
         raise ForbiddenError(
             "The old password is not right. A first one is set in a browser, after signing in by link."
         )
@@ -231,13 +226,13 @@ async def set_password(request: Request, service: Service, who: Person) -> Respo
 async def people(_: Request, service: Service, __: Person) -> Response:
     """Show everybody."""
     names = service.people.names()
-    shown = [{"name": name, "roles": sorted(role.value for role in roles)} for name, roles in names.items()]
-    return JSONResponse({"people": shown})
+    accounts = [{"name": name, "roles": sorted(role.value for role in roles)} for name, roles in names.items()]
+    return JSONResponse({"people": accounts})
 
 
 async def add_person(request: Request, service: Service, _: Person) -> Response:
     """Add somebody; the link signs them in once."""
-    body = await bodies.read(request, bodies.PersonBody)
+    body = await schemas.read(request, schemas.PersonBody)
     service.people.add(body.name, roles=[_role(name) for name in body.roles])
     return JSONResponse({"name": body.name, "link": f"/welcome/{service.people.make_link(body.name)}"}, 201)
 
@@ -256,7 +251,7 @@ async def remove_person(request: Request, service: Service, _: Person) -> Respon
 
 async def health(_: Request, service: Service, __: Person) -> Response:
     """Say that the service answers. It says nothing else to anybody."""
-    service.traffic.places("")
+    service.queue.positions("")
     return JSONResponse({"status": "ok"})
 
 
@@ -277,57 +272,67 @@ def _role(name: str) -> Role:
 
 
 def whole(text: str, name: str) -> int:
-    """Return a whole number of the query."""
+    """Return a parameter of the query as a whole number."""
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise InvalidValueError(name, got=text, allowed="a whole number")
     return int(text)
 
 
 def number_in(request: Request) -> int:
-    """Return the number in an address."""
+    """Return the number in the path of a request."""
     text = str(request.path_params["number"])
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise UnknownPlaceError
     return int(text)
 
 
-def place(
-    method: str, path: str, handler: Any, visitor: Visitor, summary: str, result: str = "", **more: Any
-) -> Reached:
-    """Return a place of the API."""
-    return Reached(
+def api_route(
+    method: str, path: str, handler: Any, permission: Permission, summary: str, result: str = "", **more: Any
+) -> Route:
+    """Return a route of the API."""
+    return Route(
         method=method,
         path=f"/api/v1{path}",
         handler=handler,
-        visitor=visitor,
+        permission=permission,
         summary=summary,
         result=result,
         **more,
     )
 
 
-def table() -> list[Reached]:
+def table() -> list[Route]:
     """Return the API's part of the table of routes."""
-    analyst, owner, known = Visitor.ANALYST, Visitor.OWNER, Visitor.SIGNED_IN
-    explained: type[BaseModel] = bodies.ExplainBody
-    wish, verdict = bodies.BudgetRequestBody, bodies.DecisionBody
+    analyst, owner, signed_in = Permission.ANALYST, Permission.OWNER, Permission.SIGNED_IN
+    wish, verdict = schemas.BudgetRequestBody, schemas.DecisionBody
     answers: Mapping[str, Any] = {"query": (FORMAT,), "media": (CSV, ARROW, STORED)}
     return [
-        place("GET", "/openapi.json", document, Visitor.ANYBODY, "This document", "Document"),
-        place("GET", "/health", health, Visitor.ANYBODY, "Whether the service answers", "Health"),
-        place("GET", "/me", me, known, "Who is signed in", "Me"),
-        place("GET", "/data", data, analyst, "Data sets: schema and policy, never data", "DataSets"),
-        place("POST", "/explain", explain, analyst, "Price and error of a question", "Explained", body=explained),
-        place("POST", "/ask", ask, analyst, "Ask, and pay", "Answer", body=bodies.AskBody, scope="ask", **answers),
-        place("POST", "/dummy", dummy, analyst, "Try on made-up rows, free", "Answer", body=explained, **answers),
-        place("GET", "/budget", budget, analyst, "What is left", "Accounts"),
-        place("GET", "/history", history, analyst, "What was asked", "Releases", query=(LIMIT,)),
-        place("GET", "/receipts/{number}", receipt, analyst, "One charge, with its place in the ledger", "Receipt"),
-        place("GET", "/answers/{number}", answer, analyst, "An answer that was given, free", "Answer", **answers),
-        place("GET", "/questions", queue, analyst, "Where one's questions stand", "Queue"),
-        place("DELETE", "/questions/{request}", cancel, analyst, "End a question", "Cancelled", scope="ask"),
-        place("GET", "/requests", requests, known, "What waits, or waited, for the owner", "Requests"),
-        place(
+        api_route("GET", "/openapi.json", document, Permission.ANYBODY, "This document", "Document"),
+        api_route("GET", "/health", health, Permission.ANYBODY, "Whether the service answers", "Health"),
+        api_route("GET", "/me", me, signed_in, "Who is signed in", "Me"),
+        api_route("GET", "/data", data, analyst, "Data sets: schema and policy, never data", "DataSets"),
+        api_route(
+            "POST", "/explain", explain, analyst, "Price and error of a question", "Explained", body=schemas.ExplainBody
+        ),
+        api_route("POST", "/ask", ask, analyst, "Ask, and pay", "Answer", body=schemas.AskBody, scope="ask", **answers),
+        api_route(
+            "POST",
+            "/dummy",
+            dummy,
+            analyst,
+            "Try on made-up rows, free",
+            "Answer",
+            body=schemas.QuestionBody,
+            **answers,
+        ),
+        api_route("GET", "/budget", budget, analyst, "What is left", "Accounts"),
+        api_route("GET", "/history", history, analyst, "What was asked", "Releases", query=(LIMIT,)),
+        api_route("GET", "/receipts/{number}", receipt, analyst, "One charge, with its place in the ledger", "Receipt"),
+        api_route("GET", "/answers/{number}", answer, analyst, "An answer that was given, free", "Answer", **answers),
+        api_route("GET", "/questions", queue, analyst, "Where one's questions stand", "Queue"),
+        api_route("DELETE", "/questions/{request}", cancel, analyst, "End a question", "Cancelled", scope="ask"),
+        api_route("GET", "/requests", requests, signed_in, "What waits, or waited, for the owner", "Requests"),
+        api_route(
             "POST",
             "/requests",
             request_budget,
@@ -337,14 +342,14 @@ def table() -> list[Reached]:
             body=wish,
             scope="ask",
         ),
-        place("POST", "/requests/{number}/decision", decide, owner, "Decide", "Request", body=verdict, scope="own"),
-        place("GET", "/tokens", tokens, known, "One's tokens, without their secrets", "Tokens"),
-        place("POST", "/tokens", make_token, known, "Make a token", "NewToken", body=bodies.TokenBody),
-        place("DELETE", "/tokens/{id}", revoke_token, known, "End a token"),
-        place("DELETE", "/sessions/{id}", end_session, known, "End a session"),
-        place("PUT", "/password", set_password, known, "Change one's password", body=bodies.PasswordBody),
-        place("GET", "/people", people, owner, "Everybody, with their roles", "People", scope="own"),
-        place("POST", "/people", add_person, owner, "Add somebody", "Link", body=bodies.PersonBody, scope="own"),
-        place("DELETE", "/people/{name}", remove_person, owner, "Remove somebody", scope="own"),
-        place("POST", "/people/{name}/links", make_link, owner, "A one-time link", "Link", scope="own"),
+        api_route("POST", "/requests/{number}/decision", decide, owner, "Decide", "Request", body=verdict, scope="own"),
+        api_route("GET", "/tokens", tokens, signed_in, "One's tokens, without their secrets", "Tokens"),
+        api_route("POST", "/tokens", make_token, signed_in, "Make a token", "NewToken", body=schemas.TokenBody),
+        api_route("DELETE", "/tokens/{id}", revoke_token, signed_in, "End a token"),
+        api_route("DELETE", "/sessions/{id}", end_session, signed_in, "End a session"),
+        api_route("PUT", "/password", set_password, signed_in, "Change one's password", body=schemas.PasswordBody),
+        api_route("GET", "/people", people, owner, "Everybody, with their roles", "People", scope="own"),
+        api_route("POST", "/people", add_person, owner, "Add somebody", "Link", body=schemas.PersonBody, scope="own"),
+        api_route("DELETE", "/people/{name}", remove_person, owner, "Remove somebody", scope="own"),
+        api_route("POST", "/people/{name}/links", make_link, owner, "A one-time link", "Link", scope="own"),
     ]

@@ -1,4 +1,4 @@
-"""What a service refuses beyond what a curator refuses.
+"""Errors of the service, in addition to those of a curator.
 
 ::
 
@@ -9,6 +9,7 @@
         ├── UnknownPlaceError   there is nothing at this address, or not for this person (404)
         ├── TooManyError        too many requests in too short a time (429)
         ├── BusyError           the queue is full (503)
+        ├── SecondOwnerError    it waits for another owner to do the same (409)
         ├── CancelledError      the asker cancelled the question
         ├── PeopleError         the store of people refuses: a name that is taken, a password that is too short
         └── StorageError        the state that workers share cannot be reached (503)
@@ -31,7 +32,7 @@ class ServiceError(HushError):
 
 
 class SignInError(ServiceError):
-    """Who asks is not known. The text is the same whatever was wrong."""
+    """The request is not signed in. The text is the same for every cause."""
 
     code = "sign-in"
     status = 401
@@ -79,6 +80,18 @@ class BusyError(ServiceError):
         super().__init__(message)
 
 
+class SecondOwnerError(ServiceError):
+    """The act needs a second owner."""
+
+    code = "second-owner"
+    status = 409
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This takes two owners. It is noted, and holds once another owner does the same within a week."
+        )
+
+
 class CancelledError(ServiceError):
     """The question was cancelled."""
 
@@ -104,13 +117,16 @@ class StorageError(ServiceError):
     status = 503
 
     def __init__(self, place: str, why: str) -> None:
-        super().__init__("The service cannot reach its own state at the moment; try again soon. Nothing was charged.")
+        super().__init__(
+            "The service cannot reach its own state at the moment; try again soon. What was charged stays charged, and "
+            "comes again free of charge under the same request."
+        )
         self.place, self.why = place, why
-        """For the log at the machine: not for whoever asks."""
+        """For the log at the machine, not for the client."""
 
 
 class NoPolicyError(ServiceError):
-    """The service runs, and no policy says yet what may be asked."""
+    """The service runs without a policy, so nothing can be asked yet."""
 
     code = "no-policy"
     status = 409

@@ -1,4 +1,4 @@
-"""Explanations that were given a moment ago, for whoever they were given to.
+"""A short-lived cache of explanations, kept apart for each person.
 
 A page explains the same question at every turn: when it is opened, when its slider is let go, when it is asked.
 Planning takes milliseconds each time, and gives the same. So a worker remembers the last explanations, each for
@@ -30,7 +30,7 @@ Explained = TypeVar("Explained")
 _EACH = 8
 """How many explanations are kept for one person …"""
 _PEOPLE = 32
-"""… and for how many people: some 6 MB, and 60 MB where all of them are of as many prices as there may be."""
+"""… and for how many people: some 6 MB, or 60 MB if every explanation has the largest number of prices."""
 _SECONDS = 60.0
 
 
@@ -43,20 +43,21 @@ class ExplanationCache(Generic[Explained]):
         self._clock = clock
 
     def get(self, person: str, key: Hashable, explain: Callable[[], Explained]) -> Explained:
-        """Return what was explained to a person before under a key, or explain it now. Refusals are not kept."""
+        """Return the stored explanation of a person and key, or compute and store it. Refusals are not stored."""
         with self._lock:
-            own = self._people.get(person)
-            kept = None if own is None else own.get(key)
-        if kept is not None and self._clock() - kept[0] < _SECONDS:
-            return kept[1]
+            explanations = self._people.get(person)
+            entry = None if explanations is None else explanations.get(key)
+        if entry is not None and self._clock() - entry[0] < _SECONDS:
+            return entry[1]
+        # Outside of the lock, so that nobody waits for another person's planning.
         explained = explain()
         with self._lock:
-            own = self._people.setdefault(person, OrderedDict())
+            explanations = self._people.setdefault(person, OrderedDict())
             self._people.move_to_end(person)
-            own[key] = (self._clock(), explained)
-            own.move_to_end(key)
-            if len(own) > _EACH:
-                own.popitem(last=False)
+            explanations[key] = (self._clock(), explained)
+            explanations.move_to_end(key)
+            if len(explanations) > _EACH:
+                explanations.popitem(last=False)
             if len(self._people) > _PEOPLE:
                 self._people.popitem(last=False)
         return explained

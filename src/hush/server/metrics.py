@@ -1,4 +1,4 @@
-"""What an owner may watch: how many requests, outcomes and questions, and how long they took, to the slot.
+"""Metrics for owners: counts of requests, questions and outcomes, and durations rounded up to slots.
 
 Nothing here depends on a row more than what leaves anyway: durations are those of slots, and there are no counts of
 rows, no names of people, no texts. All workers write their counters into the store of what goes on; metrics have a port
@@ -7,6 +7,7 @@ of their own, and are shown to owners' tokens alone.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -15,20 +16,28 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from hush.core import HushError
+from hush.server.audit import FailureCounts
+from hush.server.auth.people import People
 from hush.server.errors import StorageError
-from hush.server.people import People
 from hush.server.settings import ServiceSettings
-from hush.server.traffic import Traffic
+from hush.server.storage import Storage, open_storage
+from hush.storage import this_process
 
+SCHEMA = (
+    (
+        "CREATE {kept} TABLE IF NOT EXISTS hush_counters (process TEXT NOT NULL, name TEXT NOT NULL, "
+        "value {real} NOT NULL, PRIMARY KEY (process, name))"
+    ),
+)
 _WRITE = 1.0
-"""Counters are written down at most so often, in seconds."""
+"""Seconds between two writes of the counters."""
 
 
 class Counters:
     """The counters of one worker."""
 
-    def __init__(self, traffic: Traffic, *, tick: float) -> None:
-        self._traffic, self._tick = traffic, tick or 0.1
+    def __init__(self, storage: Storage, *, tick: float) -> None:
+        self._storage, self._tick = storage, tick or 0.1
         self._values: Counter[str] = Counter()
         self._written = 0.0
 
@@ -60,13 +69,21 @@ class Counters:
     def write(self) -> None:
         """Write the counters down, for all workers to be seen together."""
         self._written = time.monotonic()
-        with suppress(StorageError):  # what is counted meanwhile is written later
-            self._traffic.count(dict(self._values))
+        process = json.dumps(this_process(), sort_keys=True)
+        into = (
+            "INSERT INTO hush_counters VALUES (?, ?, ?) ON CONFLICT (process, name) DO UPDATE SET value = "
+            "excluded.value"
+        )
+        with suppress(StorageError), self._storage.changing():  # else they are written the next time
+            for name, value in self._values.items():
+                self._storage.change(into, process, name, value)
 
 
 def show_metrics(settings: ServiceSettings, port: int) -> ThreadingHTTPServer:
     """Show the metrics of all workers on a port of this machine, to tokens of owners that have the scope ``own``."""
-    traffic, people = Traffic(settings.traffic), People(settings.people)
+    storage, people = open_storage(settings.shared_state, SCHEMA, durable=False), People(settings.people)
+
+    failures = FailureCounts(people)
 
     class Handler(BaseHTTPRequestHandler):
         """Answers one request."""
@@ -75,7 +92,9 @@ def show_metrics(settings: ServiceSettings, port: int) -> ThreadingHTTPServer:
             kind, _, secret = self.headers.get("authorization", "").partition(" ")
             person = people.token(secret.strip()) if kind.lower() == "bearer" else None
             allowed = person is not None and person.owner and "own" in person.scopes and self.path == "/metrics"
-            content = exposition(traffic).encode() if allowed else b"Show a token of an owner, at /metrics.\n"
+            if not allowed:
+                failures.note("", self.client_address[0], "metrics")
+            content = exposition(storage).encode() if allowed else b"Show a token of an owner, at /metrics.\n"
             self.send_response(200 if allowed else 401)
             for name, value in {"Content-Type": "text/plain; version=0.0.4", "Cache-Control": "no-store"}.items():
                 self.send_header(name, value)
@@ -94,6 +113,7 @@ def show_metrics(settings: ServiceSettings, port: int) -> ThreadingHTTPServer:
     return server
 
 
-def exposition(traffic: Traffic) -> str:
-    """Return all counters in Prometheus' text form."""
-    return "".join(f"{name} {value:g}\n" for name, value in traffic.counters().items())
+def exposition(storage: Storage) -> str:
+    """Return the counters of all processes, those of dead ones too, in Prometheus' text format."""
+    totals = storage.rows("SELECT name, SUM(value) FROM hush_counters GROUP BY name ORDER BY name")
+    return "".join(f"{name} {value:g}\n" for name, value in totals)

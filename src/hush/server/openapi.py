@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hush.server.problems import MEDIA
-from hush.server.routes import Reached, Visitor
+from hush.server.routes import Permission, Route
 
 _TEXT = {"type": "string"}
 _OPTIONAL = {"type": ["string", "null"]}
@@ -57,27 +57,30 @@ _REQUEST = _object(
     why=_TEXT,
     wanted=_OPTIONAL,
 )
-_STREAM = _object(
-    name=_TEXT,
-    question=_TEXT,
-    every=_TEXT,
-    periods={"type": "integer"},
-    released={"type": "integer"},
-    ended={"type": "boolean"},
-    receipt=_TEXT,
-)
-_STANDING = _object(
-    name=_TEXT,
-    data=_TEXT,
-    question=_TEXT,
-    epsilon=_TEXT,
-    every=_TEXT,
-    first=_TEXT,
-    share=_NUMBER,
-    left={"type": "integer"},
-    ended={"type": "boolean"},
-    releases=_list(_object(period=_TEXT, slot=_TEXT, state=_TEXT, receipt={"type": ["integer", "null"]})),
-)
+_STREAM = {
+    **_object(
+        name=_TEXT,
+        data=_TEXT,
+        question=_TEXT,
+        pays={"type": "string", "enum": ["each release", "once"]},
+        epsilon=_TEXT,
+        confidence=_NUMBER,
+        every=_TEXT,
+        periods={"type": "integer"},
+        released={"type": "integer"},
+        ended={"type": "boolean"},
+        receipt=_OPTIONAL,
+    )
+}
+_STREAM["properties"] |= {  # of declared streams alone
+    "first": _TEXT,
+    "late": {"type": "boolean"},
+    "readers": {"anyOf": [_TEXT, _TEXTS]},
+    "declared": _TEXT,
+    "share": _NUMBER,
+    "left": {"type": "integer"},
+    "releases": _list(_object(period=_TEXT, slot=_TEXT, state=_TEXT, receipt={"type": ["integer", "null"]})),
+}
 _SCHEMAS: dict[str, Any] = {
     "Problem": _object(type=_TEXT, title=_TEXT, status={"type": "integer"}, code=_TEXT, detail=_TEXT),
     "Document": _OBJECT,
@@ -122,20 +125,19 @@ _SCHEMAS: dict[str, Any] = {
     "Cancelled": _object(cancelled=_TEXT),
     "ReleaseExplained": _object(price=_AMOUNT, caveats=_TEXTS, exact=_OBJECT, lines=_TEXTS),
     "Made": _object(
-        release={"type": "string", "enum": ["marginals", "synthetic", "ranges", "model"]}, receipt=_TEXT, price={}
+        release={"type": "string", "enum": ["marginals", "synthetic", "family", "ranges", "model"]},
+        receipt=_TEXT,
+        price={},
     ),
     "Recorded": _object(receipt=_TEXT, remaining=_AMOUNT),
     "Streams": _object(streams=_list(_STREAM)),
     "Stream": _STREAM,
     "NewStream": _STREAM,
-    "StreamAnswer": _object(name=_TEXT, released={"type": "integer"}, columns=_TEXTS, rows=_list({"type": "array"})),
+    "AdvancedStream": {**_STREAM, "properties": {**_STREAM["properties"], "due": {"type": "integer"}}},
     "StreamExplained": _object(
         price=_AMOUNT, periods={"type": "integer"}, errors=_OBJECT, confidence=_NUMBER, caveats=_TEXTS
     ),
-    "StandingList": _object(standing=_list(_STANDING)),
-    "Standing": _STANDING,
-    "NewStanding": _STANDING,
-    "StandingExplained": _object(
+    "DeclarationExplained": _object(
         name=_TEXT, epsilon=_TEXT, share=_NUMBER, fitting={"type": "integer"}, fits={"type": "boolean"}, release=_OBJECT
     ),
     "Requests": _object(requests=_list(_REQUEST)),
@@ -146,17 +148,17 @@ _SCHEMAS: dict[str, Any] = {
     "People": _object(people=_list(_object(name=_TEXT, roles=_TEXTS))),
     "Link": {"type": "object", "required": ["link"], "properties": {"link": _TEXT, "name": _TEXT}},
 }
-_CREATED = {"NewToken", "Link", "MadeRequest", "NewStream", "NewStanding"}
+_CREATED = {"NewToken", "Link", "MadeRequest", "NewStream"}
 
 
-def document(table: Sequence[Reached]) -> dict[str, Any]:
-    """Return the document of all places that are for programs."""
+def document(table: Sequence[Route]) -> dict[str, Any]:
+    """Return the OpenAPI document of all API routes."""
     schemas = dict(_SCHEMAS)
     paths: dict[str, dict[str, Any]] = {}
-    for place in table:
-        if place.page:
+    for route in table:
+        if route.page:
             continue
-        paths.setdefault(place.path, {})[place.method.lower()] = _operation(place, schemas)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -172,16 +174,16 @@ def document(table: Sequence[Reached]) -> dict[str, Any]:
     }
 
 
-def _operation(place: Reached, schemas: dict[str, Any]) -> dict[str, Any]:
+def _operation(place: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": place.summary,
         "operationId": f"{place.method.lower()}{re.sub(r'[^a-z]+', '_', place.path.removeprefix('/api/v1'))}",
         "parameters": _parameters(place),
         "responses": _responses(place),
     }
-    if place.visitor is not Visitor.ANYBODY:
+    if place.permission is not Permission.ANYBODY:
         operation["security"] = [{"token": []}]
-        operation["description"] = f"For: {place.visitor.value}; a token needs the scope {place.scope!r}."
+        operation["description"] = f"For: {place.permission.value}; a token needs the scope {place.scope!r}."
     if place.body is not None:
         schema = place.body.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas.update(schema.pop("$defs", {}))
@@ -191,7 +193,7 @@ def _operation(place: Reached, schemas: dict[str, Any]) -> dict[str, Any]:
     return operation
 
 
-def _parameters(place: Reached) -> list[dict[str, Any]]:
+def _parameters(place: Route) -> list[dict[str, Any]]:
     names = re.findall(r"{(\w+)}", place.path)
     shapes = {"number": {"type": "integer", "minimum": 1}}
     inside = [
@@ -201,7 +203,7 @@ def _parameters(place: Reached) -> list[dict[str, Any]]:
     return [*inside, *({"name": name, "in": "query", "schema": shape} for name, shape in place.query)]
 
 
-def _responses(place: Reached) -> dict[str, Any]:
+def _responses(place: Route) -> dict[str, Any]:
     refused = {"schema": {"$ref": "#/components/schemas/Problem"}}
     responses: dict[str, Any] = {}
     if place.result:
@@ -213,12 +215,12 @@ def _responses(place: Reached) -> dict[str, Any]:
         responses[code] = {"description": place.summary, "content": content}
     else:
         responses["204"] = {"description": "Done"}
-    for status, what in _refusals(place).items():
-        responses[str(status)] = {"description": what, "content": {MEDIA: refused}}
+    for status, reason in _refusals(place).items():
+        responses[str(status)] = {"description": reason, "content": {MEDIA: refused}}
     return responses
 
 
-def _refusals(place: Reached) -> dict[int, str]:
+def _refusals(place: Route) -> dict[int, str]:
     refusals = {
         400: "Not a proper request",
         408: "Too slow",
@@ -229,7 +231,7 @@ def _refusals(place: Reached) -> dict[int, str]:
         429: "Too many requests",
         503: "Busy, or the ledger cannot be used",
     }
-    if place.visitor is not Visitor.ANYBODY:
+    if place.permission is not Permission.ANYBODY:
         refusals |= {401: "Not signed in", 403: "Not allowed"}
     if "{" in place.path or place.query or place.body is not None:
         refusals |= {404: "Nothing there that you may see"}
@@ -237,8 +239,8 @@ def _refusals(place: Reached) -> dict[int, str]:
         refusals |= {406: "No such form"}
     if place.scope == "ask" or place.media:
         refusals |= {402: "The budget does not suffice; nothing was charged"}
-    if place.path.startswith("/api/v1/standing"):
+    if place.path.startswith("/api/v1/streams"):
         refusals |= {401: "Not signed in", 402: "The budget does not suffice", 409: "Another state than needed"}
-    if place.visitor is Visitor.ANALYST:
+    if place.permission is Permission.ANALYST:
         refusals |= {409: "Another state than needed: no ledger, a request id used before, or cancelled"}
     return refusals

@@ -31,10 +31,11 @@ _STATUS: Mapping[str, int] = {
     "ledger": 409,
     "ledger-missing": 409,
     "request-conflict": 409,
+    "too-many-requests": 429,
     "request-unanswered": 409,
     "unknown-account": 409,
     "unknown-receipt": 404,
-    "unknown-standing": 404,
+    "unknown-stream": 404,
     "source": 409,
     "stream": 409,
     "closed": 503,
@@ -43,8 +44,9 @@ _STATUS: Mapping[str, int] = {
     "ledger-damaged": 503,
     "ledger-rolled-back": 503,
     "ledger-unavailable": 503,
+    "ledger-full": 507,
 }
-"""The status of a refusal by its code; 422 for what is wrong with a question or a value."""
+"""The HTTP status of an error by its code; 422 for other errors in a question or a value."""
 
 
 def status(error: HushError) -> int:
@@ -56,11 +58,11 @@ def status(error: HushError) -> int:
 
 def problem(error: HushError) -> tuple[int, dict[str, Any]]:
     """Return an error's status and its body."""
-    found = status(error)
+    status_code = status(error)
     body = {
         "type": f"urn:hush:{error.code}",
-        "title": HTTPStatus(found).phrase,
-        "status": found,
+        "title": HTTPStatus(status_code).phrase,
+        "status": status_code,
         "code": error.code,
         "detail": visible(str(error), lines=True),
     }
@@ -68,35 +70,35 @@ def problem(error: HushError) -> tuple[int, dict[str, Any]]:
         body["parameter"] = str(parameter)
     if isinstance(error, ApprovalNeededError):
         body["request"] = error.number
-    return found, body
+    return status_code, body
 
 
 def response(error: Exception) -> Response:
-    """Return the response to an error; what nobody foresaw says nothing of itself but in the log."""
+    """Return the response to an error; an unexpected error is described in the log alone."""
     if isinstance(error, HTTPException):
         error = _as_used(error.status_code)
     if not isinstance(error, HushError):
         log.error("an error that nobody foresaw: %s", type(error).__name__)
         log.debug("its trace", exc_info=error)
         error = InternalError()
-    found, body = problem(error)
+    status_code, body = problem(error)
     headers = {}
     if isinstance(error, SignInError):
         headers["WWW-Authenticate"] = 'Bearer realm="hush"'
     if isinstance(error, TooManyError):
         headers["Retry-After"] = str(max(1, round(error.seconds)))
-    elif found == 503:
+    elif status_code == 503:
         headers["Retry-After"] = "1"
-    return JSONResponse(body, found, headers, MEDIA)
+    return JSONResponse(body, status_code, headers, MEDIA)
 
 
 def _as_used(status: int) -> ServiceError:
-    """Return what is wrong with a request that the framework refuses."""
+    """Return the error for a request that the web framework refuses."""
     return UnknownPlaceError() if status == 404 else BadRequestError("This is not how this address is used.", status)
 
 
 class InternalError(ServiceError):
-    """Something that nobody foresaw."""
+    """An unexpected error."""
 
     code = "internal"
     status = 500
@@ -106,7 +108,7 @@ class InternalError(ServiceError):
 
 
 class BadRequestError(ServiceError):
-    """A request that is no proper one: its form, size or type."""
+    """A malformed request: wrong form, size or type."""
 
     code = "bad-request"
 

@@ -4,18 +4,25 @@
 two at work at the same time, on whichever worker. The queue is bounded, and so is everybody's part of it.
 
 *Slots.* How long a question computes depends on the rows it reads. So whatever happens after the charge happens at
-public moments: counted from the charge, after tick, 2·tick, 4·tick, … seconds, and at the time limit. At the first of
-them that the computation does not miss, and not before,
+public moments: counted from the charge, after s, 2·s, 4·s, … seconds, and at the time limit. The first slot s follows
+from public figures alone: the statements that the question became, the public tables that it joins, how many rows its
+tables have as the policy declares (`rows`), and the service's shortest slot, ``tick`` (`hush.engines.protocol.Effort`).
+At the first slot that the computation does not miss, and not before,
 
 1. the outcome is written into the ledger (whose entries have a time, and which analysts may read),
 2. the answer or the error leaves,
 3. the turn ends, and the next question begins.
 
-An observer learns at most which slot it was: one of log₂(limit/tick)+2 values, where without slots it is a time to the
-microsecond. Slots do not average out, as random delays would.
+*What that tells.* As long as the work is done by s, the moment tells nothing of the rows: s was known before. The
+figures are generous, so work is late where tables are much larger than declared, where most texts are very long, or
+where the machine is slow. Then an observer learns which of the log₂(limit/s)+2 slots it was: with a tick of 0.1 s and a
+limit of 30 s that is one of 10, so less than 3.4 bits for each question that is late, and nothing for the others. An
+analyst who knows all rows but one person's can try to have a question end close to a slot beyond s, and learn by it
+whether that person has rows; the owner's log names every answer that missed its first slot, and what to declare. Slots
+do not average out, as random delays would: the first one hides all durations below it, however often it is measured.
 
 *Time limit.* A question that is not ready at its limit is ended there: it stays charged, and the error is the one of
-every failure. What it may still compute is thrown away.
+every failure. What it still computes stops (`hush.core.work`), and is thrown away.
 
 *Leaving.* Should the asker go while a question is at work, because a connection breaks or the service ends, it keeps
 its turn up to its slot all the same, and its outcome is recorded there.
@@ -23,21 +30,23 @@ its turn up to its slot all the same, and its outcome is recorded there.
 *Cancelling* never shows how far a question got. What becomes of it follows from when the cancel came, and from slots:
 
 *   before the charge: it ends at once, and nothing is charged;
-*   before the slot at which it would have left: it ends as cancelled at the next slot, charged, and what was computed
-    is thrown away, whether or not it was ready;
+*   before the slot at which it would have left: it ends as cancelled at the next tick, charged, and what was computed
+    is thrown away, whether or not it was ready; up to that slot it was not known to anybody;
 *   later: it has left, and there is nothing to cancel.
 
-One place decides, `Questions._end`, and at slots only: first whether a cancel came, then whether the result is there. A
-ticket of which the outcome is decided takes no cancel any more (`Traffic.close_ticket`), so whoever was told that a
+One place decides, `Questions._end`: at ticks whether a cancel came, and at slots then whether the result is there. A
+ticket with a decided outcome takes no cancel any more (`QuestionQueue.close_ticket`), so an analyst who was told that a
 question is cancelled gets no answer to it.
 
 The price of a question, and every refusal before the charge, depends on question and policy alone and needs no slot.
+Planning may look at the statistics that a file keeps of its rows, which takes microseconds more or less; so the charge
+itself is made in steps of a twentieth of a second.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
+import logging
 import threading
 import time
 from collections import deque
@@ -45,80 +54,100 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from hush.curator.access import log
-from hush.curator.curator import Curator
+from hush.core.work import Work, lift, limited
 from hush.engines.errors import EngineError
-from hush.ledger import Reservation
-from hush.server.errors import BusyError, CancelledError, StorageError, TooManyError
-from hush.server.traffic import Rate, Traffic
+from hush.server.errors import BusyError, CancelledError, StorageError
+from hush.server.queue import QuestionQueue
 
+log = logging.getLogger("hush.curator")
 Result = TypeVar("Result")
-_TURN: contextvars.ContextVar[Turn | None] = contextvars.ContextVar("turn", default=None)
 _LOOK = 0.1
-"""So often a worker looks whether others ended or cancelled something, in seconds."""
+"""Seconds between two checks for ended or cancelled questions of other workers."""
+_PLANNED = 0.05
+"""The step of charges, in seconds: a charge is made a whole number of steps after its question's turn began."""
 _PATIENCE = 10.0
-"""A thread waits so many seconds beyond the time limit for a decision."""
-_FAILED = "no answer could be computed"
-
-
-def slot(elapsed: float, tick: float, limit: float) -> float:
-    """Return the first public moment that is not before ``elapsed``.
-
-    >>> [slot(elapsed, 0.1, 30) for elapsed in (0, 0.1, 0.11, 0.3, 26, 31)]
-    [0.1, 0.1, 0.2, 0.4, 30, 30]
-    """
-    if not tick:
-        return elapsed
-    moment = tick
-    while moment < elapsed:
-        moment *= 2
-    return min(moment, limit)
+"""Seconds beyond the time limit for which a thread waits for a decision."""
+MOST_WORK = 5_000_000
+"""The most steps of work before a charge, and for free operations: some five seconds."""
 
 
 class Turn:
-    """One question at work. Its thread computes and says when it is ready; the worker's loop decides, at slots."""
+    """One question at work: the outlet of a service (`hush.curator.pipeline.Outlet`).
+
+    Its thread computes and says when it is ready; the worker's loop decides, at slots.
+    """
 
     def __init__(
         self, ticket: int, *, tick: float, limit: float, cancelled: Callable[[], bool], begun: Callable[[], None]
     ) -> None:
         self.ticket = ticket
         self.tick, self.limit = tick, limit
+        self.first = tick
+        """The first slot, which follows from public figures; 0 without slots."""
         self.cancelled = cancelled
+        self._since = time.monotonic()
         self.charged_at: float | None = None
-        self.reservation: Reservation | None = None
+        """When rows began to be read, after a charge or within an earlier one: slots are counted from there."""
+        self._fail: Callable[[], None] | None = None
         self._begun = begun
-        self._curator: ServedCurator | None = None
         self._decided = threading.Lock()
         self._outcome = ""
         self._ready_after: float | None = None
         self._over = threading.Event()
+        self.work: Work | None = None
+
+    @property
+    def charged(self) -> bool:
+        """Whether this question was charged."""
+        return self._fail is not None
+
+    def before_charge(self) -> None:
+        """Wait for the public moment of the charge: an engine looks at the statistics of files when it plans."""
+        step = min(self.tick / 2, _PLANNED)
+        if step:
+            # Up to the next whole step since the turn began: how long planning took is rounded away.
+            time.sleep(step - (time.monotonic() - self._since) % step)
+        self.check_cancelled()
 
     def check_cancelled(self) -> None:
-        """Refuse to charge, or to read rows, for somebody who does not want it any more."""
+        """Refuse to charge, or to read rows, for an asker who cancelled."""
         if self.cancelled():
             raise CancelledError(charged=False)
 
-    def charged(self, curator: ServedCurator, reservation: Reservation) -> None:
-        """Remember when the charge was made: slots are counted from there."""
-        self._curator, self.reservation = curator, reservation
-        self.reads()
+    def after_charge(self) -> None:
+        """Lift the limit of work: its refusal would wrongly say that nothing was charged."""
+        lift(self.check_wanted)
 
-    def reads(self) -> None:
-        """Remember when rows began to be read, after a charge or within an earlier one: slots count from there."""
+    def begin(self, seconds: float, fail: Callable[[], None] | None) -> None:
+        """Count slots from now on. The first one is after ``seconds``, which follow from public figures."""
+        # Without ``fail`` nothing was charged just now, so a cancel can still end the question free of charge.
+        if fail is None:
+            self.check_cancelled()
+        self._fail = fail
         with self._decided:
+            self.first = min(max(self.tick, seconds), self.limit) if self.tick else 0.0
+            # A turn may read rows several times: each time it counts its slots anew.
             self._outcome, self._ready_after = "", None
             self._over.clear()
             self.charged_at = time.monotonic()
+        lift(self.check_wanted)
         self._begun()
 
+    def check_wanted(self) -> None:
+        """Stop the computation of a question that was cancelled or too late."""
+        if self.ended_from_outside:
+            raise EngineError
+
     def end(self, outcome: str) -> bool:
-        """Decide how the question ends, once; say whether this call decided it."""
+        """Set the outcome of the question, once; return whether this call set it."""
         with self._decided:
             if self._outcome:
                 return False
             self._outcome = outcome
             self._over.set()
-            return True
+        if self.ended_from_outside and self.work is not None:
+            self.work.interrupt()
+        return True
 
     @property
     def ended_from_outside(self) -> bool:
@@ -129,102 +158,37 @@ class Turn:
         """Whether the result was there at a slot, counted from the charge."""
         return self._ready_after is not None and self._ready_after <= moment and self._ready_after < self.limit
 
-    def wait_for_slot(self) -> bool:
-        """Say that the result is there, and return when its slot has come; False if the question ended otherwise."""
+    def wait(self) -> bool:
+        """Note that the result is there, and return when its slot has come; False if the question ended otherwise."""
         assert self.charged_at is not None  # noqa: S101 - waits after the charge alone
         elapsed = self._ready_after = time.monotonic() - self.charged_at
+        # Without slots an outcome leaves as soon as it is ready.
         if not self.tick and elapsed < self.limit:
             return self.end("done")
-        if not self._over.wait(self.limit + _PATIENCE):  # the loop that decides is gone, and so is whoever asked
+        if not self._over.wait(self.limit + _PATIENCE):  # the loop that decides is gone, and so is the asker
             self.end("done")
         return self._outcome == "done"
 
     def record_failure(self) -> None:
         """Write into the ledger that there is no answer, for a question that was ended from outside."""
-        if self._curator is not None and self.reservation is not None:
-            self._curator.fail(self.reservation)
-
-
-def this_turn() -> Turn | None:
-    """Return the turn of the question that this thread is at work on, if it has one."""
-    return _TURN.get()
-
-
-class ServedCurator(Curator):
-    """A curator whose questions keep to the slots of a service. It shares engines and ledger with others."""
-
-    def charge(self, *arguments: Any, **options: Any) -> Reservation:
-        """Charge, and note when."""
-        turn = _TURN.get()
-        if turn is not None:
-            turn.check_cancelled()
-        reservation = super().charge(*arguments, **options)
-        if turn is not None and reservation.answer is None:
-            turn.charged(self, reservation)
-        return reservation
-
-    def keep(
-        self, reservation: Reservation, compute: Callable[[], Result], to_bytes: Callable[[Result], bytes]
-    ) -> Result:
-        """Compute what was charged for, and at the next slot record it; a failure shows one public sentence."""
-        turn = _TURN.get()
-        if turn is None:
-            return super().keep(reservation, compute, to_bytes)
-        failure: BaseException | None = None
-        try:
-            result = compute()
-            stored = to_bytes(result)
-        except BaseException as error:  # noqa: BLE001 - it is looked at when the slot has come
-            failure = error
-        if not turn.wait_for_slot():  # whoever ended it records that
-            raise EngineError
-        if failure is None:
-            self._ledger.answered(reservation, stored)
-            return result
-        self.fail(reservation)
-        if not isinstance(failure, EngineError):
-            log.debug("a question failed after its charge", exc_info=failure)
-        raise EngineError
-
-    def measured(self, compute: Callable[[], Result]) -> Result:
-        """Compute something within an earlier charge, and return it at the next slot, as an answer would be."""
-        turn = _TURN.get()
-        if turn is None:
-            return super().measured(compute)
-        turn.check_cancelled()
-        turn.reads()
-        failure: BaseException | None = None
-        try:
-            result = compute()
-        except BaseException as error:  # noqa: BLE001 - it is looked at when the slot has come
-            failure = error
-        if not turn.wait_for_slot():
-            raise EngineError
-        if failure is None:
-            return result
-        log.debug("a release failed after its charge", exc_info=failure)
-        raise EngineError
-
-    def fail(self, reservation: Reservation) -> None:
-        """Record that a question has no answer."""
-        self._ledger.failed(reservation, _FAILED)
-
-    def close(self) -> None:
-        """Do nothing: the service closes what its curators share."""
+        if self._fail is not None:
+            self._fail()
 
 
 class Questions:
     """The questions of one worker."""
 
     def __init__(
-        self, traffic: Traffic, *, tick: float, limit: float, at_once: int = 2, queue: int = 256, each: int = 32
+        self, tickets: QuestionQueue, *, tick: float, limit: float, at_once: int = 2, queue: int = 256, each: int = 32
     ) -> None:
-        self._traffic = traffic
+        self._tickets = tickets
         self._tick, self._limit = tick, limit
         self._at_once, self._queue, self._each = at_once, queue, each
         self._waiting: deque[tuple[Turn, asyncio.Future[None]]] = deque()
         self._running: set[int] = set()
         self._looking: asyncio.TimerHandle | None = None
+        self._left: set[int] = set()
+        """Tickets that are to be handed back."""
         self._ends: set[asyncio.Task[str]] = set()
 
     @property
@@ -232,9 +196,10 @@ class Questions:
         """Whether nothing waits or is at work."""
         return not self._waiting and not self._running
 
-    async def run(self, person: str, request: str, work: Callable[[], Result]) -> Result:
+    async def run(self, person: str, request: str, work: Callable[[Turn], Result]) -> Result:
         """Let a question have its turn, in a thread of its own; return or raise at its slot."""
-        ticket = self._traffic.enter(person, request, limit=self._limit, queue=self._queue, each=self._each)
+        self._hand_back()
+        ticket = self._tickets.enter(person, request, limit=self._limit, queue=self._queue, each=self._each)
         if ticket is None:
             raise BusyError
         loop, begun = asyncio.get_running_loop(), asyncio.Event()
@@ -251,8 +216,8 @@ class Questions:
         def leave(_: object = None) -> None:
             self._waiting = deque(pair for pair in self._waiting if pair[0] is not turn)
             self._running.discard(ticket)
-            self._traffic.leave(ticket)
-            self._look()
+            self._left.add(ticket)
+            self._look_again()
             if at_work is not None and not at_work.cancelled():
                 at_work.exception()  # nobody may be there to hear of it
 
@@ -267,7 +232,7 @@ class Questions:
             else:
                 at_work.add_done_callback(leave)
 
-    async def _at_work(self, turn: Turn, begun: asyncio.Event, work: Callable[[], Result]) -> Result:
+    async def _at_work(self, turn: Turn, begun: asyncio.Event, work: Callable[[Turn], Result]) -> Result:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
 
@@ -275,13 +240,21 @@ class Questions:
             if not done.done():
                 done.set_exception(error) if error is not None else done.set_result(result)  # type: ignore[arg-type]
 
+        began = time.monotonic()
+
+        def wanted() -> None:
+            turn.check_cancelled()
+            if time.monotonic() - began > self._limit:
+                raise BusyError(f"It was not priced within {self._limit:g} s; ask for less. Nothing was charged.")
+
         def compute() -> None:
-            _TURN.set(turn)
             result, error = None, None
             try:
-                result = work()
+                with limited(MOST_WORK, wanted) as turn.work:
+                    result = work(turn)
             except BaseException as failure:  # noqa: BLE001 - whatever it is, the asker's request must end
-                error = failure
+                error = failure if isinstance(failure, Exception) else EngineError()
+            # No rows were read, so the outcome cannot depend on them, and needs no slot.
             if turn.charged_at is None:
                 turn.end("done")
             if turn.ended_from_outside:  # what is said then, and when, is decided
@@ -301,7 +274,7 @@ class Questions:
         outcome = ended.result()
         await asyncio.to_thread(turn.record_failure)
         if outcome == "cancelled":
-            raise CancelledError(charged=turn.reservation is not None)
+            raise CancelledError(charged=turn.charged)
         raise EngineError
 
     async def _end(self, turn: Turn, begun: asyncio.Event) -> str:
@@ -309,54 +282,79 @@ class Questions:
         while True:
             await begun.wait()  # what comes before the charge is bounded by what may be asked
             begun.clear()
-            moment, outcome = 0.0, ""
+            slot, moment, outcome = 0.0, 0.0, ""
             while not outcome:
                 assert turn.charged_at is not None  # noqa: S101 - that is what was waited for
-                moment = min(max(self._tick, 2 * moment) if self._tick else moment + _LOOK, self._limit)
-                await asyncio.sleep(max(0.0, turn.charged_at + moment - time.monotonic()))
-                outcome = self._outcome(turn, moment)
+                # Slots double up to the time limit; without slots the loop only looks for cancels and for the limit.
+                slot = min(max(turn.first, 2 * slot) if turn.first else slot + _LOOK, self._limit)
+                while moment < slot and not outcome:
+                    # Between slots only cancels count: nothing may depend on whether the result is ready.
+                    moment = min(moment + max(self._tick, _LOOK), slot)
+                    await asyncio.sleep(max(0.0, turn.charged_at + moment - time.monotonic()))
+                    outcome = self._outcome(turn, moment) if moment == slot else self._cancel(turn)
+            if moment > turn.first > 0 and outcome != "cancelled":
+                log.warning(
+                    "an answer was not there %.3g s after its charge, when it should have left, and left after %.3g s: "
+                    "that may tell something of the rows; declare in the policy how many rows tables have (rows = …), "
+                    "or let hush serve answer later (--tick)",
+                    turn.first,
+                    moment,
+                )
+            # After "done" the same turn may begin again, so the loop waits for its next charge.
             if turn.end(outcome) and outcome != "done":
                 return outcome
 
     def _outcome(self, turn: Turn, moment: float) -> str:
-        """Return what a slot decides: a cancel that came before it, whether or not the result is there, goes first."""
-        if self._cancelled(turn.ticket):
+        """Return the outcome at a slot, empty for none yet; an earlier cancel counts even if the result is ready."""
+        if self._cancel(turn):
             return "cancelled"
         ready = turn.ready_at(moment)
         if not ready and moment < self._limit:
             return ""
         with suppress(StorageError):  # a cancel that nobody can read did not come
-            if not self._traffic.close_ticket(turn.ticket):
+            if not self._tickets.close_ticket(turn.ticket):
                 return "cancelled"
         return "done" if ready else "late"
 
+    def _cancel(self, turn: Turn) -> str:
+        return "cancelled" if self._cancelled(turn.ticket) else ""
+
     def _cancelled(self, ticket: int) -> bool:
         with suppress(StorageError):
-            return ticket in self._traffic.cancelled()
+            return ticket in self._tickets.cancelled()
         return False
 
+    def _hand_back(self) -> None:
+        """Hand tickets back now, or later if the store fails: its failure must not spoil a finished answer."""
+        with suppress(StorageError):
+            for ticket in list(self._left):
+                self._tickets.leave(ticket)
+                self._left.discard(ticket)
+
+    def _look_again(self) -> None:
+        """Start waiting questions now, or try again later if the store cannot be reached."""
+        self._hand_back()
+        try:
+            self._look()
+        except StorageError:
+            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look_again)
+
     def _look(self) -> None:
-        """Let those begin whose turn it is."""
+        """Start the waiting questions that may run now, and end cancelled ones."""
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
-        gone = self._traffic.cancelled() if self._waiting else set()
+        gone = self._tickets.cancelled() if self._waiting else set()
         for turn, started in list(self._waiting):
             if turn.ticket in gone:
                 self._waiting.remove((turn, started))
                 if not started.done():
                     started.set_exception(CancelledError(charged=False))
-            elif len(self._running) < self._at_once and self._traffic.start(turn.ticket, limit=self._limit):
+            # `start` refuses as long as the same person has a question at work on any worker.
+            elif len(self._running) < self._at_once and self._tickets.start(turn.ticket, limit=self._limit):
                 self._waiting.remove((turn, started))
                 self._running.add(turn.ticket)
                 if not started.done():
                     started.set_result(None)
         if self._waiting:
-            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
-
-
-def check_rate(traffic: Traffic, rate: Rate, whom: str, *, what: str = "") -> None:
-    """Refuse somebody who comes too often."""
-    seconds = traffic.visit(f"{rate.key} {whom}", every=rate.every, burst=rate.burst)
-    if seconds:
-        raise TooManyError(seconds, what or rate.what)
+            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look_again)

@@ -9,6 +9,7 @@ release     JSON  CSV   Parquet zip   of what
 =========== ===== ===== ======= ===== ==========================================
 marginals   yes   yes   yes     yes   one table by its number; the zip has all
 synthetic   yes   yes   yes           rows, as many as are asked for
+family      yes                       parents and children, for `hush.connect`
 ranges      yes   yes   yes           the distribution
 model       yes                       the model, for `hush.learn.load`
 =========== ===== ===== ======= ===== ==========================================
@@ -31,13 +32,15 @@ from hush.accounting.events import event_from_json
 from hush.core import InvalidValueError, integer
 from hush.core.format import decimal
 from hush.curator.answer import Answer, Money
+from hush.curator.curator import Curator
 from hush.curator.marginal_release import MarginalRelease
+from hush.curator.model_release import Recorded
 from hush.curator.range_release import RangeRelease
-from hush.curator.synthetic_release import SyntheticRelease
-from hush.server import bodies
-from hush.server.api import CSV, JSON, chosen_form, number_in, place, whole
-from hush.server.people import Person
-from hush.server.routes import Reached, Visitor
+from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
+from hush.server import schemas
+from hush.server.api import CSV, JSON, api_route, chosen_form, number_in, whole
+from hush.server.auth.people import Person
+from hush.server.routes import Permission, Route
 from hush.server.service import Service
 
 STORED = "application/vnd.hush.release"
@@ -50,32 +53,26 @@ MOST_ROWS = 1_000_000
 Handler = Callable[[Request, Service, Person], Awaitable[Response]]
 
 
-def _explaining(kind: str, model: type[bodies.ReleaseBody]) -> Handler:
+def _explaining(kind: str, model: type[schemas.Body]) -> Handler:
     async def explain(request: Request, service: Service, who: Person) -> Response:
-        """Say what a release would cost."""
-        body = await bodies.read(request, model)
-        return JSONResponse(explained(await service.explain_release(who, kind, body.how())))
+        """Return the price and the expected error of a release."""
+        body = await schemas.read(request, model)
+        return JSONResponse(schemas.explanation(await service.explain_release(who, kind, body.given())))
 
     return explain
 
 
-def explained(explanation: Any) -> dict[str, Any]:
-    """Return what is said of a release beforehand: in figures, exactly, and in words."""
-    exact, lines = explanation.price.itemised_json(), str(explanation).splitlines()
-    return {**explanation.to_json(), "exact": exact, "lines": lines}
-
-
-def _making(kind: str, model: type[bodies.ReleaseBody]) -> Handler:
+def _making(kind: str, model: type[schemas.Body]) -> Handler:
     async def make(request: Request, service: Service, who: Person) -> Response:
         """Make a release, and charge it."""
         form = chosen_form(request, MADE_FORMS)
-        body = await bodies.read(request, model)
-        made, remaining = await service.release(who, kind, body.how(), request=getattr(body, "request", None))
-        headers = {"hush-receipt": made.receipt}
+        terms = (await schemas.read(request, model)).given()
+        artefact, remaining = await service.release(who, kind, terms, request=terms.pop("request", None))
+        headers = {"hush-receipt": artefact.receipt}
         headers["hush-remaining"] = f"{decimal(remaining.epsilon)} {decimal(remaining.delta)}"
         if form == "json":
-            return JSONResponse(await asyncio.to_thread(described, made, remaining), headers=headers)
-        content = await _stored(service, who, made)
+            return JSONResponse(await asyncio.to_thread(described, artefact, remaining), headers=headers)
+        content = await _stored(service, who, artefact)
         return Response(content, headers=headers, media_type=STORED)
 
     return make
@@ -83,7 +80,7 @@ def _making(kind: str, model: type[bodies.ReleaseBody]) -> Handler:
 
 async def _stored(service: Service, who: Person, made: Any) -> bytes:
     """Return a release as bytes; a model's are those that the ledger keeps."""
-    if isinstance(made, MarginalRelease | SyntheticRelease | RangeRelease):
+    if isinstance(made, MarginalRelease | SyntheticRelease | RangeRelease | FamilyRelease):
         return await asyncio.to_thread(made.to_bytes)
     return await service.stored(who, int(made.receipt))
 
@@ -91,28 +88,29 @@ async def _stored(service: Service, who: Person, made: Any) -> bytes:
 def described(made: Any, remaining: Money | None) -> dict[str, Any]:
     """Return a release as plain JSON values."""
     kinds = {MarginalRelease: "marginals", SyntheticRelease: "synthetic", RangeRelease: "ranges"}
+    kinds |= {FamilyRelease: "family"}
     if type(made) in kinds:
         return {"release": kinds[type(made)], **made.to_json()}
-    left = None if remaining is None else remaining.to_json()
+    money = None if remaining is None else remaining.to_json()
     return {
         "release": "model",
         "model": made.to_json(),
         "price": made.price,
         "receipt": made.receipt,
-        "remaining": left,
+        "remaining": money,
     }
 
 
 async def released(request: Request, service: Service, who: Person) -> Response:
-    """Give out a release again, in any of its forms."""
+    """Return a release again, in any of its forms."""
     form, number = chosen_form(request, FORMS), number_in(request)
     options = {
         name: whole(text, name) for name in ("table", "rows", "seed") if (text := request.query_params.get(name))
     }
-    made = await service.released(who, number)
+    artefact = await service.released(who, number)
     if form == "stored":
         return Response(await service.stored(who, number), media_type=STORED, headers={"hush-receipt": str(number)})
-    return await asyncio.to_thread(written, made, form, **options)
+    return await asyncio.to_thread(written, artefact, form, **options)
 
 
 def written(made: Any, form: str, *, table: int | None = None, rows: int | None = None, seed: int = 0) -> Response:
@@ -123,11 +121,13 @@ def written(made: Any, form: str, *, table: int | None = None, rows: int | None 
     if isinstance(made, MarginalRelease):
         if form == "zip":
             return _file(_zipped(made), name, "zip")
-        most = len(made.tables)
-        if table is None and most > 1:
-            raise InvalidValueError("table", got=None, allowed=f"the number of a table, from 1 to {most}; or the zip")
-        chosen = integer(1 if table is None else table, "table", minimum=1, maximum=most)
-        return _answer_file(made[made.tables[chosen - 1]], form, f"{name}-{chosen}")
+        table_count = len(made.tables)
+        if table is None and table_count > 1:
+            raise InvalidValueError(
+                "table", got=None, allowed=f"the number of a table, from 1 to {table_count}; or the zip"
+            )
+        table_number = integer(1 if table is None else table, "table", minimum=1, maximum=table_count)
+        return _answer_file(made[made.tables[table_number - 1]], form, f"{name}-{table_number}")
     if isinstance(made, RangeRelease) and form != "zip":
         return _answer_file(made.distribution(), form, name)
     if isinstance(made, SyntheticRelease) and form != "zip":
@@ -149,11 +149,11 @@ def _answer_file(answer: Answer, form: str, name: str) -> Response:
 
 def _zipped(made: MarginalRelease) -> bytes:
     """Return all tables, the report and the measurements in one file."""
-    held = io.BytesIO()
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in made.save(folder):
             archive.write(path, path.name)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def _file(content: bytes, name: str, ending: str) -> Response:
@@ -163,23 +163,24 @@ def _file(content: bytes, name: str, ending: str) -> Response:
 
 async def record(request: Request, service: Service, who: Person) -> Response:
     """Charge an event that the caller states."""
-    body = await bodies.read(request, bodies.EventBody)
-    event = event_from_json(body.event)
-    recorded = await service.at_work(
-        who, body.request, lambda curator, name: curator.record(event, body.note, data=body.data, request=name)
-    )
+    body = await schemas.read(request, schemas.EventBody)
+
+    def state(curator: Curator, name: str) -> Recorded:
+        return curator.record(event_from_json(body.event), body.note, data=body.data, request=name)
+
+    recorded = await service.at_work(who, body.request, state)
     return JSONResponse({"receipt": recorded.receipt, "remaining": recorded.remaining.to_json()})
 
 
-def table() -> list[Reached]:
-    """Return this part of the table of routes."""
-    kinds: Mapping[str, tuple[str, type[bodies.ReleaseBody], type[bodies.ReleaseBody]]] = {
-        "marginals": ("all tables of some columns", bodies.MarginalsBody, bodies.PaidMarginalsBody),
-        "synth": ("synthetic rows", bodies.SynthBody, bodies.PaidSynthBody),
-        "ranges": ("all ranges of a column", bodies.RangesBody, bodies.PaidRangesBody),
-        "fit": ("a model", bodies.FitBody, bodies.PaidFitBody),
+def table() -> list[Route]:
+    """Return the routes of whole releases."""
+    kinds: Mapping[str, tuple[str, type[schemas.Body], type[schemas.Body]]] = {
+        "marginals": ("all tables of some columns", schemas.MarginalsBody, schemas.PaidMarginalsBody),
+        "synth": ("synthetic rows", schemas.SynthBody, schemas.PaidSynthBody),
+        "ranges": ("all ranges of a column", schemas.RangesBody, schemas.PaidRangesBody),
+        "fit": ("a model", schemas.FitBody, schemas.PaidFitBody),
     }
-    analyst, form = Visitor.ANALYST, {"type": "string"}
+    analyst, form = Permission.ANALYST, {"type": "string"}
     small = {"type": "integer", "minimum": 0, "maximum": 2**53}
     query = (
         ("format", {**form, "enum": list(FORMS)}),
@@ -187,17 +188,27 @@ def table() -> list[Reached]:
         ("rows", {**small, "minimum": 1, "maximum": MOST_ROWS}),
         ("seed", small),
     )
-    made: dict[str, Any] = {"media": (STORED,), "query": (("format", {**form, "enum": list(MADE_FORMS)}),)}
-    places = []
-    for kind, (what, free, paid) in kinds.items():
-        path, told = f"/releases/{kind}", f"Price and error of {what}"
-        places += [
-            place("POST", f"{path}/explain", _explaining(kind, free), analyst, told, "ReleaseExplained", body=free),
-            place("POST", path, _making(kind, paid), analyst, f"Make {what}", "Made", body=paid, scope="ask", **made),
+    extras: dict[str, Any] = {"media": (STORED,), "query": (("format", {**form, "enum": list(MADE_FORMS)}),)}
+    routes = []
+    for kind, (subject, free, paid) in kinds.items():
+        path, summary = f"/releases/{kind}", f"Price and error of {subject}"
+        routes += [
+            api_route(
+                "POST", f"{path}/explain", _explaining(kind, free), analyst, summary, "ReleaseExplained", body=free
+            ),
+            api_route(
+                "POST", path, _making(kind, paid), analyst, f"Make {subject}", "Made", body=paid, scope="ask", **extras
+            ),
         ]
+    paid = schemas.PaidChildrenBody
+    family = {"body": paid, "scope": "ask", **extras}
+    make = _making("synth_children", paid)
+    routes.append(api_route("POST", "/releases/children", make, analyst, "Make parents and children", "Made", **family))
     files = (CSV, PARQUET, ZIP, STORED)
     return [
-        *places,
-        place("GET", "/releases/{number}", released, analyst, "A release again", "Made", query=query, media=files),
-        place("POST", "/events", record, analyst, "State an event", "Recorded", body=bodies.EventBody, scope="ask"),
+        *routes,
+        api_route("GET", "/releases/{number}", released, analyst, "A release again", "Made", query=query, media=files),
+        api_route(
+            "POST", "/events", record, analyst, "State an event", "Recorded", body=schemas.EventBody, scope="ask"
+        ),
     ]

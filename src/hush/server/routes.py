@@ -1,34 +1,34 @@
-"""The one table of what can be reached and by whom. What is not in it is not there.
+"""The table of all routes, each with its permission. There are no routes outside the table.
 
-Every route says who may come: anybody, whoever is signed in, analysts or owners; and which scope a token needs. A route
-is wrapped here, so that no handler runs before its visitor is known, allowed and sure to mean it.
+Every route says who may use it (anybody, people who are signed in, analysts or owners) and which scope a token needs.
+The check is wrapped around the handler here, so that no handler runs before the person is known and allowed, and the
+request is known to be their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, cast
 
 from pydantic import BaseModel
+from starlette import routing
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from hush.core import InvalidValueError
-from hush.core.values import dataclass
 from hush.ledger import Role
-from hush.server import identity, problems
+from hush.server import problems
+from hush.server.auth import csrf, sessions
+from hush.server.auth.people import Person, acting
 from hush.server.errors import ForbiddenError, SignInError
-from hush.server.people import Person, acting
-from hush.server.questions import check_rate
+from hush.server.rate_limits import Rate
 from hush.server.service import Service
-from hush.server.traffic import Rate
 
 
-class Visitor(Enum):
-    """Who may come."""
+class Permission(Enum):
+    """Who may use a route."""
 
     ANYBODY = "anybody"
     SIGNED_IN = "signed in"
@@ -38,93 +38,98 @@ class Visitor(Enum):
 
 Handler = Callable[[Request, Service, Person], Awaitable[Response]]
 NOBODY = Person(name="-", roles=frozenset(), scopes=frozenset())
-"""Who comes to places for anybody without being signed in."""
+"""The person of a request without a sign-in, on routes for anybody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
-    """A place that can be reached: its address, who may come, and what happens there."""
+class Route:
+    """A route: method and path, permission, handler, and its part of the API's document."""
 
     method: str
     path: str
     handler: Handler
-    visitor: Visitor
+    permission: Permission
     scope: str = "read"
-    """What a token must be for."""
+    """The scope that a token must have."""
     summary: str = ""
-    """What it does, for the API's document; nothing for pages, which are not in it."""
+    """Its summary in the API's document; empty for pages, which are not in it."""
     body: type[BaseModel] | None = None
-    """The form of the request's body."""
+    """The model of the request's body."""
     query: tuple[tuple[str, dict[str, Any]], ...] = ()
     """The names of the query, with their JSON schemas."""
     result: str = ""
     """The name of the response's schema in the API's document."""
     media: tuple[str, ...] = ()
-    """Further forms in which the response can be had."""
+    """Further media types of the response."""
     page: bool = field(default=False)
-    """Whether people come here by browser: who is not signed in is sent to where they can."""
+    """Whether it is a page for browsers: people who are not signed in are redirected to the sign-in page."""
 
 
-def built(table: Sequence[Reached]) -> list[Route]:
-    """Return the routes of a table."""
-    return [Route(place.path, _guarded(place), methods=[place.method], name=place.path) for place in table]
+def page_route(method: str, path: str, handler: Handler, permission: Permission, scope: str = "read") -> Route:
+    """Return the route of a page."""
+    return Route(method=method, path=path, handler=handler, permission=permission, scope=scope, page=True)
 
 
-def _guarded(place: Reached) -> Callable[[Request], Awaitable[Response]]:
+def starlette_routes(table: Sequence[Route]) -> list[routing.Route]:
+    """Return the routes of a table for the web framework, each behind its permission."""
+    return [routing.Route(route.path, _endpoint(route), methods=[route.method], name=route.path) for route in table]
+
+
+def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         service = cast("Service", request.app.state.service)
-        request.scope["hush.route"] = place.path
+        request.scope["hush.route"] = route.path
         try:
-            who = await _let_in(place, request, service)
-            if not place.page:
-                _check_query(place, request)
-            return await _acted(place, request, service, who)
+            person = await _authorise(route, request, service)
+            if not route.page:
+                _check_query(route, request)
+            try:
+                with acting(person.name, person.token):
+                    return await route.handler(request, service, person)
+            finally:
+                # What was changed stands in the ledger's chain before the response leaves.
+                if service.people.acted:
+                    await service.record_acts()
         except SignInError as error:
-            return RedirectResponse("/sign-in", 303) if place.page else problems.response(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it leaves in one form
-            return _told(place, request, error)
+            return RedirectResponse("/sign-in", 303) if route.page else problems.response(error)
+        except Exception as error:  # noqa: BLE001 - every error leaves as a problem
+            if not route.page:
+                return problems.response(error)
+            return cast("Response", request.app.state.refused(request, error))
 
     return endpoint
 
 
-def _told(place: Reached, request: Request, error: Exception) -> Response:
-    if not place.page:
-        return problems.response(error)
-    return cast("Response", request.app.state.refused(request, error))
-
-
-async def _acted(place: Reached, request: Request, service: Service, who: Person) -> Response:
-    """Do what somebody came for, in their name; what they changed then stands in the ledger's chain."""
-    with acting(who.name, who.token):
-        response = await place.handler(request, service, who)
-    if service.people.acted:
-        await service.record_acts()
-    return response
-
-
-def _check_query(place: Reached, request: Request) -> None:
-    """Refuse names that nobody reads, and names that come twice."""
-    names = [name for name, _ in request.query_params.multi_items()]
-    known = [name for name, _ in place.query]
-    if set(names) - set(known) or len(names) != len(set(names)):
-        allowed = f"made of {', '.join(known)}, each once" if known else "left out"
-        raise InvalidValueError("query", got=", ".join(names), allowed=allowed)
-
-
-async def _let_in(place: Reached, request: Request, service: Service) -> Person:
-    """Return who comes, if they may."""
-    identity.check_origin(request)
-    who = identity.identify(request, service.people, service.settings)
-    if who is None:
-        if place.visitor is not Visitor.ANYBODY:
+async def _authorise(route: Route, request: Request, service: Service) -> Person:
+    """Return the person of a request, or refuse it."""
+    # Before the sign-in check: it protects the sign-in form, too.
+    csrf.check_origin(request)
+    try:
+        person = sessions.identify(request, service.people, service.settings)
+    except SignInError:
+        service.failures.note("", sessions.client_address(request), "token")
+        raise
+    if person is None:
+        if route.permission is not Permission.ANYBODY:
             raise SignInError
         return NOBODY
-    if who.session and place.visitor is not Visitor.ANYBODY:
-        await identity.check_form(request, service.settings)
-    needed = {Visitor.ANALYST: Role.ANALYST, Visitor.OWNER: Role.OWNER}.get(place.visitor)
-    if needed is not None and needed not in who.roles:
-        raise ForbiddenError(f"This needs the {needed.value} role; ask the owner.")
-    if place.visitor is not Visitor.ANYBODY and place.scope not in who.scopes:
-        raise ForbiddenError(f"The token is not for this: it needs the scope {place.scope!r}.")
-    check_rate(service.traffic, Rate.VISITS, who.name)
-    return who
+    if route.permission is not Permission.ANYBODY:
+        # Tokens need no CSRF check: no other site can make a browser send them.
+        if person.session:
+            await csrf.check_csrf(request, service.settings)
+        role = {Permission.ANALYST: Role.ANALYST, Permission.OWNER: Role.OWNER}.get(route.permission)
+        if role is not None and role not in person.roles:
+            raise ForbiddenError(f"This needs the {role.value} role; ask the owner.")
+        if route.scope not in person.scopes:
+            raise ForbiddenError(f"The token is not for this: it needs the scope {route.scope!r}.")
+    service.rates.check(Rate.VISITS, person.name)
+    return person
+
+
+def _check_query(route: Route, request: Request) -> None:
+    """Refuse unknown names in the query, and names that come twice."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    allowed_names = [name for name, _ in route.query]
+    if set(names) - set(allowed_names) or len(names) != len(set(names)):
+        allowed = f"made of {', '.join(allowed_names)}, each once" if allowed_names else "left out"
+        raise InvalidValueError("query", got=", ".join(names), allowed=allowed)

@@ -1,7 +1,7 @@
-"""What a service does for somebody who is signed in. The API and the pages call the same methods.
+"""The methods of the service for a person who is signed in. The API and the pages call the same methods.
 
-Everything is said as JSON values by `hush.server.forms`, or as an `Answer`. The name of the analyst comes from whoever
-is signed in, never from a request.
+Replies are JSON values of `hush.server.schemas`, or an `Answer`. The name of the analyst comes from the session or the
+token, never from a request.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ import asyncio
 import functools
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hush.core import HushError
+from hush.core.work import limited
 from hush.curator.answer import Answer, Money
+from hush.curator.curator import Curator
 from hush.curator.explanation import Explanation
 from hush.ledger import Actor, LedgerError
 from hush.ledger.actors import label
-from hush.policy import raising
-from hush.server import audit, forms
-from hush.server.errors import NoPolicyError, UnknownPlaceError
+from hush.policy import budget_requests
+from hush.server import audit, metrics, queue, rate_limits, schemas
+from hush.server.auth import oidc
+from hush.server.auth.people import SCOPES, People, Person
+from hush.server.errors import ForbiddenError, NoPolicyError, SecondOwnerError, UnknownPlaceError
 from hush.server.explained import ExplanationCache
-from hush.server.metrics import Counters
-from hush.server.oidc import OidcSettings, OpenIdProvider
 from hush.server.opened import CurrentPolicy, OpenPolicy
-from hush.server.people import People, Person
-from hush.server.questions import Questions, ServedCurator, check_rate
+from hush.server.questions import MOST_WORK, Questions, Turn
+from hush.server.rate_limits import Rate, RateLimits
 from hush.server.settings import ServiceSettings
-from hush.server.traffic import Rate, Traffic, as_json
+from hush.server.storage import open_storage
 
 log = logging.getLogger("hush.server")
 Result = TypeVar("Result")
-MOST_PRICES = 64
-"""How many prices one explanation may be asked for."""
 
 
 class Service:
@@ -44,36 +44,43 @@ class Service:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
-        self.people = People(settings.people)
-        self.traffic = Traffic(settings.traffic)
+        self.people = People(settings.people, two_owners=settings.two_owners)
+        self.failures = audit.FailureCounts(self.people)
+        schema = (*queue.SCHEMA, *rate_limits.SCHEMA, *oidc.SCHEMA, *metrics.SCHEMA)
+        self._shared = open_storage(settings.shared_state, schema, durable=False)
+        self.rates = RateLimits(self._shared)
+        self.queue = queue.QuestionQueue(self._shared)
+        self.flows = oidc.SignInFlows(self._shared)
         self.policy = CurrentPolicy(settings)
-        self.counters = Counters(self.traffic, tick=settings.tick)
+        self.counters = metrics.Counters(self._shared, tick=settings.tick)
         self.questions = Questions(
-            self.traffic,
+            self.queue,
             tick=settings.tick,
             limit=settings.limit,
             at_once=settings.at_once,
             queue=settings.queue,
             each=settings.each,
         )
-        self.oidc = OpenIdProvider(OidcSettings.read(settings.oidc)) if settings.oidc else None
+        self.oidc = oidc.OpenIdProvider(oidc.OidcSettings.read(settings.oidc)) if settings.oidc else None
         self._explained: ExplanationCache[list[Explanation]] = ExplanationCache()
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="hush-service")
+        self._explaining: dict[str, asyncio.Semaphore] = {}
 
     async def close(self) -> None:
-        """Let go of everything, once what was asked is answered."""
+        """Wait for the questions at work, then close all stores and threads."""
         for _ in range(int(10 * (self.settings.limit + 5))):
             if self.questions.idle:
                 break
             await asyncio.sleep(0.1)
         self._threads.shutdown(wait=True)
         self.counters.write()
+        self.failures.write()
         self.policy.close()
         self.people.close()
-        self.traffic.close()
+        self._shared.close()
 
     async def record_acts(self) -> None:
-        """Have what owners did stand in the ledger's chain, as far as there is a ledger."""
+        """Write the waiting acts of owners into the ledger's chain, if there is a ledger."""
 
         def record(opened: OpenPolicy) -> None:
             if opened.made:
@@ -93,12 +100,18 @@ class Service:
         """Do something with the policy in force, in a thread."""
 
         def do() -> Result:
-            with self.policy.use() as opened:
+            with self.policy.use() as opened, limited(MOST_WORK):
                 return work(opened)
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, do)
 
-    async def with_curator(self, who: Person, work: Callable[[ServedCurator], Result]) -> Result:
+    async def for_nothing(self, who: Person, rate: Rate, work: Callable[[OpenPolicy], Result]) -> Result:
+        """Run a free computation for a person, two at once at most: others need the threads too."""
+        self.rates.check(rate, who.name)
+        async with self._explaining.setdefault(who.name, asyncio.Semaphore(2)):
+            return await self.with_policy(work)
+
+    async def with_curator(self, who: Person, work: Callable[[Curator], Result]) -> Result:
         """Do something with somebody's own curator, in a thread. It must neither read rows nor charge."""
         return await self.with_policy(lambda opened: work(opened.curator(who)))
 
@@ -110,7 +123,7 @@ class Service:
         def read(opened: OpenPolicy) -> list[dict[str, Any]]:
             curator = opened.curator(who)
             return [
-                forms.data_set(data_set, opened.policy.data[name].budget)
+                schemas.data_set(data_set, opened.policy.data[name].budget)
                 for name, data_set in curator.data_sets.items()
             ]
 
@@ -125,14 +138,12 @@ class Service:
         epsilons: Sequence[Any] = (),
         **terms: Any,
     ) -> list[Explanation]:
-        """Say what a question would cost: at each of several prices, or on the terms given. Spends nothing."""
-        check_rate(self.traffic, Rate.EXPLANATIONS, who.name)
+        """Return the price and error of a question, at several prices or on the given terms. Spends nothing."""
 
-        def explain(curator: ServedCurator) -> list[Explanation]:
+        def explain(curator: Curator) -> list[Explanation]:
             if epsilons:
                 return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
-            prices = [{"epsilon": epsilon} for epsilon in epsilons] or [{}]
-            return [curator.explain(question, parameters, **terms, **price) for price in prices]
+            return [curator.explain(question, parameters, **terms)]
 
         def look(opened: OpenPolicy) -> list[Explanation]:
             curator = opened.curator(who)
@@ -140,7 +151,7 @@ class Service:
             words = repr((question, parameters, list(epsilons), sorted(terms.items())))
             return self._explained.get(who.name, (opened.digest, budgets, words), lambda: explain(curator))
 
-        return await self.with_policy(look)
+        return await self.for_nothing(who, Rate.EXPLANATIONS, look)
 
     async def ask(
         self,
@@ -153,7 +164,7 @@ class Service:
     ) -> Answer:
         """Answer a question, and charge it. It waits for its turn, and leaves at its slot."""
 
-        def ask(curator: ServedCurator, name: str) -> Answer:
+        def ask(curator: Curator, name: str) -> Answer:
             return curator.ask(question, parameters, request=name, **terms)
 
         return await self.at_work(who, request, ask)
@@ -161,36 +172,36 @@ class Service:
     # whole releases
 
     async def explain_release(self, who: Person, kind: str, how: Mapping[str, Any]) -> Any:
-        """Say what a whole release would cost and how far off it would be. Spends nothing."""
-        check_rate(self.traffic, Rate.EXPLANATIONS, who.name)
-        return await self.with_curator(who, lambda curator: getattr(curator, f"explain_{kind}")(**how))
+        """Return the price and the expected error of a whole release. Spends nothing."""
+        return await self.for_nothing(
+            who, Rate.EXPLANATIONS, lambda opened: getattr(opened.curator(who), f"explain_{kind}")(**how)
+        )
 
     async def explain_stream(self, who: Person, how: Mapping[str, Any]) -> dict[str, Any]:
-        """Say what a stream would cost and how far off it would be. Spends nothing."""
-        check_rate(self.traffic, Rate.EXPLANATIONS, who.name)
-        return await self.with_curator(who, lambda curator: curator.stream.explain(**how))
+        """Return the price and the expected error of a stream. Spends nothing."""
+        return await self.for_nothing(who, Rate.EXPLANATIONS, lambda opened: opened.curator(who).stream.explain(**how))
 
     async def release(
         self, who: Person, kind: str, how: Mapping[str, Any], *, request: str | None = None
     ) -> tuple[Any, Money]:
-        """Make a whole release, and charge it; also say what remains. It takes its turn as a question does."""
+        """Make and charge a whole release; return it and the remaining budget. It takes its turn as a question does."""
 
-        def release(curator: ServedCurator, name: str) -> tuple[Any, Money]:
-            made = getattr(curator, kind)(**how, request=name)
-            return made, curator.remaining(made.receipt)
+        def release(curator: Curator, name: str) -> tuple[Any, Money]:
+            artefact = getattr(curator, kind)(**how, request=name)
+            return artefact, curator.remaining(artefact.receipt)
 
         return await self.at_work(who, request, release)
 
     async def at_work(
-        self, who: Person, request: str | None, work: Callable[[ServedCurator, str], Result], what: str = "questions"
+        self, who: Person, request: str | None, work: Callable[[Curator, str], Result], what: str = "questions"
     ) -> Result:
         """Do something that is charged or reads rows: it waits for its turn, and leaves at its slot."""
-        check_rate(self.traffic, Rate.QUESTIONS, who.name, what=what)
+        self.rates.check(Rate.QUESTIONS, who.name, what=what)
         name = uuid.uuid4().hex if request is None else label(request, "request")
 
-        def do() -> Result:
+        def do(turn: Turn) -> Result:
             with self.policy.use() as opened:
-                return work(opened.curator(who), name)
+                return work(opened.curator(who, turn), name)
 
         with self.counters.question():
             return await self.questions.run(who.name, name, do)
@@ -200,7 +211,7 @@ class Service:
         return await self.with_curator(who, lambda curator: _found(functools.partial(curator.released, number)))
 
     async def stored(self, who: Person, number: int) -> bytes:
-        """Return what the ledger keeps under a receipt of somebody's own."""
+        """Return the stored bytes of a person's own release by its receipt."""
         actor = Actor.analyst(who.name)
         return await self.with_policy(
             lambda opened: _found(functools.partial(opened.ledger.stored_answer, number, actor))
@@ -209,29 +220,26 @@ class Service:
     async def dummy(
         self, who: Person, question: str, parameters: Sequence[Any] | Mapping[str, Any] = (), **terms: Any
     ) -> Answer:
-        """Answer a question about made-up rows: free, and marked as such."""
-        check_rate(self.traffic, Rate.TRIALS, who.name)
+        """Answer a question about made-up rows: free, and marked as made up."""
 
         def ask(opened: OpenPolicy) -> Answer:
             with opened.curator(who).dummy() as made_up:
                 return made_up.ask(question, parameters, **terms)
 
-        return await self.with_policy(ask)
+        return await self.for_nothing(who, Rate.TRIALS, ask)
 
     async def budget(self, who: Person) -> list[dict[str, Any]]:
-        """Return what is left: an analyst's budgets, and those of the data sets above them."""
-        return await self.with_policy(lambda opened: [forms.account(view) for view in opened.curator(who).budget()])
+        """Return the remaining budgets of an analyst, and those of the data sets above them."""
+        return await self.with_policy(lambda opened: [schemas.account(view) for view in opened.curator(who).budget()])
 
     async def history(self, who: Person, limit: int | None = None) -> list[dict[str, Any]]:
-        """Return an analyst's questions and what they cost, newest first."""
-        return await self.with_policy(
-            lambda opened: [forms.release(made) for made in opened.curator(who).history(limit)]
-        )
+        """Return an analyst's questions with their prices, newest first."""
+        return await self.with_policy(lambda opened: [asdict(charge) for charge in opened.curator(who).history(limit)])
 
     async def receipt(self, who: Person, number: int) -> dict[str, Any]:
         """Return one charge of somebody's, with its place in the ledger."""
         return await self.with_policy(
-            lambda opened: forms.receipt(*_found(functools.partial(opened.ledger.receipt, number, _actor(who))))
+            lambda opened: schemas.receipt(*_found(functools.partial(opened.ledger.receipt, number, _actor(who))))
         )
 
     async def answer(self, who: Person, number: int) -> Answer:
@@ -247,11 +255,11 @@ class Service:
 
     async def requests(self, who: Person) -> list[dict[str, Any]]:
         """Return the requests that somebody may see, newest first: owners all, analysts their own."""
-        return await self.with_policy(lambda opened: [asdict(made) for made in opened.requests(_actor(who))])
+        return await self.with_policy(lambda opened: [asdict(parked) for parked in opened.requests(_actor(who))])
 
     async def request_budget(self, who: Person, *, epsilon: Any, reason: str, data: str | None) -> dict[str, Any]:
         """Ask the owner for a larger budget."""
-        check_rate(self.traffic, Rate.REQUESTS, who.name)
+        self.rates.check(Rate.REQUESTS, who.name)
         return await self.with_policy(
             lambda opened: asdict(opened.curator(who).request(epsilon=epsilon, reason=reason, data=data))
         )
@@ -261,31 +269,61 @@ class Service:
 
         def decide(opened: OpenPolicy) -> dict[str, Any]:
             actor = Actor.owner(who.name)
-            if number not in {request.number for request in opened.requests(actor)}:
+            request = next((parked for parked in opened.requests(actor) if parked.number == number), None)
+            if request is None:
                 raise UnknownPlaceError
-            place = Path(self.settings.policy).resolve()
-            if raising.decide(opened.policy, place, opened.ledger, number, approve=approve, actor=actor, reason=reason):
+            if approve and request.state == "waiting":
+                epsilon = request.wanted or request.epsilon
+                # The amount is part of the text, so both owners agree to the same raise.
+                self.agree(who, "raise", f"request {number}: {request.analyst} on {request.data}, ε {epsilon}")
+            policy_path = Path(self.settings.policy).resolve()
+            if budget_requests.decide(
+                opened.policy, policy_path, opened.ledger, number, approve=approve, actor=actor, reason=reason
+            ):
                 self.policy.look_again()
             return next(asdict(request) for request in opened.requests(actor) if request.number == number)
 
         return await self.with_policy(decide)
 
+    def agree(self, who: Person, what: str, content: str) -> None:
+        """Refuse an act that needs two owners until a second owner does the same; the first attempt is stored."""
+        if self.settings.two_owners and not self.people.agreed(who.name, what, content):
+            raise SecondOwnerError
+
     def places(self, who: Person) -> list[dict[str, Any]]:
-        """Return where somebody's questions stand in the queue."""
-        return as_json(self.traffic.places(who.name))
+        """Return the positions of a person's questions in the queue."""
+        return [asdict(position) for position in self.queue.positions(who.name)]
 
     def cancel(self, who: Person, request: str) -> None:
         """End a question of somebody's own."""
-        if not self.traffic.cancel(who.name, request):
+        if not self.queue.cancel(who.name, request):
             raise UnknownPlaceError(f"No question of yours is waiting or at work under the request {request!r}.")
+
+    def revoke_token(self, who: Person, identity: str) -> bool:
+        """Revoke a person's own token, if the acting token has all its scopes; return whether it existed."""
+        scopes = [token.scopes for token in self.people.tokens(who.name) if token.id == identity]
+        _check_reach(who, *scopes)
+        return bool(self.people.revoke_token(who.name, identity))
+
+    def end_session(self, who: Person, identity: str) -> bool:
+        """End a person's own session; return whether it existed."""
+        _check_reach(who, SCOPES if who.owner else SCOPES[:2])
+        return bool(self.people.end_session(who.name, identity))
+
+
+def _check_reach(who: Person, *ended: Collection[str]) -> None:
+    """Refuse to end a token or session with more scopes than the acting token."""
+    if any(set(scopes) - who.scopes for scopes in ended):
+        raise ForbiddenError("A token cannot end what is for more than itself: use one with its scopes, or a browser.")
 
 
 def _actor(who: Person) -> Actor:
+    # A token without the scope "own" acts as an analyst, even for an owner.
     return Actor.owner(who.name) if who.owner and "own" in who.scopes else Actor.analyst(who.name)
 
 
 def _found(read: Callable[[], Result]) -> Result:
-    """Return what is there and may be seen; all else reads alike."""
+    """Return the result of ``read``; a receipt of another person gives the same error as a missing one."""
     try:
         return read()
     except LedgerError as error:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
 
 from hush.core import HushError, InvalidValueError
-from hush.core.values import dataclass
+from hush.core.storage import parse_size
 from hush.curator.data_sets import read_policy
-from hush.server.storage import in_database
+from hush.storage import in_database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class ServiceSettings:
 
     policy: str
     people: str
-    """The SQLite file of people, or a PostgreSQL database; what goes on at the moment is kept beside it."""
+    """The SQLite file of people, or a PostgreSQL database; queue, rates and counters are kept beside it."""
     tick: float = 0.1
     """The first slot, in seconds, at which an outcome leaves; each further one is twice as late. 0 for no slots."""
     limit: float = 30.0
@@ -31,13 +31,17 @@ class ServiceSettings:
     queue: int = 256
     """How many questions may wait on all workers together."""
     each: int = 32
-    """How many of them may be one person's."""
+    """How many waiting questions one person may have."""
     memory: str = ""
-    """What an engine may use, such as 2GB; nothing for the engine's own choice."""
+    """The memory limit of an engine, for example 2GB; empty for the engine's own choice."""
     threads: int = 0
     """How many threads an engine may use; 0 for the engine's own choice."""
+    quota: str = ""
+    """The disk quota of ledger, streams and people, for example 10GB; empty for no limit."""
     oidc: str = ""
-    """The file that says at which OpenID provider people sign in; nothing for none."""
+    """The settings file of the OpenID provider; empty for none."""
+    two_owners: bool = False
+    """Whether raises of budgets and edits of the policy hold only once a second owner has confirmed them."""
     secure: bool = False
     """Whether browsers come by https, here or at a proxy: cookies are then bound to it."""
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
@@ -48,13 +52,15 @@ class ServiceSettings:
             value = getattr(self, name)
             if not 0 <= value <= 3600 or (name == "limit" and value == 0):
                 raise InvalidValueError(name, got=value, allowed="a number of seconds up to 3600")
+        if self.quota:
+            parse_size(self.quota, "quota")
         for name in ("at_once", "queue", "each"):
             if getattr(self, name) < 1:
                 raise InvalidValueError(name, got=getattr(self, name), allowed="a whole number from 1")
 
     @property
-    def traffic(self) -> str:
-        """The SQLite file of what goes on at the moment, or the database of people."""
+    def shared_state(self) -> str:
+        """The SQLite file of queue, rates and counters, which may be lost at any time; or the database of people."""
         return self.people if self.people == ":memory:" or in_database(self.people) else f"{self.people}.traffic"
 
     def to_json(self) -> str:
@@ -69,13 +75,13 @@ class ServiceSettings:
 
 
 def people_of(policy: str | Path) -> str:
-    """Return where the people of a policy's service are kept, unless the owner says otherwise.
+    """Return the default place of the store of people for a policy.
 
     They are beside the policy; or, where its ledger lies in a database and there is no such file, in that database.
     """
     beside = Path(policy).parent / "hush.people"
     if not beside.exists() and Path(policy).exists():
-        with suppress(HushError):  # a mistake in the policy is told by whoever needs the policy
+        with suppress(HushError):  # a mistake in the policy is reported where the policy is used
             ledger = read_policy(policy).ledger
             if ledger is not None and in_database(ledger):
                 return ledger

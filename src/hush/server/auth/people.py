@@ -1,0 +1,724 @@
+"""Who may use a service: people, their tokens, sessions and one-time links, in SQLite or PostgreSQL.
+
+Budgets are not here but in the ledger. Nothing here is kept in a process's memory, so all workers see a revocation at
+once. Whatever is done here is written down with who did it, in the same change, and goes into the ledger's chain from
+there (`hush.server.audit`). Revoking a token revokes whatever was made with it.
+
+Secrets are stored as hashes only:
+
+*   tokens, sessions and links are 256 random bits, so one SHA-256 hides them as well as anything could, and a lookup
+    costs microseconds (a slow hash on every request would be a denial of service by ourselves);
+*   passwords are chosen by people, so they go through a slow one (`hush.server.auth.passwords`).
+
+>>> people = People.in_memory()
+>>> people.add("alice", roles=[Role.ANALYST])
+>>> secret = people.make_link("alice")
+>>> people.use_link(secret).name, people.use_link(secret)
+('alice', None)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from hush.core import InvalidValueError
+from hush.ledger import OwnerAct, Role
+from hush.ledger.actors import label
+from hush.ledger.entries import now
+from hush.server import people_tables
+from hush.server.auth import passwords
+from hush.server.auth.totp import SecondFactor
+from hush.server.errors import PeopleError, SecondOwnerError
+from hush.server.storage import open_storage
+from hush.storage import ConflictError
+
+SCOPES = ("read", "ask", "own")
+"""The scopes of tokens: read and explain; spend budget; act as an owner."""
+IDLE = 30 * 60
+"""Seconds without a request after which a session ends."""
+ABSOLUTE = 12 * 3600
+"""Seconds after its start at which a session ends in any case."""
+LINK = 24 * 3600
+"""Seconds for which a one-time link is valid."""
+_FAILURES = 10_000
+"""How many lines of failed sign-ins are kept."""
+PROPOSAL = 7 * 86400
+"""Seconds for which a proposal of one owner waits for a second owner."""
+TOKEN_DAYS = 90
+LONGEST_TOKEN_DAYS = 366
+_SEEN = 60
+"""Seconds between two writes of a session's last use."""
+
+
+_CURRENT = "NOT EXISTS (SELECT 1 FROM hush_identities i WHERE i.person = p.name AND i.until <= ?)"
+"""The SQL condition that a person, if bound to a provider's subject, has signed in there recently enough."""
+_ACTING: ContextVar[tuple[str, str]] = ContextVar("acting", default=("", ""))
+"""The name of the acting person, and the id of their token."""
+
+
+@contextmanager
+def acting(name: str, token: str = "") -> Iterator[None]:
+    """Record changes inside the context as acts of this person, and new secrets as made with this token.
+
+    Revoking the token then also revokes these secrets.
+    """
+    before = _ACTING.set((name, token))
+    try:
+        yield
+    finally:
+        _ACTING.reset(before)
+
+
+class FailedSignIn(NamedTuple):
+    """A failed sign-in, with the hour, the person if known, the address and the way."""
+
+    hour: str
+    person: str
+    """The name that was given, if a person has it; never another text, which may be a password."""
+    address: str
+    way: str
+    """The way of the sign-in: password, code, link, token, oidc, sql door (the PostgreSQL protocol) or metrics.
+
+    Or "too many" where a rate limit refused the attempt.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """A person who is signed in, with the scopes of their session or token."""
+
+    name: str
+    roles: frozenset[Role]
+    scopes: frozenset[str] = frozenset(SCOPES)
+    session: str = ""
+    """The id of the browser's session; nothing where a token was shown."""
+    expires: float = math.inf
+    """When the token that was shown ends."""
+    token: str = ""
+    """The id of the token that was shown or that began this session: revoking it revokes all that is made now."""
+
+    @property
+    def owner(self) -> bool:
+        """Whether this is an owner."""
+        return Role.OWNER in self.roles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token, without its secret."""
+
+    id: str
+    person: str
+    label: str
+    scopes: tuple[str, ...]
+    created: float
+    expires: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowserSession:
+    """A browser that is signed in, without its secret."""
+
+    id: str
+    person: str
+    created: float
+    seen: float
+
+
+def hashed(secret: str) -> bytes:
+    """Return the SHA-256 hash of a secret, which is stored instead of the secret."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+class People:
+    """The people of a service. Use it from any thread.
+
+    ``by`` is the name for acts outside of `acting`: somebody at the machine. With ``two_owners`` only they can make an
+    owner or a link for one: an owner who could would be two owners alone. Removing an owner then takes two.
+    """
+
+    def __init__(
+        self,
+        place: str | Path,
+        *,
+        clock: Callable[[], float] = time.time,
+        by: str = "machine",
+        two_owners: bool = False,
+    ) -> None:
+        self._two_owners = two_owners
+        self._storage = open_storage(place, (), durable=True)
+        self._clock = clock
+        self._by = label(by, "by")
+        self.acted = True
+        """Whether there may be acts that are not in the ledger yet."""
+        try:
+            with self._storage.changing():
+                people_tables.prepare(self._storage)
+        except BaseException:
+            self._storage.close()
+            raise
+
+    @classmethod
+    def in_memory(cls, *, clock: Callable[[], float] = time.time) -> Self:
+        """Return a store that lives and dies with this process."""
+        return cls(":memory:", clock=clock)
+
+    def close(self) -> None:
+        """Let go of the file or the connection."""
+        self._storage.close()
+
+    # acts
+
+    def _act(self, what: str, whom: str = "", /, **detail: str) -> None:
+        """Store an act in the outbox, in the same transaction as its change (`hush.server.audit`)."""
+        identity = secrets.token_hex(16)
+        content = {"by": _ACTING.get()[0] or self._by, "what": what, "whom": whom, "detail": detail, "when": now()}
+        self._storage.change("INSERT INTO hush_outbox VALUES (?, ?)", identity, json.dumps(content))
+        self.acted = True
+
+    def note(self, what: str, whom: str = "", **detail: str) -> None:
+        """Store an act that changes nothing in this store, for example that the policy was written."""
+        with self._storage.changing():
+            self._act(what, whom, **detail)
+
+    def outbox(self) -> list[OwnerAct]:
+        """Return the acts that are not in the ledger yet, oldest first."""
+        rows = self._storage.rows("SELECT id, content FROM hush_outbox")
+        acts = [OwnerAct(identity=identity, **json.loads(content)) for identity, content in rows]
+        return sorted(acts, key=lambda act: act.when)
+
+    def recorded(self, act: OwnerAct) -> None:
+        """Delete an act from the outbox, after it was written into the ledger."""
+        with self._storage.changing():
+            self._storage.change("DELETE FROM hush_outbox WHERE id = ?", act.identity)
+
+    def fail(self, failures: Mapping[FailedSignIn, int]) -> None:
+        """Add to the counts of failed sign-ins; the oldest lines are deleted."""
+        into = (
+            "INSERT INTO hush_failures VALUES (?, ?, ?, ?, ?) ON CONFLICT (hour, person, address, way) DO UPDATE "
+            "SET number = hush_failures.number + excluded.number"
+        )
+        with self._storage.changing():
+            for failed, number in failures.items():
+                self._storage.change(into, *failed, number)
+            oldest = "SELECT hour FROM hush_failures ORDER BY hour DESC LIMIT 1 OFFSET ?"
+            for (hour,) in self._storage.rows(oldest, _FAILURES):
+                self._storage.change("DELETE FROM hush_failures WHERE hour <= ?", hour)
+
+    def failures(self) -> dict[FailedSignIn, int]:
+        """Return the counts of failed sign-ins by the hour, oldest first."""
+        rows = self._storage.rows("SELECT hour, person, address, way, number FROM hush_failures ORDER BY 1, 2, 3, 4")
+        return {FailedSignIn(*row[:4]): row[4] for row in rows}
+
+    # people
+
+    def add(self, name: str, *, roles: Iterable[Role]) -> None:
+        """Add somebody, who cannot sign in before they have a link, a password or a token."""
+        role_text = _roles(roles)
+        self._check_second(name, _read_roles(role_text))
+        try:
+            with self._storage.changing():
+                self._insert(name, role_text)
+        except ConflictError:
+            raise PeopleError(f"There is somebody called {name!r} already; choose another name.") from None
+
+    def _check_second(self, name: str, roles: Iterable[Role]) -> None:
+        """Refuse to make another owner, or a link for one, where acts need two owners."""
+        # "" is somebody at the machine. A link for oneself adds no second owner.
+        if self._two_owners and Role.OWNER in roles and _ACTING.get()[0] not in {"", name}:
+            raise PeopleError("This service asks two owners, so owners and links for them are made at the machine.")
+
+    def _insert(self, name: str, roles: str) -> None:
+        into = "INSERT INTO hush_people (name, roles, created) VALUES (?, ?, ?)"
+        self._storage.change(into, label(name, "name"), roles, self._clock())
+        self._act("add-person", name, roles=_told_roles(roles))
+
+    def set_roles(self, name: str, *, roles: Iterable[Role]) -> bool:
+        """Set the roles of a person from now on; return whether they differ from before."""
+        with self._storage.changing():
+            return self._change_roles(name, roles)
+
+    def _change_roles(self, name: str, roles: Iterable[Role]) -> bool:
+        role_text, before = _roles(roles), self.names()
+        if name not in before:
+            raise PeopleError(f"There is nobody called {name!r}.")
+        if before[name] == _read_roles(role_text):
+            return False
+        if Role.OWNER not in _read_roles(role_text):
+            self._check_owner(name, before[name])
+        self._storage.change("UPDATE hush_people SET roles = ? WHERE name = ?", role_text, name)
+        self._act("change-roles", name, roles=_told_roles(role_text))
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove a person with all their sessions, tokens and links; the ledger keeps their charges.
+
+        With ``two_owners`` an owner is removed once a second owner has done the same: one alone would else remain as
+        the only one, and what takes two could be prepared by one.
+        """
+        by = _ACTING.get()[0]
+        takes_two = self._two_owners and by and Role.OWNER in self.names().get(name, ())
+        if takes_two and not self.agreed(by, "remove-owner", name):
+            raise SecondOwnerError
+        with self._storage.changing():
+            gone = self._storage.rows("DELETE FROM hush_people WHERE name = ? RETURNING roles", name)
+            if not gone:
+                raise PeopleError(f"There is nobody called {name!r}.")
+            # In the same transaction as the deletion, which a refusal rolls back.
+            self._check_owner(name, _read_roles(gone[0][0]))
+            self._act("remove-person", name)
+
+    def _check_owner(self, name: str, before: frozenset[Role]) -> None:
+        """Refuse to remove the last owner, or to take their role."""
+        other_roles = (roles for person, roles in self.names().items() if person != name)
+        if Role.OWNER in before and not any(Role.OWNER in roles for roles in other_roles):
+            raise PeopleError(f"{name!r} is the last owner; add another one first.")
+
+    def names(self) -> dict[str, frozenset[Role]]:
+        """Return everybody, with their roles."""
+        everybody = "SELECT name, roles FROM hush_people ORDER BY name"
+        return {name: _read_roles(roles) for name, roles in self._storage.rows(everybody)}
+
+    def person(self, name: str) -> Person | None:
+        """Return somebody by name."""
+        roles = self.names().get(name)
+        return None if roles is None else Person(name=name, roles=roles)
+
+    # passwords
+
+    def set_password(self, name: str, password: str) -> None:
+        """Give somebody a password; all their sessions end."""
+        scrambled = passwords.scrambled(password)
+        with self._storage.changing():
+            if not self._storage.change("UPDATE hush_people SET password = ? WHERE name = ?", scrambled, name):
+                raise PeopleError(f"There is nobody called {name!r}.")
+            self._storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
+            self._act("set-password", name)
+
+    def check_password(self, name: str, password: str) -> Person | None:
+        """Return the person with this name and password, if any; an unknown name takes the same time."""
+        stored = self._storage.rows(
+            f"SELECT p.password FROM hush_people p WHERE p.name = ? AND {_CURRENT}",  # noqa: S608 - ours
+            name,
+            self._clock(),
+        )
+        # A name without a valid password is compared too, with a stand-in, so that it takes as long.
+        right = passwords.matches(stored[0][0] if stored else None, password)
+        return self.person(name) if right else None
+
+    # second factors
+
+    def _factor(self, name: str) -> SecondFactor | None:
+        stored = self._storage.rows("SELECT factor FROM hush_people WHERE name = ?", name)
+        return SecondFactor.read(stored[0][0]) if stored else None
+
+    def _keep_factor(self, name: str, factor: SecondFactor | None) -> None:
+        factor_text = None if factor is None else factor.written()
+        if not self._storage.change("UPDATE hush_people SET factor = ? WHERE name = ?", factor_text, name):
+            raise PeopleError(f"There is nobody called {name!r}.")
+
+    def has_factor(self, name: str) -> bool:
+        """Return whether a person needs a code of a second factor to sign in."""
+        factor = self._factor(name)
+        return factor is not None and factor.on
+
+    def begin_factor(self, name: str) -> SecondFactor:
+        """Store and return a new second factor of a person, which is off until they have shown a code."""
+        factor = SecondFactor.new()
+        with self._storage.changing():
+            if self.has_factor(name):
+                raise PeopleError(f"{name!r} has a second factor already; turn it off first.")
+            self._keep_factor(name, factor)
+        return factor
+
+    def confirm_factor(self, name: str, code: str) -> list[str]:
+        """Turn a second factor on after its first code; return its recovery codes, which are shown this once."""
+        with self._storage.changing():
+            factor = self._factor(name)
+            used_factor = None if factor is None or factor.on else factor.after(code, self._clock())
+            if used_factor is None:
+                raise PeopleError("The code is not right. Take the one that the app shows now.")
+            active_factor, codes = used_factor.turned_on()
+            self._keep_factor(name, active_factor)
+            self._act("set-factor", name)
+        return codes
+
+    def use_code(self, name: str, code: str) -> bool:
+        """Return whether a code of somebody's second factor is right, and use it up."""
+        with self._storage.changing():
+            factor = self._factor(name)
+            # Read and stored in one transaction: no two workers accept the same code.
+            used_factor = factor.after(code, self._clock()) if factor is not None and factor.on else None
+            if used_factor is not None:
+                self._keep_factor(name, used_factor)
+        return used_factor is not None
+
+    def drop_factor(self, name: str) -> None:
+        """Turn somebody's second factor off."""
+        with self._storage.changing():
+            if self.has_factor(name):
+                self._act("drop-factor", name)
+            self._keep_factor(name, None)
+
+    def may_change(self, who: Person, old: str) -> bool:
+        """Return whether a person may set a password: with the old one, or a first one without a token.
+
+        A password allows more than a token may be for, and outlives it.
+        """
+        stored = self._storage.rows("SELECT password FROM hush_people WHERE name = ?", who.name)
+        first = bool(stored) and stored[0][0] is None and bool(who.session) and not who.token
+        return first or self.check_password(who.name, old) is not None
+
+    def familiar(self, name: str) -> str:
+        """Return the mark of browsers in which a person signed in with their present password; "" without a password.
+
+        It follows from the stored hash, whose salt nobody has who has not read the store, and ends with the password.
+        """
+        stored = self._storage.rows("SELECT password FROM hush_people WHERE name = ?", name)
+        if not stored or stored[0][0] is None:
+            return ""
+        return hmac.new(stored[0][0].encode(), b"familiar\0" + name.encode(), "sha256").hexdigest()
+
+    def can_sign_in(self) -> bool:
+        """Return whether an owner has a password or a token, signs in at a provider, or is signed in."""
+        ways = (
+            "SELECT roles FROM hush_people WHERE password IS NOT NULL OR EXISTS (SELECT 1 FROM hush_tokens WHERE "
+            "person = name AND expires > ?) OR EXISTS (SELECT 1 FROM hush_sessions s WHERE s.person = name AND "
+            "s.seen > ? AND s.created > ?) OR EXISTS (SELECT 1 FROM hush_identities i WHERE i.person = name AND "
+            "i.until > ?)"
+        )
+        now = self._clock()
+        rows = self._storage.rows(ways, now, now - IDLE, now - ABSOLUTE, now)
+        return any(Role.OWNER in _read_roles(roles) for (roles,) in rows)
+
+    # people of an OpenID provider
+
+    def identified(
+        self, issuer: str, subject: str, *, roles: frozenset[Role] | None, link: bytes, seconds: float
+    ) -> Person:
+        """Return the person bound to a provider's subject; raise an error if the owner has not invited them.
+
+        ``link`` is the hash of a one-time link, or nothing. It is used up, and binds the subject to its person: one
+        subject to one person, until somebody at the machine unbinds them. ``roles`` are what the provider says, or None
+        where the owner gives them; who has none left is suspended. What it says holds for some ``seconds``.
+        """
+        now = self._clock()
+        with self._storage.changing():
+            if link:
+                self._bind(issuer, subject, link)
+            bound = self._storage.rows(
+                "SELECT person, until FROM hush_identities WHERE issuer = ? AND subject = ? AND until > 0",
+                issuer,
+                subject,
+            )
+            if not bound:
+                raise PeopleError("the owner has not invited this subject")
+            name, until = bound[0]
+            try:
+                if roles is not None:
+                    self._change_roles(name, roles)
+            except (InvalidValueError, PeopleError) as error:  # no role is left, or the last owner's would go
+                if link:
+                    raise PeopleError(str(error)) from None  # nobody is bound, and the link stays good
+                # The suspension must be committed, so the refusal is raised after the transaction.
+                refusal, ends = str(error), min(until, now)
+            else:
+                refusal, ends = "", now + seconds
+            self._storage.change("UPDATE hush_identities SET until = ? WHERE person = ?", ends, name)
+            # Only the first refusal suspends: later ones would repeat the act.
+            if refusal and until > now:
+                self._storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
+                self._act("suspend-person", name)
+        person = self.person(name)
+        if refusal or person is None:
+            raise PeopleError(f"the provider gives no role that can hold: {refusal}")
+        return person
+
+    def _bind(self, issuer: str, subject: str, link: bytes) -> None:
+        """Bind a subject to the person of a link, inside of a transaction."""
+        invited = self._take_link(link)
+        if invited is None or invited[1]:  # what a token made for its own bearer would outlive the token
+            raise PeopleError("the link was used before, is too old, or was made with a token for its own bearer")
+        bound = (issuer, subject, invited[0])
+        columns = "SELECT issuer, subject, person, until FROM hush_identities "
+        query = f"{columns} WHERE (issuer = ? AND subject = ?) OR person = ?"
+        for *identity, until in self._storage.rows(query, *bound):
+            if tuple(identity) == bound:
+                continue
+            if until > 0:
+                raise PeopleError("the person or the subject is bound already; unbind them first")
+            self._unbind(identity[2])  # bound by name, by an earlier version: it was nobody's invitation
+        into = "INSERT INTO hush_identities (issuer, subject, person, until) VALUES (?, ?, ?, ?) "
+        into += "ON CONFLICT (issuer, subject) DO UPDATE SET until = excluded.until"
+        self._storage.change(into, *bound, self._clock())
+        self._act("bind-identity", invited[0], issuer=issuer, subject=subject)
+
+    def unbind(self, name: str) -> bool:
+        """Delete a person's binding to a provider, their sessions, tokens and password; return whether they were bound.
+
+        The subject could have made these, so they end with the binding.
+        """
+        with self._storage.changing():
+            return self._unbind(name)
+
+    def _unbind(self, name: str) -> bool:
+        if not self._storage.change("DELETE FROM hush_identities WHERE person = ?", name):
+            return False
+        self._storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
+        self._storage.change("DELETE FROM hush_tokens WHERE person = ?", name)
+        self._storage.change("UPDATE hush_people SET password = NULL WHERE name = ?", name)
+        self._act("unbind-identity", name)
+        return True
+
+    # one-time links
+
+    def make_link(self, name: str, *, seconds: float = LINK) -> str:
+        """Return a secret that signs somebody in once, as long as the token it was made with is not revoked."""
+        secret = secrets.token_urlsafe(32)
+        self._check_second(name, self.names().get(name, ()))
+        with self._storage.changing():
+            row = (hashed(secret), name, self._clock() + seconds, _ACTING.get()[1])
+            try:
+                self._storage.change("INSERT INTO hush_links (hash, person, expires, maker) VALUES (?, ?, ?, ?)", *row)
+            except ConflictError:
+                raise PeopleError(f"There is nobody called {name!r}.") from None
+            self._act("make-link", name)
+        return secret
+
+    def use_link(self, secret: str) -> Person | None:
+        """Return the person of a link, and delete it; None if it is not valid."""
+        with self._storage.changing():
+            link = self._take_link(hashed(secret))
+        person = None if link is None else self.person(link[0])
+        return None if link is None or person is None else replace(person, token=link[1])
+
+    def _take_link(self, key: bytes) -> tuple[str, str] | None:
+        """Delete a link, inside of a transaction; return its person, and the token that its session must end with."""
+        gone = "DELETE FROM hush_links WHERE hash = ? RETURNING person, expires, maker"
+        links = self._storage.rows(gone, key)
+        if not links or links[0][1] <= self._clock():
+            return None
+        name, _, maker = links[0]
+        # A link that a token made for its own bearer must end with the token; else a link would outlive a revocation.
+        # A link for another person is an invitation, and stays valid without the token.
+        bearer_tokens = self._storage.rows("SELECT expires FROM hush_tokens WHERE id = ? AND person = ?", maker, name)
+        if bearer_tokens and bearer_tokens[0][0] <= self._clock():
+            return None
+        return name, maker if bearer_tokens else ""
+
+    # sessions
+
+    def begin_session(self, name: str, *, maker: str = "") -> str:
+        """Return the secret of a new session."""
+        secret, now = secrets.token_urlsafe(32), self._clock()
+        into = "INSERT INTO hush_sessions (hash, id, person, created, seen, maker) VALUES (?, ?, ?, ?, ?, ?)"
+        with self._storage.changing():
+            self._storage.change("DELETE FROM hush_sessions WHERE created < ? OR seen < ?", now - ABSOLUTE, now - IDLE)
+            self._storage.change(into, hashed(secret), secrets.token_hex(8), name, now, now, maker)
+        return secret
+
+    def session(self, secret: str) -> Person | None:
+        """Return the person of a session; None if it is unknown or has ended."""
+        now, key = self._clock(), hashed(secret)
+        sessions = self._storage.rows(
+            "SELECT s.id, s.person, p.roles, s.created, s.seen, s.maker FROM hush_sessions s "
+            "JOIN hush_people p ON p.name = s.person WHERE s.hash = ?",
+            key,
+        )
+        if not sessions:
+            return None
+        identity, name, roles, created, last_use, maker = sessions[0]
+        if now - created >= ABSOLUTE or now - last_use >= IDLE:
+            return None
+        # Not at every request: a read must not always cost a write.
+        if now - last_use >= _SEEN:
+            with self._storage.changing():
+                self._storage.change("UPDATE hush_sessions SET seen = ? WHERE hash = ?", now, key)
+        return Person(name=name, roles=_read_roles(roles), session=identity, token=maker)
+
+    def sessions(self, name: str) -> list[BrowserSession]:
+        """Return somebody's sessions that have not ended, newest first."""
+        now = self._clock()
+        rows = self._storage.rows(
+            "SELECT id, person, created, seen FROM hush_sessions WHERE person = ? AND created > ? AND seen > ? "
+            "ORDER BY created DESC",
+            name,
+            now - ABSOLUTE,
+            now - IDLE,
+        )
+        return [BrowserSession(id=row[0], person=row[1], created=row[2], seen=row[3]) for row in rows]
+
+    def end_session(self, name: str, identity: str | None = None) -> int:
+        """End one session or all sessions of a person; return how many ended."""
+        with self._storage.changing():
+            if identity is None:
+                self._act("sign-out", name)
+                return self._storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
+            return self._storage.change("DELETE FROM hush_sessions WHERE person = ? AND id = ?", name, identity)
+
+    # tokens
+
+    def make_token(
+        self,
+        name: str,
+        *,
+        label: str = "",
+        scopes: Iterable[str] = ("read", "ask"),
+        days: float = TOKEN_DAYS,
+        until: float = math.inf,
+    ) -> tuple[Token, str]:
+        """Return a new token and its secret, which is shown this once.
+
+        It ends with the token that it was made with: when that one expires, which is ``until``, or is revoked.
+        """
+        token_scopes = tuple(scope for scope in SCOPES if scope in set(scopes))
+        if not token_scopes or set(scopes) - set(SCOPES):
+            raise InvalidValueError("scopes", got=list(scopes), allowed=f"some of {', '.join(SCOPES)}")
+        if not 0 < days <= LONGEST_TOKEN_DAYS:
+            raise InvalidValueError("days", got=days, allowed=f"a number of days up to {LONGEST_TOKEN_DAYS}")
+        if len(label) > 200 or not (label.isprintable() or not label):
+            raise InvalidValueError("label", got=label, allowed="up to 200 printable characters")
+        secret, now, maker = f"hush_{secrets.token_urlsafe(32)}", self._clock(), _ACTING.get()[1]
+        # A token must not outlive the token that it was made with.
+        ends = [row[0] for row in self._storage.rows("SELECT expires FROM hush_tokens WHERE id = ?", maker)]
+        expires = min(now + days * 86400, until, *ends)
+        token = Token(
+            id=secrets.token_hex(8), person=name, label=label, scopes=token_scopes, created=now, expires=expires
+        )
+        names = people_tables.COPIED["hush_tokens"]
+        into = f"INSERT INTO hush_tokens ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - ours
+        with self._storage.changing():
+            row = (hashed(secret), token.id, name, label, " ".join(token_scopes), now, expires, maker)
+            try:
+                self._storage.change(into, *row)
+            except ConflictError:
+                raise PeopleError(f"There is nobody called {name!r}.") from None
+            self._act("make-token", name, id=token.id, scopes=" ".join(token_scopes))
+        return token, secret
+
+    def token(self, secret: str) -> Person | None:
+        """Return the person and the scopes of a token; None if it is unknown, expired or waits for a sign-in."""
+        columns = "SELECT t.person, p.roles, t.scopes, t.expires, t.id FROM hush_tokens t JOIN hush_people p "
+        query = f"{columns} ON p.name = t.person WHERE t.hash = ? AND {_CURRENT}"
+        tokens = self._storage.rows(query, hashed(secret), self._clock())
+        if not tokens or tokens[0][3] <= self._clock():
+            return None
+        name, roles, scopes, expires, identity = tokens[0]
+        allowed = frozenset(scopes.split())
+        return Person(name=name, roles=_read_roles(roles), scopes=allowed, expires=expires, token=identity)
+
+    def tokens(self, name: str) -> list[Token]:
+        """Return somebody's tokens, newest first; those that expired too."""
+        names = "id, person, label, scopes, created, expires"
+        rows = self._storage.rows(
+            f"SELECT {names} FROM hush_tokens WHERE person = ? ORDER BY created DESC",  # noqa: S608 - ours
+            name,
+        )
+        return [
+            Token(id=row[0], person=row[1], label=row[2], scopes=tuple(row[3].split()), created=row[4], expires=row[5])
+            for row in rows
+        ]
+
+    def revoke_token(self, name: str, identity: str) -> bool:
+        """Delete a token, and all tokens, links and sessions made with it; return whether it existed."""
+        descendants = (
+            "WITH RECURSIVE gone (id) AS (SELECT id FROM hush_tokens WHERE person = ? AND id = ? UNION "
+            "SELECT t.id FROM hush_tokens t JOIN gone g ON t.maker = g.id) SELECT id FROM gone"
+        )
+        with self._storage.changing():
+            gone = [row[0] for row in self._storage.rows(descendants, name, identity)]
+            for token in gone:
+                for table, column in people_tables.ENDED:
+                    self._storage.change(f"DELETE FROM {table} WHERE {column} = ?", token)  # noqa: S608 - ours
+            if gone:
+                more = {"along with": str(len(gone) - 1)} if len(gone) > 1 else {}
+                self._act("revoke-token", name, id=identity, **more)
+        return bool(gone)
+
+    # what two owners do
+
+    def agreed(self, name: str, what: str, content: str) -> bool:
+        """Return whether another owner has proposed the same; else store the proposal."""
+        key, now = hashlib.sha256(json.dumps([what, content]).encode()).hexdigest(), self._clock()
+        with self._storage.changing():
+            self._storage.change("DELETE FROM hush_proposals WHERE created < ?", now - PROPOSAL)
+            proposers = {row[0] for row in self._storage.rows("SELECT person FROM hush_proposals WHERE id = ?", key)}
+            # A proposer who is no owner any more does not count.
+            seconders = {person for person in proposers - {name} if Role.OWNER in self.names()[person]}
+            if seconders:
+                self._storage.change("DELETE FROM hush_proposals WHERE id = ?", key)
+                self._act("confirm", min(seconders), what=what, sha256=key)
+            elif name not in proposers:
+                into = "INSERT INTO hush_proposals (id, person, what, content, created) VALUES (?, ?, ?, ?, ?)"
+                self._storage.change(into, key, name, what, content, now)
+                self._act("propose", what=what, sha256=key)
+        return bool(seconders)
+
+    def proposals(self, what: str) -> list[tuple[str, str]]:
+        """Return the proposals that wait for a second owner, each as proposer and content, oldest first."""
+        query = "SELECT person, content FROM hush_proposals WHERE what = ? AND created >= ? ORDER BY created"
+        return [(row[0], row[1]) for row in self._storage.rows(query, what, self._clock() - PROPOSAL)]
+
+    # backup
+
+    def backup(self, place: str | Path) -> None:
+        """Write a copy of everything to a new file, while the service goes on."""
+        if Path(place).exists():
+            raise InvalidValueError("place", got=str(place), allowed="a file that does not exist yet")
+        copy = People(place)
+        try:
+            with self._storage.changing(), copy._storage.changing():
+                people_tables.copy(self._storage, copy._storage)
+        finally:
+            copy.close()
+
+    def restore(self, place: str | Path) -> None:
+        """Replace everything here by a copy. All sessions and links end; acts that wait to be recorded stay.
+
+        Tokens that were revoked after the copy was made are good again: revoke them again.
+        """
+        if not Path(place).is_file():
+            raise InvalidValueError("place", got=str(place), allowed="a copy that backup wrote")
+        copy = People(place)
+        try:
+            if not any(Role.OWNER in roles for roles in copy.names().values()):
+                raise PeopleError("The copy has no owner, so nobody could act afterwards; nothing was restored.")
+            with self._storage.changing(), copy._storage.changing():
+                self._storage.change("DELETE FROM hush_people")
+                # Foreign keys have deleted tokens, sessions and links along with the people; the outbox stays.
+                people_tables.copy(copy._storage, self._storage)
+                self._act("restore-people", "", people=str(len(self.names())))
+        finally:
+            copy.close()
+
+    def clear(self) -> None:
+        """Delete all people and acts, after a restore has failed half-way."""
+        with self._storage.changing():
+            self._storage.change("DELETE FROM hush_people")
+            self._storage.change("DELETE FROM hush_outbox")
+
+
+def _told_roles(text: str) -> str:
+    return ", ".join(json.loads(text))
+
+
+def _roles(roles: Iterable[Role]) -> str:
+    names = sorted({role.value for role in roles})
+    if not names:
+        raise InvalidValueError("roles", got=[], allowed="at least one of owner and analyst")
+    return json.dumps(names)
+
+
+def _read_roles(text: str) -> frozenset[Role]:
+    return frozenset(Role(name) for name in json.loads(text))

@@ -1,0 +1,227 @@
+"""An answer and everything that can be done with it: shown, compared, and taken away as a file, a script or a notebook.
+
+Scripts and notebooks ask again under the same request id, which costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from hush.core.format import figure, visible
+from hush.curator.answer import Answer
+from hush.ledger import LedgerError
+from hush.report.columns import AnswerColumn
+from hush.report.pictures import picture
+from hush.report.tables import MARK, cell, marks
+from hush.server.api import written
+from hush.server.auth.people import Person
+from hush.server.errors import UnknownPlaceError
+from hush.server.pages.layout import show
+from hush.server.routes import Permission, Route, page_route
+from hush.server.service import Service
+
+WIDE, NARROW = 520.0, 340.0
+"""How wide pictures are on wide screens and on phones."""
+_ENDINGS = {"csv": "csv", "json": "json", "arrow": "arrow"}
+_SHOWN_ROWS = 200
+
+
+async def answer_page(request: Request, service: Service, who: Person) -> Response:
+    """Show an answer again, in any of its forms."""
+    name, _, ending = str(request.path_params["name"]).partition(".")
+    if not name.isascii() or not name.isdigit() or len(name) > 18:
+        raise UnknownPlaceError
+    try:
+        answer = await service.answer(who, int(name))
+    except LedgerError:  # a whole release has a place of its own, which also says what else it may be
+        return RedirectResponse(f"/releases/{name}", 303)
+    if ending in _ENDINGS:
+        response = written(answer, _ENDINGS[ending])
+        response.headers["content-disposition"] = f'attachment; filename="answer-{name}.{ending}"'
+        return response
+    if ending == "svg":
+        file = answer.chart().svg
+        headers = {"content-disposition": f'attachment; filename="answer-{name}.svg"'}
+        return Response(file, media_type="image/svg+xml", headers=headers)
+    release = await service.receipt(who, int(name))
+    if ending in {"py", "ipynb"}:
+        address = f"{request.url.scheme}://{request.headers.get('host', 'localhost')}"
+        text = script(answer, release, address) if ending == "py" else notebook(answer, release, address)
+        media = "text/x-python" if ending == "py" else "application/x-ipynb+json"
+        headers = {"content-disposition": f'attachment; filename="answer-{name}.{ending}"'}
+        return Response(text, media_type=media, headers=headers)
+    if ending:
+        raise UnknownPlaceError
+    return await show(
+        request,
+        service,
+        who,
+        "answer.html",
+        data=release["data"],
+        answer=shown(answer),
+        receipt=release,
+        question=answer.question,
+        again="again" in request.query_params,
+        epsilon=figure(answer.price.epsilon, exact=True),
+    )
+
+
+async def compare_page(request: Request, service: Service, who: Person) -> Response:
+    """Show two answers beside each other, with their differences."""
+    numbers = [request.query_params.get(name, "") for name in ("a", "b")]
+    answers: list[Answer] = []
+    problem = None
+    for number in numbers:
+        if number.isascii() and number.isdigit() and len(number) <= 18:
+            try:
+                answers.append(await service.answer(who, int(number)))
+            except (UnknownPlaceError, LedgerError):
+                problem = {"text": f"There is no answer of yours under receipt {number}.", "pointer": ""}
+    pair = answers if len(answers) == 2 else []
+    rows = compared(*pair) if pair else []
+    recent = [release for release in await service.history(who, 50) if release["outcome"] == "answered"]
+    return await show(
+        request, service, who, "compare.html", numbers=numbers, answers=pair, rows=rows, recent=recent, problem=problem
+    )
+
+
+def compared(first: Answer, second: Answer) -> list[dict[str, str]]:
+    """Return the values of two answers for their common keys, with the differences.
+
+    The ± of a difference is the sum of both: where each holds 19 times in 20, theirs holds at least 9 times in 10.
+    """
+    numbers = [
+        (first_column, second_column)
+        for first_column in first.columns
+        for second_column in second.columns
+        if first_column.noisy
+        and second_column.noisy
+        and first_column.name == second_column.name
+        and first_column.kind.numeric
+        and second_column.kind.numeric
+    ]
+    if not numbers:
+        return []
+    first_column, second_column = numbers[0]
+    places = {_keys(second, row): row for row in range(len(second))}
+    rows = []
+    for row in range(len(first)):
+        keys = _keys(first, row)
+        if keys not in places:
+            continue
+        second_row = places[keys]
+        difference = _difference(first_column, row, second_column, second_row)
+        label = ", ".join("NULL" if key is None else visible(str(key)) for key in keys) or "all rows"
+        rows.append(
+            {"key": label, "a": cell(first_column, row), "b": cell(second_column, second_row), "difference": difference}
+        )
+    return rows
+
+
+def _difference(one: AnswerColumn, row: int, two: AnswerColumn, other: int) -> str:
+    values = one.values[row], two.values[other]
+    errors = [error for error in ((one.errors or ())[row], (two.errors or ())[other]) if error is not None]
+    if None in values or len(errors) < 2:
+        return "?"
+    difference = AnswerColumn(name="d", kind=one.kind, values=(values[1] - values[0],), errors=(sum(errors),))
+    return cell(difference, 0).replace(f" {MARK}", "")
+
+
+def _keys(answer: Answer, row: int) -> tuple[Any, ...]:
+    return tuple(column.values[row] for column in answer.columns if not column.noisy)
+
+
+def shown(answer: Answer) -> dict[str, Any]:
+    """Return an answer as templates draw it."""
+    rows = []
+    for row in range(min(len(answer), _SHOWN_ROWS)):
+        cells = []
+        for column in answer.columns:
+            value, _, error = cell(column, row).partition(" ± ")
+            quiet = column.noisy and column.values[row] is not None and not column.tells(row)
+            cells.append({"value": value, "error": error, "numeric": column.kind.numeric, "quiet": quiet})
+        rows.append(cells)
+    drawable = len(answer) and any(column.noisy and column.kind.numeric for column in answer.columns)
+    drawn = [picture(answer.columns, width=width, heading=False) for width in (WIDE, NARROW)] if drawable else []
+    return {
+        "columns": [{"name": visible(column.name), "numeric": column.kind.numeric} for column in answer.columns],
+        "rows": rows,
+        "further": max(len(answer) - _SHOWN_ROWS, 0),
+        "chart": both(drawn),
+        "price": str(answer.price),
+        "confidence": f"{100 * answer.confidence:.6g} %",
+        "receipt": answer.receipt,
+        "notes": [*marks(answer.columns), *answer.caveats],
+        "made_up": answer.made_up,
+    }
+
+
+def both(drawn: list[Any]) -> str:
+    """Return a picture for wide screens and one for phones; the style sheet hides one, also from screen readers."""
+    kinds = ("wide", "narrow")
+    return "".join(sheet.page(classes=kind) for sheet, kind in zip(drawn, kinds, strict=False) if sheet is not None)
+
+
+def script(answer: Answer, release: dict[str, Any], address: str) -> str:
+    """Return a program that shows the answer again."""
+    return (
+        f'"""{_words(release)}"""\n\n' + "\n\n".join([_connect(address), _ask(answer, release), "print(answer)"]) + "\n"
+    )
+
+
+def notebook(answer: Answer, release: dict[str, Any], address: str) -> str:
+    """Return a notebook that shows the answer again, with its chart."""
+    cells = [
+        ("markdown", f"# Answer {release['number']}\n\n{_words(release)}"),
+        ("code", _connect(address)),
+        ("code", f"{_ask(answer, release)}\nanswer"),
+        ("code", "answer.chart()"),
+    ]
+    notebook_cells: list[dict[str, Any]] = [
+        {
+            "cell_type": kind,
+            "id": f"cell-{index}",
+            "metadata": {},
+            "source": source.splitlines(keepends=True),
+            **({"execution_count": None, "outputs": []} if kind == "code" else {}),
+        }
+        for index, (kind, source) in enumerate(cells)
+    ]
+    kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    return json.dumps({"cells": notebook_cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+
+
+def _words(release: dict[str, Any]) -> str:
+    return f"Receipt {release['number']} of {release['when'][:10]}. To run this costs nothing: the answer is kept."
+
+
+def _connect(address: str) -> str:
+    return (
+        "import os\n\nimport hush\n\n# a token from the page Account; it is never written into a file\n"
+        f'curator = hush.connect({json.dumps(address)}, token=os.environ["HUSH_TOKEN"])'
+    )
+
+
+def _ask(answer: Answer, release: dict[str, Any]) -> str:
+    lines = release["question"].splitlines(keepends=True) or [""]
+    question = "\n    ".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    price = answer.price.epsilon
+    epsilon = text if Fraction(text := figure(price, exact=True)) == price else str(price)
+    return (
+        f"answer = curator.ask(\n    {question},\n    epsilon={json.dumps(epsilon)},\n"
+        f"    data={json.dumps(release['data'])},\n    request={json.dumps(release['request'])},\n)"
+    )
+
+
+def table() -> list[Route]:
+    """Return the routes of the answer pages."""
+    analyst = Permission.ANALYST
+    return [
+        page_route("GET", "/answers/{name}", answer_page, analyst),
+        page_route("GET", "/compare", compare_page, analyst),
+    ]

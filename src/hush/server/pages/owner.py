@@ -1,0 +1,381 @@
+"""The owner's places: Data (the policy and its ledger), People, Audit, and the way from an empty folder to an answer.
+
+Files are chosen among those that lie beside the policy; no other path and no address is read, so that the page cannot
+be made to open something else. Of a file its columns' names and types are read, never a row: bounds and values are for
+the owner to say. What the page writes is the policy file itself, which the owner sees before it is saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hush.core import HushError, InvalidValueError, exact
+from hush.core.format import visible
+from hush.curator.data_sets import read_policy, schema_types
+from hush.engines.registry import CSV, Source, inner_tables, open_sources, proposed_encoding, table_name
+from hush.ledger import Actor, LedgerMissingError, Role
+from hush.policy.draft import draft, first_words
+from hush.policy.file import Policy
+from hush.policy.ledger import make_ledger, open_ledger
+from hush.server.auth.people import Person
+from hush.server.pages.layout import problem_of, show
+from hush.server.pages.preview import odds
+from hush.server.routes import Permission, Route, page_route
+from hush.server.service import Service
+
+_ENDINGS = {".csv", ".tsv", ".parquet", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".duckdb", ".sqlite", ".gz"}
+_SHOWN_CHARGES = 500
+_EDIT = "policy"
+EVERY_ROW = "every row is another person"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTable:
+    """A table in a file beside the policy: its columns with their types, and how the file is written."""
+
+    name: str
+    place: str
+    columns: tuple[tuple[str, str], ...]
+    untyped: bool
+    reading: dict[str, str]
+
+
+def files_beside(policy: str) -> list[str]:
+    """Return the names of the table files in the folder of a policy, by their suffixes."""
+    folder = Path(policy).resolve().parent
+    return sorted(file.name for file in folder.iterdir() if file.is_file() and file.suffix.lower() in _ENDINGS)
+
+
+def read_columns(policy: str, name: str) -> list[FoundTable]:
+    """Return the tables of a file beside a policy; its rows are not read."""
+    if name not in files_beside(policy):
+        raise InvalidValueError("file", got=name, allowed="one of the files beside the policy")
+    path = Path(policy).resolve().parent / name
+    source, reading = Source.of(path), {}
+    if source.format in CSV:
+        reading = {"encoding": proposed_encoding(path), "decimal": "."}
+        source = Source.of(path, encoding=reading["encoding"], decimal=reading["decimal"])
+    inside: list[str | None] = [*inner_tables(path)]
+    sources = {inner or table_name(path): (inner, replace(source, table=inner)) for inner in inside or [None]}
+    with open_sources({table: table_source for table, (_, table_source) in sources.items()}) as opened:
+        return [
+            FoundTable(
+                name=table,
+                place=f"{name}#{inner}" if inner else name,
+                columns=tuple(schema_types(table_source, table, opened.types[table]).items()),
+                untyped=table_source.untyped,
+                reading=reading,
+            )
+            for table, (inner, table_source) in sources.items()
+        ]
+
+
+def drafted(tables: list[FoundTable], form: FormData) -> str:
+    """Return the policy drafted from an owner's answers."""
+
+    def said(name: str) -> str:
+        value = form.get(name, "")
+        return value.strip() if isinstance(value, str) else ""
+
+    unit = said("unit")
+    if not unit:
+        raise InvalidValueError(
+            "unit", got="nothing", allowed="the column that says whose row it is", hint="Choose one."
+        )
+    declarations: dict[tuple[str, str], dict[str, Any]] = {}
+    for table in tables:
+        for column, sql_type in table.columns:
+            field = f"{table.name}.{column}"
+            words: dict[str, Any] = first_words(sql_type)
+            if kind := said(f"type {field}"):
+                words = {"type": kind}
+            if values := said(f"values {field}"):
+                words["values"] = [
+                    text.strip() for text in next(csv.reader([values], skipinitialspace=True)) if text.strip()
+                ]
+            if (lower := said(f"lower {field}")) and (upper := said(f"upper {field}")):
+                words |= {"lower": lower, "upper": upper}
+            if words:
+                declarations[table.name, column] = words
+    epsilon, delta = said("epsilon"), said("delta") or "0"
+    exact(epsilon, "epsilon"), exact(delta, "delta")
+    text = draft(
+        [(table.name, column, kind) for table in tables for column, kind in table.columns],
+        sources={table.name: table.place for table in tables},
+        said=declarations,
+        untyped={table.name for table in tables if table.untyped},
+        reading={table.name: table.reading for table in tables},
+        data=said("data") or "mydata",
+        unit=None if unit == EVERY_ROW else unit,
+        epsilon=epsilon,
+        delta=delta,
+        analysts=[said("analyst") or "alice"],
+    )
+    return text.replace('unit = ""\n', "") if unit == EVERY_ROW else text
+
+
+async def data_page(request: Request, service: Service, who: Person) -> Response:
+    """Show the policy and its state; where there is none, the first step."""
+    return await _data(request, service, who)
+
+
+async def _data(request: Request, service: Service, who: Person, status: int = 200, **values: Any) -> Response:
+    policy = service.settings.policy
+    text = await asyncio.to_thread(_text, policy)
+    edits = [(by, *json.loads(content)) for by, content in service.people.proposals(_EDIT)]
+    defaults: dict[str, Any] = {
+        "text": text,
+        "edits": [
+            {
+                "by": by,
+                "policy": new,
+                "changes": "\n".join(unified_diff(old.splitlines(), new.splitlines(), lineterm="")),
+            }
+            for by, old, new in edits
+            if old == text
+        ],
+        "made": await asyncio.to_thread(_has_ledger, policy) if text else False,
+        "mistake": service.policy.mistake,
+        "files": files_beside(policy),
+        "found": [],
+        "chosen": "",
+        "review": "",
+        "said": {},
+        "problem": None,
+        "good": "",
+        "link": "",
+        "every_row": EVERY_ROW,
+        "analysts": [name for name, roles in service.people.names().items() if Role.ANALYST in roles],
+        "odds": odds("1"),
+    }
+    return await show(request, service, who, "data.html", status, **{**defaults, **values})
+
+
+def _text(policy: str) -> str:
+    return Path(policy).read_text(encoding="utf-8") if Path(policy).exists() else ""
+
+
+def _has_ledger(policy: str) -> bool:
+    try:
+        open_ledger(read_policy(policy)).close()
+    except LedgerMissingError:
+        return False
+    except HushError:
+        return True
+    return True
+
+
+async def read_page(request: Request, service: Service, who: Person) -> Response:
+    """Show the form about the columns of a file; or, with its answers, the policy drafted from them."""
+    form = await request.form()
+    name = str(form.get("file", ""))
+    try:
+        tables = await asyncio.to_thread(read_columns, service.settings.policy, name)
+        review = drafted(tables, form) if "unit" in form else ""
+    except HushError as error:
+        return await _data(request, service, who, 422, problem=problem_of(error), chosen=name)
+    return await _data(request, service, who, found=tables, chosen=name, review=review, said=dict(form))
+
+
+async def save_policy(request: Request, service: Service, who: Person) -> Response:
+    """Check and save a policy; on request make its ledger, and add its analysts."""
+    form = await request.form()
+    text = str(form.get("policy", "")).replace("\r\n", "\n")
+    try:
+        policy = await asyncio.to_thread(_saved, service, who, text, ledger="ledger" in form)
+        service.people.note("write-policy")
+        await asyncio.to_thread(service.policy.look_again)
+    except HushError as error:
+        return await _data(request, service, who, 422, problem=problem_of(error), review=text)
+    link = ""
+    accounts = service.people.names()
+    for name in policy.analysts:
+        if name not in accounts and "people" in form:
+            service.people.add(name, roles=[Role.ANALYST])
+            link = f"{request.url.scheme}://{request.headers['host']}/welcome/{service.people.make_link(name)}"
+    return await _data(request, service, who, good="Saved.", link=link)
+
+
+def _saved(service: Service, who: Person, text: str, *, ledger: bool) -> Policy:
+    """Check a policy and replace the present file by it atomically."""
+    policy_path = service.settings.policy
+    target = Path(policy_path).resolve()
+    with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=".hush-", suffix=".toml", delete=False) as new:
+        new.write(text)
+    try:
+        _check_places(Policy.read(new.name), Policy.read(target) if target.exists() else None, policy_path)
+        read_policy(new.name)
+        service.agree(who, _EDIT, json.dumps([_text(policy_path), text]))
+        if target.exists():
+            Path(new.name).chmod(target.stat().st_mode & 0o7777)
+        os.replace(new.name, target)  # noqa: PTH105 - a move within a folder, all or nothing
+    except BaseException:
+        Path(new.name).unlink(missing_ok=True)
+        raise
+    policy = read_policy(target)
+    if ledger:
+        make_ledger(policy, actor=Actor.owner(who.name)).close()
+    return policy
+
+
+def _check_places(policy: Policy, before: Policy | None, place: str) -> None:
+    """Refuse changes that are allowed at the machine alone: other folders, other engines, another ledger.
+
+    What the policy in force says already may stay. So nobody who got into an owner's session can make the service open
+    a file or an address of their choice.
+    """
+    hint = "Change it in the file itself, at the machine."
+    if policy.ledger != (before.ledger if before else None):
+        raise InvalidValueError("ledger", got=policy.ledger, allowed="as it was", hint=hint)
+    for name, data in policy.data.items():
+        old = before.data.get(name) if before else None
+        if data.engine != (old.engine if old else "duckdb"):
+            raise InvalidValueError("engine", got=data.engine, allowed="as it was", hint=hint)
+        for table, stored in data.tables.items():
+            old_source = old.tables[table].source if old and table in old.tables else None
+            if stored.source != old_source and stored.source.partition("#")[0] not in files_beside(place):
+                allowed = "the name of a file beside the policy"
+                raise InvalidValueError("source", got=stored.source, allowed=allowed, hint=hint)
+
+
+async def people_page(request: Request, service: Service, who: Person) -> Response:
+    """Show everybody."""
+    return await _people(request, service, who)
+
+
+async def _people(request: Request, service: Service, who: Person, status: int = 200, **values: Any) -> Response:
+    policy = _policy(service)
+    analysts = set() if policy is None else set(policy.analysts)
+    accounts = [
+        {
+            "name": name,
+            "roles": ", ".join(sorted(role.value for role in roles)),
+            "named": Role.ANALYST not in roles or name in analysts,
+            "sessions": len(service.people.sessions(name)),
+            "tokens": len(service.people.tokens(name)),
+        }
+        for name, roles in service.people.names().items()
+    ]
+    data_sets = [] if policy is None else list(policy.data)
+    defaults = {"shown": accounts, "policy_data": data_sets, "problem": None, "link": "", "added": ""}
+    return await show(request, service, who, "people.html", status, **{**defaults, **values})
+
+
+def _policy(service: Service) -> Policy | None:
+    try:
+        return read_policy(service.settings.policy) if Path(service.settings.policy).exists() else None
+    except HushError:
+        return None
+
+
+async def change_people(request: Request, service: Service, who: Person) -> Response:
+    """Add somebody, give them a new link, or remove them."""
+    form = await request.form()
+    name, act = str(form.get("name", "")).strip(), str(form.get("act", "add"))
+    try:
+        if act == "remove":
+            service.people.remove(name)
+            return await _people(request, service, who)
+        if act == "add":
+            await asyncio.to_thread(_add, service, who, name, form)
+        secret = service.people.make_link(name)
+    except HushError as error:
+        return await _people(request, service, who, 422, problem=problem_of(error))
+    link = f"{request.url.scheme}://{request.headers['host']}/welcome/{secret}"
+    return await _people(request, service, who, link=link, added=name)
+
+
+def _add(service: Service, who: Person, name: str, form: FormData) -> None:
+    """Add somebody; an analyst also to the policy, with the data set and budget that were chosen."""
+    role = Role.OWNER if form.get("role") == "owner" else Role.ANALYST
+    policy = _policy(service)
+    if role is Role.ANALYST and policy is not None and name not in policy.analysts:
+        data, epsilon = str(form.get("data", "")), str(form.get("epsilon", "")).strip()
+        if data not in policy.data:
+            raise InvalidValueError("data", got=data, allowed=f"one of {', '.join(policy.data)}")
+        delta = str(form.get("delta", "")).strip() or "0"
+        exact(epsilon, "epsilon"), exact(delta, "delta")
+        service.people.add(name, roles=[role])
+        block = (
+            f"\n[analysts.{json.dumps(name)}]\ndata = [{json.dumps(data)}]\n"
+            f"budget = {{ epsilon = {json.dumps(epsilon)}, delta = {json.dumps(delta)} }}\n"
+        )
+        text = Path(service.settings.policy).read_text(encoding="utf-8")
+        try:
+            _saved(service, who, f"{text.rstrip()}\n{block}", ledger=False)
+        except BaseException:
+            service.people.remove(name)
+            raise
+        service.people.note("write-policy", name)
+        service.policy.look_again()
+        return
+    service.people.add(name, roles=[role])
+
+
+async def audit_page(request: Request, service: Service, who: Person) -> Response:
+    """Show the owners' acts and all charges, and whether the chain of hashes is whole."""
+
+    def look() -> dict[str, Any]:
+        with service.policy.use() as opened:
+            actor = Actor.owner(who.name)
+            report = opened.ledger.verify() if opened.made else None
+            acts = opened.ledger.acts(actor) if opened.made else []
+            releases = opened.ledger.history(actor, limit=_SHOWN_CHARGES) if opened.made else []
+            return {
+                "report": report,
+                "acts": [
+                    {
+                        "number": act.number,
+                        "when": act.when[:16].replace("T", " "),
+                        "by": visible(act.by),
+                        "what": visible(str(act)),
+                    }
+                    for act in acts
+                ],
+                "releases": [
+                    {
+                        "number": release.number,
+                        "when": release.when[:16].replace("T", " "),
+                        "analyst": visible(release.who),
+                        "question": visible(release.question, lines=True),
+                        "share": f"{100 * release.share:.2g} %",
+                        "outcome": release.outcome,
+                    }
+                    for release in releases
+                ],
+            }
+
+    problem = None
+    trail: dict[str, Any] = {"report": None, "acts": [], "releases": []}
+    try:
+        trail = await asyncio.to_thread(look)
+    except HushError as error:
+        problem = problem_of(error)
+    return await show(request, service, who, "audit.html", problem=problem, **trail)
+
+
+def table() -> list[Route]:
+    """Return the routes of the owner's pages."""
+    return [
+        page_route(method, path, handler, Permission.OWNER, "own")
+        for method, path, handler in (
+            ("GET", "/data", data_page),
+            ("POST", "/data", read_page),
+            ("POST", "/data/policy", save_policy),
+            ("GET", "/people", people_page),
+            ("POST", "/people", change_people),
+            ("GET", "/audit", audit_page),
+        )
+    ]

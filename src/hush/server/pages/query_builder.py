@@ -1,0 +1,116 @@
+"""Questions that are clicked together: table, measure, group and condition become SQL in the box of Ask.
+
+The form is plain: it works without script, spends nothing, and leads to ``/ask?q=…``, where the question can be changed
+before it is asked. Columns are named by their place in the schema, so that no name can be mistaken for SQL.
+
+>>> visits = {"name": "visits", "columns": [{"name": "age", "type": "integer"}, {"name": "City", "type": "text"}]}
+>>> print(sql(visits, {"measure": "average", "of": "0", "by": "1", "where": "0", "how": "at least", "value": "65"}))
+SELECT "City", AVG(age) AS mean_age
+FROM visits
+WHERE age >= 65
+GROUP BY "City"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from hush.core.format import decimal
+from hush.server.auth.people import Person
+from hush.server.errors import UnknownPlaceError
+from hush.server.pages.layout import quoted, text_of
+from hush.server.routes import Permission, Route, page_route
+from hush.server.service import Service
+
+MEASURES: Mapping[str, tuple[str, str]] = {
+    "number of rows": ("COUNT(*)", "n"),
+    "sum": ("SUM({0})", "total_{1}"),
+    "average": ("AVG({0})", "mean_{1}"),
+    "median": ("MEDIAN({0})", "median_{1}"),
+}
+CONDITIONS: Mapping[str, str] = {
+    "is": "=", "is not": "<>", "below": "<", "at most": "<=", "at least": ">=", "above": ">",
+}  # fmt: skip
+_NUMBERS = {"integer", "decimal"}
+_TIMES = {"date", "timestamp"}
+
+
+def choices(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the choices of the form for a table: columns by their places, for each part of a question."""
+    columns = [(str(index), column["name"], column) for index, column in enumerate(table["columns"])]
+    bounded = [pair for pair in columns if pair[2]["type"] in _NUMBERS and pair[2].get("lower") is not None]
+    keys = [pair for pair in columns if pair[2].get("values") or pair[2]["type"] in {*_TIMES, "boolean"}]
+    fields = {"numbers": bounded, "groups": keys, "columns": columns}
+    options = {field: [(index, name) for index, name, _ in pairs] for field, pairs in fields.items()}
+    months = {index for index, _, column in keys if column["type"] in _TIMES}
+    options["groups"] = [(index, f"month of {name}" if index in months else name) for index, name in options["groups"]]
+    return {"name": table["name"], **options, "measures": list(MEASURES), "conditions": list(CONDITIONS)}
+
+
+def sql(table: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
+    """Return the chosen question as SQL; empty fields of the form add no clause."""
+    of, by, where = (_column(table, chosen.get(field, "")) for field in ("of", "by", "where"))
+    measure = chosen.get("measure", "")
+    if measure not in MEASURES or of is None:
+        measure = "number of rows"
+    form, name = MEASURES[measure]
+    plain = "" if of is None else "".join(letter if letter.isalnum() else "_" for letter in of["name"].lower())
+    outputs = [f"{form.format('' if of is None else quoted(of['name']))} AS {quoted(name.format('', plain))}"]
+    lines, group = [f"FROM {quoted(table['name'])}"], ""
+    if by is not None:
+        key = quoted(by["name"])
+        if by["type"] in _TIMES:
+            outputs.insert(0, f"DATE_TRUNC('month', {key}) AS month")
+            group = "month"
+        else:
+            outputs.insert(0, key)
+            group = key
+    how, value = CONDITIONS.get(chosen.get("how", "")), chosen.get("value", "").strip()
+    if where is not None and how is not None and value:
+        lines.append(f"WHERE {quoted(where['name'])} {how} {_literal(where['type'], value)}")
+    if group:
+        lines.append(f"GROUP BY {group}")
+    return "\n".join([f"SELECT {', '.join(outputs)}", *lines])
+
+
+def _column(table: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
+    if not place.isascii() or not place.isdigit() or int(place[:6]) >= len(table["columns"]):
+        return None
+    column: Mapping[str, Any] = table["columns"][int(place)]
+    return column
+
+
+def _literal(kind: str, value: str) -> str:
+    """Return a value as SQL; a value of the wrong type stays a text, which the question's refusal then names."""
+    text = "'" + value.replace("'", "''") + "'"
+    if kind in _NUMBERS:
+        try:
+            return decimal(Fraction(value)) if len(value) <= 40 else text
+        except (ValueError, ZeroDivisionError):
+            return text
+    if kind == "boolean" and value.lower() in {"true", "false", "yes", "no"}:
+        return "TRUE" if value.lower() in {"true", "yes"} else "FALSE"
+    return {"date": "DATE ", "timestamp": "TIMESTAMP "}.get(kind, "") + text
+
+
+async def build(request: Request, service: Service, who: Person) -> Response:
+    """Lead to the question that was clicked together."""
+    names = ("data", "table", "measure", "of", "by", "where", "how", "value")
+    fields = {name: text_of(request.query_params, name, 200) for name in names}
+    for data_set in await service.data_sets(who):
+        for table in data_set["tables"]:
+            if (data_set["name"], table["name"]) == (fields["data"], fields["table"]):
+                query = {"q": sql(table, fields), "data": data_set["name"]}
+                return RedirectResponse(f"/ask?{urlencode(query)}", 303)
+    raise UnknownPlaceError
+
+
+def table() -> list[Route]:
+    """Return the routes of the builder."""
+    return [page_route("GET", "/build", build, Permission.ANALYST)]

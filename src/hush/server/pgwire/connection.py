@@ -1,0 +1,544 @@
+"""One connection of the PostgreSQL protocol: simple queries, and extended queries with parameters.
+
+Transactions mean nothing here, since nothing is ever changed: BEGIN and COMMIT are taken and forgotten, but the client
+is told what it expects to hear. After an error in the extended way everything up to the next Sync is skipped, as the
+protocol says.
+
+**What a statement is.** In this order: nothing; SET, SHOW, RESET, BEGIN and their like; a statement about the
+catalogue; EXPLAIN of a question, which is free; a question. All else is refused with the texts of the service.
+
+**Describing before asking.** Tools want to know the columns of a result before they take it. They are known from
+question and policy, so describing is free, and only Execute charges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hush.core import BudgetExceededError, HushError
+from hush.curator.answer import Answer
+from hush.curator.explanation import Explanation
+from hush.query.errors import QuestionError
+from hush.query.plan.expected import errs
+from hush.query.types import Kind
+from hush.report import files
+from hush.server.auth.people import Person
+from hush.server.errors import ForbiddenError, ServiceError
+from hush.server.pgwire import messages
+from hush.server.pgwire.catalogue import SystemCatalogue
+from hush.server.pgwire.catalogue_rows import PARAMETERS
+from hush.server.pgwire.messages import MessageError, Reader, ResultColumn, data_row, message, row_description, texts
+from hush.server.pgwire.parameters import parameter_types
+from hush.server.pgwire.settings import check_name, from_comments, read_setting, terms
+from hush.server.pgwire.statements import (
+    cursor_name,
+    declared,
+    explained,
+    fetched,
+    first_word,
+    rest,
+    split,
+    without_database,
+)
+from hush.server.rate_limits import Rate
+from hush.server.service import Service
+
+_TAGS = {
+    "BEGIN": "BEGIN", "START": "START TRANSACTION", "COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK",
+    "ABORT": "ROLLBACK", "SAVEPOINT": "SAVEPOINT", "RELEASE": "RELEASE", "DISCARD": "DISCARD ALL",
+    "CLOSE": "CLOSE CURSOR",
+    "DEALLOCATE": "DEALLOCATE", "RESET": "RESET", "UNLISTEN": "UNLISTEN",
+}  # fmt: skip
+_CODES = {"question": "42601", "unknown-table": "42P01", "unknown-column": "42703", "budget-exceeded": "53400"}
+_UNKNOWN = 705
+"""The type that a client sends for a parameter of unknown type."""
+_MOST_STATEMENTS, _MOST_CURSORS = 256, 16
+"""How many statements and portals, and how many cursors, one connection may keep."""
+_MOST_KEPT, _MOST_KEPT_BY_ALL = 2**24, 2**27
+"""How many bytes one connection may keep between statements, and all of a worker's together."""
+_LONGEST_REPLY = 2**24
+"""The size of a reply, in bytes, after which no further statement of the same text is run."""
+_KINDS = b"PBDECHdcf"
+"""The messages of the extended query protocol, and those of COPY."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a statement: columns and rows, or only the command tag."""
+
+    tag: str
+    fields: tuple[ResultColumn, ...] = ()
+    rows: Sequence[Sequence[Any]] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedStatement:
+    """A statement with places for parameters."""
+
+    text: str
+    oids: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Portal:
+    """A portal: a statement with its parameters, and the rows that are not sent yet."""
+
+    text: str
+    parameters: dict[str, Any]
+    formats: tuple[int, ...]
+    result: Result | None = None
+    sent: int = 0
+    size: int = 0
+    """About how many bytes the rows take that are left."""
+
+
+@dataclass(slots=True)
+class Cursor:
+    """A cursor: the rows of a DECLARE, and how many FETCH has taken."""
+
+    result: Result
+    held: bool
+    size: int
+    """About how many bytes its rows take."""
+    taken: int = 0
+
+
+@dataclass(slots=True)
+class PgConnection:
+    """The state of one connection: settings, prepared statements, portals and cursors."""
+
+    service: Service
+    who: Person
+    turn: asyncio.Lock
+    kept_by_all: Callable[[], int] = lambda: 0
+    """How many bytes all connections keep between statements."""
+    settings: dict[str, str] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)
+    """The settings given at the start of the connection, to which RESET returns."""
+    statements: dict[str, PreparedStatement] = field(default_factory=dict)
+    portals: dict[str, Portal] = field(default_factory=dict)
+    cursors: dict[str, Cursor] = field(default_factory=dict)
+    in_transaction: bool = False
+    skipping: bool = False
+    request: str = ""
+    """The request of the question at work, by which it can be cancelled."""
+    questions: int = 0
+    session: str = ""
+    _catalogue: SystemCatalogue | None = None
+    _known: list[dict[str, Any]] | None = None
+    """The data sets as the connection first saw them."""
+
+    def close(self) -> None:
+        """Close the system catalogue of the connection."""
+        if self._catalogue is not None:
+            self._catalogue.close()
+
+    def kept(self) -> int:
+        """Return about how many bytes the connection keeps between statements."""
+        rows = sum(result.size for result in self.cursors.values()) + sum(
+            result.size for result in self.portals.values()
+        )
+        return rows + sum(len(statement.text) for statement in self.statements.values())
+
+    def _check_room(self, size: int) -> None:
+        """Refuse to keep ``size`` more bytes beyond the limits of the connection and the worker."""
+        if size and (self.kept() + size > _MOST_KEPT or self.kept_by_all() + size > _MOST_KEPT_BY_ALL):
+            raise QuestionError(
+                f"This takes {size / 2**20:.1f} MiB; a connection keeps {_MOST_KEPT / 2**20:g} MiB of cursors, portals "
+                f"and statements, and all connections {_MOST_KEPT_BY_ALL / 2**20:g} MiB.",
+                "Close some, or ask without a cursor: an answer that was paid for comes again free of charge.",
+            )
+
+    def ready(self) -> bytes:
+        """Return the message ReadyForQuery, with the state of the transaction."""
+        return message(b"Z", b"T" if self.in_transaction else b"I")
+
+    async def hear(self, kind: bytes, content: bytes) -> bytes:
+        """Return the reply to one message."""
+        if kind == b"Q":
+            self.skipping = False
+            reply = await self._simple(Reader(content).text())
+            self._end_portals()
+            return reply + self.ready()
+        if kind == b"S":
+            self.skipping = False
+            self._end_portals()
+            return self.ready()
+        if kind == b"F":  # a function by its number
+            return _refused(QuestionError("Functions are not called by their numbers here.")) + self.ready()
+        if kind not in _KINDS:
+            raise MessageError
+        if self.skipping or kind in b"Hdcf":  # what belongs to COPY is left out, as the protocol says
+            return b""
+        try:
+            return await self._extended(kind, Reader(content))
+        except (HushError, MessageError) as error:
+            self.skipping = True
+            return _refused(error)
+
+    def _end_portals(self) -> None:
+        """Delete all portals outside a transaction: a portal lives until its transaction ends."""
+        if not self.in_transaction:
+            self.portals.clear()
+
+    async def _simple(self, text: str) -> bytes:
+        """Run the statements of a text, one after the other, up to the first that fails."""
+        statements = split(text)
+        if not statements:
+            return message(b"I")
+        reply = b""
+        for statement in statements:
+            try:
+                if len(reply) > _LONGEST_REPLY:
+                    raise QuestionError("So many statements give too much at once.", "Send them one by one.")
+                result = await self._run(statement, {})
+            except HushError as error:
+                return reply + _refused(error)
+            reply += _noticed(result.notices)
+            if result.fields:
+                reply += row_description(result.fields)
+            reply += b"".join(data_row(row, result.fields) for row in result.rows)
+            reply += message(b"C", texts(result.tag))
+        return reply
+
+    async def _extended(self, kind: bytes, reader: Reader) -> bytes:
+        match kind:
+            case b"P":
+                return await self._parse(reader)
+            case b"B":
+                return self._bind(reader)
+            case b"D":
+                return await self._describe(reader.bytes(1), reader.text())
+            case b"E":
+                return await self._execute(reader.text(), reader.long())
+            case b"C":
+                target, name = reader.bytes(1), reader.text()
+                (self.statements if target == b"S" else self.portals).pop(name, None)
+                return message(b"3")
+        raise MessageError
+
+    async def _parse(self, reader: Reader) -> bytes:
+        name, text = reader.text(), reader.text()
+        oids = tuple(reader.long() for _ in range(reader.short()))
+        if len(split(text)) > 1:
+            raise QuestionError("A prepared statement is one statement.", "Prepare them one by one.")
+        if len(self.statements) >= _MOST_STATEMENTS and name not in self.statements:
+            raise QuestionError(f"A connection may keep {_MOST_STATEMENTS} statements.", "Close some first.")
+        places = max((int(number) for number in re.findall(r"\$(\d{1,4})", text)), default=0)
+        oids += (0,) * (places - len(oids))
+        if 0 in oids or _UNKNOWN in oids:
+            self.service.rates.check(Rate.VISITS, self.who.name)
+            # Types follow from statement and schema alone, so this is free.
+            types = await asyncio.to_thread(parameter_types, text, await self._data_sets())
+            oids = tuple(types.get(number, 0) if oid in {0, _UNKNOWN} else oid for number, oid in enumerate(oids, 1))
+        self._check_room(len(text))
+        self.statements[name] = PreparedStatement(text, oids)
+        return message(b"1")
+
+    def _bind(self, reader: Reader) -> bytes:
+        portal, name = reader.text(), reader.text()
+        if name not in self.statements:
+            raise QuestionError(f"There is no prepared statement {name!r}.")
+        prepared = self.statements[name]
+        forms = [reader.short() for _ in range(reader.short())]
+        values: dict[str, Any] = {}
+        for number in range(reader.short()):
+            length = reader.long()
+            content = None if length < 0 else reader.bytes(length)
+            oid = prepared.oids[number] if number < len(prepared.oids) else 0
+            values[str(number + 1)] = messages.parameter(content, oid, messages.chosen(forms, number))
+        formats = tuple(reader.short() for _ in range(reader.short()))
+        if len(self.portals) >= _MOST_STATEMENTS and portal not in self.portals:
+            raise QuestionError(f"A connection may keep {_MOST_STATEMENTS} portals.", "Close some first.")
+        self.portals[portal] = Portal(prepared.text, values, formats)
+        return message(b"2")
+
+    async def _describe(self, what: bytes, name: str) -> bytes:
+        if what == b"S":
+            if name not in self.statements:
+                raise QuestionError(f"There is no prepared statement {name!r}.")
+            prepared = self.statements[name]
+            oids = [oid or messages.TEXT for oid in prepared.oids]
+            described = message(b"t", struct.pack("!H", len(oids)) + b"".join(struct.pack("!i", oid) for oid in oids))
+            # The values of parameters come with Bind, after this; columns do not depend on them.
+            stand_ins = {str(number): _stand_in(oid) for number, oid in enumerate(oids, 1)}
+            return described + _described(await self._fields(prepared.text, stand_ins))
+        if name not in self.portals and name.lower() in self.cursors:
+            return _described(self.cursors[name.lower()].result.fields)
+        portal = self._portal(name)
+        return _described(await self._fields(portal.text, portal.parameters), portal.formats)
+
+    async def _execute(self, name: str, most: int) -> bytes:
+        portal = self._portal(name)
+        reply = b""
+        if portal.result is None:
+            portal.result = await self._run(portal.text, portal.parameters)
+            reply += _noticed(portal.result.notices)
+        result = portal.result
+        end = len(result.rows) if most <= 0 else min(portal.sent + most, len(result.rows))
+        rows = result.rows[portal.sent : end]
+        if end < len(result.rows) and not portal.size:
+            size = _size(result.rows)
+            try:
+                self._check_room(size)
+            except QuestionError:
+                # Another Execute asks again; unless ``fresh`` is set, the paid answer comes again free of charge.
+                portal.result = None
+                raise
+            portal.size = size
+        reply += b"".join(data_row(row, result.fields, portal.formats) for row in rows)
+        portal.sent = end
+        if end == len(result.rows):
+            portal.result, portal.sent, portal.size = Result(result.tag, result.fields), 0, 0  # what was sent is gone
+        if not result.tag:
+            return reply + message(b"I")
+        # PortalSuspended: the client gets the next rows by another Execute.
+        return reply + (message(b"s") if end < len(result.rows) else message(b"C", texts(result.tag)))
+
+    def _portal(self, name: str) -> Portal:
+        if name not in self.portals:
+            raise QuestionError(f"There is no portal {name!r}.")
+        return self.portals[name]
+
+    # statements
+
+    async def _fields(self, text: str, parameters: Mapping[str, Any]) -> tuple[ResultColumn, ...]:
+        """Return the columns that a statement would give. Free."""
+        word = first_word(text)
+        if not text.strip() or word in _TAGS or read_setting(text) is not None:
+            return ()
+        if word in {"SHOW", "EXPLAIN"}:
+            return (ResultColumn("setting" if word == "SHOW" else "QUERY PLAN", messages.TEXT),)
+        if word in {"FETCH", "MOVE"}:
+            return self._fetch(word, text, look=True).fields
+        if word == "DECLARE":
+            return ()
+        if (catalogue := await self._about_catalogue(text)) is not None:
+            return tuple((await self._looked(catalogue, text, parameters))[0])
+        return answer_fields(await self._explain(text, parameters))
+
+    async def _run(self, text: str, parameters: Mapping[str, Any]) -> Result:
+        """Run one statement."""
+        if not text.strip():
+            return Result("")
+        word = first_word(text)
+        if (setting := read_setting(text)) is not None:
+            return self._set(setting.name, setting.value)
+        if word in _TAGS:
+            return self._forget(word, text)
+        if word == "SHOW":
+            return self._show(text)
+        if word == "DECLARE":
+            return await self._declare(text, parameters)
+        if word in {"FETCH", "MOVE"}:
+            return self._fetch(word, text)
+        if word == "EXPLAIN":
+            lines = str(await self._explain(explained(text), parameters)).splitlines()
+            return Result("EXPLAIN", (ResultColumn("QUERY PLAN", messages.TEXT),), [(line,) for line in lines])
+        if (catalogue := await self._about_catalogue(text)) is not None:
+            fields, rows = await self._looked(catalogue, text, parameters)
+            return Result(f"SELECT {len(rows)}", tuple(fields), rows)
+        return await self._ask(text, parameters)
+
+    async def _declare(self, text: str, parameters: Mapping[str, Any]) -> Result:
+        """Run the statement of a cursor now, and keep the rows for FETCH."""
+        declaration = declared(text)
+        if declaration is None:
+            raise QuestionError("A cursor is declared so: DECLARE name CURSOR FOR SELECT …")
+        if len(self.cursors) >= _MOST_CURSORS:
+            raise QuestionError(f"A connection may keep {_MOST_CURSORS} cursors.", "Close some first.")
+        if first_word(declaration.question) == "DECLARE":  # of a cursor of a cursor of a cursor …
+            raise QuestionError("A cursor is for a SELECT.")
+        result = await self._run(declaration.question, parameters)
+        if not result.fields:
+            raise QuestionError("A cursor is for a SELECT.")
+        size = _size(result.rows)
+        self._check_room(size)
+        self.cursors[declaration.name] = Cursor(result, declaration.held, size)
+        return Result("DECLARE CURSOR", notices=result.notices)
+
+    def _fetch(self, word: str, text: str, *, look: bool = False) -> Result:
+        """Return the next rows of a cursor, or only which columns they have."""
+        fetch = fetched(text)
+        if fetch is None:
+            raise QuestionError("Rows of a cursor go forward alone: FETCH FORWARD 100 FROM name.")
+        if fetch.name not in self.cursors:
+            raise QuestionError(f"There is no cursor {fetch.name!r}.")
+        cursor = self.cursors[fetch.name]
+        if look:
+            return Result("", cursor.result.fields if word == "FETCH" else ())
+        rows = cursor.result.rows[cursor.taken :][: fetch.count]
+        cursor.taken += len(rows)
+        if word == "MOVE":
+            return Result(f"MOVE {len(rows)}")
+        return Result(f"FETCH {len(rows)}", cursor.result.fields, rows)
+
+    async def _ask(self, text: str, parameters: Mapping[str, Any]) -> Result:
+        question_terms = self._terms(text)
+        text = await self._plain(text)
+        self.questions += 1
+        self.request = f"{self.session}-{self.questions}"
+        try:
+            answer = await self.service.ask(
+                self.who, text, dict(parameters) or (), request=self.request, **question_terms
+            )
+        finally:
+            self.request = ""
+        fields, rows = _answered(answer)
+        notes = [f"price {answer.price}; receipt {answer.receipt}; ± at {answer.confidence:.0%} confidence"]
+        return Result(f"SELECT {len(rows)}", fields, rows, (*notes, *answer.caveats))
+
+    async def _explain(self, text: str, parameters: Mapping[str, Any]) -> Explanation:
+        question_terms = self._terms(text)
+        question_terms.pop("fresh", None)
+        text = await self._plain(text)
+        (explanation,) = await self.service.explain(self.who, text, dict(parameters) or (), **question_terms)
+        return explanation
+
+    def _terms(self, text: str) -> dict[str, Any]:
+        """Return the terms of a question, from its comments and the settings of the connection."""
+        if "ask" not in self.who.scopes:
+            raise ForbiddenError("This token may not ask questions.")
+        stated = from_comments(text)
+        term_texts = {**self.settings, **stated}
+        for name, rival in (("accuracy", "epsilon"), ("epsilon", "accuracy")):
+            if name in stated and rival not in stated:  # what a question says itself goes before what was set for all
+                term_texts.pop(rival, None)
+        if "epsilon" not in term_texts and "accuracy" not in term_texts:
+            raise QuestionError(
+                "A question needs its price.",
+                "SET hush.epsilon = '0.1', or begin the question with /* hush.epsilon = 0.1 */.",
+            )
+        return terms(term_texts)
+
+    def _set(self, name: str, value: str | None) -> Result:
+        if name.startswith("hush."):
+            short = check_name(name)
+            value = self.first.get(short) if value is None else value
+            if value is None:
+                self.settings.pop(short, None)
+            else:
+                # Refuses a wrong value now, not only at the next question.
+                terms({short: value})
+                # A question has one of the two: the later setting replaces the other.
+                if short in {"epsilon", "accuracy"}:
+                    self.settings.pop("accuracy" if short == "epsilon" else "epsilon", None)
+                self.settings[short] = value
+        return Result("SET")
+
+    def _show(self, text: str) -> Result:
+        name = rest(text)
+        parameters = {key.lower(): value for key, value in PARAMETERS.items()}
+        if name.lower().startswith("hush."):
+            value = self.settings.get(check_name(name.lower()), "")
+        elif name.lower() == "transaction isolation level":
+            value = "read committed"
+        elif name.lower() in parameters:
+            value = parameters[name.lower()]
+        else:
+            raise QuestionError(f"There is no setting {name!r}.")
+        return Result("SHOW", (ResultColumn(name, messages.TEXT),), [(value,)])
+
+    def _forget(self, word: str, text: str) -> Result:
+        if word in {"BEGIN", "START"}:
+            self.in_transaction = True
+        elif word in {"COMMIT", "END", "ROLLBACK", "ABORT"} and " TO " not in f" {text.upper()} ":
+            self.in_transaction = False
+        elif word == "DISCARD":
+            self.settings = dict(self.first)
+            self.statements.clear()
+            self.portals.clear()
+            self.cursors.clear()
+        elif word == "RESET":
+            name = rest(text).lower()
+            if name == "all":
+                self.settings = dict(self.first)
+            elif name.startswith("hush."):
+                self._set(name, self.first.get(check_name(name)))
+        elif word == "CLOSE":
+            self.cursors.pop(cursor_name(rest(text)), None)
+        if not self.in_transaction:
+            # Cursors without HOLD end with their transaction.
+            self.cursors = {name: cursor for name, cursor in self.cursors.items() if cursor.held}
+        return Result(_TAGS[word])
+
+    async def _about_catalogue(self, text: str) -> SystemCatalogue | None:
+        """Return the catalogue if a statement is about it; the rate limit of requests holds here, too."""
+        self.service.rates.check(Rate.VISITS, self.who.name)
+        if self._catalogue is None:
+            self._catalogue = await asyncio.to_thread(SystemCatalogue, await self._data_sets(), self.who.name)
+        return self._catalogue if await asyncio.to_thread(self._catalogue.answers, text) else None
+
+    async def _looked(
+        self, catalogue: SystemCatalogue, text: str, parameters: Mapping[str, Any]
+    ) -> tuple[list[ResultColumn], list[tuple[Any, ...]]]:
+        # One at a time for each person: many connections must not take many cores.
+        async with self.turn:
+            return await asyncio.to_thread(catalogue.run, text, parameters)
+
+    async def _plain(self, text: str) -> str:
+        """Return a question without the database's name, which some tools write before the names of data sets."""
+        if "hush" not in text:
+            return text
+        return without_database(text, [str(data["name"]) for data in await self._data_sets()])
+
+    async def _data_sets(self) -> list[dict[str, Any]]:
+        if self._known is None:
+            self._known = await self.service.data_sets(self.who)
+        return self._known
+
+
+def answer_fields(explanation: Explanation) -> tuple[ResultColumn, ...]:
+    """Return the columns of the answer that an explanation is about: each noisy one with its error beside it."""
+    fields = []
+    for name, output in explanation.plan.question.outputs:
+        fields.append(ResultColumn.of(name, output.type.kind))
+        if errs(explanation.plan, output):
+            fields.append(ResultColumn.of(f"{name}_error", Kind.DECIMAL))
+    return tuple(fields)
+
+
+def _answered(answer: Answer) -> tuple[tuple[ResultColumn, ...], list[tuple[Any, ...]]]:
+    cells = files.flat(answer.columns)
+    kinds = {column.name: column.kind for column in answer.columns}
+    fields = tuple(ResultColumn.of(label, kinds.get(label, Kind.DECIMAL)) for label in cells)
+    return fields, list(zip(*cells.values(), strict=True))
+
+
+def _size(rows: Sequence[Sequence[Any]]) -> int:
+    """Return about how many bytes rows take."""
+    texts_ = sum(len(value) for row in rows for value in row if isinstance(value, str))
+    return texts_ + sum(64 + 40 * len(row) for row in rows)
+
+
+def _described(fields: tuple[ResultColumn, ...], formats: Sequence[int] = ()) -> bytes:
+    return row_description(fields, formats) if fields else message(b"n")
+
+
+def _noticed(notices: Sequence[str]) -> bytes:
+    return b"".join(messages.error(text, code="00000", severity="NOTICE", notice=True) for text in notices)
+
+
+def _refused(error: HushError | MessageError) -> bytes:
+    """Return an error with the text of the service, which depends on question and policy alone, or is public."""
+    if isinstance(error, MessageError):
+        return messages.error("This value or message is not understood here.", code="22P02")
+    if isinstance(error, BudgetExceededError):
+        return messages.error(str(error), code="53400")
+    code = (
+        "28000" if isinstance(error, ServiceError) and error.status in {401, 403} else _CODES.get(error.code, "42000")
+    )
+    return messages.error(str(error), code=code)
+
+
+def _stand_in(oid: int) -> Any:
+    """Return a value of a parameter's type, to find out the columns of a question before its values are known."""
+    zero = {messages.BOOLEAN: b"t", messages.DATE: b"2000-01-01"} | dict.fromkeys(messages.ARRAYS, b"{}")
+    zero |= dict.fromkeys([messages.TIMESTAMP, messages.INSTANT], b"2000-01-01 00:00:00")
+    return messages.parameter(zero.get(oid, b"0"), oid, 0)

@@ -1,0 +1,299 @@
+"""The socket of the PostgreSQL protocol: TLS, sign-in, and messages in their order.
+
+A client says who it is and shows a token as its password. Passwords travel in the clear inside the connection, so
+beyond this machine TLS is required. For every mistake in name or token the reply is the same.
+
+A connection that has not signed in within some seconds is closed; so is one that says nothing for an hour, or sends
+what is no message, or whose token was revoked or has expired.
+Rate limits hold as for the API and the pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import socket
+import ssl
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hush.core import HushError
+from hush.ledger import Role
+from hush.server.pgwire import messages
+from hush.server.pgwire.catalogue_rows import PARAMETERS
+from hush.server.pgwire.connection import PgConnection
+from hush.server.pgwire.messages import MessageError, Reader, message, texts
+from hush.server.pgwire.settings import from_start
+from hush.server.rate_limits import ConnectionLimit, Rate
+from hush.server.service import Service
+from hush.server.settings import is_loopback
+
+_log = logging.getLogger("hush.server.pgwire")
+_VERSION, _SSL, _GSS, _CANCEL = 196_608, 80_877_103, 80_877_104, 80_877_102
+_SIGN_IN, _IDLE, _STALLED, _PARTING = 15.0, 3600.0, 300.0, 2.0
+_MOST, _EACH = 200, 40
+"""How many connections a worker keeps, and how many of one person."""
+_STRANGERS, _STRANGERS_EACH = 100, 40
+"""How many connections may be signing in, in all and from one address; they do not count as signed-in ones."""
+_GONE = "The service is ending."
+_WRONG = "Sign in with your name and a token of yours as the password."
+
+
+class PgServer:
+    """Accepts connections of the PostgreSQL protocol, and serves each in a task."""
+
+    def __init__(self, service: Service, *, tls: ssl.SSLContext | None = None, clear: bool = False) -> None:
+        """``clear`` allows connections without TLS: only where the socket is this machine's alone."""
+        self._service, self._tls, self._clear = service, tls, clear
+        self._server: asyncio.Server | None = None
+        self._talking: dict[asyncio.Task[None], PgConnection | None] = {}
+        """The task of each connection, with its state once it is signed in."""
+        self._ending = False
+        self._strangers = ConnectionLimit(most=_STRANGERS, each=_STRANGERS_EACH)
+        self._keys: dict[tuple[int, int], PgConnection] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        """A lock for each person: one statement about the catalogue runs at a time on all their connections."""
+
+    async def open(self, listener: socket.socket) -> None:
+        """Begin to listen."""
+        self._server = await asyncio.start_server(self._come, sock=listener, limit=messages.LONGEST + 5)
+
+    async def close(self) -> None:
+        """Stop listening, and end all connections: those with a question at work once it is answered."""
+        self._ending = True
+        if self._server is not None:
+            self._server.close()
+        # A question at work may be charged already, so its answer is still delivered.
+        busy_tasks = [task for task, conversation in self._talking.items() if conversation and conversation.request]
+        for task in self._talking.keys() - busy_tasks:
+            task.cancel()
+        if busy_tasks:
+            await asyncio.wait(busy_tasks, timeout=self._service.settings.limit + _PARTING)
+        for task in self._talking:
+            task.cancel()
+        await asyncio.gather(*self._talking, return_exceptions=True)
+
+    async def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - we are in one
+        self._talking[task] = None
+        try:
+            await self._talk(reader, writer)
+            await writer.drain()
+        except MessageError:
+            writer.write(
+                _fatal(f"This is no message of the protocol, or one beyond {messages.LONGEST} bytes.", "08P01")
+            )
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError, HushError):
+            pass
+        except asyncio.CancelledError:
+            writer.write(_fatal(_GONE, "57P01"))
+        except Exception as error:  # the connection ends, and nothing is told of what it said  # noqa: BLE001
+            _log.error("a connection of the SQL door failed: %s", type(error).__name__)
+            writer.write(_fatal("The connection failed; connect again.", "XX000"))
+        finally:
+            del self._talking[task]
+            with contextlib.suppress(Exception):
+                writer.close()
+                async with asyncio.timeout(_PARTING):
+                    await writer.wait_closed()
+            writer.transport.abort()  # a client that does not take its leave, or broke off TLS, is not waited for
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        address = _address(writer)
+        if not self._strangers.enter(address):
+            writer.write(_fatal("Too many connections are about to sign in; try again soon.", "53300"))
+            return
+        try:
+            async with asyncio.timeout(_SIGN_IN):
+                token, options = await self._sign_in(reader, writer)
+            person = None if token is None else await asyncio.to_thread(self._service.people.token, token)
+        finally:
+            self._strangers.leave(address)
+        if token is None or person is None:
+            return
+        if len(self._keys) >= _MOST:
+            writer.write(_fatal("Too many connections; try again soon.", "53300"))
+            return
+        if sum(connection.who.name == person.name for connection in self._keys.values()) >= _EACH:
+            writer.write(_fatal(f"You have {_EACH} connections; close some.", "53300"))
+            return
+        # The secret of cancel requests (BackendKeyData), which come on connections of their own.
+        key = secrets.randbelow(2**31), secrets.randbelow(2**31)
+        turn = self._turns.setdefault(person.name, asyncio.Lock())
+        conversation = PgConnection(self._service, person, turn, self._kept, session=f"door-{secrets.token_hex(12)}")
+        try:
+            conversation.first = from_start(options)
+            conversation.settings = dict(conversation.first)
+        except HushError as error:
+            writer.write(_fatal(str(error), "22023"))
+            return
+        self._keys[key] = conversation
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - we are in one
+        self._talking[task] = conversation
+        try:
+            for name, value in PARAMETERS.items():
+                if name in {"search_path", "max_identifier_length", "transaction_isolation"}:
+                    continue
+                writer.write(message(b"S", texts(name, value)))
+            writer.write(message(b"K", struct.pack("!II", *key)) + conversation.ready())
+            await writer.drain()
+            while True:
+                async with asyncio.timeout(_IDLE):
+                    kind, content = await _read(reader)
+                if kind == b"X":
+                    return
+                # At every message: a revocation holds at once for open connections, too.
+                still = await asyncio.to_thread(self._service.people.token, token)
+                if still is None or Role.ANALYST not in still.roles:  # revoked or expired since, as in the API
+                    writer.write(_fatal(_WRONG, "28000"))
+                    return
+                conversation.who = still
+                writer.write(await conversation.hear(kind, content))
+                async with asyncio.timeout(_STALLED):  # a client that takes nothing does not keep its rows here
+                    await writer.drain()
+                if self._ending:
+                    writer.write(_fatal(_GONE, "57P01"))
+                    return
+        finally:
+            del self._keys[key]
+            conversation.close()
+
+    async def _sign_in(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> tuple[str | None, dict[str, str]]:
+        """Return the token and the options of a client, after TLS; no token if it is refused or only cancels."""
+        secured = False
+        while True:
+            content = await _start(reader)
+            code = content.long()
+            if code in {_SSL, _GSS} and await _waiting(reader):
+                raise MessageError  # what came in the clear must not be taken for what comes after TLS
+            if code == _SSL:
+                writer.write(b"S" if self._tls is not None and not secured else b"N")
+                await writer.drain()
+                if self._tls is not None and not secured:
+                    await writer.start_tls(self._tls)
+                    secured = True
+                continue
+            # Encryption by GSSAPI is not offered; the client then goes on with TLS or without.
+            if code == _GSS:
+                writer.write(b"N")
+                await writer.drain()
+                continue
+            # A cancel needs no sign-in, since only the client knows its key. The protocol has no reply to it.
+            if code == _CANCEL:
+                self._cancel(content.long(), content.long())
+                return None, {}
+            break
+        # The upper half is the major version; a newer minor version is negotiated below.
+        if code >> 16 != _VERSION >> 16:
+            writer.write(_fatal("Only version 3.0 of the protocol is spoken here.", "08P01"))
+            return None, {}
+        if not secured and not self._clear:
+            writer.write(_fatal("Connect with TLS: sslmode=require.", "28000"))
+            return None, {}
+        options: dict[str, str] = {}
+        while content.more and (name := content.text()):
+            options[name] = content.text()
+        newer = [name for name in options if name.startswith("_pq_.")]
+        if code != _VERSION or newer:  # the client goes on with what is spoken here
+            writer.write(message(b"v", struct.pack("!ii", _VERSION, len(newer)) + texts(*newer)))
+        return await self._identify(options, reader, writer), options
+
+    async def _identify(
+        self, options: Mapping[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> str | None:
+        try:
+            self._service.rates.check(Rate.PG_CONNECTIONS, _address(writer))
+        except HushError as error:
+            writer.write(_fatal(str(error), "53300"))
+            return None
+        # AuthenticationCleartextPassword: the token is the password, inside TLS or on this machine alone.
+        writer.write(message(b"R", struct.pack("!i", 3)))
+        await writer.drain()
+        kind, password = await _read(reader)
+        if kind != b"p":
+            raise MessageError
+        token = Reader(password).text()
+        person = await asyncio.to_thread(self._service.people.token, token)
+        if person is None or person.name != options.get("user") or Role.ANALYST not in person.roles:
+            self._service.failures.note(options.get("user", ""), _address(writer), "sql door")
+            writer.write(_fatal(_WRONG, "28P01"))
+            return None
+        # AuthenticationOk.
+        writer.write(message(b"R", struct.pack("!i", 0)))
+        return token
+
+    def _kept(self) -> int:
+        """Return how many bytes all connections keep between statements."""
+        return sum(conversation.kept() for conversation in self._keys.values())
+
+    def _cancel(self, process: int, secret: int) -> None:
+        conversation = self._keys.get((process, secret))
+        if conversation is not None and conversation.request:
+            with contextlib.suppress(HushError):
+                self._service.cancel(conversation.who, conversation.request)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PgSocket:
+    """The listening socket of the PostgreSQL protocol, and its certificate."""
+
+    listener: socket.socket
+    certificate: str | None = None
+    key: str | None = None
+
+    async def open(self, service: Service) -> PgServer:
+        """Begin to listen; without a certificate only clients on this machine may connect."""
+        tls = None if self.certificate is None else tls_context(self.certificate, self.key or self.certificate)
+        address = self.listener.getsockname()
+        alone = not isinstance(address, tuple) or is_loopback(str(address[0]))
+        door = PgServer(service, tls=tls, clear=alone)
+        await door.open(self.listener)
+        return door
+
+
+def tls_context(certificate: str, key: str) -> ssl.SSLContext:
+    """Return the TLS settings of the server: its certificate, and version 1.2 or newer."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+async def _start(reader: asyncio.StreamReader) -> Reader:
+    """Read the first message, which has no type."""
+    (length,) = struct.unpack("!I", await reader.readexactly(4))
+    if not 8 <= length <= 8192:
+        raise MessageError
+    return Reader(await reader.readexactly(length - 4))
+
+
+async def _waiting(reader: asyncio.StreamReader) -> bool:
+    """Return whether further bytes have arrived; a client that asks for TLS must wait for the reply."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0):
+            return bool(await reader.read(1))
+    return False
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    kind = await reader.readexactly(1)
+    (length,) = struct.unpack("!I", await reader.readexactly(4))
+    if not 4 <= length <= messages.LONGEST:
+        raise MessageError
+    return kind, await reader.readexactly(length - 4)
+
+
+def _address(writer: asyncio.StreamWriter) -> str:
+    peer = writer.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) else "local"
+
+
+def _fatal(text: str, code: str) -> bytes:
+    return messages.error(text, code=code, severity="FATAL")

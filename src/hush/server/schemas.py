@@ -1,0 +1,315 @@
+"""Schemas of the API: the bodies that it takes, and the JSON that it says.
+
+The body of a question or a release is made from its terms (`hush.curator.terms`): a field for each. A body says where
+a mistake is, and shows nothing that was sent. None of the replies depends on a row but answers, which are noisy, and
+values that the policy calls public.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import MISSING, asdict, fields
+from fractions import Fraction
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from starlette.requests import Request
+
+from hush.core import InvalidValueError
+from hush.core.format import decimal
+from hush.curator.data_sets import OpenDataSet
+from hush.curator.explanation import Explanation
+from hush.curator.terms import (
+    LONGEST_NAME,
+    LONGEST_SQL,
+    LONGEST_TEXT,
+    FamilyOrder,
+    FitOrder,
+    FitTerms,
+    MarginalOrder,
+    MarginalTerms,
+    QuestionOrder,
+    QuestionTerms,
+    RangeOrder,
+    RangeTerms,
+    SynthesisOrder,
+    SynthesisTerms,
+    TermKind,
+    Terms,
+    term_of,
+)
+from hush.ledger import AccountView, Release
+from hush.ledger.entries import Entry
+from hush.policy.file import PolicyBudget
+from hush.query.parameters import from_wire
+from hush.query.schema import Table
+from hush.query.types import Type, Value, at_position
+from hush.server.auth.passwords import LONGEST, SHORTEST
+from hush.server.auth.people import LONGEST_TOKEN_DAYS, TOKEN_DAYS
+from hush.server.problems import BadRequestError
+
+Amount = str | int | float
+"""A number: exact where it is text, for example "0.1" or "1/3"."""
+Sql = Annotated[str, Field(max_length=LONGEST_SQL)]
+Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+Label = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+_TYPES: dict[TermKind, Any] = {
+    TermKind.SQL: Sql,
+    TermKind.VALUES: list[Any] | dict[str, Any],
+    TermKind.AMOUNT: Amount,
+    TermKind.ACCURACY: Amount | list[Amount],
+    TermKind.COUNT: int,
+    TermKind.FRACTION: float,
+    TermKind.FLAG: bool,
+    TermKind.NAME: Label,
+    TermKind.NAMES: Annotated[list[Label], Field(max_length=200)],
+    TermKind.TEXT: Text,
+}
+MOST_PRICES = 64
+"""How many prices can be explained in one call."""
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Body(BaseModel):
+    """The body of a request; unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    def given(self) -> dict[str, Any]:
+        """Return the values that were sent, as a curator takes them; null stands for the default."""
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        return {name: _READ.get(name, _same)(value) for name, value in values.items() if value is not None}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_READ = {
+    "accuracy": lambda accuracy: tuple(accuracy) if isinstance(accuracy, list) else accuracy,
+    "parameters": from_wire,
+}
+
+
+def body_of(request: type[Terms], name: str, base: type[Body] = Body) -> type[Body]:
+    """Return the body of a request: a field for each of its terms that travels."""
+    columns: dict[str, Any] = {}
+    for field in fields(request):
+        term = term_of(field)
+        if term.kind is TermKind.LOCAL:
+            continue
+        if field.default is MISSING:
+            columns[field.name] = (_TYPES[term.kind], Field(description=term.help))
+        else:
+            default = list(field.default) if term.kind is TermKind.VALUES else field.default
+            columns[field.name] = (_TYPES[term.kind] | None, Field(default, description=term.help))
+    return create_model(name, __base__=base, __doc__=request.__doc__, **columns)
+
+
+class _Prices(Body):
+    epsilons: Annotated[list[Amount], Field(max_length=MOST_PRICES)] = Field(
+        default_factory=list, description="Several prices to be explained in one call, instead of epsilon."
+    )
+
+
+class _Options(Body):
+    options: dict[str, bool | int | float | str | list[Any] | None] = Field(
+        default_factory=dict, description="The model's own, such as components of pca and clusters of kmeans."
+    )
+
+    def given(self) -> dict[str, Any]:
+        """Return the terms and the model's own options."""
+        if clash := sorted(set(self.options) & {field.name for field in fields(FitOrder)}):
+            raise InvalidValueError("options", got=clash, allowed="the model's own options alone")
+        terms = super().given()
+        return {**terms.pop("options", {}), **terms}
+
+
+QuestionBody = body_of(QuestionTerms, "QuestionBody")
+ExplainBody = body_of(QuestionTerms, "ExplainBody", _Prices)
+AskBody = body_of(QuestionOrder, "AskBody")
+MarginalsBody = body_of(MarginalTerms, "MarginalsBody")
+PaidMarginalsBody = body_of(MarginalOrder, "PaidMarginalsBody")
+SynthBody = body_of(SynthesisTerms, "SynthBody")
+PaidSynthBody = body_of(SynthesisOrder, "PaidSynthBody")
+PaidChildrenBody = body_of(FamilyOrder, "PaidChildrenBody")
+RangesBody = body_of(RangeTerms, "RangesBody")
+PaidRangesBody = body_of(RangeOrder, "PaidRangesBody")
+FitBody = body_of(FitTerms, "FitBody", _Options)
+PaidFitBody = body_of(FitOrder, "PaidFitBody", _Options)
+
+
+class PaidBody(Body):
+    """Something that is made and paid for."""
+
+    request: Label | None = Field(
+        None, description="An id of your own: asked again, what was made comes back, free. So retries are safe."
+    )
+
+
+class EventBody(PaidBody):
+    """An event that hush does not carry out itself, for example a training run elsewhere."""
+
+    event: dict[str, Any] = Field(description="The event, as hush.accounting writes it.")
+    note: Annotated[str, Field(max_length=2000, description="What it is for.")]
+    data: Label | None = Field(None, description="Which data set, where there are several.")
+
+
+class StreamBody(Body):
+    """Counts or sums that keep coming."""
+
+    question: Annotated[str, Field(max_length=50_000, description="SQL that names rows: SELECT columns FROM …")]
+    epsilon: Amount | None = Field(None, description="What the whole release may cost.")
+    max_rows: int | None = Field(None, description="How many rows of a unit count; the policy's if not said.")
+    data: Label | None = Field(None, description="Which data set, where the tables' names do not tell.")
+    horizon: Annotated[str, Field(max_length=100, description="How long, such as '10 years'.")]
+    every: Label | None = Field(None, description="hour, day or week.")
+    start: str | int | None = Field(None, description="The first period.")
+    confidence: float = Field(0.95, description="How often an error bar holds.")
+
+
+class PaidStreamBody(StreamBody, PaidBody):
+    """Counts or sums that keep coming, to be begun."""
+
+    name: Label
+
+
+class AdvanceBody(PaidBody):
+    """How far a stream is to be released."""
+
+    through: str | int | None = Field(None, description="The last period; all that are over, if it is not said.")
+
+
+class DeclarationBody(Body):
+    """A stream that is paid by the release, as an owner declares it."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64, pattern="^[A-Za-z0-9_-]+$")]
+    question: Annotated[str, Field(max_length=50_000, description="SQL")]
+    epsilon: Amount | None = Field(None, description="What one release costs.")
+    total_epsilon: Amount | None = Field(None, description="Instead: what all releases cost together.")
+    rho: Amount | None = Field(None, description="Instead: what one release costs in zCDP.")
+    every: Label = Field(description="day, week, month or year, or several such as 14 days.")
+    first: Label = Field(description="The first date, or a time with its offset.")
+    releases: Annotated[int, Field(ge=1, le=10_000)]
+    confidence: Amount = Field("0.95", description="How often an error bar holds.")
+    delta: Amount | None = Field(None, description="What private keys may use of δ in one release.")
+    late: bool = Field(True, description="Whether a missed release is made late; else it is skipped.")
+    readers: Label | list[Label] = Field("analysts", description="analysts, public, or a list of names.")
+    data: Label | None = Field(None, description="Which data set, where there are several.")
+
+
+class BudgetRequestBody(Body):
+    """A larger budget that is asked for."""
+
+    epsilon: Amount = Field(description="The new total.")
+    data: Label | None = Field(None, description="On which data set, where there are several.")
+    reason: Annotated[str, Field(max_length=2000)] = Field("", description="Why, for the owner.")
+
+
+class DecisionBody(Body):
+    """An owner's decision on a request."""
+
+    approve: bool
+    reason: Annotated[str, Field(max_length=2000)] = Field(
+        "", description="Why; it is recorded, and the analyst sees it."
+    )
+
+
+class TokenBody(Body):
+    """A token to be made."""
+
+    label: Annotated[str, Field(max_length=200)] = ""
+    scopes: list[str] = Field(default_factory=lambda: ["read", "ask"])
+    days: Annotated[float, Field(gt=0, le=LONGEST_TOKEN_DAYS)] = TOKEN_DAYS
+
+
+class PasswordBody(Body):
+    """A new password."""
+
+    old: Annotated[str, Field(max_length=1000)] = ""
+    new: Annotated[str, Field(min_length=SHORTEST, max_length=LONGEST)]
+
+
+class PersonBody(Body):
+    """Somebody to be added."""
+
+    name: Label
+    roles: Annotated[list[str], Field(min_length=1, max_length=2)]
+
+
+async def read(request: Request, model: type[Model]) -> Model:
+    """Return the body of a request; an error names the wrong field, but never shows its value."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise BadRequestError("Send JSON, with content-type: application/json.", 415)
+    try:
+        return model.model_validate_json(await request.body())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(map(str, first["loc"])) or "the body"
+        message = re.sub(r"[^\x20-\x7e]", "", first["msg"])[:200]
+        raise BadRequestError(f"{path}: {message}", 400 if first["type"] == "json_invalid" else 422) from None
+
+
+# replies
+
+
+def data_set(data: OpenDataSet, budget: PolicyBudget) -> dict[str, Any]:
+    """Return the schema and the policy of a data set, which are public."""
+    schema = data.schema
+    return {
+        "name": schema.data,
+        "unit": schema.unit,
+        "neighbours": schema.neighbours.value,
+        "budget": {"epsilon": decimal(budget.epsilon), "delta": decimal(budget.delta)},
+        "tables": [_table(table) for table in schema.tables.values()],
+    }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    limits = {} if table.public else {"max_rows": table.max_rows, "max_groups": table.max_groups}
+    return {
+        "name": table.name,
+        "public": table.public,
+        **limits,
+        "columns": [{"name": name, **_column(column)} for name, column in table.columns.items()],
+    }
+
+
+def _column(column: Type) -> dict[str, Any]:
+    description: dict[str, Any] = {"type": column.kind.value}
+    if column.kind.ranged:
+        for name, bound in (("lower", column.lower), ("upper", column.upper)):
+            description[name] = None if bound is None else plain(at_position(column.kind, bound))
+    if column.kind.numeric and column.step is not None:
+        description["step"] = decimal(column.step)
+    if column.values is not None:
+        description["values"] = [plain(value) for value in column.values]
+    return description
+
+
+def plain(value: Value) -> Any:
+    """Return a public value as JSON: numbers as exact texts, dates in ISO's form."""
+    if isinstance(value, Fraction):
+        return decimal(value)
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def account(view: AccountView) -> dict[str, Any]:
+    """Return the remaining part of a budget, with the exact state of its filter."""
+    charged = None if view.charged is None else view.charged.to_json()
+    return view.to_json() | {"state": view.account.to_json(), "charged": charged}
+
+
+def receipt(charge: Release, entry: Entry) -> dict[str, Any]:
+    """Return a charge with its place in the chain of the ledger."""
+    return {**asdict(charge), "hash": entry.hash.hex()}
+
+
+def explanation(explained: Any) -> dict[str, Any]:
+    """Return the explanation of a question or a release: in figures, exactly, and in words."""
+    content = {**explained.to_json(), "exact": explained.price.itemised_json()}
+    if isinstance(explained, Explanation):
+        return content | {"drawable": explained.drawable(), "lines": explained.lines()}
+    return content | {"lines": str(explained).splitlines()}
