@@ -1,0 +1,45 @@
+"""Audits: is something as private as it says? Ours or anybody's, as a black box, by replay, or in one run.
+
+An audit proves violations and never privacy: it says which ε is at least revealed, and what it would have found.
+
+>>> import hush
+>>> noise = hush.Laplace(sensitivity=1, epsilon=1)
+>>> report = hush.audit.audit(lambda rows: noise.release(2 * len(rows)), epsilon="1", seconds=20)
+>>> report.violation is None
+False
+"""
+
+from typing import TYPE_CHECKING
+
+from hush.core.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from hush.audit.black_box import assert_private, audit
+    from hush.audit.canaries import OneRun, one_run
+    from hush.audit.grey_box import Replayed, replay
+    from hush.audit.neighbours import NeighbourPair, hostile
+    from hush.audit.report import Report, Violation
+else:
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "hush.audit.black_box": ("assert_private", "audit"),
+            "hush.audit.neighbours": ("NeighbourPair", "hostile"),
+            "hush.audit.canaries": ("OneRun", "one_run"),
+            "hush.audit.grey_box": ("Replayed", "replay"),
+            "hush.audit.report": ("Report", "Violation"),
+        },
+    )
+
+__all__ = [
+    "NeighbourPair",
+    "OneRun",
+    "Replayed",
+    "Report",
+    "Violation",
+    "assert_private",
+    "audit",
+    "hostile",
+    "one_run",
+    "replay",
+]

@@ -1,0 +1,377 @@
+"""The black-box audit: run on neighbours, choose an event on earlier runs, bet against the claim on later ones.
+
+The order of an audit is: a few runs of every hostile pair; the better half gets twice as many, and so on until few are
+left; then the best pair gets growing batches of runs, each tested with the event that all runs before it suggest. Every
+few batches go to another pair, a random one or one near the best. All bets share one fortune, so that neither the many
+pairs and events nor the moment of stopping cost confidence (`hush.audit.statistics`).
+
+>>> import hush
+>>> noise = hush.Laplace(sensitivity=1, epsilon=2)
+>>> report = audit(lambda rows: noise.release(len(rows)), epsilon="1", schema=(0, 1), seconds=20, level="1e-6")
+>>> report.violation.pair, report.violation.epsilon > 1
+('...', True)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hush.accounting import Guarantee
+from hush.audit.events import OutcomeEvent, best_event
+from hush.audit.laws import LawTest
+from hush.audit.neighbours import NeighbourPair, Schema, as_pair, hostile, nearby_pair, random_pair
+from hush.audit.outcomes import Outcome, Sample
+from hush.audit.report import Evidence, Report, Violation
+from hush.audit.runs import AuditError, Density, Function, Runs
+from hush.audit.statistics import Fortune, detectable, gaussian_mu, interval
+from hush.core import InvalidValueError, Neighbours, Number, fraction_between, nonnegative, positive, probability
+from hush.noise import uniform_integer
+
+Progress = Callable[[str, float], None]
+_FIRST = 40
+"""Runs on each data set before a pair is judged."""
+_RATIO = 1.4
+"""How fast the runs of the best pair grow."""
+_FINALISTS = 3
+_EXPLORED = 4
+"""Another pair is tried after this number of batches."""
+_REVISITED = 60
+"""Each of the other pairs gets this part of the runs of the best."""
+_PROFILE = 24
+_LATER = 2.0
+"""How many times the runs are doubled after a violation is proved, for a better lower bound."""
+
+
+class _Arm:
+    """A pair with its runs and the event that tells most about it."""
+
+    def __init__(self, pair: NeighbourPair) -> None:
+        self.pair = pair
+        self.left, self.right = Sample(), Sample()
+        self.event: OutcomeEvent | None = None
+
+    @property
+    def runs(self) -> int:
+        return min(len(self.left), len(self.right))
+
+
+def claimed_points(epsilon: Number | None, delta: Number, guarantee: Guarantee | None) -> list[tuple[float, float]]:
+    """Return the claim as points (ε, δ) that hold together, rounded to the side that protects the mechanism."""
+    if (epsilon is None) == (guarantee is None):
+        raise InvalidValueError("epsilon", got=epsilon, allowed="given, or guarantee, but not both")
+    if guarantee is None:
+        # One ulp up: a mechanism is never blamed for the rounding of its ε.
+        point = float(nonnegative(epsilon, "epsilon")), float(probability(delta, "delta"))
+        return [(math.nextafter(point[0], math.inf), math.nextafter(point[1], 1) if point[1] else 0.0)]
+    top = guarantee.epsilon("1e-9").upper if math.isinf(guarantee.pure_epsilon()) else guarantee.pure_epsilon()
+    curve = [(top * index / (_PROFILE - 1)) for index in range(_PROFILE)][::-1]
+    return [(value, float(guarantee.delta(value).upper)) for value in curve]
+
+
+def audit(
+    function: Function,
+    *,
+    epsilon: Number | None = None,
+    delta: Number = 0,
+    guarantee: Guarantee | None = None,
+    neighbours: str | Neighbours = "add-remove",
+    schema: Schema = (0.0, 1.0),
+    unit: str | None = None,
+    pairs: Sequence[Any] | None = None,
+    outside: bool = True,
+    seconds: Number = 60,
+    runs: int | None = None,
+    level: Number = "0.05",
+    density: Density | None = None,
+    law: tuple[Any, Callable[[Any], float]] | None = None,
+    limit: Number = 10,
+    isolated: bool = True,
+    timing: bool = False,
+    low_bits: bool = True,
+    name: str | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Look for a proof that a function of rows is less private than claimed.
+
+    The claim is ``epsilon`` and ``delta``, or the whole profile of a ``guarantee``. Rows are lists that `hostile` makes
+    from the ``schema``, or the ``pairs`` that are given. ``level`` is the probability that an honest function is
+    accused. ``density(outcome, rows)`` is a log-density, if one is known; ``law`` is a mechanism that adds noise, with
+    the function that computes the exact value. ``timing`` tests the time of a run, and nothing else. Noise in floating
+    point nearly always shows itself in the low bits of an outcome; ``low_bits=False`` looks past that. ``limit`` is
+    for one run, in seconds. Ctrl-C returns the report so far.
+
+    >>> import hush
+    >>> mean = lambda rows: sum(rows) / max(len(rows), 1) + hush.Laplace(sensitivity=1, epsilon=1).release(0) / 100
+    >>> audit(mean, epsilon="1", schema=(0, 1), seconds=10).violation is None
+    False
+    """
+    points = claimed_points(epsilon, delta, guarantee)
+    error_rate = float(fraction_between(level, "level"))
+    begun = time.monotonic()
+    ends = begun + float(positive(seconds, "seconds"))
+    listed = [as_pair(pair, index) for index, pair in enumerate(pairs)] if pairs is not None else None
+    arms = [_Arm(pair) for pair in (listed or hostile(schema, neighbours, unit=unit, outside=outside))]
+    game = _Game(
+        runs=Runs(function, density=density, limit=float(positive(limit, "limit")), isolated=isolated),
+        arms=arms, points=points, level=error_rate, ends=ends, most=runs, timing=timing, low_bits=low_bits,
+        law=None if law is None else (LawTest(law[0]), law[1]), progress=progress,
+        search=None if listed else (lambda best: _another(best, schema, neighbours, unit)),
+    )  # fmt: skip
+    notes: list[str] = []
+    interrupted = False
+    with game.runs:
+        if listed:
+            for pair in listed:
+                game.runs.knows(pair.left)
+                game.runs.knows(pair.right)
+        try:
+            game.play()
+        except KeyboardInterrupt:
+            interrupted = True
+        except AuditError as error:
+            notes.append(str(error))
+    if game.runs.failures:
+        notes.append(f"{game.runs.failures} runs ended their process or gave no answer within {float(limit):g} s")
+    if game.runs.starved:
+        notes.append(f"{game.runs.starved} runs met the limit of memory, and count for neither side")
+    return game.report(
+        name=name or str(getattr(function, "__name__", type(function).__name__)),
+        seconds=time.monotonic() - begun, notes=notes, interrupted=interrupted,
+    )  # fmt: skip
+
+
+def _another(
+    best: NeighbourPair, schema: Schema, neighbours: str | Neighbours, unit: str | None
+) -> list[NeighbourPair]:
+    return [nearby_pair(best, schema, unit=unit), random_pair(schema, neighbours, unit=unit)]
+
+
+class _Game:
+    """One audit as it runs."""
+
+    def __init__(
+        self,
+        *,
+        runs: Runs,
+        arms: list[_Arm],
+        points: list[tuple[float, float]],
+        level: float,
+        ends: float,
+        most: int | None,
+        timing: bool,
+        low_bits: bool,
+        law: tuple[LawTest, Callable[[Any], float]] | None,
+        progress: Progress | None,
+        search: Callable[[NeighbourPair], list[NeighbourPair]] | None,
+    ) -> None:
+        self.runs, self.arms, self.points, self.level, self.ends = runs, arms, points, level, ends
+        self.most, self.timing, self.low_bits, self.law = most, timing, low_bits, law
+        self.progress, self.search = progress, search
+        self.begun = time.monotonic()
+        self.fortune = Fortune(delta=points[0][1])
+        self.tested: tuple[_Arm, OutcomeEvent, Sample, Sample] | None = None
+        self.looks = 0
+        # Of α, a tenth is for the law where one is claimed.
+        self.share = level if law is None else 0.9 * level
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def play(self) -> None:
+        """Run until the claim is refuted or time is up."""
+        arms = self.screened()
+        best, batches, explored = arms[0], 0, 0
+        wanted: int | None = None
+        while not self.over(best) and (wanted is None or best.runs < wanted):
+            batches += 1
+            if self.search is not None and wanted is None and batches % _EXPLORED == 0:
+                explored += 1
+                fresh = _Arm(self.search(best.pair)[explored % 2])
+                self.arms.append(fresh)
+                self.run(fresh, 2 * _FIRST)
+                for arm in self.arms:  # pairs that were given up get their share of the runs, and another chance
+                    if not self.over(arm):
+                        self.run(arm, best.runs // _REVISITED - arm.runs)
+                arms = [arm for arm in self.arms if arm.runs]
+            elif wanted is None and batches % _EXPLORED == 2 and len(arms) > 1:
+                second = min(arms[:_FINALISTS], key=lambda arm: arm.runs)
+                self.batch(second)
+            else:
+                self.batch(best)
+            if wanted is None and self.fortune.won(self.share):
+                best = self.tested[0] if self.tested is not None else best
+                wanted = int(_LATER * best.runs)
+                self.ends = min(self.ends, time.monotonic() + (time.monotonic() - self.begun) + 1)
+                continue
+            if wanted is None:
+                arms.sort(key=_rank)
+                best = arms[0]
+
+    def screened(self) -> list[_Arm]:
+        """Run every pair a little, the better half again, and return the last ones, best first."""
+        arms, size = list(self.arms), _FIRST
+        # A fifth of the time, at most, goes to pairs that are given up.
+        stop = time.monotonic() + (self.ends - time.monotonic()) / 5
+        while True:
+            for arm in arms:
+                if self.over(arm):
+                    break
+                self.run(arm, size - arm.runs)
+                self.tell("looking for a pair")
+            arms = sorted((arm for arm in arms if arm.runs), key=_rank) or arms[:1]
+            # An event that is all but certain needs no further search.
+            clear = arms[0].event is not None and arms[0].event.gain * arms[0].runs > 4 - math.log(self.share)
+            if len(arms) <= _FINALISTS or clear or self.over(arms[0]) or time.monotonic() > stop:
+                return arms
+            arms, size = arms[: max(len(arms) // 2, _FINALISTS)], 2 * size
+
+    def over(self, arm: _Arm) -> bool:
+        """Return whether time or runs are used up."""
+        spent = self.most is not None and arm.runs >= self.most
+        return spent or (arm.runs > 0 and time.monotonic() >= self.ends) or self.law_refuted()
+
+    def law_refuted(self) -> bool:
+        """Return whether the noise has not the claimed law."""
+        return self.law is not None and self.law[0].refuted(0.1 * self.level)
+
+    def run(self, arm: _Arm, count: int) -> tuple[list[Outcome], list[Outcome]]:
+        """Run a pair ``count`` times more, and choose its event anew."""
+        if count <= 0:
+            return [], []
+        pair = arm.pair
+        if self.timing:
+            left, right = self.in_turns(pair, count)
+        else:
+            left = self.runs.of(pair.left, other=pair.right, times=count, until=self.ends)
+            right = self.runs.of(pair.right, other=pair.left, times=min(count, len(left)), until=self.ends + 1)
+        if self.runs.density is not None:
+            for outcome in right:  # the ratio is left to right for both
+                outcome.ratio = -outcome.ratio
+        left = left[: len(right)]
+        arm.left.extend(left)
+        arm.right.extend(right)
+        if self.law is not None:
+            test, exact = self.law
+            for rows, outcomes in ((pair.left, left), (pair.right, right)):
+                with contextlib.suppress(TypeError, ValueError):  # rows on which no exact value exists
+                    value = float(exact(rows))
+                    test.add([outcome.numbers[0] - value for outcome in outcomes if len(outcome.numbers) == 1])
+        if arm.runs:
+            arm.event = best_event(
+                arm.left, arm.right, self.points, timing=self.timing, ratio=self.runs.density is not None,
+                low_bits=self.low_bits,
+            )  # fmt: skip
+        return left, right
+
+    def in_turns(self, pair: NeighbourPair, count: int) -> tuple[list[Outcome], list[Outcome]]:
+        """Run both data sets by turns, in random order: other work of the machine must not tell them apart."""
+        left: list[Outcome] = []
+        right: list[Outcome] = []
+        while len(left) < count and (not left or time.monotonic() < self.ends):
+            turns = [(pair.left, left), (pair.right, right)]
+            for rows, outcomes in turns if uniform_integer(2) else turns[::-1]:
+                outcomes.extend(self.runs.of(rows, times=1))
+        return left, right
+
+    def batch(self, arm: _Arm) -> None:
+        """Run a pair once more, with a bet on the event that its earlier runs suggest."""
+        event, count = arm.event, max(math.ceil((_RATIO - 1) * arm.runs), 16)
+        if self.most is not None:
+            count = min(count, self.most - arm.runs)
+        left, right = self.run(arm, count)
+        self.tell("betting against the claim")
+        if event is None or not right:
+            return
+        ours, theirs = Sample(left), Sample(right)
+        sides = (event.holds(theirs), event.holds(ours)) if event.swapped else (event.holds(ours), event.holds(theirs))
+        self.fortune.bet(*sides, p=event.p, q=event.q, point=event.point)
+        self.tested = arm, event, ours, theirs
+        self.looks += 1
+
+    def tell(self, doing: str) -> None:
+        """Show how far the audit is."""
+        if self.progress is not None:
+            whole = max(self.ends - self.begun, 1e-9)
+            self.progress(doing, min((time.monotonic() - self.begun) / whole, 1.0))
+
+    # -- telling --------------------------------------------------------------------------------------------------
+
+    def report(self, *, name: str, seconds: float, notes: list[str], interrupted: bool) -> Report:
+        """Return the report of this audit."""
+        epsilon, delta = self.points[0]
+        bound = self.fortune.epsilon(self.share)
+        won = self.fortune.won(self.share)
+        measured, mu = self.measured()
+        longest = max((arm.runs for arm in self.arms), default=0)
+        violation = None
+        if won and self.tested is not None and measured is not None:
+            how = f"{measured.kind}, chosen on earlier runs and tested on later ones, {self.looks} batches"
+            violation = Violation(
+                epsilon=max(bound, epsilon), event=measured.event, pair=measured.pair, how=how,
+                left=measured.left, right=measured.right,
+            )  # fmt: skip
+        forms = {outcome.form for arm in self.arms for outcome in arm.left.outcomes}
+        if forms and all(form.startswith("raises ") for form in forms):
+            notes.append(f"every run {min(forms)}: nothing else was audited")
+        law = ""
+        if self.law is not None:
+            law = "not the claimed one" if self.law_refuted() else "agrees with the claimed one"
+            if self.law_refuted() and violation is None:
+                pair = self.arms[0].pair
+                violation = Violation(
+                    epsilon=bound, event="the noise has not the claimed law", pair=pair.name,
+                    how="goodness of fit with the exact probabilities", left=pair.left, right=pair.right,
+                )  # fmt: skip
+        tested = max(longest - _FIRST, 0)
+        return Report(
+            name=name, points=tuple(self.points), level=self.level, violation=violation, epsilon=bound,
+            detectable=detectable(claimed=epsilon, runs=tested, level=self.share, delta=delta) if tested else math.inf,
+            mu=mu, runs=longest, pairs=sum(1 for arm in self.arms if arm.runs), seconds=seconds, measured=measured,
+            law=law, timing="the only thing that was tested" if self.timing else "", notes=tuple(notes),
+            interrupted=interrupted,
+        )  # fmt: skip
+
+    def measured(self) -> tuple[Evidence | None, float]:
+        """Return the last event that was tested, with exact intervals, and the μ that they allow."""
+        if self.tested is None:
+            return None, 0.0
+        arm, event, left, right = self.tested
+        sides = (right, left) if event.swapped else (left, right)
+        counts = [int(np.count_nonzero(event.holds(side))) for side in sides]
+        runs = min(len(left), len(right))
+        ends = [interval(count, runs, level=self.level / 2, look=max(self.looks, 1)) for count in counts]
+        measured = Evidence(
+            pair=arm.pair.name, left=arm.pair.left, right=arm.pair.right, event=event.name, kind=event.kind,
+            swapped=event.swapped, runs=runs, counts=(counts[0], counts[1]), p=ends[0], q=ends[1],
+        )  # fmt: skip
+        return measured, gaussian_mu(*ends)
+
+
+def _rank(arm: _Arm) -> float:
+    return -arm.event.gain if arm.event is not None else math.inf
+
+
+def assert_private(function: Function, *, false_alarm: Number = "1e-6", seconds: Number = 10, **claim: Any) -> Report:
+    """Raise AssertionError if an audit proves that a function is not as private as claimed; for tests.
+
+    An honest function fails with probability ``false_alarm`` at most. Arguments are those of `audit`.
+
+    >>> import hush
+    >>> noise = hush.Laplace(sensitivity=1, epsilon=1)
+    >>> report = assert_private(lambda rows: noise.release(len(rows)), epsilon="1", seconds=1)
+    >>> assert_private(lambda rows: len(rows), epsilon="1")
+    Traceback (most recent call last):
+    ...
+    AssertionError: <lambda> is not as private as claimed: ...
+    """
+    report = audit(function, level=false_alarm, seconds=seconds, **claim)
+    if report.interrupted:
+        raise KeyboardInterrupt
+    if report.violation is not None:
+        raise AssertionError(str(report))
+    return report

@@ -1,0 +1,233 @@
+"""``hush audit``: is something as private as it says, ours or anybody's."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from hush.audit import Report
+from hush.audit import audit as look_for_violations
+from hush.cli.options import JsonOption
+from hush.cli.output import tell, working
+from hush.core import InvalidValueError
+from hush.core.format import figure
+
+_VIOLATION = 5
+_STOPPED = 130
+
+
+def audit(
+    target: Annotated[str | None, typer.Argument(metavar="[MODULE:FUNCTION]", help="The function.")] = None,
+    epsilon: Annotated[str | None, typer.Option(metavar="ε", help="The ε that is claimed.")] = None,
+    delta: Annotated[str, typer.Option(metavar="δ", help="The δ that is claimed.")] = "0",
+    neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
+    rows: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON: a list of pairs [rows, rows].")] = None,
+    bounds: Annotated[str, typer.Option(metavar="LOWER,UPPER", help="The range of made-up numbers.")] = "0,1",
+    values: Annotated[str | None, typer.Option(metavar="A,B,…", help="Made-up rows are these words.")] = None,
+    command: Annotated[str | None, typer.Option(metavar="PROGRAM", help="A program; {rows} is its CSV file.")] = None,
+    replayed: Annotated[
+        str | None, typer.Option("--replay", metavar="FILE[:NAME]", help="Record and replay release(rows) of a file.")
+    ] = None,
+    once: Annotated[
+        str | None, typer.Option("--one-run", metavar="FILE[:NAME]", help="Run train(coins) of a file once.")
+    ] = None,
+    canaries: Annotated[int, typer.Option(help="How many canaries one run has.")] = 1000,
+    independent: Annotated[bool, typer.Option("--independent", help="Canaries share no noise: see docs.")] = False,
+    catalogue: Annotated[bool, typer.Option("--catalogue", help="Audit the catalogue of broken mechanisms.")] = False,
+    seconds: Annotated[str, typer.Option(help="How long to look, for each audit.")] = "60",
+    limit: Annotated[str, typer.Option(metavar="SECONDS", help="How long one run may take.")] = "10",
+    level: Annotated[str, typer.Option(help="How often an honest function may be accused.")] = "0.05",
+    timing: Annotated[bool, typer.Option("--timing", help="Test the time of a run, and nothing else.")] = False,
+    chart: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the trade-off curve (.svg, .html …).")
+    ] = None,
+    save_pair: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the best pair, for --rows.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Look for a proof that something is less private than it claims.
+
+    TARGET is a Python function of rows, as module:function. Rows are lists of numbers (--bounds) or of words
+    (--values), made up to be hostile, or pairs of neighbours that you give (--rows).
+
+    ```sh
+    hush audit mylib:noisy_mean --epsilon 1 --bounds 0,100
+    hush audit mylib:noisy_mean --epsilon 1 --delta 1e-6 --neighbours replace --rows pairs.json
+    hush audit --command './release {rows}' --epsilon 1  # any program: a CSV file in, anything out; no shell runs it
+    hush audit                                           # hush itself, on made-up rows
+    hush audit --replay pipeline.py --epsilon 1          # its function release(rows), with recorded noise
+    hush audit --one-run train.py --canaries 1000 --epsilon 4  # its function train(coins), which returns scores
+    hush audit --catalogue                               # what audits find among mechanisms known to be broken
+    ```
+
+    An audit proves violations, never privacy. One that finds nothing says which true ε it would have found. Ctrl-C
+    prints the report so far.
+
+    Exit status: 0 no violation was found, 2 the command line is not right, 5 a violation was found, 130 stopped by
+    hand.
+    """
+    modes = {"TARGET": target, "--command": command, "--replay": replayed, "--one-run": once, "--catalogue": catalogue}
+    given = [name for name, value in modes.items() if value]
+    if len(given) > 1:
+        raise InvalidValueError("TARGET", got=" and ".join(given), allowed=f"one of {', '.join(modes)}")
+    if catalogue:
+        return _catalogue(seconds, as_json=as_json)
+    if not given:
+        return _ourselves(seconds, as_json=as_json)
+    if epsilon is None:
+        raise InvalidValueError("--epsilon", got=None, allowed="the ε that is claimed")
+    if once is not None:
+        from hush.audit.canaries import one_run
+
+        with working("running once", quiet=as_json):
+            single = one_run(
+                _from_file(once, "train"), canaries=canaries, epsilon=epsilon, delta=delta, level=level,
+                independent=independent,
+            )  # fmt: skip
+        return _tell(single, as_json=as_json)
+    if replayed is not None:
+        from hush.audit.grey_box import replay
+
+        with working("replaying", quiet=as_json):
+            found = replay(
+                _from_file(replayed, "release"), epsilon=epsilon, delta=delta, neighbours=neighbours,
+                schema=_schema(bounds, values), pairs=_pairs(rows), name=replayed,
+            )  # fmt: skip
+        return _tell(found, as_json=as_json)
+    if command is not None:
+        from hush.audit.runs import program
+
+        function, name = program(_words(command), limit=float(limit)), command
+    else:
+        function, name = _function(target or ""), str(target)
+    with working("auditing", quiet=as_json) as told:
+        report = look_for_violations(
+            function, epsilon=epsilon, delta=delta, neighbours=neighbours, schema=_schema(bounds, values),
+            pairs=_pairs(rows), seconds=seconds, limit=limit, level=level, timing=timing, name=name, progress=told,
+        )  # fmt: skip
+    if save_pair is not None:
+        save_pair.write_text(report.pair_json(), "utf-8")
+    return _show(report, chart=chart, as_json=as_json)
+
+
+def _show(report: Report, *, chart: Path | None, as_json: bool) -> int:
+    if chart is not None:
+        report.chart().save(chart)
+    status = _tell(report, as_json=as_json)
+    return _STOPPED if report.interrupted and not status else status
+
+
+def _tell(report: Any, *, as_json: bool) -> int:
+    tell(report.to_json(), str(report), as_json=as_json)
+    return _VIOLATION if report.violation else 0
+
+
+def _catalogue(seconds: str, *, as_json: bool) -> int:
+    from hush.audit.catalogue import CATALOGUE
+
+    cases = {case.name: case.audit for case in CATALOGUE}
+    notes = {case.name: f"{case.fault} ({case.source})" if case.source else case.fault for case in CATALOGUE}
+    _many(cases, notes, {"seconds": seconds}, as_json=as_json)
+    return 0
+
+
+def _ourselves(seconds: str, *, as_json: bool) -> int:
+    from hush.audit.ourselves import ourselves
+
+    parts = ourselves()
+    # All parts together are accused with the probability that one report has, and share the time.
+    options = {"seconds": float(seconds) / len(parts), "level": 0.05 / len(parts)}
+    found = _many({name: part.audit for name, part in parts.items()}, {}, options, as_json=as_json)
+    return _VIOLATION if found else 0
+
+
+def _many(audits: dict[str, Any], notes: dict[str, str], options: dict[str, Any], *, as_json: bool) -> int:
+    """Make many audits, print a line for each, and return how many found a violation."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("audit of", "violation", "seconds", "what was found", *(["what is wrong with it"] if notes else [])):
+        table.add_column(title, overflow="fold")
+    reports: list[dict[str, Any]] = []
+    with working("auditing", quiet=as_json) as told:
+        for index, (name, make) in enumerate(audits.items()):
+            told(name, index / len(audits))
+            begun = time.monotonic()
+            report = make(**options)
+            told_of = report.told() if hasattr(report, "told") else f"ε ≥ {figure(report.epsilon, digits=3)}"
+            spent, found = figure(time.monotonic() - begun, digits=2), "yes" if report.violation else "no"
+            table.add_row(name, found, spent, told_of, *([notes[name]] if notes else []))
+            reports.append({**report.to_json(), "name": name, "note": notes.get(name, "")})
+            if getattr(report, "interrupted", False):
+                break
+    tell(reports, table, as_json=as_json)
+    return sum(bool(report["violation"]) for report in reports)
+
+
+def _from_file(place: str, name: str) -> Any:
+    """Return a function of a Python file, FILE or FILE:NAME."""
+    path, _, given = place.partition(":")
+    file = Path(path).resolve()
+    specification = spec_from_file_location(file.stem, file)
+    if not file.is_file() or specification is None or specification.loader is None:
+        raise InvalidValueError("FILE", got=path, allowed="a Python file")
+    module = module_from_spec(specification)
+    sys.modules[file.stem] = module
+    sys.path.insert(0, str(file.parent))
+    specification.loader.exec_module(module)
+    function = getattr(module, given or name, None)
+    if not callable(function):
+        raise InvalidValueError("FILE", got=place, allowed=f"a file with a function {given or name}")
+    return function
+
+
+def _function(target: str) -> Any:
+    """Import module:function, also from the working directory."""
+    module, _, name = target.partition(":")
+    if not module or not name:
+        raise InvalidValueError("TARGET", got=target, allowed="module:function, such as mylib:noisy_mean")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        function: Any = import_module(module)
+        for part in name.split("."):
+            function = getattr(function, part)
+    except (ImportError, AttributeError) as error:
+        raise InvalidValueError(
+            "TARGET", got=target, allowed="a function that can be imported", hint=f"{error}."
+        ) from None
+    if not callable(function):
+        raise InvalidValueError("TARGET", got=target, allowed="a function of rows")
+    return function
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InvalidValueError(
+            "--command", got=command, allowed="words as a shell has them", hint=f"{error}."
+        ) from None
+    if not any("{rows}" in word for word in words):
+        raise InvalidValueError("--command", got=command, allowed="a program with {rows} where its CSV file belongs")
+    return words
+
+
+def _schema(bounds: str, values: str | None) -> Any:
+    if values is not None:
+        return values.split(",")
+    try:
+        lower, upper = (float(end) if "." in end or "e" in end else int(end) for end in bounds.split(","))
+    except ValueError:
+        raise InvalidValueError("--bounds", got=bounds, allowed="two numbers, such as 0,100") from None
+    return lower, upper
+
+
+def _pairs(rows: Path | None) -> Any:
+    from hush.audit.neighbours import read_pairs
+
+    return None if rows is None else read_pairs(rows)
