@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hush import accounting, distributed, learn, local, noise, sensitivity, synth, utility
+    from hush import accounting, audit, distributed, learn, local, noise, sensitivity, synth, utility
     from hush.accounting import Bound, Guarantee, best_split, calibrate, compare, compose, largest_count
     from hush.client import RemoteCurator, connect
     from hush.core import (
@@ -123,7 +123,7 @@ _FROM = {
     ),
     "hush.utility": ("plain",),
 }
-_PACKAGES = ("accounting", "distributed", "learn", "local", "noise", "sensitivity", "synth", "utility")
+_PACKAGES = ("accounting", "audit", "distributed", "learn", "local", "noise", "sensitivity", "synth", "utility")
 _WHERE = {name: (module, name) for module, names in _FROM.items() for name in names} | {
     "frequency_oracle": ("hush.local", "frequency"),
     "open": ("hush.curator.opening", "open_policy"),
@@ -161,6 +161,7 @@ __all__ = [
     "TopK",
     "Unit",
     "accounting",
+    "audit",
     "average",
     "best_split",
     "calibrate",

@@ -5,7 +5,7 @@ Every command takes ``--json``. Results go to standard output, messages to stand
 budget, and with ``--json`` prints ``{"error": {"code": …, "message": …}}`` to standard output.
 
 A command's module is imported when the command runs, and not before: help and mistakes are told at once, without NumPy
-or an engine. So the names of commands and their short descriptions stand here.
+or an engine. So the names of commands and their short descriptions stand here, in the one table that knows them.
 """
 
 from __future__ import annotations
@@ -19,54 +19,38 @@ from typing import Annotated, Any
 import typer
 
 COMMANDS = {
-    "demo": "A tour on synthetic data.",
-    "init": "Write a first policy.",
-    "check": "Every mistake of a policy and its files.",
-    "tables": "What can be asked about.",
-    "explain": "What a question would cost.",
-    "ask": "Ask a question, and pay for it.",
-    "show": "A paid answer, once more.",
-    "shell": "Ask one question after another.",
-    "marginals": "All tables of some columns at once.",
-    "synth": "Synthetic rows, with a certificate.",
-    "ranges": "All quantiles and intervals of a column.",
-    "fit": "A private model.",
-    "stream": "Counts that keep coming.",
-    "standing": "Questions released again and again.",
-    "bounds": "How much max_rows and max_groups cut.",
-    "budget": "What is left of every budget.",
-    "history": "Which releases spent the budget.",
-    "requests": "Questions that wait for the owner.",
-    "account": "What a list of mechanisms reveals together.",
-    "engine": "What the role in a database may do.",
-    "ledger": "Open, raise, check, copy and restore the ledger: what owners do.",
-    "local": "Surveys whose answers people randomise themselves.",
-    "party": "Take part in a secure sum.",
-    "aggregate": "Run a secure sum of many parties.",
-    "serve": "An API and a page for many analysts.",
-    "people": "Who may use a service.",
-    "completion": "Completion for bash, zsh and fish.",
+    "demo": ("demo", "A tour on synthetic data."),
+    "init": ("init", "Write a first policy."),
+    "check": ("check", "Every mistake of a policy and its files."),
+    "tables": ("check", "What can be asked about."),
+    "explain": ("ask", "What a question would cost."),
+    "ask": ("ask", "Ask a question, and pay for it."),
+    "show": ("history", "A paid answer, once more."),
+    "shell": ("shell", "Ask one question after another."),
+    "marginals": ("releases", "All tables of some columns at once."),
+    "synth": ("releases", "Synthetic rows, with a certificate."),
+    "ranges": ("releases", "All quantiles and intervals of a column."),
+    "fit": ("releases", "A private model."),
+    "stream": ("stream", "Releases that come again and again."),
+    "bounds": ("releases", "How much max_rows and max_groups cut."),
+    "budget": ("budget", "What is left of every budget."),
+    "history": ("history", "Which releases spent the budget."),
+    "requests": ("ledger", "Questions that wait for the owner."),
+    "account": ("account", "What a list of mechanisms reveals together."),
+    "audit": ("audit", "Is something as private as it says?"),
+    "engine": ("check", "What the role in a database may do."),
+    "ledger": ("ledger", "Open, raise, check, copy and restore the ledger: what owners do."),
+    "local": ("local", "Surveys whose answers people randomise themselves."),
+    "party": ("party", "Take part in a secure sum."),
+    "aggregate": ("party", "Run a secure sum of many parties."),
+    "serve": ("serve", "An API and a page for many analysts."),
+    "people": ("people", "Who may use a service."),
+    "completion": ("completion", "Completion for bash, zsh and fish."),
 }
-"""The commands, in the order of the help, with what each is for."""
+"""The commands in the order of the help: the module of each, and its short help. To remove one, delete its line."""
 
-_MODULES = {
-    "aggregate": "party",
-    "bounds": "releases",
-    "engine": "check",
-    "explain": "ask",
-    "fit": "releases",
-    "marginals": "releases",
-    "ranges": "releases",
-    "requests": "ledger",
-    "show": "history",
-    "synth": "releases",
-    "tables": "check",
-}
-"""Where a command is, if not in the module of its name."""
-
-
-_LASTING = frozenset({"aggregate", "demo", "fit", "party", "serve", "shell", "stream", "synth"})
-"""Commands that go on for long, or make much that only the collector frees."""
+_LASTING = frozenset({"aggregate", "audit", "demo", "fit", "party", "serve", "shell", "stream", "synth"})
+"""Commands that run for long, or make many objects that only the garbage collector frees."""
 
 
 def _version(wanted: bool) -> None:
@@ -103,17 +87,30 @@ def application(command: str | None = None, *, listed: bool = False) -> typer.Ty
     )
     app.callback()(_root)
     if command is not None:
-        import_module(f"hush.cli.{_MODULES.get(command, command)}").register(app)
+        _add(app, command)
     if command is None or listed:
-        there = {each.name for each in app.registered_commands} | {each.name for each in app.registered_groups}
-        for name, words in COMMANDS.items():
-            if name not in there:
+        for name, (_, words) in COMMANDS.items():
+            if name != command:
                 app.command(name, help=words)(_nothing)
     return app
 
 
+def _add(app: typer.Typer, command: str) -> None:
+    """Add a command, the function or the group of its name in its module; its docstring is its help."""
+    name, words = COMMANDS[command]
+    module = import_module(f"hush.cli.{name}")
+    if hasattr(module, "register"):
+        module.register(app)
+        return
+    target = getattr(module, command)
+    if isinstance(target, typer.Typer):
+        app.add_typer(target, name=command, short_help=words)
+    else:
+        app.command(command, short_help=words)(target)
+
+
 def _nothing() -> None:
-    """Stand for a command whose name is all that is wanted."""
+    """Do nothing: a placeholder for a command that is only listed in the help, not run."""
 
 
 def main() -> None:
@@ -132,6 +129,7 @@ def main() -> None:
         status = run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
+        # Python flushes standard output once more at exit, which would fail again and print a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     sys.exit(status)

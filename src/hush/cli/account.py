@@ -1,4 +1,4 @@
-"""``hush account``: what a list of mechanisms reveals together."""
+"""``hush account``: the total privacy loss of a list of mechanisms."""
 
 from __future__ import annotations
 
@@ -12,33 +12,9 @@ import typer
 from rich.table import Table
 
 from hush.accounting import Row, compare, comparison_chart, compose, event_from_json
-from hush.cli.output import console, print_json, working
+from hush.cli.output import tell, working
 from hush.core import InvalidValueError, exact
 from hush.core.format import figure
-
-_HELP = """
-Account for a list of mechanisms: ε at a δ, or δ at an ε, certified from both sides.
-
-FILE is JSON: a list of mechanisms, or an object with such a list under "mechanisms". A dash reads standard input.
-
-```json
-[{"type": "gaussian", "sigma": 30, "sensitivity": 1, "count": 1000},
- {"type": "laplace", "scale": 2, "sensitivity": 1}]
-```
-
-Without --json, a table compares the named theorems of composition with the certified value.
-
-```sh
-hush account mechanisms.json --delta 1e-6
-hush account mechanisms.json --delta 1e-6 --chart theorems.svg
-hush account mechanisms.json --epsilon 1 --json
-```
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("account", help=_HELP, short_help="What a list of mechanisms reveals together.")(account)
 
 
 def account(
@@ -46,11 +22,27 @@ def account(
     delta: Annotated[str | None, typer.Option(help="Give ε at this δ.", metavar="δ")] = None,
     epsilon: Annotated[str | None, typer.Option(help="Give δ at this ε.", metavar="ε")] = None,
     chart: Annotated[
-        Path | None, typer.Option(help="Save a chart of the theorems (.svg, .png, .html, .json); needs --delta.")
+        Path | None, typer.Option(help="Save a chart of the theorems (.svg, .png, .html); needs --delta.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help='Print {"lower": …, "upper": …}.')] = False,
 ) -> None:
-    """Account for a list of mechanisms."""
+    """Account for a list of mechanisms: ε at a δ, or δ at an ε, certified from both sides.
+
+    FILE is JSON: a list of mechanisms, or an object with such a list under "mechanisms". A dash reads standard input.
+
+    ```json
+    [{"type": "gaussian", "sigma": 30, "sensitivity": 1, "count": 1000},
+     {"type": "laplace", "scale": 2, "sensitivity": 1}]
+    ```
+
+    Without --json, a table compares the named theorems of composition with the certified value.
+
+    ```sh
+    hush account mechanisms.json --delta 1e-6
+    hush account mechanisms.json --delta 1e-6 --chart theorems.svg
+    hush account mechanisms.json --epsilon 1 --json
+    ```
+    """
     if (delta is None) == (epsilon is None):
         raise InvalidValueError(
             "--delta" if delta is None else "--epsilon",
@@ -72,13 +64,10 @@ def account(
             rows = compare(events, delta=delta)
     if chart is not None:
         _save(chart, rows)
-    if as_json:
-        print_json({"lower": answer.lower, "upper": answer.upper})
-    elif rows:
-        console().print(_table(rows, delta or ""))
-    else:
-        asked, given = ("ε", f"δ = {delta}") if delta is not None else ("δ", f"ε = {epsilon}")
-        console().print(f"{figure(answer.lower, digits=12)} ≤ {asked} ≤ {figure(answer.upper, digits=12)} at {given}")
+    symbol, given = ("ε", f"δ = {delta}") if delta is not None else ("δ", f"ε = {epsilon}")
+    text = f"{figure(answer.lower, digits=12)} ≤ {symbol} ≤ {figure(answer.upper, digits=12)} at {given}"
+    told = _table(rows, delta or "") if rows and not as_json else text
+    tell({"lower": answer.lower, "upper": answer.upper}, told, as_json=as_json)
 
 
 def _table(rows: list[Row], delta: str) -> Table:

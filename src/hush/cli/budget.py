@@ -1,8 +1,8 @@
-"""``hush budget``: what is left, and what could be asked with it."""
+"""``hush budget``: the remaining budgets, and the number of counts that they pay for."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -10,31 +10,9 @@ from rich.table import Table
 
 from hush.cli.options import JsonOption, LedgerOptions, spread
 from hush.cli.output import console, print_json
-from hush.core.format import decimal, figure
+from hush.core.format import figure
 from hush.ledger import AccountView
-from hush.ledger.shares import percent
-
-_HELP = """
-Show what is left of every budget: as a share of it, and as a number of counts.
-
-"Spent" and "left" are shares of the budget, the scale on which hush ask, explain and history say what a question takes:
-what all questions took, what is set aside for standing questions, and what is left make 100%. "At once" is the largest
-ε that a single further question could have; many small questions get more out of a budget with δ than one large one. "δ
-for keys" is what is left of the part of δ that is set aside for choosing group keys privately. "Counts" says how many
-more counts fit that are right within ±ERROR at the confidence. Analysts whom the policy names no longer are shown as
-removed: what they spent stays spent.
-
-Examples:
-
-    hush budget
-    hush budget --as alice --error 20 --confidence 0.99
-    hush budget --ledger postgresql://ledger.example/hush --json
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("budget", help=_HELP, short_help="What is left of every budget.")(budget)
+from hush.ledger.budgets import percent
 
 
 @spread
@@ -44,15 +22,31 @@ def budget(
     confidence: Annotated[str, typer.Option(help="How sure the half-width is.", metavar="P")] = "0.95",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is left."""
+    """Show what is left of every budget: as a share of it, and as a number of counts.
+
+    "Spent" and "left" are shares of the budget, the scale on which hush ask, explain and history say what a question
+    takes: what all questions took, what is set aside for streams, and what is left make 100%. "At once" is the largest
+    ε that a single further question could have; many small questions get more out of a budget with δ than one large
+    one. "δ for keys" is what is left of the part of δ that is set aside for choosing group keys privately. "Counts"
+    says how many more counts fit that are right within ±ERROR at the confidence. Analysts whom the policy names no
+    longer are shown as removed: what they spent stays spent.
+
+    Examples:
+
+        hush budget
+        hush budget --as alice --error 20 --confidence 0.99
+        hush budget --ledger postgresql://ledger.example/hush --json
+    """
     with options.opened() as book:
         views = book.budget(options.reader(book))
         counts = [view.counts(error=error, confidence=confidence) for view in views]
     if as_json:
         wanted = {"error": error, "confidence": confidence}
-        print_json(
-            {"accounts": [_plain(view, {**wanted, "left": left}) for view, left in zip(views, counts, strict=True)]}
-        )
+        accounts = [
+            view.to_json() | {"removed": view.removed, "counts": {**wanted, "left": left}}
+            for view, left in zip(views, counts, strict=True)
+        ]
+        print_json({"accounts": accounts})
         return
     console().print(_table(views, counts, error))
     for view in views:
@@ -61,7 +55,7 @@ def budget(
 
 
 def _table(views: list[AccountView], counts: list[int], error: str) -> Table:
-    """Return the accounts as a table; a column of which nothing is to be told is left out."""
+    """Return the accounts as a table; the columns for pending and set-aside amounts appear only if needed."""
     titles = ["data", "analyst", "budget ε", "δ", "spent", "left", "at once ε", "δ for keys", f"counts at ±{error}"]
     pending, aside = any(view.pending for view in views), any(view.set_aside for view in views)
     titles[5:5] = ["set aside"] if aside else []
@@ -84,28 +78,3 @@ def _table(views: list[AccountView], counts: list[int], error: str) -> Table:
         style = "bold" if view.analyst is None else "dim" if view.removed else None
         table.add_row(*cells, *([str(view.pending)] if pending else []), style=style)
     return table
-
-
-def _plain(view: AccountView, counts: dict[str, Any]) -> dict[str, Any]:
-    remaining, spent = view.remaining, view.spent
-    return {
-        "data": view.data,
-        "analyst": view.analyst,
-        "removed": view.removed,
-        "kind": view.account.kind,
-        "budget": {"epsilon": decimal(view.epsilon), "delta": decimal(view.delta)},
-        "delta_for_keys": decimal(view.reserve),
-        "spent": {
-            "epsilon": decimal(spent.epsilon),
-            "delta": decimal(spent.delta),
-            "share": float(spent.share),
-        },
-        "remaining": {
-            "epsilon": decimal(remaining.epsilon),
-            "delta": decimal(remaining.delta),
-            "share": float(remaining.share),
-        },
-        "set_aside": float(view.set_aside),
-        "pending": view.pending,
-        "counts": counts,
-    }

@@ -15,23 +15,10 @@ import typer
 from typer.completion import completion_init, get_completion_script, install  # type: ignore[attr-defined]
 
 from hush.cli.options import JsonOption
-from hush.cli.output import console, print_data, print_json
+from hush.cli.output import print_data, print_json, tell
 
 VARIABLE = "_HUSH_COMPLETE"
 """The variable by which a shell asks for completions."""
-
-_HELP = """
-Let your shell complete commands, options and names of analysts when you press Tab.
-
-Prints a script for the shell, or with --install puts it where the shell finds it in new sessions.
-
-Examples:
-
-    hush completion bash --install
-    source <(hush completion bash)
-    hush completion zsh > ~/.zfunc/_hush
-    hush completion fish > ~/.config/fish/completions/hush.fish
-"""
 
 
 class Shell(StrEnum):
@@ -42,11 +29,6 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("completion", help=_HELP, short_help="Completion for bash, zsh and fish.")(completion)
-
-
 def completion(
     shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Which shell.")],
     put_in_place: Annotated[
@@ -54,13 +36,21 @@ def completion(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a script, or install it."""
+    """Let your shell complete commands, options and names of analysts when you press Tab.
+
+    Prints a script for the shell, or with --install puts it where the shell finds it in new sessions.
+
+    Examples:
+
+        hush completion bash --install
+        source <(hush completion bash)
+        hush completion zsh > ~/.zfunc/_hush
+        hush completion fish > ~/.config/fish/completions/hush.fish
+    """
     if put_in_place:
         _, place = install(shell=shell.value, prog_name="hush", complete_var=VARIABLE)
-        if as_json:
-            print_json({"shell": shell.value, "file": str(place)})
-        else:
-            console().print(f"Installed in {place}. It works in new sessions of {shell.value}.", markup=False)
+        text = f"Installed in {place}. It works in new sessions of {shell.value}."
+        tell({"shell": shell.value, "file": str(place)}, text, as_json=as_json)
         return
     script = get_completion_script(prog_name="hush", complete_var=VARIABLE, shell=shell.value)
     if as_json:
@@ -70,10 +60,11 @@ def completion(
 
 
 def complete() -> None:
-    """Print what may come next, as the shell asks, and leave."""
+    """Print the completions that the shell asks for, and exit."""
     from hush.cli import COMMANDS, application
 
     typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     command = next((word for word in typed.split()[1:] if word in COMMANDS), None)
     completion_init()
+    # Options are completed from the command's own module, so that one is imported; of the others the names suffice.
     application(command, listed=True)(prog_name="hush", complete_var=VARIABLE)

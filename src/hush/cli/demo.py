@@ -20,24 +20,10 @@ from hush.cli.options import JsonOption
 from hush.cli.output import console, print_json
 from hush.core import BudgetExceededError
 from hush.core.format import figure
-from hush.ledger.shares import percent
+from hush.ledger.budgets import percent
 
 if TYPE_CHECKING:
     from hush.curator.curator import Curator
-
-_HELP = """
-A tour: makes 100,000 patients who never were and a policy that protects them, asks some questions, shows an attack
-that works on exact answers fail on private ones, and what is left of the budget.
-
-Examples:
-
-    hush demo
-    hush demo --folder clinic      keep the files, and go on asking there
-    hush demo --engine 'local[*]'   the same on Spark, which runs in this process
-    hush demo distributed          a count without a trusted curator, between four processes
-
-Nothing in it is real, and nothing else on this machine is touched. The tour's budget is forgotten when it ends.
-"""
 
 PATIENTS = 100_000
 
@@ -53,6 +39,7 @@ budget = { epsilon = "4", delta = "1e-7" }
 source = "visits.parquet"
 max_groups = 3                        # one patient counts in at most 3 groups of an answer
 max_rows = 5                          # and with at most 5 visits in each
+rows = 300_000                        # about how many there are, rounded up: a service times its answers by it
 columns.age     = { type = "integer", lower = 0, upper = 120 }
 columns.sex     = { type = "text", values = ["female", "male"] }
 columns.region  = { type = "text", values = ["North", "East", "South", "West"] }
@@ -124,15 +111,10 @@ _PRIVATE = "SELECT COUNT(*) AS n FROM visits WHERE disease = 'HIV'"
 
 
 class Tour(StrEnum):
-    """What is shown."""
+    """The tours to choose from."""
 
     HOSPITAL = "hospital"
     DISTRIBUTED = "distributed"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("demo", help=_HELP, short_help="A tour on synthetic data.")(demo)
 
 
 def demo(
@@ -148,7 +130,20 @@ def demo(
     patients: Annotated[int, typer.Option(help="How many patients to make.", min=1000)] = PATIENTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the tour."""
+    """Make a tour through a hospital that never was.
+
+    It makes 100,000 patients and a policy that protects them, asks some questions, shows an attack that works on exact
+    answers fail on private ones, and what is left of the budget.
+
+    Examples:
+
+        hush demo
+        hush demo --folder clinic      keep the files, and go on asking there
+        hush demo --engine 'local[*]'   the same on Spark, which runs in this process
+        hush demo distributed          a count without a trusted curator, between four processes
+
+    Nothing in it is real, and nothing else on this machine is touched. The tour's budget is forgotten when it ends.
+    """
     out = Console(quiet=True) if as_json else console()
     if tour is Tour.DISTRIBUTED:
         from hush.cli import trust_tour
@@ -220,7 +215,7 @@ def _attack(curator: Curator, out: Console, where: Path) -> dict[str, Any]:
 
 
 def _refusal(curator: Curator, out: Console) -> str:
-    """Ask for more than is left."""
+    """Ask a question that costs more than the remaining budget, and show the refusal."""
     out.print(Rule("And when the budget does not suffice", align="left"))
     try:
         curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon="3")

@@ -16,35 +16,14 @@ from hush.cli.output import FormatOption, console, print_answer, print_json, the
 from hush.core import exact
 from hush.core.format import figure, visible
 from hush.ledger import Release
-from hush.ledger.shares import percent
-
-_HISTORY_HELP = """
-List the charges, newest first: who asked what, its ε, the share of the budget that it took, and what became of it.
-
-"Took" is a share of the data set's budget, or with --as of the analyst's own where they have one. The shares of all
-charges add up to what hush budget calls spent. A question that was asked again and answered for nothing is no charge.
-
-An *abandoned* charge is one whose process died before it had an answer; it stays charged, like a failed or pending one.
-
-Examples:
-
-    hush history --limit 20
-    hush history --as alice --data clinic
-    hush history --json
-"""
+from hush.ledger.budgets import percent
 
 _TITLES = ("no.", "when", "analyst", "data", "ε", "took", "outcome")
 _NAME = _TITLES.index("analyst")
 _SHORTEST = 8
 _NUMBERS = {"no.", "ε", "took"}
 _LEAST = 40
-"""With less room than this for questions they stand below the lines."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.command("history", help=_HISTORY_HELP, short_help="Which releases spent the budget.")(history)
-    app.command("show", help=_SHOW_HELP, short_help="A paid answer, once more.")(show)
+"""The least width of the column of questions; with less, each question is printed below its line."""
 
 
 @spread
@@ -54,7 +33,22 @@ def history(
     limit: Annotated[int | None, typer.Option(help="Only the newest.", metavar="N", min=1)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List charges."""
+    """List the charges, newest first: who asked what, its ε, the share of the budget that it took, and what became of
+    it.
+
+    "Took" is a share of the data set's budget, or with --as of the analyst's own where they have one. The shares of all
+    charges add up to what hush budget calls spent. A question that was asked again and answered for nothing is no
+    charge.
+
+    An *abandoned* charge is one whose process died before it had an answer; it stays charged, like a failed or pending
+    one.
+
+    Examples:
+
+        hush history --limit 20
+        hush history --as alice --data clinic
+        hush history --json
+    """
     with options.opened() as book:
         check_data(book, data)
         who = options.reader(book)
@@ -74,7 +68,7 @@ def history(
 
 
 def _drawn(releases: list[Release], width: int, *, own: bool) -> list[RenderableType]:
-    """Return the charges as lines of a table; where it leaves little room for questions, each stands below its own."""
+    """Return the charges as a table; on a narrow terminal each question is printed below its line."""
     rows = [_TITLES, *(_cells(release, own=own) for release in releases)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     room = width - sum(widths) - 2 * len(widths)
@@ -114,19 +108,6 @@ def _epsilon(release: Release) -> str:
     return "–" if epsilon is None else figure(exact(epsilon, "epsilon"))
 
 
-_SHOW_HELP = """
-Show an answer again, by its receipt: what was paid for is kept in the ledger, and free to look at. No row is read.
-
-Examples:
-
-    hush show 56
-    hush show 56 --as alice --format markdown
-    hush show 56 --json
-
-Exit status: 0 shown, 2 there is no such receipt, or it has no answer.
-"""
-
-
 @spread
 def show(
     receipt: Annotated[str, typer.Argument(metavar="RECEIPT", help="The number below an answer, or in hush history.")],
@@ -135,7 +116,17 @@ def show(
     format_: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show an answer."""
+    """Show an answer again, by its receipt: what was paid for is kept in the ledger, and free to look at. No row is
+    read.
+
+    Examples:
+
+        hush show 56
+        hush show 56 --as alice --format markdown
+        hush show 56 --json
+
+    Exit status: 0 shown, 2 there is no such receipt, or it has no answer.
+    """
     from hush.curator.answer import Answer
 
     chosen = the_format(format_, as_json=as_json)

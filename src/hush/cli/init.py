@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,32 +13,9 @@ import typer
 from hush.cli.options import POLICY, JsonOption, actor
 from hush.cli.output import console, owner_log, print_json, warn
 from hush.core import InvalidValueError
-from hush.core.values import dataclass
 
 if TYPE_CHECKING:
-    from hush.engines.opening import Source
-
-_HELP = """
-Write a first hush.toml from the names and types of the columns of FILEs.
-
-What the data must not decide is asked, or left open for you to fill in: the unit, the bounds, the public values, the
-budget. Nothing is ever copied from the rows, but for the names in the first record of a JSON file.
-
-Examples:
-
-    hush init visits.parquet regions.csv
-    hush init visits.parquet --unit patient_id --epsilon 4 --delta 1e-7
-    hush init hospital.duckdb              every table of the database
-    hush init data/                        every table in a folder
-    hush init visits.parquet --no-input    leaves every place open
-
-Exit status: 0 written, 2 a file cannot be read or the policy is there already.
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("init", help=_HELP, short_help="Write a first policy.")(init)
+    from hush.engines.registry import Source
 
 
 def init(
@@ -69,7 +46,21 @@ def init(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a first policy."""
+    """Write a first hush.toml from the names and types of the columns of FILEs.
+
+    What the data must not decide is asked, or left open for you to fill in: the unit, the bounds, the public values,
+    the budget. Nothing is ever copied from the rows, but for the names in the first record of a JSON file.
+
+    Examples:
+
+        hush init visits.parquet regions.csv
+        hush init visits.parquet --unit patient_id --epsilon 4 --delta 1e-7
+        hush init hospital.duckdb              every table of the database
+        hush init data/                        every table in a folder
+        hush init visits.parquet --no-input    leaves every place open
+
+    Exit status: 0 written, 2 a file cannot be read or the policy is there already.
+    """
     from hush.cli.interview import EVERY_ROW, Interview, Said, a_delta, a_unit, agreed, an_epsilon, interview
     from hush.curator.data_sets import read_policy
     from hush.policy.draft import PUBLIC, draft, without_unit
@@ -155,8 +146,8 @@ class _FoundTable:
 
 
 def _tables(files: list[Path], written: dict[str, str]) -> dict[str, _FoundTable]:
-    """Return the tables of files by name; what is not said of how they are written is proposed."""
-    from hush.engines.opening import CSV, Source, inner_tables, proposed_encoding, table_name
+    """Return the tables of files by name; a file format option that is not given is proposed."""
+    from hush.engines.registry import CSV, Source, inner_tables, proposed_encoding, table_name
 
     timezone: dict[str, Any] = {key: word for key, word in written.items() if key == "timezone"}
     tables: dict[str, _FoundTable] = {}
@@ -185,9 +176,9 @@ def _tables(files: list[Path], written: dict[str, str]) -> dict[str, _FoundTable
 
 
 def _columns(tables: dict[str, _FoundTable]) -> list[tuple[str, str, str]]:
-    """Return table, name and type of all columns; tables whose times have a zone get the one to show them in."""
+    """Return table, name and type of all columns; propose a time zone for tables that have times with a zone."""
     from hush.curator.data_sets import schema_types
-    from hush.engines.opening import open_sources, proposed_timezone
+    from hush.engines.registry import open_sources, proposed_timezone
 
     with owner_log():
         opened = open_sources({name: table.source for name, table in tables.items()})
@@ -205,7 +196,7 @@ def _columns(tables: dict[str, _FoundTable]) -> list[tuple[str, str, str]]:
 def _warn_of(
     tables: dict[str, _FoundTable], columns: list[tuple[str, str, str]], lacking: list[str], unit: str
 ) -> None:
-    """Say what the owner should look at."""
+    """Warn about tables without the unit's column, and about files that may have another separator."""
     for name in lacking:
         warn(f"table {name} has no column {unit}: say in its unit = … where its rows find their unit")
     for name, table in tables.items():
@@ -214,9 +205,9 @@ def _warn_of(
 
 
 def _files(paths: list[Path]) -> list[Path]:
-    """Return the files that are named, and those of folders whose endings say that they hold tables."""
+    """Return the named files, and from named folders the files with an ending of a table format."""
     from hush.engines.errors import SourceError
-    from hush.engines.opening import Source
+    from hush.engines.registry import Source
 
     found: list[Path] = []
     for path in paths:

@@ -1,4 +1,4 @@
-"""What ``hush init`` asks on a terminal: what the data must not decide.
+"""The questions of ``hush init`` on a terminal, about everything that must not be decided from the data.
 
 First whose rows these are, in all tables; then what is publicly known of each column; then how much may ever be
 learned, with what that buys; then who may ask. What is answered is checked by the policy's own rules and asked again if
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -27,16 +27,15 @@ from hush.cli.output import console
 from hush.core import HushError, InvalidValueError, exact, positive
 from hush.core.format import visible
 from hush.core.storage import ENCODINGS, text_encoding
-from hush.core.values import dataclass
 from hush.ledger import Budget
 from hush.ledger.actors import label
-from hush.ledger.reading import counts
-from hush.policy.column_words import LEAVE_OUT, checked_words, known_words, texts, usual_words
+from hush.ledger.history import counts
+from hush.policy.column_defaults import LEAVE_OUT, checked_words, known_words, texts, usual_words
 from hush.policy.document import PolicyError
 from hush.policy.draft import PUBLIC, first_words, suggested_paths, without_unit
 from hush.policy.units import UNIT_PATH
 from hush.query.errors import did_you_mean
-from hush.query.plan.limits import MAX_GROUPS, MAX_ROWS
+from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
 from hush.query.types import Kind
 
 T = TypeVar("T")
@@ -64,14 +63,14 @@ class _BackError(Exception):
 
 
 class Interview:
-    """Questions on a terminal, of which any can be gone back to."""
+    """Questions on a terminal; the owner can go back to each earlier one."""
 
     def __init__(self) -> None:
         self._answers: list[Any] = []
         self._next = 0
 
     def hold(self, script: Callable[[Interview], T]) -> T:
-        """Run a script of questions until it ends, as often as somebody goes back."""
+        """Run a script of questions to its end, and again from the start each time the owner goes back."""
         while True:
             self._next = 0
             try:
@@ -80,12 +79,12 @@ class Interview:
                 self._answers.pop()
 
     def say(self, text: str) -> None:
-        """Print something, unless it was printed before the question that is gone back to."""
+        """Print a text, unless it was printed before, in an earlier run of the script."""
         if self._next == len(self._answers):
             console().print(text, markup=False)
 
     def ask(self, question: str, check: Callable[[str], T], *, empty: T) -> T:
-        """Ask until the answer is right; nothing stands for ``empty``."""
+        """Ask until the answer is valid; an empty answer returns ``empty``."""
         if self._next == len(self._answers):
             self._answers.append(self._typed(question, check, empty))
         self._next += 1
@@ -103,7 +102,7 @@ class Interview:
                 console().print("This is the first question.", markup=False)
                 continue
             try:
-                said.encode()
+                said.encode()  # a policy is written in UTF-8; a terminal can send half of a surrogate pair
                 return check(said)
             except UnicodeEncodeError:
                 problem = "That cannot be written as UTF-8."
@@ -116,7 +115,7 @@ class Interview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What the owner said, in the words of `hush.policy.draft.draft`."""
+    """The owner's answers, in the words of `hush.policy.draft.draft`."""
 
     encoding: str = ""
     """How the characters of text files are stored; nothing if that was proposed or said before."""
@@ -140,7 +139,7 @@ def interview(
     given: Said,
     encodings: bool = False,
 ) -> Said:
-    """Ask for everything that is not given yet; for the ``encodings`` of text files too, if nothing tells of them."""
+    """Ask for everything that is not given yet; with ``encodings``, also for the encoding of text files."""
     talk.say(
         "Say what you know of the subject, never what you saw in the data: analysts may read it. Nothing is proposed "
         "from rows.\n"
@@ -193,7 +192,7 @@ def interview(
 
 
 def agreed(what: str, *, default: bool = False) -> bool:
-    """Ask for a yes or a no; nothing is the default."""
+    """Ask for yes or no; an empty answer is the default."""
     try:
         return typer.confirm(what, default=default)
     except typer.Abort:
@@ -201,7 +200,7 @@ def agreed(what: str, *, default: bool = False) -> bool:
 
 
 def _ask_unit(talk: Interview, columns: Iterable[tuple[str, str, str]]) -> str:
-    """Ask for the column that says whose row it is; nothing if it is to be decided later."""
+    """Ask for the unit's column, which identifies a person; return an empty text to decide later."""
     tables: dict[str, list[str]] = {}
     for table, column, _ in columns:
         tables.setdefault(column, []).append(table)
@@ -209,6 +208,7 @@ def _ask_unit(talk: Interview, columns: Iterable[tuple[str, str, str]]) -> str:
         (name for name in tables if _IDENTIFIER.fullmatch(name)),
         key=lambda name: -len(tables[name]),
     )
+    # Proposed only if it is clear: one likely name, or one that more tables have than any other.
     usual = likely[0] if likely and (len(likely) == 1 or len(tables[likely[0]]) > len(tables[likely[1]])) else ""
     talk.say(f"Whose row is it? One of the columns {', '.join(tables)},")
     return talk.ask(
@@ -229,7 +229,7 @@ def a_unit(said: str, names: Collection[str]) -> str:
 
 
 def _ask_paths(talk: Interview, columns: Sequence[tuple[str, str, str]], unit: str) -> dict[str, str]:
-    """Ask for each table without the unit over which key it finds it, or whether anybody may know it."""
+    """Ask, for each table without the unit's column, for its path to the unit or whether the table is public."""
     if unit in {"", EVERY_ROW}:
         return {}
     names = {table.casefold() for table, _, _ in columns}
@@ -264,7 +264,7 @@ def _names_a_row(path: str) -> bool:
 
 
 def _ask_limits(talk: Interview, unit: str) -> tuple[str, str]:
-    """Ask how much of a table one unit may make: max_groups and max_rows."""
+    """Ask how many groups and rows of a table one unit may have: max_groups and max_rows."""
     rows = talk.ask(
         f"  How many rows has one {unit}, typically? More needs more noise (empty: 1)",
         lambda said: _count(said, "max_rows", MAX_ROWS),
@@ -289,7 +289,7 @@ def _count(said: str, name: str, largest: int) -> str:
 def _ask_columns(
     talk: Interview, columns: Sequence[tuple[str, str]], *, unit: str, untyped: bool
 ) -> dict[str, Mapping[str, Any] | None]:
-    """Ask for each column of a table what is public about it; None for one that is left out."""
+    """Ask for the public facts about each column of a table; None for a column that is left out."""
     held = {column: first_words(sql_type) for column, sql_type in columns if column.casefold() != unit.casefold()}
     declared = {column: words for column, words in held.items() if words}
     asked = {column: words for column, words in declared.items() if words["type"] != Kind.BOOLEAN.value}
@@ -317,7 +317,7 @@ def _ask_columns(
 
 
 def _ask_column(talk: Interview, column: str, words: dict[str, Any], *, untyped: bool) -> Mapping[str, Any] | str:
-    """Ask about one column; return its words, or that it, or the rest of its table, is left."""
+    """Ask about one column; return its declaration, or the sign that skips the column or the rest of the table."""
     kind = Kind(words["type"])
     usual = usual_words(column, None if untyped else kind)
 
@@ -346,7 +346,7 @@ def _ask_column(talk: Interview, column: str, words: dict[str, Any], *, untyped:
 
 
 def _ask_budget(talk: Interview, given: Said) -> tuple[str, str]:
-    """Ask how much may ever be learned, and say what it buys."""
+    """Ask for the lifetime budget (ε, δ), and show how many counts it pays for."""
     if given.epsilon and given.delta:
         return given.epsilon, given.delta
     delta = given.delta
@@ -394,13 +394,13 @@ def what_it_buys(epsilon: str, delta: str) -> str:
 
 
 def an_epsilon(said: str) -> str:
-    """Return ε as it was written, if it is one."""
+    """Return ε as it was written, after checking that it is positive."""
     positive(said, "--epsilon")
     return said
 
 
 def a_delta(said: str) -> str:
-    """Return δ as it was written, if it is one."""
+    """Return δ as it was written, after checking that it is at least 0 and below 1."""
     allowed = "a number of at least 0 and below 1"
     if not 0 <= exact(said, "--delta", allowed=allowed) < 1:
         raise InvalidValueError("--delta", got=said, allowed=allowed)
@@ -425,7 +425,7 @@ def _names(said: str) -> tuple[str, ...]:
 
 
 def _offer(usual: str) -> str:
-    """Return in brackets how what is usual can be taken."""
+    """Return a hint in brackets on how to accept the proposed answer."""
     if usual == LEAVE_OUT:
         return f" ({_TAKE} leaves it out)"
     return f" ({_TAKE} takes {usual})" if usual else ""

@@ -1,25 +1,26 @@
-"""``hush ledger …`` and ``hush requests``: what owners do with a ledger, and the questions that wait for them."""
+"""``hush ledger …`` and ``hush requests``: the owner's commands for a ledger and for waiting requests."""
 
 from __future__ import annotations
 
-import os
 import sys
+from contextlib import closing
 from dataclasses import asdict
-from typing import IO, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from hush.cli.options import JsonOption, LedgerOptions, LedgerPlace, spread
-from hush.cli.output import console, print_json, working
-from hush.core import InvalidValueError, exact
+from hush.cli.output import private_file, tell, working
+from hush.core import exact
 from hush.core.format import decimal, visible
 from hush.curator.data_sets import read_policy
 from hush.ledger import Budget, Ledger
-from hush.ledger.restoring import Lost
-from hush.policy import raising
+from hush.ledger.backup import Lost
+from hush.policy import budget_requests
 from hush.policy.ledger import make_ledger
 
-_app = typer.Typer(
+ledger = typer.Typer(
     help="Open, raise, check, copy and restore the ledger: what owners do.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -30,6 +31,10 @@ EpsilonOption = Annotated[str, typer.Option("--epsilon", metavar="ε", help="The
 DeltaOption = Annotated[str | None, typer.Option("--delta", metavar="δ", help="The budget's δ.")]
 KindOption = Annotated[
     str, typer.Option("--kind", help="auto, pure, renyi, zcdp or gdp: how losses add up. Fixed for ever.")
+]
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--people", metavar="FILE|URL", help="The store of people  [default: hush.people beside the policy]"),
 ]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")]
 LostOption = Annotated[
@@ -42,20 +47,7 @@ LostOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.add_typer(_app, name="ledger")
-    app.command("requests", help=_REQUESTS_HELP, short_help="Questions that wait for the owner.")(requests)
-
-
-def _done(as_json: bool, text: str, **fields: Any) -> None:
-    if as_json:
-        print_json(fields)
-    else:
-        console().print(text, markup=False)
-
-
-@_app.command("open")
+@ledger.command("open")
 @spread
 def open_(
     options: LedgerOptions,
@@ -81,10 +73,10 @@ def open_(
     with book, working("checking every entry", quiet=as_json):
         report = book.verify()
     text = f"The ledger is open at {book.place}, with {report.entries} entries; anchor: {report.anchor}."
-    _done(as_json, text, **asdict(report))
+    tell(asdict(report), text, as_json=as_json)
 
 
-@_app.command("add-data")
+@ledger.command("add-data")
 @spread
 def add_data(
     name: Annotated[str, typer.Argument(help="The data set's name.")],
@@ -98,10 +90,11 @@ def add_data(
     """Add a data set with a budget for its whole life."""
     with options.opened() as book:
         book.create_data(name, _budget(epsilon, delta, kind), actor=options.actor)
-    _done(as_json, f"Added the data set {name} with ε = {epsilon}, δ = {delta or 0}.", data=name, epsilon=epsilon)
+    text = f"Added the data set {name} with ε = {epsilon}, δ = {delta or 0}."
+    tell({"data": name, "epsilon": epsilon}, text, as_json=as_json)
 
 
-@_app.command("add-analyst")
+@ledger.command("add-analyst")
 @spread
 def add_analyst(
     name: Annotated[str, typer.Argument(help="The analyst's name.")],
@@ -120,10 +113,11 @@ def add_analyst(
     with options.opened() as book:
         book.add_analyst(name, data=data, budget=budget, actor=options.actor)
     own = f"ε = {epsilon}, δ = {delta or 0}" if epsilon is not None else "no limit of their own"
-    _done(as_json, f"{name} may ask about {data} with {own}.", data=data, analyst=name, epsilon=epsilon)
+    added = {"data": data, "analyst": name, "epsilon": epsilon}
+    tell(added, f"{name} may ask about {data} with {own}.", as_json=as_json)
 
 
-@_app.command("raise")
+@ledger.command("raise")
 @spread
 def raise_(
     data: Annotated[str, typer.Argument(help="The data set.")],
@@ -143,13 +137,13 @@ def raise_(
         holds = next(view for view in book.budget(options.actor) if (view.data, view.analyst) == (data, of))
     whose = f"{of}'s budget on {data}" if of else f"The budget of {data}"
     text = f"{whose} is now ε = {epsilon}."
+    held = decimal(holds.epsilon)
     if holds.epsilon < exact(epsilon, "epsilon"):
-        held = decimal(holds.epsilon)
         text += f" But {options.policy} says ε = {held}, and the smaller one holds: write the new one there too."
-    _done(as_json, text, data=data, analyst=of, epsilon=epsilon, holds=decimal(holds.epsilon))
+    tell({"data": data, "analyst": of, "epsilon": epsilon, "holds": held}, text, as_json=as_json)
 
 
-@_app.command("verify")
+@ledger.command("verify")
 @spread
 def verify(
     options: LedgerPlace,
@@ -158,15 +152,12 @@ def verify(
     """Check every entry: its hash, its price, the totals, the stored answers, and the anchor."""
     with working("checking every entry", quiet=as_json), options.opened() as book:
         report = book.verify()
-    _done(
-        as_json,
-        f"In order: {report.entries} entries, {report.charges} charges ({report.answered} answered, {report.failed} "
-        f"failed, {report.pending} pending), {report.accounts} budgets.\nHead: {report.head}\nAnchor: {report.anchor}",
-        **asdict(report),
-    )
+    charges = f"{report.answered} answered, {report.failed} failed, {report.pending} pending"
+    text = f"In order: {report.entries} entries, {report.charges} charges ({charges}), {report.accounts} budgets."
+    tell(asdict(report), text, f"Head: {report.head}", f"Anchor: {report.anchor}", as_json=as_json)
 
 
-@_app.command("acts")
+@ledger.command("acts")
 @spread
 def acts(
     options: LedgerOptions,
@@ -174,12 +165,12 @@ def acts(
 ) -> None:
     """List what owners did: budgets opened and raised, copies restored."""
     with options.opened() as book:
-        found = book.acts(options.actor)
-    lines = [f"{act.number:>6}  {act.when[:19].replace('T', ' ')}  {act.by:<10}  {visible(str(act))}" for act in found]
-    _done(as_json, "\n".join(lines), acts=[asdict(act) | {"text": str(act)} for act in found])
+        done = book.acts(options.actor)
+    lines = [f"{act.number:>6}  {act.when[:19].replace('T', ' ')}  {act.by:<10}  {visible(str(act))}" for act in done]
+    tell({"acts": [asdict(act) | {"text": str(act)} for act in done]}, "\n".join(lines), as_json=as_json)
 
 
-@_app.command("export")
+@ledger.command("export")
 @spread
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - for standard output.")] = "-",
@@ -192,12 +183,12 @@ def export(
         if file == "-":
             book.export(sys.stdout, actor=options.actor)
             return
-        with _file(file, "x") as target, working("writing", quiet=as_json):
+        with private_file(file, "x") as target, working("writing", quiet=as_json):
             count = book.export(target, actor=options.actor)
-    _done(as_json, f"Wrote {count} entries to {file}.", entries=count, file=file)
+    tell({"entries": count, "file": file}, f"Wrote {count} entries to {file}.", as_json=as_json)
 
 
-@_app.command("import")
+@ledger.command("import")
 @spread
 def import_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Lines written by hush ledger export.")],
@@ -208,20 +199,49 @@ def import_(
     as_json: JsonOption = False,
 ) -> None:
     """Make a ledger from an export, at a place that has none. Recorded as an act of the owner."""
-    with _file(file, "r") as source, working("importing", quiet=as_json):
+    with private_file(file, "r") as source, working("importing", quiet=as_json):
         book = Ledger.import_(
             source, options.place, actor=options.actor, reason=reason, lost=_lost(lost), anchor=options.anchor
         )
     with book, working("checking every entry", quiet=as_json):
         report = book.verify()
-    _done(as_json, f"Imported: {report.entries} entries, {report.charges} charges.", **asdict(report))
+    tell(asdict(report), f"Imported: {report.entries} entries, {report.charges} charges.", as_json=as_json)
 
 
-@_app.command("restore")
+@ledger.command("backup")
+@spread
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write; must not exist.")],
+    people: StoreOption = None,
+    *,
+    options: LedgerOptions,
+    as_json: JsonOption = False,
+) -> None:
+    """Write ledger, people and streams as they are at one moment to one file, while the service goes on.
+
+    hush ledger restore --from FILE puts it back. The key of encrypted streams is not in it.
+    """
+    from hush.server.auth.people import People
+    from hush.server.backup import backup as write
+    from hush.server.settings import people_of
+
+    store = People(people or people_of(options.policy))
+    with closing(store), options.opened() as book, working("copying", quiet=as_json):
+        made = write(read_policy(options.policy), book, store, file, actor=options.actor)
+    streams = sum(name.endswith(".stream") for name in made["parts"])
+    text = f"Wrote {made['entries']} entries of the ledger, its people and {streams} streams to {file}."
+    tell({"file": str(file), "entries": made["entries"], "streams": streams}, text, as_json=as_json)
+
+
+@ledger.command("restore")
 @spread
 def restore(
     reason: ReasonOption,
     lost: LostOption,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="A file of hush ledger backup, to be put back whole.")
+    ] = None,
+    people: StoreOption = None,
     *,
     options: LedgerOptions,
     as_json: JsonOption = False,
@@ -229,12 +249,25 @@ def restore(
     """Accept a copy that its anchor does not vouch for. Recorded as an act of the owner.
 
     Put the newest copy in place first. Charges that the copy does not show were answered all the same: say with --lost
-    how much they were, or "all" if nobody knows; budgets can be raised afterwards.
+    how much they were, or "all" if nobody knows; budgets can be raised afterwards. With --from, ledger, people and
+    streams of a backup are put where nothing lies; unless nothing was lost, streams that went on are ended.
     """
-    book = Ledger.restore(options.place, actor=options.actor, reason=reason, lost=_lost(lost), anchor=options.anchor)
+    how: dict[str, Any] = {"actor": options.actor, "reason": reason, "lost": _lost(lost), "anchor": options.anchor}
+    if source is not None:
+        from hush.server.backup import restore as put_back
+        from hush.server.settings import people_of
+
+        store = str(people or people_of(options.policy))
+        with working("putting back, and checking every entry", quiet=as_json):
+            restored = put_back(read_policy(options.policy), store, source, **how)
+        text = f"Restored {restored['entries']} entries, {restored['people']} people and {restored['streams']} streams"
+        text += f" as of {restored['when']}; {restored['ended']} streams were ended."
+        tell(restored, text, as_json=as_json)
+        return
+    book = Ledger.restore(options.place, **how)
     with book, working("checking every entry", quiet=as_json):
         report = book.verify()
-    _done(as_json, f"Restored: {report.entries} entries; anchor: {report.anchor}.", **asdict(report))
+    tell(asdict(report), f"Restored: {report.entries} entries; anchor: {report.anchor}.", as_json=as_json)
 
 
 def _budget(epsilon: str, delta: str | None, kind: str) -> Budget:
@@ -246,33 +279,6 @@ def _lost(text: str) -> Lost:
     return (epsilon, delta) if comma else text
 
 
-def _private(path: str, flags: int) -> int:
-    """Open a file that, if it is new, nobody but its owner can read: an export holds all that the ledger does."""
-    return os.open(path, flags, 0o600)
-
-
-def _file(name: str, mode: str) -> IO[str]:
-    try:
-        return open(name, mode, encoding="utf-8", opener=_private)
-    except OSError as error:
-        allowed = "a new file that can be written" if mode == "x" else "a readable file"
-        raise InvalidValueError("FILE", got=name, allowed=allowed, hint=f"{error.strerror}.") from error
-
-
-_REQUESTS_HELP = """
-List what waits, or waited, for the owner: questions above the ask_first of a policy, and larger budgets. The owner
-approves or declines by number; both are recorded. An approved question may be asked once; an approved budget is raised
-in the ledger and in the policy. Nobody sees an answer here.
-
-Examples:
-
-    hush requests
-    hush requests --as alice
-    hush requests --approve 12
-    hush requests --decline 12 --reason "ask for counts by region instead"
-"""
-
-
 @spread
 def requests(
     approve: Annotated[int | None, typer.Option("--approve", metavar="NUMBER", help="Let this one be asked.")] = None,
@@ -282,7 +288,17 @@ def requests(
     options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """List requests, and decide on them."""
+    """List what waits, or waited, for the owner: questions above the ask_first of a policy, and larger budgets. The
+    owner approves or declines by number; both are recorded. An approved question may be asked once; an approved budget
+    is raised in the ledger and in the policy. Nobody sees an answer here.
+
+    Examples:
+
+        hush requests
+        hush requests --as alice
+        hush requests --approve 12
+        hush requests --decline 12 --reason "ask for counts by region instead"
+    """
     who = options.actor
     with options.opened() as book:
         for number, approved in ((approve, True), (decline, False)):
@@ -290,14 +306,9 @@ def requests(
                 continue
             how: dict[str, Any] = {"approve": approved, "actor": who, "reason": reason}
             if options.ledger is None and options.policy.exists():  # more budget is written into the policy, too
-                raising.decide(read_policy(options.policy), options.policy, book, number, **how)
+                budget_requests.decide(read_policy(options.policy), options.policy, book, number, **how)
             else:
                 book.decide(number, **how)
-        found = book.requests(who)
-    if as_json:
-        print_json({"requests": [asdict(request) for request in found]})
-        return
-    for request in found:
-        console().print(str(request), markup=False, soft_wrap=True)
-    if not found:
-        console().print("No question waits.", markup=False)
+        waiting = book.requests(who)
+    lines = [str(request) for request in waiting] or ["No question waits."]
+    tell({"requests": [asdict(request) for request in waiting]}, *lines, as_json=as_json)

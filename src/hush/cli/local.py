@@ -1,4 +1,4 @@
-"""``hush local``: surveys whose answers are randomised by those who give them."""
+"""``hush local``: surveys in which people randomise their own answers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,11 @@ hush local report form.json yes >> reports.jsonl      # on each person's own dev
 hush local estimate form.json reports.jsonl --chart smokers.svg
 ```
 """
-app = typer.Typer(name="local", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
+local = typer.Typer(name="local", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 FormArgument = Annotated[Path, typer.Argument(metavar="FORM", help="The form, as make-form wrote it.")]
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the commands to the application."""
-    parent.add_typer(app, name="local", short_help="Surveys whose answers people randomise themselves.")
-
-
-@app.command("make-form")
+@local.command("make-form")
 def make_form(
     question: Annotated[str, typer.Argument(help="What is asked, in words.")],
     epsilon: Annotated[str, typer.Option(metavar="ε", help="The privacy of each report.")],
@@ -65,7 +60,7 @@ def make_form(
         console().print(f"Form {form.digest} written to {out}; answers go through {type(form.mechanism).__name__}.")
 
 
-@app.command("report")
+@local.command("report")
 def report(
     form: FormArgument,
     answer: Annotated[str, typer.Argument(help="The true answer; it does not leave this command.")],
@@ -74,12 +69,12 @@ def report(
     print_data(_form(form).report(answer) + "\n")
 
 
-@app.command("estimate")
+@local.command("estimate")
 def estimate(
     form: FormArgument,
     reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports, one per line; - for standard input.")],
     confidence: Annotated[str, typer.Option(help="How often each ± holds.")] = "0.95",
-    chart: Annotated[Path | None, typer.Option(metavar="FILE", help="Save a chart (.svg, .png, .html, .json).")] = None,
+    chart: Annotated[Path | None, typer.Option(metavar="FILE", help="Save a chart (.svg, .png, .html).")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate what people answered, with error bars, and count reports that cannot be genuine."""

@@ -1,4 +1,6 @@
-"""Options that commands share, as dataclasses: a command takes one such value, and `spread` shows Typer its fields.
+"""Options that commands share, as dataclasses: a command takes one value, and `spread` shows Typer its fields.
+
+The terms of a request become options in the same way (`hush.cli.terms`).
 
 @spread
 def acts(*, options: LedgerOptions, as_json: JsonOption = False) -> None:
@@ -10,15 +12,13 @@ from __future__ import annotations
 import getpass
 import tomllib
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
-
-from hush.core.values import dataclass
 
 if TYPE_CHECKING:
     from hush.ledger import Actor, Ledger
@@ -39,6 +39,11 @@ def spread(command: Callable[..., Result]) -> Callable[..., Result]:
             parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
             continue
         groups[name] = annotation
+        if hasattr(annotation, "given"):  # the terms of a request
+            from hush.cli import terms
+
+            parameters += terms.options(groups[name])
+            continue
         hints = get_type_hints(annotation, include_extras=True)
         parameters += [
             Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
@@ -46,15 +51,20 @@ def spread(command: Callable[..., Result]) -> Callable[..., Result]:
         ]
 
     @wraps(command)
-    def gathered(**given: Any) -> Result:
-        options = {
-            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
-        return command(**options, **given)
+    def call(**given: Any) -> Result:
+        values: dict[str, Any] = {}
+        for name, group in groups.items():
+            if hasattr(group, "given"):
+                from hush.cli import terms
 
-    gathered.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return gathered
+                values[name] = terms.gathered(group, given)
+            else:
+                values[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        return command(**values, **given)
+
+    # Typer reads the signature, and `wraps` would show it that of the command.
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return call
 
 
 LedgerOption = Annotated[
@@ -77,8 +87,9 @@ AnchorOption = Annotated[
 
 
 def known_analysts(incomplete: str) -> list[str]:
-    """Return the analysts of the policy in this folder whose names begin so: for a shell that completes."""
+    """Return the analysts of this folder's policy that begin with a text, for completion in a shell."""
     try:
+        # Read directly: the policy's own reader needs slow imports, and the shell waits for this at every Tab.
         analysts = tomllib.loads(Path("hush.toml").read_text(encoding="utf-8")).get("analysts", {})
     except (OSError, ValueError):
         return []
@@ -110,6 +121,7 @@ def check_data(book: Ledger, data: str | None) -> None:
 
 
 def _check(option: str, name: str, known: list[str]) -> None:
+    # Otherwise a misspelt name would show an empty list, as if nothing had been spent.
     if name not in known:
         from hush.core import InvalidValueError
         from hush.query.errors import did_you_mean
@@ -128,7 +140,7 @@ def _user() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPlace:
-    """Which ledger is meant."""
+    """The options that name a ledger."""
 
     ledger: LedgerOption = None
     policy: PolicyOption = POLICY
@@ -136,7 +148,7 @@ class LedgerPlace:
 
     @property
     def place(self) -> str:
-        """Where the ledger is: as the option says, or the policy, else beside where the policy would be."""
+        """The ledger's place: from the option, else from the policy, else hush.ledger in the policy's folder."""
         if self.ledger is not None:
             return self.ledger
         if self.policy.exists():
@@ -160,7 +172,7 @@ class LedgerPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerOptions(LedgerPlace):
-    """Which ledger is meant, and who acts."""
+    """The options that name a ledger and the actor."""
 
     analyst: AsOption = None
 
@@ -170,7 +182,7 @@ class LedgerOptions(LedgerPlace):
         return actor(self.analyst)
 
     def reader(self, book: Ledger) -> Actor:
-        """Return who reads: the owner, or an analyst of whom the ledger knows."""
+        """Return the actor who reads: the owner, or an analyst that the ledger knows."""
         if self.analyst is not None:
             _check("--as", self.analyst, book.analysts())
         return self.actor

@@ -1,6 +1,6 @@
 """How commands print: significant digits, errors in one shape, and control characters shown instead of obeyed.
 
-Keys, names, stored questions and an engine's words were written by others. Whatever goes to a terminal goes through
+Keys, names, stored questions and an engine's words were written by others. All text for a terminal goes through
 `console`, `print_json` or `print_data`, which leave no control character of theirs in it.
 An answer is printed in one of five forms: ``--format table|csv|json|markdown|parquet``.
 """
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -39,16 +40,26 @@ def print_json(value: Any) -> None:
     print(ascii_controls(json.dumps(value, ensure_ascii=False, allow_nan=False)))
 
 
+def tell(value: Any, *lines: RenderableType, as_json: bool) -> None:
+    """Print a result: as JSON, or line by line for people."""
+    if as_json:
+        print_json(value)
+        return
+    out = console()
+    for line in lines:
+        out.print(line, markup=False, soft_wrap=isinstance(line, str))
+
+
 def print_data(text: str) -> None:
     """Print lines of data: as they are into a file or a pipe, with visible control characters on a terminal."""
     print(visible(text, lines=True) if sys.stdout.isatty() else text, end="")
 
 
 class _Careful(Console):
-    """A console whose own styles are the only control characters it prints."""
+    """A console that prints no control characters except those of its own styles."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """Draw something; what others wrote is made visible."""
+        """Draw something, with all control characters in its text made visible."""
         for part in super().render(renderable, options):
             yield part if part.control else Segment(visible(part.text, lines=True), part.style)
 
@@ -70,7 +81,7 @@ def log_to_terminal() -> None:
 
 @contextmanager
 def owner_log() -> Iterator[None]:
-    """Show what an engine says of files, which may tell of rows: in commands of an owner who has the files."""
+    """Show an engine's messages about files, which may quote rows: only for an owner, who has the files."""
     logger = logging.getLogger("hush.engines")
     before = logger.level
     logger.setLevel(logging.DEBUG)
@@ -91,9 +102,9 @@ def _messages() -> Console:
 
 @contextmanager
 def working(doing: str, *, quiet: bool = False, pays: bool = False) -> Iterator[Callable[[str, float], None]]:
-    """Say on a terminal what is being done while it is done, and on Ctrl-C whether it was charged, if it ``pays``.
+    """Show progress on a terminal; if the work ``pays``, report on Ctrl-C whether it was charged.
 
-    What it gives takes a stage and how much of it is done, from 0 to 1. Neither tells anything about rows.
+    It yields a function that takes a stage and its progress from 0 to 1. Neither depends on rows.
     """
     shown = not quiet and sys.stderr.isatty()
     waiting = Console(stderr=True).status(f"{doing} …") if shown else nullcontext()
@@ -111,6 +122,7 @@ def working(doing: str, *, quiet: bool = False, pays: bool = False) -> Iterator[
             yield told
     except KeyboardInterrupt as interrupt:
         if pays:
+            # The curator adds a note with the receipt if the interrupt came after the charge.
             notes = getattr(interrupt, "__notes__", [])
             told_of = f"{notes[0]} is its receipt." if notes else "Interrupted before anything was charged."
             print(f"\n{told_of}", file=sys.stderr)
@@ -124,12 +136,12 @@ def fail(error: HushError, *, as_json: bool) -> int:
 
 
 def warn(message: str) -> None:
-    """Print something that deserves a look."""
+    """Print a warning to standard error."""
     _messages().print(f"[yellow]warning:[/] {escape(message)}")
 
 
 def usage_failed(error: Exception, *, as_json: bool) -> int | None:
-    """Print a misuse of the command line, such as an unknown option; None if the error is something else."""
+    """Print an error in the command line, for example an unknown option; return None for other errors."""
     if not isinstance(error, _USAGE):
         return None
     if as_json:
@@ -147,7 +159,7 @@ def _print_error(code: str, message: str, *, as_json: bool) -> None:
 
 
 class Format(StrEnum):
-    """In which form an answer is printed."""
+    """The form in which an answer is printed."""
 
     TABLE = "table"
     CSV = "csv"
@@ -190,3 +202,17 @@ def print_answer(answer: Answer, form: Format) -> None:
             optional("pyarrow.parquet", "arrow").write_table(answer.table, sys.stdout.buffer)
         case _:
             console().print(answer)
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that, if it is new, nobody but its owner can read: an export holds all that the ledger does."""
+    return os.open(path, flags, 0o600)
+
+
+def private_file(name: str, mode: str) -> IO[str]:
+    """Open a text file to be read, or a new one that nobody but its owner can read."""
+    try:
+        return open(name, mode, encoding="utf-8", opener=_private)
+    except OSError as error:
+        allowed = "a new file that can be written" if mode == "x" else "a readable file"
+        raise InvalidValueError("FILE", got=name, allowed=allowed, hint=f"{error.strerror}.") from error

@@ -13,10 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from hush.cli.options import JsonOption
-from hush.cli.output import console, print_json
+from hush.cli.output import console, tell
 from hush.core import HushError, InvalidValueError
 from hush.core.format import decimal, figure
-from hush.distributed import AggregationError, Session, aggregate, join, listen, new_key
+from hush.distributed import AggregationError, Session, join, listen, new_key
+from hush.distributed import aggregate as collect
 from hush.distributed.messages import public_key
 
 _HELP = """
@@ -36,8 +37,8 @@ hush aggregate open flu-week-9 --party a=PUBLIC --party b=PUBLIC --key aggregato
 hush aggregate run session.json --key aggregator.key --listen 127.0.0.1:7000 --transcript transcript.jsonl
 ```
 """
-party_app = typer.Typer(name="party", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
-aggregate_app = typer.Typer(name="aggregate", help=_AGGREGATE_HELP, no_args_is_help=True, rich_markup_mode="markdown")
+party = typer.Typer(name="party", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
+aggregate = typer.Typer(name="aggregate", help=_AGGREGATE_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 
 SessionArgument = Annotated[Path, typer.Argument(metavar="SESSION", help="The session file.")]
 KeyOption = Annotated[
@@ -45,13 +46,7 @@ KeyOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.add_typer(party_app, name="party", short_help="Take part in a secure sum.")
-    app.add_typer(aggregate_app, name="aggregate", short_help="Run a secure sum of many parties.")
-
-
-@party_app.command("key")
+@party.command("key")
 def key(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the private key; must not exist.")],
     as_json: JsonOption = False,
@@ -65,13 +60,10 @@ def key(
         raise InvalidValueError(
             "FILE", got=str(file), allowed=f"a new file that can be written ({error.strerror})"
         ) from None
-    if as_json:
-        print_json({"public": public.hex(), "file": str(file)})
-    else:
-        print(public.hex())
+    tell({"public": public.hex(), "file": str(file)}, public.hex(), as_json=as_json)
 
 
-@party_app.command("join")
+@party.command("join")
 def join_(
     session: SessionArgument,
     name: Annotated[str, typer.Option("--name", help="This party's name in the session.")],
@@ -105,12 +97,8 @@ def join_(
         result = _charged(ledger, data, analyst, agreed, take_part)
     else:
         result = take_part(lambda: None)
-    if as_json:
-        print_json(result)
-    else:
-        console().print(
-            f"Done: the sums of {len(result['survivors'])} parties; transcript {result['transcript'][:16]}."
-        )
+    text = f"Done: the sums of {len(result['survivors'])} parties; transcript {result['transcript'][:16]}."
+    tell(result, text, as_json=as_json)
 
 
 def _taken_before(session: Session) -> AggregationError:
@@ -138,17 +126,18 @@ def _charged(
     session: Session,
     take_part: Callable[[Callable[[], None]], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Take part, charging a ledger before this party's vector leaves, and record there what came of it."""
-    from hush.ledger import Ledger
+    """Take part in a secure sum: charge the ledger before this party's vector is sent, then record the outcome."""
+    from hush.ledger import Charge, Ledger
 
     tickets: list[Any] = []
     with contextlib.closing(Ledger.open(place)) as book:
 
         def charge() -> None:
+            # The id comes from the session: a party that joins it a second time finds its own charge, and is refused.
             request = f"secure-sum-{session.digest.hex()[:32]}"
             question = f"SECURE SUM {session.name!r}, {session.length} counters of {len(session.parties)} parties"
             ticket = book.reserve(request, analyst=analyst, data=data, question=question, events=[session.share.event])
-            if ticket.replayed:
+            if not isinstance(ticket, Charge):
                 raise _taken_before(session)
             tickets.append(ticket)
 
@@ -162,7 +151,7 @@ def _charged(
         return result
 
 
-@aggregate_app.command("open")
+@aggregate.command("open")
 def open_(
     name: Annotated[str, typer.Argument(help="A name that is used once.")],
     party: Annotated[list[str], typer.Option("--party", metavar="NAME=PUBLIC", help="A party; repeat for each.")],
@@ -198,18 +187,15 @@ def open_(
         "survivors": session.survivors, "honest": session.honest, "quorum": session.quorum,
         "deviation": session.share.deviation, "epsilon": decimal(session.epsilon),
     }  # fmt: skip
-    if as_json:
-        print_json({"file": str(out), **facts})
-        return
-    console().print(
+    text = (
         f"Session {name!r} of {len(parties)} parties written to {out}.\nA sum needs {session.survivors} of them; the "
         f"noise of {session.honest} alone gives ε = {decimal(session.epsilon)}. Standard deviation on each counter: "
-        f"{figure(session.share.deviation, digits=3)}.",
-        soft_wrap=True,
+        f"{figure(session.share.deviation, digits=3)}."
     )
+    tell({"file": str(out), **facts}, text, as_json=as_json)
 
 
-@aggregate_app.command("run")
+@aggregate.command("run")
 def run(
     session: SessionArgument,
     key: KeyOption,
@@ -234,17 +220,15 @@ def run(
             out.print(f"{step}: {answers} of {len(agreed.parties)}")
 
     try:
-        total = aggregate(agreed, private, server, seconds=seconds, progress=progress, transcript=notes)
+        total = collect(agreed, private, server, seconds=seconds, progress=progress, transcript=notes)
     finally:
         if transcript is not None:
             transcript.write_text("".join(json.dumps(note) + "\n" for note in notes), encoding="utf-8")
     values = total.values.tolist()
-    if as_json:
-        print_json({"values": values, "survivors": list(total.survivors), "deviation": total.deviation})
-        return
-    out.print(", ".join(f"{value:,}" for value in values[:50]) + (" …" if len(values) > 50 else ""), soft_wrap=True)
-    noise = figure(total.deviation, digits=3)
-    out.print(f"the sums of {len(total.survivors)} parties; standard deviation of the noise {noise}")
+    sums = ", ".join(f"{value:,}" for value in values[:50]) + (" …" if len(values) > 50 else "")
+    noise = f"standard deviation of the noise {figure(total.deviation, digits=3)}"
+    content = {"values": values, "survivors": list(total.survivors), "deviation": total.deviation}
+    tell(content, sums, f"the sums of {len(total.survivors)} parties; {noise}", as_json=as_json)
 
 
 def _session(path: Path) -> Session:
@@ -272,7 +256,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _values(path: Path) -> list[int]:
-    """Return the counters of a file; its cells are whole numbers, and nothing of them is told in a message."""
+    """Return the counters of a CSV file of whole numbers; error messages do not quote its cells."""
     try:
         with path.open(encoding="utf-8", newline="") as lines:
             return [int(cell) for row in csv.reader(lines) for cell in row if cell.strip()]

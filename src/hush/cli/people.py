@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,15 +15,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from hush.cli.options import POLICY, JsonOption, PolicyOption, spread
-from hush.cli.output import console, print_json
+from hush.cli.output import private_file, tell
 from hush.core import HushError, InvalidValueError
-from hush.core.values import dataclass
 from hush.curator.data_sets import read_policy
-from hush.ledger import Role
+from hush.ledger import LedgerMissingError, Role
 from hush.policy.ledger import open_ledger
 
 if TYPE_CHECKING:
-    from hush.server.people import People
+    from hush.server.auth.people import People
 
 _HELP = """
 Who may use `hush serve`: people, one-time links, tokens and passwords.
@@ -35,7 +35,7 @@ hush people backup people-2026-11.sqlite  # a copy, for hush people restore
 
 Analysts must have the names that the policy gives them: [analysts.alice].
 """
-people_app = typer.Typer(name="people", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
+people = typer.Typer(name="people", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 
 StoreOption = Annotated[
     str | None,
@@ -49,24 +49,19 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Who.")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleOptions:
-    """Where people are kept, and how it is said what was done."""
+    """The options that all commands share: the store of people, the policy, and the output format."""
 
     store: StoreOption = None
     policy: PolicyOption = POLICY
     as_json: JsonOption = False
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    app.add_typer(people_app, name="people", short_help="Who may use a service.")
-
-
 @contextmanager
 def _opened(options: PeopleOptions) -> Iterator[People]:
-    """Open the store. What was done to it then stands in the ledger's chain, as soon as there is a ledger."""
+    """Open the store of people; afterwards record the changes in the ledger, if there is one."""
     try:
         from hush.server import audit
-        from hush.server.people import People
+        from hush.server.auth.people import People
         from hush.server.settings import people_of
     except ImportError as error:
         raise HushError(f"hush people needs {error.name}; install it with: pip install 'hush[server]'") from None
@@ -91,7 +86,7 @@ def _roles(words: list[str]) -> list[Role]:
     return [Role(word) for word in words]
 
 
-@people_app.command("list")
+@people.command("list")
 @spread
 def list_(options: PeopleOptions) -> None:
     """Show everybody, with their roles, tokens and sessions."""
@@ -105,19 +100,16 @@ def list_(options: PeopleOptions) -> None:
             }
             for name, roles in people.names().items()
         ]
-    if options.as_json:
-        print_json({"people": rows})
-        return
     table = Table(box=None, pad_edge=False, show_edge=False)
     for title in ("name", "roles", "tokens", "sessions"):
         table.add_column(title, justify="right" if title in {"tokens", "sessions"} else "left")
     for row in rows:
         roles = ", ".join(map(str, row["roles"]))  # type: ignore[call-overload]
         table.add_row(escape(str(row["name"])), roles, str(row["tokens"]), str(row["sessions"]))
-    console().print(table)
+    tell({"people": rows}, table, as_json=options.as_json)
 
 
-@people_app.command("add")
+@people.command("add")
 @spread
 def add(
     name: NameArgument,
@@ -130,10 +122,10 @@ def add(
     with _opened(options) as people:
         people.add(name, roles=roles)
         secret = people.make_link(name)
-    _print({"name": name, "link": f"/welcome/{secret}"}, "link", as_json=options.as_json)
+    tell({"name": name, "link": f"/welcome/{secret}"}, f"/welcome/{secret}", as_json=options.as_json)
 
 
-@people_app.command("roles")
+@people.command("roles")
 @spread
 def roles(
     name: NameArgument,
@@ -145,20 +137,19 @@ def roles(
     wanted = _roles(role or [])
     with _opened(options) as people:
         people.set_roles(name, roles=wanted)
-    if options.as_json:
-        print_json({"name": name, "roles": sorted(known.value for known in wanted)})
+    tell({"name": name, "roles": sorted(role.value for role in wanted)}, as_json=options.as_json)
 
 
-@people_app.command("link")
+@people.command("link")
 @spread
 def link(name: NameArgument, *, options: PeopleOptions) -> None:
     """Print the end of a link that signs somebody in once, within a day."""
     with _opened(options) as people:
         secret = people.make_link(name)
-    _print({"name": name, "link": f"/welcome/{secret}"}, "link", as_json=options.as_json)
+    tell({"name": name, "link": f"/welcome/{secret}"}, f"/welcome/{secret}", as_json=options.as_json)
 
 
-@people_app.command("token")
+@people.command("token")
 @spread
 def token(
     name: NameArgument,
@@ -171,45 +162,92 @@ def token(
     """Make a token for somebody's programs, and print it this once."""
     with _opened(options) as people:
         made, secret = people.make_token(name, label=label, scopes=scope or ("read", "ask"), days=days)
-    _print({"id": made.id, "scopes": list(made.scopes), "token": secret}, "token", as_json=options.as_json)
+    tell({"id": made.id, "scopes": list(made.scopes), "token": secret}, secret, as_json=options.as_json)
 
 
-@people_app.command("sign-out")
+@people.command("sign-out")
 @spread
 def sign_out(name: NameArgument, *, options: PeopleOptions) -> None:
     """End all sessions and tokens of somebody, on all workers at once."""
     with _opened(options) as people:
         sessions = people.end_session(name)
         ended = [made.id for made in people.tokens(name) if people.revoke_token(name, made.id)]
-    told = {"sessions": sessions, "tokens": len(ended)}
-    if options.as_json:
-        print_json(told)
-    else:
-        console().print(f"Ended: {sessions} sessions, {len(ended)} tokens.")
+    ends = {"sessions": sessions, "tokens": len(ended)}
+    tell(ends, f"Ended: {sessions} sessions, {len(ended)} tokens.", as_json=options.as_json)
 
 
-@people_app.command("password")
+@people.command("unbind")
+@spread
+def unbind(name: NameArgument, *, options: PeopleOptions) -> None:
+    """Take the account at the OpenID provider from somebody, with sessions, tokens and password; links bind others."""
+    with _opened(options) as people:
+        bound = people.unbind(name)
+    lines = [] if bound else [f"{name} is bound to no account at a provider."]
+    tell({"name": name, "unbound": bound}, *lines, as_json=options.as_json)
+
+
+@people.command("password")
 @spread
 def password(name: NameArgument, *, options: PeopleOptions) -> None:
     """Give somebody a password, read from standard input; all their sessions end."""
     word = typer.prompt("Password", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
     with _opened(options) as people:
         people.set_password(name, word)
-    if options.as_json:
-        print_json({"name": name})
+    tell({"name": name}, as_json=options.as_json)
 
 
-@people_app.command("remove")
+@people.command("factor")
+@spread
+def factor(
+    name: NameArgument,
+    off: Annotated[bool, typer.Option("--off", help="Turn it off, as for a lost device.")] = False,
+    *,
+    options: PeopleOptions,
+) -> None:
+    """Set up a second factor beside somebody's password: print its secret, read a code, print recovery codes."""
+    with _opened(options) as people:
+        if off:
+            people.drop_factor(name)
+            codes = []
+        else:
+            address = people.begin_factor(name).address(name)
+            print(address, file=sys.stderr)
+            codes = people.confirm_factor(name, typer.prompt("Code", err=True))
+    tell({"name": name, "recovery": "\n".join(codes)}, "\n".join(codes), as_json=options.as_json)
+
+
+@people.command("remove")
 @spread
 def remove(name: NameArgument, *, options: PeopleOptions) -> None:
     """Remove somebody with all their sessions and tokens; the ledger keeps what they asked."""
     with _opened(options) as people:
         people.remove(name)
-    if options.as_json:
-        print_json({"removed": name})
+    tell({"removed": name}, as_json=options.as_json)
 
 
-@people_app.command("backup")
+@people.command("audit")
+@spread
+def audit(
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="A new file; - for standard output.")] = "-",
+    *,
+    options: PeopleOptions,
+) -> None:
+    """Write what owners did, what was charged and which sign-ins failed, as lines of JSON, oldest first."""
+    with ExitStack() as stack:
+        people = stack.enter_context(_opened(options))
+        from hush.server.audit import export
+
+        ledger = None
+        if options.policy.exists():
+            with suppress(LedgerMissingError):
+                ledger = stack.enter_context(open_ledger(read_policy(options.policy)))
+        target = sys.stdout if file == "-" else stack.enter_context(private_file(file, "x"))
+        count = export(people, ledger, target)
+    if file != "-":
+        tell({"lines": count, "file": file}, str(count), as_json=options.as_json)
+
+
+@people.command("backup")
 @spread
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the copy; must not exist.")],
@@ -219,11 +257,10 @@ def backup(
     """Write a copy of people and tokens to a SQLite file, whichever the store is, while the service goes on."""
     with _opened(options) as people:
         people.backup(file)
-    if options.as_json:
-        print_json({"file": str(file), "bytes": file.stat().st_size})
+    tell({"file": str(file), "bytes": file.stat().st_size}, as_json=options.as_json)
 
 
-@people_app.command("restore")
+@people.command("restore")
 @spread
 def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy that hush people backup wrote.")],
@@ -237,14 +274,4 @@ def restore(
     with _opened(options) as people:
         people.restore(file)
         names = list(people.names())
-    if options.as_json:
-        print_json({"people": names})
-    else:
-        console().print(f"Restored {len(names)} people; everybody signs in again.")
-
-
-def _print(told: dict[str, object], what: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(told)
-    else:
-        print(told[what])
+    tell({"people": names}, f"Restored {len(names)} people; everybody signs in again.", as_json=options.as_json)

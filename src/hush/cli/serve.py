@@ -21,26 +21,6 @@ from hush.curator.data_sets import read_policy
 from hush.ledger import Role
 from hush.policy.ledger import make_ledger
 
-_HELP = """
-Serve a policy's data sets over HTTP: an API for programs (/api/v1) and pages for people. The first start prints a
-one-time link for the owner.
-
-Examples:
-
-    hush serve                                     the policy hush.toml, at http://127.0.0.1:8000
-    hush serve --demo                              a hospital that never was, to try everything
-    hush serve --pg 5433                           also for psql, DBeaver, Metabase, pandas, Excel
-    hush serve --workers 2 --host 0.0.0.0 --tls-certificate cert.pem --tls-key key.pem
-    hush serve --host 0.0.0.0 --behind-proxy 10.0.0.2
-
-Beyond this machine it listens only with TLS, its own or that of a proxy. It makes no ledger: hush ledger open does.
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("serve", help=_HELP, short_help="An API and a page for many analysts.")(serve)
-
 
 def serve(
     policy: Annotated[Path, typer.Argument(metavar="[POLICY]", help="The policy file.")] = POLICY,
@@ -51,9 +31,10 @@ def serve(
     people: Annotated[
         str | None, typer.Option(metavar="FILE|URL", help="Who may come  [default: hush.people beside the policy]")
     ] = None,
-    tick: Annotated[float, typer.Option(metavar="SECONDS", help="Outcomes leave after 1, 2, 4, … ticks.")] = 0.1,
+    tick: Annotated[float, typer.Option(metavar="SECONDS", help="No outcome leaves earlier; 0: no slots.")] = 0.1,
     limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long a question may take.")] = 30.0,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="What an engine may use, such as 2GB.")] = "",
+    quota: Annotated[str, typer.Option(metavar="SIZE", help="What ledger, streams and people may take on disk.")] = "",
     threads: Annotated[int, typer.Option(help="Threads of an engine; 0 for its own choice.", min=0, max=1024)] = 0,
     at_once: Annotated[int, typer.Option(help="Questions that a worker computes at once.", min=1, max=1024)] = 2,
     queue: Annotated[int, typer.Option(help="Questions that may wait, on all workers.", min=1, max=100_000)] = 256,
@@ -66,6 +47,9 @@ def serve(
     oidc: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Sign in at the OpenID provider that this TOML file names.")
     ] = None,
+    two_owners: Annotated[
+        bool, typer.Option("--two-owners", help="Raises and edits of the policy hold once a second owner confirms.")
+    ] = False,
     pg: Annotated[
         int | None,
         typer.Option("--pg", metavar="PORT", help="Also speak PostgreSQL's protocol, at this port.", min=0, max=65535),
@@ -78,17 +62,29 @@ def serve(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Serve."""
+    """Serve a policy's data sets over HTTP: an API for programs (/api/v1) and pages for people. The first start prints
+    a one-time link for the owner.
+
+    Examples:
+
+        hush serve                                     the policy hush.toml, at http://127.0.0.1:8000
+        hush serve --demo                              a hospital that never was, to try everything
+        hush serve --pg 5433                           also for psql, DBeaver, Metabase, pandas, Excel
+        hush serve --workers 2 --host 0.0.0.0 --tls-certificate cert.pem --tls-key key.pem
+        hush serve --host 0.0.0.0 --behind-proxy 10.0.0.2
+
+    Beyond this machine it listens only with TLS, its own or that of a proxy. It makes no ledger: hush ledger open does.
+    """
     for module in ("argon2", "jinja2", "pydantic", "python_multipart", "starlette", "uvicorn"):
         optional(module, "server")
-    from hush.server import running
+    from hush.server import workers as service
     from hush.server.settings import ServiceSettings, is_loopback, people_of
 
     if oidc is not None:
-        from hush.server.oidc import OidcSettings, OpenIdProvider
+        from hush.server.auth.oidc import OidcSettings, OpenIdProvider
 
         OpenIdProvider(OidcSettings.read(oidc))  # a mistake in it is told here, not by a worker
-    running.check_address(host, certificate=certificate, behind_proxy=behind_proxy)
+    service.check_address(host, certificate=certificate, behind_proxy=behind_proxy)
     logging.getLogger("hush.server").setLevel(logging.WARNING)
     with ExitStack() as stack:
         if demo:
@@ -104,11 +100,13 @@ def serve(
             tick=tick,
             limit=limit,
             memory=memory,
+            quota=quota,
             threads=threads,
             at_once=at_once,
             queue=queue,
             each=each,
             oidc="" if oidc is None else str(oidc.resolve()),
+            two_owners=two_owners,
             secure=secure,
             hosts=names,
         )
@@ -118,10 +116,10 @@ def serve(
         bound = listener.getsockname()[1]
         address = f"{'https' if certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{bound}"
         roles = (Role.OWNER, Role.ANALYST) if demo else (Role.OWNER,)
-        link = running.first_link(settings, "alice" if demo else "owner", roles)
+        link = service.first_link(settings, "alice" if demo else "owner", roles)
 
-        door = None if pg is None else stack.enter_context(_listening(host, pg))
-        sql = None if door is None else f"{host}:{door.getsockname()[1]}"
+        pg_listener = None if pg is None else stack.enter_context(_listening(host, pg))
+        sql = None if pg_listener is None else f"{host}:{pg_listener.getsockname()[1]}"
         if as_json:
             print_json({"address": address, "sql": sql, "link": None if link is None else f"{address}/welcome/{link}"})
         else:
@@ -132,10 +130,10 @@ def serve(
             if sql is not None:
                 out.print(f"psql and other tools of PostgreSQL find it at {sql}; the password is a token.")
         sys.stdout.flush()
-        running.serve(
+        service.serve(
             settings,
             listener=listener,
-            door=door,
+            pg=pg_listener,
             workers=workers,
             certificate=certificate,
             key=key,

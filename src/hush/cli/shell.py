@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,29 +18,12 @@ import typer
 
 from hush.cli.ask import AnalystOption
 from hush.cli.options import POLICY, JsonOption, PolicyOption
-from hush.cli.output import console, print_json, working
+from hush.cli.output import console, tell, working
 from hush.core import HushError, positive
 from hush.core.format import visible
 
 if TYPE_CHECKING:
     from hush.curator.curator import Curator
-
-_HELP = """
-Ask one question after another. A question ends with a semicolon or an empty line. Tab completes tables, columns,
-functions and words of SQL; the history is kept between sessions.
-
-    \\tables, \\budget, \\history    what can be asked about, what is left, what was asked
-    \\epsilon 0.1                  what every further question may cost
-    \\explain SELECT …             what a question would cost and how far off it would be, for nothing
-    \\dummy SELECT …               try a question on made-up rows, for nothing
-    \\fresh SELECT …               ask anew what was answered before
-    \\show 56, \\help, \\quit
-
-Examples:
-
-    hush shell
-    hush shell --as alice --epsilon 0.1
-"""
 
 COMMANDS = ("tables", "budget", "history", "epsilon", "explain", "dummy", "fresh", "show", "help", "quit")
 _SQL = (
@@ -48,18 +32,28 @@ _SQL = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("shell", help=_HELP, short_help="Ask one question after another.")(shell)
-
-
 def shell(
     epsilon: Annotated[str, typer.Option("--epsilon", metavar="ε", help="What every question may cost.")] = "0.1",
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask questions."""
+    r"""Ask one question after another, each ended by a semicolon or an empty line.
+
+    Tab completes tables, columns, functions and words of SQL; the history is kept between sessions.
+
+        \tables, \budget, \history    what can be asked about, what is left, what was asked
+        \epsilon 0.1                  what every further question may cost
+        \explain SELECT …             what a question would cost and how far off it would be, for nothing
+        \dummy SELECT …               try a question on made-up rows, for nothing
+        \fresh SELECT …               ask anew what was answered before
+        \show 56, \help, \quit
+
+    Examples:
+
+        hush shell
+        hush shell --as alice --epsilon 0.1
+    """
     from hush.curator.opening import open_policy
 
     with open_policy(policy, analyst=analyst) as curator:
@@ -71,7 +65,7 @@ def shell(
 
 
 class Session:
-    """The questions of one sitting."""
+    """One session of the shell."""
 
     def __init__(self, curator: Curator, epsilon: str, *, as_json: bool = False) -> None:
         self._curator = curator
@@ -80,7 +74,7 @@ class Session:
         positive(epsilon, "--epsilon")
 
     def words(self) -> list[str]:
-        """Return what can be completed: tables, columns, functions, words of SQL and commands."""
+        """Return the words for completion: tables, columns, functions, words of SQL and commands."""
         from hush.query.aggregates import AGGREGATES
         from hush.query.functions import FUNCTIONS, REWRITES
 
@@ -92,7 +86,7 @@ class Session:
         return sorted({*tables, *columns, *functions, *_SQL.split(), *(f"\\{command}" for command in COMMANDS)})
 
     def read(self, line: Callable[[], str]) -> None:
-        """Read lines until the end, and do what they say."""
+        """Read lines until the end, and run each question and each command."""
         question = ""
         while text := line():
             text = text.rstrip("\n")
@@ -109,12 +103,12 @@ class Session:
             self.told(self.ask, question.strip().rstrip(";"))
 
     def told(self, do: Callable[[str], Any], text: str) -> bool:
-        """Do something and tell of its mistakes; return whether to go on."""
+        """Run a function and print its error, if any; return whether the session goes on."""
         try:
             return do(text) is not False
         except HushError as error:
             print(f"error: {visible(str(error))}", file=sys.stderr)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # ends one question, not the session; `working` says whether it was charged
             pass
         return True
 
@@ -125,7 +119,7 @@ class Session:
         self._print(answer)
 
     def command(self, text: str) -> bool | None:
-        """Do what a command of the shell says; False to leave."""
+        """Run a command of the shell; return False to leave the shell."""
         name, _, rest = text.partition(" ")
         rest = rest.strip().rstrip(";")
         match name:
@@ -150,18 +144,17 @@ class Session:
             case "show":
                 self._print(self._curator.show(rest))
             case _:
-                print("\n".join(line for line in _HELP.splitlines() if line.startswith("    \\")))
+                print(
+                    "\n".join(line for line in cleandoc(shell.__doc__ or "").splitlines() if line.startswith("    \\"))
+                )
         return None
 
     def _print(self, answer: Any) -> None:
-        if self._as_json:
-            print_json(answer.to_json())
-        else:
-            console().print(answer)
+        tell(answer.to_json(), answer, as_json=self._as_json)
 
 
 def _typed() -> str:
-    """Return the next line that somebody types; nothing at the end."""
+    """Return the next typed line; an empty text at the end of the input."""
     try:
         return input("hush> ") + "\n"
     except EOFError:
@@ -170,7 +163,7 @@ def _typed() -> str:
 
 
 def edit_lines(words: Iterable[str]) -> None:
-    """Let lines be edited, completed and found again."""
+    """Set up line editing, completion, and a history that is kept between sessions."""
     try:
         import readline
     except ImportError:  # not everywhere

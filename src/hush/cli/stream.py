@@ -1,39 +1,213 @@
-"""``hush stream``: counts and sums that keep coming."""
+"""``hush stream``: releases that come again and again, declared by the owner or created by an analyst."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hush.cli.ask import AskerOptions, DataOption, EpsilonOption, QueryArgument, question, writable
-from hush.cli.options import JsonOption, spread
-from hush.cli.output import console, print_json, working
+from hush.cli.options import POLICY, JsonOption, PolicyOption, actor, spread
+from hush.cli.output import Format, FormatOption, console, print_answer, print_json, the_format, warn, working
 from hush.cli.releases import ExplainOption, MaxRowsOption
+from hush.core import HushError, InvalidValueError
+from hush.ledger.budgets import percent
 from hush.report.columns import shown
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hush.curator.declared_streams import Publisher
+    from hush.curator.stream_state import StateFiles
+    from hush.ledger import Ledger
+    from hush.ledger.streams import StreamDeclaration
+    from hush.policy.file import Policy
+
 _HELP = """
-Counts and sums by day that keep coming, for a price that is paid once.
+Releases that come again and again. A stream pays in one of two ways.
+
+An owner declares any question with its dates, as [streams.NAME] in the policy or with options. The price of all releases
+is set aside of the data set's budget, as one plan. Each release is then charged and made at its date, once: by hush
+serve, or by hush stream run, for instance every hour from cron. The budgets of those who read are not charged.
+
+An analyst creates running totals: a count or sum by day, charged once for its whole life. To advance it is free.
 
 Examples:
 
-    hush stream create "SELECT day, COUNT(*) AS n FROM visits GROUP BY day" --name daily --horizon 10years --epsilon 1
+    hush stream declare --explain
+    hush stream declare weekly --sql "SELECT COUNT(*) AS n FROM visits" --epsilon 0.1 --every week --first 2026-11-16 --releases 12
+    hush stream run
+    hush stream show weekly 2026-11-23 --format csv
+    hush stream create "SELECT day, COUNT(*) AS n FROM visits GROUP BY day" --name daily --horizon "10 years" --epsilon 1
     hush stream advance daily
-    hush stream show daily --json
-"""
+    hush stream list
+    hush stream stop weekly --reason "no longer needed"
+"""  # noqa: E501 - a command is one line
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The stream's name.")]
+SomeName = Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; all of the policy, if left out.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-    group.command("create", help="Make a stream, and pay for its whole life.")(create)
+    group.command("declare", help="Set aside the price of all releases, as the owner.")(declare)
+    group.command("run", help="Make every release that is due, each once; declare first what the policy names.")(run)
+    group.command("create", help="Create running totals, and pay for their whole life.")(create)
     group.command("advance", help="Release all periods that are over. Free, and never twice.")(advance)
+    group.command("list", help="List streams and how far they have come.")(listed)
     group.command("show", help="Show what was released.")(show)
-    group.command("list", help="List the streams.")(names)
-    group.command("end", help="End a stream: nothing more will be released.")(end)
-    app.add_typer(group, name="stream", help=_HELP, short_help="Counts that keep coming.")
+    group.command("stop", help="Release nothing more; what is still set aside is free again.")(stop)
+    app.add_typer(group, name="stream", help=_HELP, short_help="Releases that come again and again.")
+
+
+# declared streams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclarationOptions:
+    """A declaration in options, for a stream that is not in the policy."""
+
+    sql: Annotated[str | None, typer.Option("--sql", metavar="SQL", help="The question, if the policy lacks it.")] = (
+        None
+    )
+    epsilon: Annotated[str | None, typer.Option("--epsilon", metavar="ε", help="The price of one release.")] = None
+    total_epsilon: Annotated[
+        str | None, typer.Option("--total-epsilon", metavar="ε", help="Instead: the price of all releases together.")
+    ] = None
+    rho: Annotated[str | None, typer.Option("--rho", metavar="ρ", help="Instead: the price of one in zCDP.")] = None
+    confidence: Annotated[str, typer.Option("--confidence", metavar="P", help="How often an error bar holds.")] = "0.95"
+    every: Annotated[str | None, typer.Option("--every", metavar="STEP", help="day, week, month, 14 days, …")] = None
+    first: Annotated[str | None, typer.Option("--first", metavar="DATE", help="The first date.")] = None
+    releases: Annotated[int | None, typer.Option("--releases", metavar="N", help="How many releases.")] = None
+    late: Annotated[str, typer.Option("--late", metavar="RULE", help="make a missed release late, or skip it.")] = (
+        "make"
+    )
+    readers: Annotated[
+        str, typer.Option("--readers", metavar="WHO", help="analysts, public, or names with commas between them.")
+    ] = "analysts"
+    data: Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set.")] = None
+
+    def chosen(self, policy: Policy, name: str | None) -> list[StreamDeclaration]:
+        """Return the declaration in the options, or the one with this name in the policy, or all of the policy."""
+        from hush.query.errors import did_you_mean
+
+        if self.sql is not None:
+            return [self._declaration(policy, name, self.sql)]
+        if name is None:
+            return list(policy.streams.values())
+        if name not in policy.streams:
+            hint = did_you_mean(name, policy.streams, otherwise="Or say it here: --sql, --epsilon, --every, …")
+            raise InvalidValueError("NAME", got=name, allowed="a [streams.NAME] of the policy", hint=hint)
+        return [policy.streams[name]]
+
+    def _declaration(self, policy: Policy, name: str | None, sql: str) -> StreamDeclaration:
+        from hush.ledger.streams import Schedule, StreamDeclaration
+        from hush.policy.streams import unknown_reader
+
+        needed = {"NAME": name, "--every": self.every, "--first": self.first, "--releases": self.releases}
+        for option, value in needed.items():
+            if value is None:
+                raise InvalidValueError(option, got=None, allowed="given with --sql", hint="See hush stream --help.")
+        data = self.data or (next(iter(policy.data)) if len(policy.data) == 1 else "")
+        if data not in policy.data:
+            raise InvalidValueError("--data", got=data, allowed=f"one of {', '.join(policy.data)}")
+        if self.late not in {"make", "skip"}:
+            raise InvalidValueError("--late", got=self.late, allowed="make or skip")
+        readers = self.readers if self.readers in {"analysts", "public"} else tuple(self.readers.split(","))
+        if (stranger := unknown_reader(readers, data, policy.analysts)) is not None:
+            raise InvalidValueError("--readers", got=stranger, allowed=f"analysts of {data}, with commas between them")
+        return StreamDeclaration(
+            name=name or "",
+            data=data,
+            question=sql,
+            schedule=Schedule(first=self.first or "", every=self.every or "", slots=self.releases or 0),
+            epsilon=self.epsilon,
+            total_epsilon=self.total_epsilon,
+            rho=self.rho,
+            confidence=self.confidence,
+            late=self.late == "make",
+            readers=readers,
+        )
+
+
+@contextmanager
+def _publishing(policy: Path) -> Iterator[tuple[Policy, Publisher]]:
+    from hush.curator.opening import open_publisher
+
+    read, publisher = open_publisher(policy)
+    with publisher:
+        yield read, publisher
+
+
+@spread
+def declare(
+    name: SomeName = None,
+    *,
+    options: DeclarationOptions,
+    explain: ExplainOption = False,
+    policy: PolicyOption = POLICY,
+    as_json: JsonOption = False,
+) -> None:
+    """Set aside the price of streams, or explain it."""
+    with working("planning", quiet=as_json), _publishing(policy) as (read, publisher):
+        declarations = options.chosen(read, name)
+        if explain:
+            explained = [publisher.explain(declaration) for declaration in declarations]
+        else:
+            streams = [publisher.declare(declaration, actor=actor(None)) for declaration in declarations]
+    if explain:
+        if as_json:
+            print_json({"streams": [item.to_json() for item in explained]})
+            return
+        for item in explained:
+            console().print(f"{item.declaration.name}: {item}", markup=False, soft_wrap=True)
+            console().print(item.release)
+        return
+    if as_json:
+        print_json({"streams": [{"name": stream.name, "share": float(stream.share)} for stream in streams]})
+        return
+    for stream in streams:
+        schedule, left = stream.declaration.schedule, stream.aside.left
+        text = (
+            f"{percent(stream.share)} of the budget of {stream.declaration.data} is set aside for {left} releases, "
+            f"every {schedule.every} from {schedule.period(0)}"
+        )
+        if left < schedule.slots:
+            state = "and has ended" if stream.aside.ended else f"with {left} of {schedule.slots} releases to come"
+            text = f"it was declared on {stream.when[:10]}, {state}; nothing more is set aside"
+        console().print(f"{stream.name}: {text}", markup=False, soft_wrap=True)
+
+
+def run(name: SomeName = None, policy: PolicyOption = POLICY, as_json: JsonOption = False) -> int:
+    """Make the releases that are due."""
+    from hush.curator.declared_streams import declare_all, run_due
+
+    with working("releasing", quiet=as_json), _publishing(policy) as (read, publisher):
+        refused: dict[str, HushError] = declare_all(publisher, read.streams.values())
+        outcomes = run_due(publisher, only=name)
+    made = [(stream, outcome) for stream, outcome in outcomes if not isinstance(outcome, HushError)]
+    refused |= {stream: outcome for stream, outcome in outcomes if isinstance(outcome, HushError)}
+    if as_json:
+        released = [
+            {"name": stream, "period": period.period, "state": period.state, "receipt": period.receipt}
+            for stream, period in made
+        ]
+        errors = {stream: {"code": error.code, "message": str(error)} for stream, error in refused.items()}
+        print_json({"released": released, "refused": errors})
+    else:
+        for stream, period in made:
+            console().print(f"{stream}/{period.period}: {period.state}, receipt {period.receipt}", markup=False)
+        if not made:
+            console().print("Nothing is due.", markup=False)
+        for stream, error in refused.items():
+            warn(f"{stream}: {error}")
+    return max((error.exit_status for error in refused.values()), default=0)
+
+
+# running totals
 
 
 @spread
@@ -51,29 +225,23 @@ def create(
     explain: ExplainOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a stream."""
+    """Create running totals."""
+    terms: dict[str, Any] = {"horizon": horizon, "epsilon": epsilon, "every": every, "start": start}
+    terms |= {"max_rows": max_rows, "data": data}
     text = question(query)
-    how: dict[str, Any] = {
-        "horizon": horizon,
-        "epsilon": epsilon,
-        "every": every,
-        "start": start,
-        "max_rows": max_rows,
-        "data": data,
-    }
     with working("planning and measuring", quiet=as_json, pays=True), asker.opened() as curator:
-        said = curator.stream.explain(text, **how)
+        explained = curator.stream.explain(text, **terms)
         if not explain:
-            made = curator.stream.create(text, name=name, **how)
-            said |= {"name": made.name, "receipt": made.receipt}
+            stream = curator.stream.create(text, name=name, **terms)
+            explained |= {"name": stream.name, "receipt": stream.receipt}
     if as_json:
-        print_json(said)
+        print_json(explained)
         return
     screen = console()
-    screen.print(f"{said['periods']} periods at ε={said['price']['epsilon']}", markup=False)
-    for label, error in said["errors"].items():
+    screen.print(f"{explained['periods']} periods at ε={explained['price']['epsilon']}", markup=False)
+    for label, error in explained["errors"].items():
         screen.print(f"  each {label}: ±{shown(error)} or less", markup=False)
-    for caveat in said["caveats"]:
+    for caveat in explained["caveats"]:
         screen.print(f"  note: {caveat}", markup=False)
 
 
@@ -99,47 +267,114 @@ def advance(
         console().print(f"{released - before} new periods, {released} altogether", markup=False)
 
 
+# all streams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderOptions(AskerOptions):
+    """The reader: a named analyst; else the owner, with the running totals of the policy's only analyst."""
+
+    def read(self) -> tuple[Policy, StateFiles]:
+        """Return the policy, and the running totals of the analyst."""
+        from hush.curator.data_sets import read_policy
+        from hush.curator.stream_state import StateFiles
+        from hush.policy.ledger import streams_of
+
+        policy = read_policy(self.policy)
+        only = next(iter(policy.analysts)) if len(policy.analysts) == 1 else None
+        analyst = self.analyst if self.analyst is not None else only
+        return policy, StateFiles(None if analyst is None else streams_of(policy, analyst), {})
+
+    @contextmanager
+    def ledger(self, policy: Policy) -> Iterator[tuple[Ledger, str | None, dict[str, tuple[str, ...]] | None]]:
+        """Open the ledger; yield it with the reader and each analyst's data sets, both None for the owner."""
+        from hush.policy.ledger import open_ledger
+
+        data_of = {name: person.data for name, person in policy.analysts.items()}
+        with open_ledger(policy) as ledger:
+            yield ledger, self.analyst, None if self.analyst is None else data_of
+
+
+@spread
+def listed(*, reader: ReaderOptions, as_json: JsonOption = False) -> None:
+    """List streams."""
+    from hush.curator.stream_views import declared_views
+    from hush.curator.streams import own_views
+
+    policy, files = reader.read()
+    with reader.ledger(policy) as (ledger, analyst, data_of):
+        views = own_views(files) + declared_views(ledger, analyst, data_of)
+    known = {view.name.casefold() for view in views if view.pays == "each release"}
+    undeclared = [] if reader.analyst is not None else [name for name in policy.streams if name.casefold() not in known]
+    if as_json:
+        print_json({"streams": [view.to_json() for view in views], "undeclared": undeclared})
+        return
+    for view in views:
+        console().print(str(view), markup=False, soft_wrap=True)
+        for release in view.releases or ():
+            if release.state not in {"planned", "ended"}:
+                receipt = "" if release.receipt is None else f", receipt {release.receipt}"
+                console().print(f"  {release.period}: {release.state}{receipt}", markup=False)
+    for name in undeclared:
+        console().print(f"{name}: in the policy, not declared yet; see hush stream declare", markup=False)
+    if not views and not undeclared:
+        console().print("There is no stream.", markup=False)
+
+
 @spread
 def show(
     name: NameArgument,
+    period: Annotated[str, typer.Argument(metavar="DATE", help="Which release of a declared stream.")] = "latest",
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Save as .csv, .json, .parquet.")
     ] = None,
+    form: FormatOption = None,
     *,
-    asker: AskerOptions,
+    reader: ReaderOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a stream."""
+    """Show the released numbers once more, free."""
+    from hush.curator.stream_views import declared_release
+
+    chosen = the_format(form, as_json=as_json)
     writable(output, "--output", (".csv", ".json", ".parquet"))
-    with asker.opened() as curator:
-        stream = curator.stream.open(name)
-        answer, said = stream.answer, stream.to_json() if as_json else {}
-    if as_json:
-        print_json(said)
+    policy, files = reader.read()
+    if name in files.names():
+        with reader.opened() as curator:
+            stream = curator.stream.open(name)
+            answer, content = stream.answer, stream.to_json()
     else:
-        console().print(answer)
+        with reader.ledger(policy) as (ledger, analyst, data_of):
+            answer = declared_release(ledger, name, period, analyst, data_of)[1]
+            content = answer.to_json()
+    if chosen is Format.JSON:
+        print_json(content)
+    else:
+        print_answer(answer, chosen)
     if output is not None:
         answer.save(output)
 
 
 @spread
-def names(*, asker: AskerOptions, as_json: JsonOption = False) -> None:
-    """List streams."""
-    with asker.opened() as curator:
-        found = [{"name": name, "released": curator.stream.open(name).released} for name in curator.stream.names()]
-    if as_json:
-        print_json({"streams": found})
-        return
-    for item in found:
-        console().print(f"{item['name']}: {item['released']} periods released", markup=False)
-
-
-@spread
-def end(name: NameArgument, *, asker: AskerOptions, as_json: JsonOption = False) -> None:
-    """End a stream."""
-    with asker.opened() as curator:
-        curator.stream.open(name).end()
-    if as_json:
-        print_json({"name": name, "ended": True})
+def stop(
+    name: NameArgument,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why a declared stream is stopped.")] = "",
+    *,
+    reader: ReaderOptions,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop a stream."""
+    policy, files = reader.read()
+    left = 0
+    if name in files.names():
+        with reader.opened() as curator:
+            curator.stream.open(name).stop()
     else:
-        console().print(f"{name} has ended", markup=False)
+        with reader.ledger(policy) as (ledger, analyst, _):
+            left = ledger.streams.find(name).aside.left
+            ledger.streams.stop(name, actor=actor(analyst), reason=reason)
+    if as_json:
+        print_json({"name": name, "ended": True, "freed": left})
+    else:
+        free = f"; what was set aside for {left} releases is free again" if left else ""
+        console().print(f"{name} has ended{free}", markup=False)

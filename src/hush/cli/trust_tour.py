@@ -28,7 +28,7 @@ _CHART = "price-of-trust.svg"
 
 
 def tour(out: Console, *, epsilon: str = "1", folder: Path | None = None) -> dict[str, Any]:
-    """Run the tour, and return what it printed; a chart goes to the folder, if one is given."""
+    """Run the tour, and return its figures; a chart is saved in the folder, if one is given."""
     true = [int(_PEOPLE / len(_PARTIES) * _SHARE) + 10 * i for i in range(len(_PARTIES))]
     out.print(Rule(f"One count, four models of trust: {_PEOPLE:,} people, ε = {epsilon}", align="left"))
     rows = price_of_trust(epsilon=epsilon, people=_PEOPLE)
