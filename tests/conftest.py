@@ -1,7 +1,4 @@
-"""Both ways of an embedded engine: few rows are added up in this process, many inside the engine.
-
-Anchors of ledgers that tests make go to a directory of their own, not to the home of whoever runs the tests.
-"""
+"""Anchors of ledgers that tests make go to a directory of their own, not to the home of whoever runs the tests."""
 
 from __future__ import annotations
 
@@ -10,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from hush.engines.duckdb import DuckDB
-from hush.ledger import Ledger, Reservation
+from hush.ledger import Charge, Decision, Ledger
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,27 +18,13 @@ def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 
 @pytest.fixture
-def many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every table count as one of many rows."""
-    monkeypatch.setattr(DuckDB, "_few", lambda _: False)
-
-
-@pytest.fixture(params=["few rows", "many rows"])
-def both_ways(request: pytest.FixtureRequest) -> str:
-    """Run a test in both ways."""
-    if request.param == "many rows":
-        request.getfixturevalue("many_rows")
-    return str(request.param)
-
-
-@pytest.fixture
 def no_answer_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse an answer that was paid for before: it has no noise of its own."""
     reserve = Ledger.reserve
 
-    def watched(self: Ledger, request: str, **how: Any) -> Reservation:
-        reservation = reserve(self, request, **how)
-        assert reservation.answer is None, "this question was answered before: ask it with fresh=True"
-        return reservation
+    def watched(self: Ledger, request: str, **how: Any) -> Decision:
+        decision = reserve(self, request, **how)
+        assert isinstance(decision, Charge), "this question was answered before: ask it with fresh=True"
+        return decision
 
     monkeypatch.setattr(Ledger, "reserve", watched)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hush.engines.base import Engine
+from hush.engines.protocol import Engine
+from hush.engines.sql.dialect import Dialect
 from hush.ledger import Ledger
 from hush.ledger.chain import Chain
 
@@ -16,12 +17,12 @@ def chain_of(ledger: Ledger) -> Chain:
 
 def run_in(engine: Engine, statement: str) -> list[tuple[Any, ...]]:
     """Run a statement in an engine's own session, as hush itself would."""
-    return engine._execute(statement)
+    return engine.connection.execute(statement)
 
 
 def cache_of(engine: Engine) -> Any:
     """Return what an engine keeps between questions."""
-    return engine._cache
+    return engine.connection._cache
 
 
 def hash_key(engine: Engine) -> int:
@@ -32,3 +33,8 @@ def hash_key(engine: Engine) -> int:
 def set_hash_key(engine: Engine, key: int) -> None:
     """Give an engine another's order, so that both leave out the same rows."""
     engine._salt = key
+
+
+def write_in(engine: Engine, dialect: Dialect) -> None:
+    """Let an engine write its statements in another dialect."""
+    object.__setattr__(engine._catalogue, "dialect", dialect)

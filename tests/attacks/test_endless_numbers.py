@@ -105,7 +105,7 @@ def test_the_largest_budget_can_be_used(kind: str) -> None:
         assert len(curator.budget()) >= 1
 
 
-def test_factors_whose_product_no_double_holds() -> None:
+def test_totp_whose_product_no_double_holds() -> None:
     with hush.protect(ROWS, budget=10) as curator:
         for sql in (
             "SELECT COUNT(*) * 1e290 * 1e200 AS n FROM data",

@@ -13,8 +13,6 @@ import pytest
 import hush
 from hush.engines.errors import SourceError
 
-pytestmark = pytest.mark.usefixtures("both_ways")
-
 POLICY = """
 [data.clinic]
 unit = "id"

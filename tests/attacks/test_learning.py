@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+import hush
 from hush import learn
 from hush.learn import convex_fits
 from hush.learn.convex_fits import STEP
@@ -182,3 +183,11 @@ def test_released_coefficients_lie_on_the_public_grid_and_float_noise_is_caught(
     fit("logistic", TABLE, LABEL)
     steps = released[1] / float(STEP)
     assert not np.array_equal(steps, np.rint(steps))
+
+
+def test_clusters_are_bounded_before_anything_is_charged():
+    """A million centres took longer than a question may, after its charge, and went on when it was cancelled."""
+    with hush.protect({"x": [0.5] * 20}, bounds={"x": (0, 1)}, budget="1") as curator:
+        with pytest.raises(hush.InvalidValueError, match="at most 256"):
+            curator.fit("SELECT x FROM data", model="kmeans", epsilon="0.5", clusters=10**6)
+        assert curator.history() == []

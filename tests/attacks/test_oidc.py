@@ -6,11 +6,16 @@ The provider is a real one on this machine (`openid.running_provider`). Nothing 
 from __future__ import annotations
 
 import base64
+import html
 import json
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -27,10 +32,11 @@ from starlette.testclient import TestClient
 from hush.core import InvalidValueError
 from hush.ledger import Role
 from hush.server import app
-from hush.server.oidc import CALLBACK, OidcSettings
-from hush.server.people import People
+from hush.server.auth.oidc import CALLBACK, OidcSettings
+from hush.server.auth.people import People, hashed
+from hush.server.errors import PeopleError
+from hush.server.rate_limits import RateLimits
 from hush.server.settings import ServiceSettings
-from hush.server.traffic import Traffic
 
 ADDRESS = "http://localhost"
 
@@ -42,18 +48,38 @@ class Place:
     service: TestClient
     people: People
 
-    def begin(self, query: str = "") -> dict[str, str]:
-        """Go to the provider, and return what it is asked."""
-        sent = self.service.get(f"/sign-in/oidc{query}")
-        assert sent.status_code == 303
-        assert sent.headers["location"].startswith(f"{self.provider.issuer}/authorize?")
-        return {name: values[0] for name, values in parse_qs(urlsplit(sent.headers["location"]).query).items()}
+    def begin(self, query: str = "", link: str = "") -> dict[str, str]:
+        """Go to the provider, with an invitation or without, and return what it is asked."""
+        if link:  # the content security policy allows no form to lead to another site, so there is a link to click
+            page = self.service.post(f"/welcome/{link}", data={"with": "oidc"})
+            assert page.status_code == 200
+            to = html.unescape(page.text.partition('<p><a href="')[2].partition('"')[0])
+        else:
+            sent = self.service.get(f"/sign-in/oidc{query}")
+            assert sent.status_code == 303
+            to = sent.headers["location"]
+        assert to.startswith(f"{self.provider.issuer}/authorize?")
+        return {name: values[0] for name, values in parse_qs(urlsplit(to).query).items()}
 
     def back(self, place: str) -> Any:
         return self.service.get(place.removeprefix(ADDRESS))
 
-    def sign_in(self) -> Any:
-        return self.back(self.provider.authorise(self.begin()))
+    def sign_in(self, link: str = "") -> Any:
+        return self.back(self.provider.authorise(self.begin(link=link)))
+
+    def invite(self, name: str = "alice", *roles: Role) -> str:
+        if name not in self.people.names():
+            self.people.add(name, roles=roles or [Role.ANALYST])
+        return self.people.make_link(name)
+
+    def bind(self) -> None:
+        """Have Alice sign in once."""
+        assert self.sign_in(self.invite()).status_code == 303
+        self.service.cookies.clear()
+
+    def me(self) -> tuple[str, list[str]]:
+        told = self.service.get("/api/v1/me").json()
+        return told["name"], told["roles"]
 
 
 def settings_file(folder: Path, issuer: str, roles: bool = True) -> Path:
@@ -82,7 +108,7 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let somebody come as often as they like: rates are tested elsewhere."""
-    monkeypatch.setattr(Traffic, "visit", lambda *_, **__: 0.0)
+    monkeypatch.setattr(RateLimits, "visit", lambda *_, **__: 0.0)
 
 
 def refused(response: Any) -> None:
@@ -91,54 +117,198 @@ def refused(response: Any) -> None:
     assert "hush=" not in response.headers.get("set-cookie", "").replace("hush-flow=", "")
 
 
-def test_signing_in_binds_a_name_and_roles_to_a_subject(place: Place) -> None:
+def test_an_invitation_binds_a_person_to_a_subject_once(place: Place) -> None:
     assert "/sign-in/oidc" in place.service.get("/sign-in").text
-    welcome = place.sign_in()
+    refused(place.sign_in())  # with a role at the provider, and not invited
+    link = place.invite()
+    assert "organisation's account" in place.service.get(f"/welcome/{link}").text
+    welcome = place.sign_in(link)
     assert (welcome.status_code, welcome.headers["location"]) == (303, "/")
-    told = place.service.get("/api/v1/me").json()
-    assert (told["name"], told["roles"]) == ("alice", ["analyst"])
-    # The provider says the roles, at each sign-in.
-    place.provider.user["groups"] = ["owners", "analysts", "others"]
-    place.sign_in()
-    assert place.service.get("/api/v1/me").json()["roles"] == ["analyst", "owner"]
-    # Whoever has the name now at the provider is somebody else; and whoever changes it there stays the same here.
-    place.provider.user["preferred_username"] = "alice2"
-    place.sign_in()
-    assert place.service.get("/api/v1/me").json()["name"] == "alice"
+    assert place.me() == ("alice", ["analyst"])
+    # The provider says the roles, at each sign-in; what it calls somebody is nothing to us.
+    place.provider.user |= {"groups": ["owners", "analysts", "others"], "preferred_username": "me"}
+    assert place.sign_in().status_code == 303
+    assert place.me() == ("alice", ["analyst", "owner"])
+    # The link is used up, and neither the person nor the subject is bound again.
     place.provider.user = {"sub": "s-2", "preferred_username": "alice", "groups": ["analysts"]}
+    refused(place.sign_in(link))
+    refused(place.sign_in(place.invite("alice")))
+    place.provider.user["sub"] = "s-1"
+    refused(place.sign_in(place.invite("bob")))
+    assert "bind-identity" not in {act.what for act in place.people.outbox()}  # it stands in the ledger by now
+    # Until somebody at the machine unbinds them, which ends what the account could make here.
+    secret = place.people.make_token("alice")[1]
+    assert place.people.unbind("alice")
+    assert place.people.token(secret) is None
     refused(place.sign_in())
-    acts = [(act.by, act.what, act.whom) for act in place.people.outbox()]
-    assert acts == []  # they stand in the ledger by now
+    assert place.sign_in(place.invite("bob")).status_code == 303
+    assert place.me()[0] == "bob"
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_nobody_is_taken_over(place: Place) -> None:
-    place.people.set_password("me", "correct horse battery")
-    place.provider.user = {"sub": "s-9", "preferred_username": "me", "groups": ["owners"]}
-    refused(place.sign_in())
-    for name in ("", " x", "a\u202eb", "x" * 300, None, 7):
-        place.provider.user["preferred_username"] = name
+@pytest.mark.parametrize("place", [False, True], indirect=True)
+def test_no_name_at_the_provider_takes_anybody_over(place: Place) -> None:
+    place.people.add("owner", roles=[Role.OWNER])  # neither a password nor anything else yet
+    place.people.add("alice", roles=[Role.ANALYST])
+    names = (
+        "owner",
+        "me",
+        "alice",
+        "Owner",
+        "оwner",
+        "ｏwner",
+        "owner\u200b",
+        "",
+        " x",
+        "a\u202eb",
+        "x" * 300,
+        None,
+        7,
+    )
+    for name in names:
+        user = {"sub": "s-9", "preferred_username": name, "name": name, "email": name, "groups": ["owners"]}
+        place.provider.user = user
         refused(place.sign_in())
-    assert list(place.people.names()) == ["me"]
+    for subject in ("", 7, None, "x" * 256, "s\u0000", "ѕ-1", "\ud800", ["s-1"], {}):
+        place.provider.user["sub"] = subject
+        refused(place.sign_in(place.invite()))
+    assert {name: set(roles) for name, roles in place.people.names().items()} == {
+        "alice": {Role.ANALYST},
+        "me": {Role.OWNER},
+        "owner": {Role.OWNER},
+    }
+
+
+def test_of_two_first_sign_ins_one_is_bound(place: Place) -> None:
+    link = place.invite()
+    returned = []
+    for subject in ("s-1", "s-2"):
+        place.provider.user["sub"] = subject
+        mine = replace(place, service=TestClient(place.service.app, base_url=ADDRESS, follow_redirects=False))
+        returned.append((mine, mine.provider.authorise(mine.begin(link=link))))
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda pair: pair[0].back(pair[1]).status_code, returned))
+    assert sorted(done) == [303, 401]
+    refused(place.sign_in(link))
+    for wrong in ("unknown", "x" * 500):
+        refused(place.sign_in(wrong))
+
+
+def test_a_link_either_signs_in_or_binds(place: Place) -> None:
+    link = place.invite()
+    returned = place.provider.authorise(place.begin(link=link))
+    other = TestClient(place.service.app, base_url=ADDRESS, follow_redirects=False)
+    assert other.post(f"/welcome/{link}").status_code == 303
+    refused(place.back(returned))  # it was used meanwhile
+    returned = place.provider.authorise(place.begin(link=place.invite()))
+    refused(other.get(returned.removeprefix(ADDRESS)))  # an invitation that somebody else began binds no visitor
+    place.bind()
+    assert other.post(f"/welcome/{link}").status_code == 401
+
+
+def test_the_same_subject_of_another_provider_is_somebody_else(place: Place, tmp_path: Path) -> None:
+    place.bind()
+    returned = place.provider.authorise(place.begin())
+    with running_provider() as second:
+        second.return_to, second.user = ADDRESS + CALLBACK, place.provider.user
+        settings = replace(place.settings, oidc=str(settings_file(tmp_path, second.issuer)))
+        with TestClient(app(settings), base_url=ADDRESS, follow_redirects=False) as moved:
+            moved.cookies.update(place.service.cookies)
+            refused(moved.get(returned.removeprefix(ADDRESS)))  # of a sign-in that began at the first one
+            fresh = replace(place, service=moved, provider=second)
+            refused(fresh.sign_in())
+            refused(fresh.sign_in(fresh.invite()))  # and Alice is bound to the first one's
+    assert place.people.unbind("alice")
+
+
+def test_a_link_that_a_token_made_for_its_bearer_binds_nobody(place: Place) -> None:
+    secret = place.people.make_token("me", scopes=["read", "own"])[1]
+    headers = {"authorization": f"Bearer {secret}"}
+    link = place.service.post("/api/v1/people/me/links", headers=headers).json()["link"].removeprefix("/welcome/")
+    place.provider.user = {"sub": "s-1", "groups": ["owners"]}
+    refused(place.sign_in(link))  # the binding would outlive the token
+    guest = place.people.use_link(link)
+    assert guest is not None
+    session = place.people.session(place.people.begin_session("me", maker=guest.token))
+    assert session is not None
+    assert not place.people.may_change(session, "")  # and so would a first password
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_no_role_no_entry_and_the_last_owner_stays(place: Place) -> None:
+def test_who_has_no_role_left_is_suspended_and_the_last_owner_stays(place: Place) -> None:
+    link = place.invite()
     for groups in ([], ["others"], "analystsx", {"analysts": 1}, None, 5):
         place.provider.user["groups"] = groups
-        refused(place.sign_in())
-    assert list(place.people.names()) == ["me"]
-    place.provider.user = {"sub": "s-3", "preferred_username": "me", "groups": ["analysts"]}
-    refused(place.sign_in())  # the provider would make the last owner an analyst
+        refused(place.sign_in(link))
+    place.provider.user["groups"] = ["analysts"]
+    assert place.sign_in(link).status_code == 303
+    secret = place.people.make_token("alice")[1]
+    shown = {"authorization": f"Bearer {secret}"}
+    assert place.service.get("/api/v1/me", headers=shown).status_code == 200
+    other = TestClient(place.service.app, base_url=ADDRESS, follow_redirects=False)
+    place.provider.user["groups"] = ["others"]
+    refused(replace(place, service=other).sign_in())
+    assert place.service.get("/api/v1/me").status_code == 401  # sessions end, tokens wait
+    assert other.get("/api/v1/me", headers=shown).status_code == 401
+    place.provider.user["groups"] = ["analysts"]
+    assert replace(place, service=other).sign_in().status_code == 303
+    assert other.get("/api/v1/me", headers=shown).status_code == 200
+    place.provider.user = {"sub": "s-3", "groups": ["analysts"]}
+    refused(place.sign_in(place.invite("me")))  # the provider would make the last owner an analyst
     assert place.people.names()["me"] == {Role.OWNER}
+
+
+def test_tokens_and_passwords_wait_for_a_sign_in_after_some_days() -> None:
+    moment = [1e9]
+    people = People.in_memory(clock=lambda: moment[0])
+    people.add("alice", roles=[Role.ANALYST])
+    people.set_password("alice", "correct horse battery")
+    secret = people.make_token("alice", days=90)[1]
+    sign_in = partial(people.identified, "https://id.example", "s-1", roles=frozenset({Role.ANALYST}), seconds=86400)
+    sign_in(link=hashed(people.make_link("alice")))
+    for _ in range(2):
+        assert people.token(secret) is not None
+        assert people.check_password("alice", "correct horse battery") is not None
+        moment[0] += 86400
+        assert people.token(secret) is None
+        assert people.check_password("alice", "correct horse battery") is None
+        sign_in(link=b"")
+
+
+def test_what_an_earlier_version_bound_by_name_waits_for_an_invitation(tmp_path: Path) -> None:
+    place = tmp_path / "people"
+    with closing(People(place)) as people:
+        for name in ("alice", "owner"):
+            people.add(name, roles=[Role.ANALYST, Role.OWNER])
+        tokens = {name: people.make_token(name)[1] for name in ("alice", "owner")}
+        sessions = [people.begin_session(name) for name in ("alice", "owner")]
+    with closing(sqlite3.connect(place)) as connection:  # as version 2 left it
+        connection.executescript(
+            """ALTER TABLE hush_identities DROP COLUMN until;
+            UPDATE hush_service SET version = 2;
+            INSERT INTO hush_identities VALUES ('https://id.example', 's-1', 'alice');
+            INSERT INTO hush_identities VALUES ('https://id.example', 's-9', 'owner');"""
+        )
+    with closing(People(place)) as people:
+        sign_in = partial(people.identified, "https://id.example", roles=None, seconds=86400)
+        assert [people.session(session) for session in sessions] == [None, None]
+        assert [people.token(secret) for secret in tokens.values()] == [None, None]
+        for subject in ("s-1", "s-9"):
+            with pytest.raises(PeopleError, match="not invited"):
+                sign_in(subject, link=b"")
+        # Alice is who she was. The owner was taken over by s-9, whose tokens are worth nothing afterwards.
+        assert sign_in("s-1", link=hashed(people.make_link("alice"))).name == "alice"
+        assert people.token(tokens["alice"]) is not None
+        assert sign_in("s-7", link=hashed(people.make_link("owner"))).name == "owner"
+        assert people.token(tokens["owner"]) is None
+        with pytest.raises(PeopleError, match="not invited"):
+            sign_in("s-9", link=b"")
 
 
 @pytest.mark.parametrize("place", [False], indirect=True)
 def test_without_a_claim_the_owner_gives_roles(place: Place) -> None:
-    refused(place.sign_in())
-    place.people.add("alice", roles=[Role.ANALYST])
-    assert place.sign_in().status_code == 303
-    assert place.service.get("/api/v1/me").json()["roles"] == ["analyst"]
+    assert place.sign_in(place.invite("alice", Role.ANALYST)).status_code == 303
+    assert place.me() == ("alice", ["analyst"])
 
 
 def _unsigned(header: dict[str, Any], claims: dict[str, Any]) -> str:
@@ -209,18 +379,22 @@ FORGERIES: dict[str, Callable[[Provider], Callable[[dict[str, Any]], str]]] = {
 
 @pytest.mark.usefixtures("unhurried")
 def test_forged_tokens_are_refused(place: Place) -> None:
+    place.bind()
+    link = place.invite()
     for how, forgery in FORGERIES.items():
         place.provider.forged = forgery(place.provider)
         response = place.sign_in()
         assert response.status_code == 401, how
         refused(response)
         assert place.service.get("/api/v1/me").status_code == 401, how
-        assert list(place.people.names()) == ["me"], how
+        place.provider.forged = forgery(place.provider)
+        refused(place.sign_in(link))
     place.provider.forged = None
-    assert place.sign_in().status_code == 303
+    assert place.sign_in(link).status_code == 303
 
 
 def test_a_state_is_good_once_and_in_its_own_browser(place: Place) -> None:
+    place.bind()
     returned = place.provider.authorise(place.begin())
     other = TestClient(place.service.app, base_url=ADDRESS, follow_redirects=False)
     refused(other.get(returned.removeprefix(ADDRESS)))  # the victim is made to open the attacker's link
@@ -235,6 +409,7 @@ def test_a_state_is_good_once_and_in_its_own_browser(place: Place) -> None:
 
 
 def test_a_token_of_an_earlier_sign_in_is_refused(place: Place) -> None:
+    place.bind()
     kept: list[str] = []
 
     def remembered(claims: dict[str, Any]) -> str:
@@ -247,12 +422,14 @@ def test_a_token_of_an_earlier_sign_in_is_refused(place: Place) -> None:
 
 
 def test_a_stolen_code_is_worth_nothing_without_its_verifier(place: Place) -> None:
+    place.bind()
     stolen = parse_qs(urlsplit(place.provider.authorise(place.begin())).query)["code"][0]
     mine = place.begin()
     refused(place.back(f"{CALLBACK}?state={mine['state']}&code={stolen}"))
 
 
 def test_a_response_of_another_provider_is_refused(place: Place) -> None:
+    place.bind()
     place.provider.response = {"iss": "http://127.0.0.1:9"}
     refused(place.sign_in())
     place.provider.response = {"iss": place.provider.issuer}
@@ -288,6 +465,7 @@ def test_redirects_of_the_provider_are_not_followed(place: Place) -> None:
 
 
 def test_nobody_is_sent_elsewhere(place: Place) -> None:
+    place.bind()
     for where in ("//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"):
         asked = place.begin(f"?next={where}&redirect_uri={where}&issuer={where}")
         assert asked["redirect_uri"] == ADDRESS + CALLBACK
@@ -297,13 +475,14 @@ def test_nobody_is_sent_elsewhere(place: Place) -> None:
 
 
 def test_keys_may_be_rotated(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hush.server.oidc._SOONEST", 0.0)
+    place.bind()
+    monkeypatch.setattr("hush.server.auth.oidc._SOONEST", 0.0)
     assert place.sign_in().status_code == 303
     place.provider.rotate("k2")
     assert place.sign_in().status_code == 303
     place.provider.keys = {"k3": ec.generate_private_key(ec.SECP256R1())}
     assert place.sign_in().status_code == 303
-    monkeypatch.setattr("hush.server.oidc._SOONEST", 3600.0)
+    monkeypatch.setattr("hush.server.auth.oidc._SOONEST", 3600.0)
     place.provider.rotate("k4")
     before = place.provider.requests.count("/keys")
     refused(place.sign_in())  # tokens that name unknown keys do not make us ask again and again
@@ -338,6 +517,8 @@ def test_the_file_of_settings(tmp_path: Path) -> None:
         (f'"{ADDRESS}"', '"http://hush.example"'),
         (f'"{ADDRESS}"', '"https://hush.example/path"'),
         ("issuer", "isuer"),
+        ("issuer", 'name = "preferred_username"\nissuer'),
+        ("issuer", "valid_days = 0\nissuer"),
         ('client_id = "hush-service"', 'client_id = ""'),
         ('owner = "owners", analyst = "analysts" ', ""),
         ("[", "[["),

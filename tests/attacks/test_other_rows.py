@@ -14,12 +14,10 @@ from seams import run_in
 
 import hush
 from hush.core import Neighbours
-from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb import duckdb_engine
 from hush.engines.duckdb.sources import Source
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type
-
-pytestmark = pytest.mark.usefixtures("both_ways")
 
 PIECES = [
     "1",
@@ -52,8 +50,8 @@ TEXTS = Schema(
 
 
 def loaded(path: Path, *, quotes: bool = True) -> Counter[tuple[object, ...]]:
-    with DuckDB(TEXTS, {"t": Source.of(path, quotes=quotes)}) as engine:
-        engine._look_again()
+    with duckdb_engine(TEXTS, {"t": Source.of(path, quotes=quotes)}) as engine:
+        engine.connection.refresh()
         return Counter(run_in(engine, "SELECT * FROM table_0"))
 
 

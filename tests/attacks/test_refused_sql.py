@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.core import HushError
-from hush.query.composed import Composed
+from hush.query.answers.tree import Composed
 from hush.query.errors import QuestionError
 from hush.query.question import Question
 from hush.query.sql import parse
-from hush.query.sql.reading import MAX_LENGTH
+from hush.query.sql.text import MAX_LENGTH
 
 
 def _clinic():
@@ -104,7 +104,6 @@ ESCAPES = {
         "SELECT COUNT(*) FROM duckdb_tables()",
         "SELECT COUNT(*) FROM pg_catalog.pg_class",
         "SELECT COUNT(*) FROM sqlite_master",
-        "SELECT COUNT(*) FROM memory.main.visits",
         "SELECT COUNT(*) FROM pragma_table_info('visits')",
     ],
     "rows of individuals": [
@@ -148,11 +147,9 @@ ESCAPES = {
     ],
     "other units": [
         "SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1 FROM patients)",
-        "SELECT COUNT(*) FROM visits WHERE age > (SELECT AVG(age) FROM visits)",
         "SELECT COUNT(*) FROM visits WHERE city IN (SELECT city FROM patients)",
         "SELECT COUNT(*) FROM visits WHERE age = ANY (SELECT born FROM patients)",
         "SELECT COUNT(*) FROM visits WHERE age > ALL (SELECT born FROM patients)",
-        "SELECT COUNT(*) + (SELECT COUNT(*) FROM patients) FROM visits",
         "SELECT COUNT(*) FROM visits v JOIN patients p ON v.city = p.city",
         "SELECT COUNT(*) FROM visits, patients",
         "SELECT COUNT(*) FROM visits CROSS JOIN patients",
@@ -165,10 +162,7 @@ ESCAPES = {
         "SELECT COUNT(*) FROM visits v ASOF JOIN patients p ON v.patient_id = p.patient_id AND v.age >= p.born",
         "SELECT COUNT(*) FROM visits v POSITIONAL JOIN patients p",
         "SELECT COUNT(*) FROM regions r LEFT JOIN visits v ON r.region_id = v.region_id",
-        "SELECT COUNT(DISTINCT p.patient_id) FROM visits v LEFT JOIN patients p USING (patient_id)",
         "SELECT COUNT(*) FROM visits v, LATERAL (SELECT 1 FROM patients) x",
-        "SELECT COUNT(*) FROM visits UNION SELECT COUNT(*) FROM patients",
-        "SELECT COUNT(*) FROM visits UNION SELECT COUNT(*) FROM patients",
         "SELECT COUNT(*) FROM visits EXCEPT SELECT COUNT(*) FROM patients",
         "SELECT COUNT(*) FROM visits UNION ALL SELECT cost FROM visits",
         "SELECT COUNT(*) FROM (SELECT age FROM visits EXCEPT SELECT born FROM patients) t",
@@ -405,6 +399,7 @@ def test_every_class_sqlglot_has_is_read_or_refused(schema):
 
 
 READ = {
+    "Atanh",
     "Pi",
     "Trunc",
     "Abs",

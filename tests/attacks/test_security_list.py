@@ -13,12 +13,17 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-PEOPLE, TRAFFIC = "conformance/service/test_people.py", "conformance/service/test_traffic.py"
+PEOPLE, TRAFFIC = "conformance/service/test_people.py", "conformance/service/test_queue.py"
 SHARED = "conformance/service/test_service.py"
-IDENTITY, PROTECTION = "unit/server/test_identity.py", "unit/server/test_protection.py"
+IDENTITY, PROTECTION = "unit/server/test_auth.py", "unit/server/test_middleware.py"
 ROUTES, QUESTIONS = "unit/server/test_routes.py", "unit/server/test_questions.py"
-OWNING, AUDIT, EXPLAINED = "unit/server/test_owning.py", "unit/server/test_audit.py", "unit/server/test_explained.py"
+OWNING, AUDIT, EXPLAINED = (
+    "unit/server/test_pages_owner.py",
+    "unit/server/test_audit.py",
+    "unit/server/test_explained.py",
+)
 SERVE, ATTACKS, OIDC = "e2e/test_cli_serve.py", "attacks/test_service.py", "attacks/test_oidc.py"
+WORK, DOOR = "attacks/test_priced_work.py", "unit/server/test_pgwire.py"
 PAGE, OWNER = "browser/test_page.py", "browser/test_owner.py"
 SECRECY, RELEASES = "statistical/test_service_secrecy.py", "statistical/test_release_secrecy.py"
 
@@ -77,6 +82,26 @@ SECURITY = {
         f"{PROTECTION}::test_a_body_that_trickles_is_refused",
         f"{PROTECTION}::test_heads_that_trickle_and_what_is_not_http",
     ],
+    "connections, cursors and requests are bounded": [
+        f"{PROTECTION}::test_a_body_that_nobody_reads_does_not_hold_the_connection",
+        f"{PROTECTION}::test_an_address_has_so_many_connections_and_others_come",
+        f"{PROTECTION}::test_who_takes_nothing_is_not_waited_for",
+        f"{PROTECTION}::test_a_length_that_is_said_twice_is_refused",
+        f"{DOOR}::test_silent_connections_do_not_shut_the_door",
+        f"{DOOR}::test_what_cursors_and_portals_keep_is_bounded",
+        "unit/ledger/test_allowances.py::test_requests_that_wait_are_bounded_in_number_and_size",
+    ],
+    "audit, backup and quotas": [
+        f"{AUDIT}::test_everything_done_and_every_failed_sign_in_is_exported_as_lines",
+        f"{AUDIT}::test_a_flood_of_failures_is_counted_in_bounded_room",
+        "unit/server/test_backup.py::test_a_backup_is_one_moment_and_is_put_back_whole",
+        "unit/server/test_backup.py::test_going_back_needs_the_owners_word",
+        f"{QUESTIONS}::test_a_full_disk_and_a_quota_refuse_before_the_charge",
+    ],
+    "guesses lock nobody out, and tokens end no more than they are for": [
+        f"{IDENTITY}::test_wrong_passwords_keep_nobody_out_who_signed_in_here_before",
+        f"{IDENTITY}::test_a_token_ends_nothing_that_is_for_more_than_itself",
+    ],
     "no uploads: data are files beside the policy": [f"{OWNING}::test_files_beside_the_policy_alone_are_read"],
     "one question in flight for each person": [
         f"{QUESTIONS}::test_one_question_at_a_time_for_each_person",
@@ -86,6 +111,14 @@ SECURITY = {
         f"{TRAFFIC}::test_the_queue_and_everybodys_part_of_it_are_bounded",
         f"{QUESTIONS}::test_a_full_queue_refuses_and_a_cancelled_wait_charges_nothing",
         f"{QUESTIONS}::test_a_question_past_its_limit_is_ended_charged_and_told_like_any_failure",
+    ],
+    "a limit of work before the charge, that can be cancelled": [
+        f"{WORK}::test_a_price_that_takes_too_long_is_refused",
+        f"{WORK}::test_a_price_that_doubled_with_every_part_does_not",
+        f"{WORK}::test_parts_that_use_each_other_twice_do_not_double_the_work",
+        f"{QUESTIONS}::test_pricing_has_a_limit_of_work",
+        f"{QUESTIONS}::test_what_is_priced_can_be_cancelled",
+        f"{QUESTIONS}::test_nobody_explains_more_than_two_things_at_once",
     ],
     "the audit is chained with the ledger": [
         f"{AUDIT}::test_what_is_done_over_the_network_is_told_with_who_did_it",

@@ -1,12 +1,11 @@
 """Attacks on a service that succeed on Lomas 0.4, and fail here; and canaries: values of rows leak nowhere.
 
-A lock that a killed worker leaves is tried in tests/conformance/service/test_traffic.py, and a killed worker in
+A lock that a killed worker leaves is tried in tests/conformance/service/test_queue.py, and a killed worker in
 tests/e2e/test_cli_serve.py. `test_security_list` names the tests of every line of the service's security.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import urllib.error
 import urllib.request
@@ -20,11 +19,11 @@ import pytest
 from served import clinic_with
 from starlette.testclient import TestClient
 
-from hush.curator import curator as curator_module
+from hush.curator.pipeline import Program
 from hush.ledger import Actor, Ledger, Role
 from hush.server import app
-from hush.server.metrics import show_metrics
-from hush.server.people import People
+from hush.server.auth.people import People
+from hush.server.metrics import exposition, show_metrics
 from hush.server.settings import ServiceSettings
 
 CANARY = "canary-7f3a"
@@ -88,7 +87,7 @@ def test_failing_after_the_read_is_not_free(
     def broken(*_: object) -> None:
         raise RuntimeError(CANARY)
 
-    monkeypatch.setattr(curator_module, "_answer", broken)
+    monkeypatch.setattr(Program, "compute", broken)
     codes = [browser.post("/api/v1/ask", json=COUNT, headers=tokens["analyst0"]).json()["code"] for _ in range(4)]
     assert codes == ["engine", "engine", "engine", "budget-exceeded"]
     assert charges(settings) == [("analyst0", "failed")] * 3
@@ -151,14 +150,14 @@ def test_values_of_rows_leak_nowhere(
         "SELECT SUM(street) FROM data",
         "SELECT COUNT(*) AS n FROM data WHERE 1 / (age - age) > 0",
     ]
-    original = curator_module._answer
+    original = Program.compute
 
     def failing(*arguments: object) -> None:
         original(*arguments)
         raise ValueError(f"could not convert {CANARY}")
 
     with caplog.at_level(logging.INFO):
-        monkeypatch.setattr(curator_module, "_answer", failing)
+        monkeypatch.setattr(Program, "compute", failing)
         for question in questions:
             for path in ("/api/v1/explain", "/api/v1/ask"):
                 body = {"question": question, "epsilon": "0.01"}
@@ -167,7 +166,7 @@ def test_values_of_rows_leak_nowhere(
         said += [browser.get(path, headers=headers) for path in places]
     browser.app._service.counters.write()
     told = "".join(f"{one.text} {dict(one.headers)}" for one in said)
-    told += json.dumps(browser.app._service.traffic.counters())
+    told += exposition(browser.app._service._shared)
     told += "".join(record.getMessage() for record in caplog.records)
     for file in Path(settings.policy).parent.glob("hush.people*"):
         told += file.read_bytes().decode("latin-1")

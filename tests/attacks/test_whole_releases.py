@@ -15,16 +15,16 @@ import pyarrow as pa
 import pytest
 
 from hush.accounting.events import ZCDPEvent
-from hush.curator.access import Order
 from hush.curator.opening import protect
-from hush.engines.sql import coded_rows as coded
+from hush.curator.pipeline import plan_rows, release_rows
+from hush.curator.terms import Order
+from hush.engines.sql import statements as coded
 from hush.synth import (
     CodedTable,
     Domain,
     Price,
     Settings,
     Synthetic,
-    fitting,
     measurements,
     model,
     plan_synthesis,
@@ -89,7 +89,7 @@ def scores_are_paid_for(_: Patch) -> None:
 
 def scores_as_if_monotone(patch: Patch) -> None:
     patch.setattr(
-        fitting, "score_sensitivities", lambda pairs, rows, _: (Fraction(pairs * rows, 4), Fraction(pairs * rows, 2))
+        synthesis, "score_sensitivities", lambda pairs, rows, _: (Fraction(pairs * rows, 4), Fraction(pairs * rows, 2))
     )
 
 
@@ -130,13 +130,13 @@ def row_count_is_noisy(_: Patch) -> None:
 
 
 def row_count_is_known(patch: Patch) -> None:
-    before = fitting.Fitting.__init__
+    before = synthesis.Fitting.__init__
 
-    def known(self: fitting.Fitting, *arguments: object) -> None:
+    def known(self: synthesis.Fitting, *arguments: object) -> None:
         before(self, *arguments)
         self.count = 100
 
-    patch.setattr(fitting.Fitting, "__init__", known)
+    patch.setattr(synthesis.Fitting, "__init__", known)
 
 
 # 5: the domain is the policy's
@@ -171,7 +171,7 @@ def any_rows_are_released(_: Patch) -> None:
 def shares_of_nothing(patch: Patch) -> None:
     before = synthesis.Fitting.reference
 
-    def divided(self: fitting.Fitting, pairs: object) -> object:
+    def divided(self: synthesis.Fitting, pairs: object) -> object:
         if self.count < 200:
             raise ZeroDivisionError
         return before(self, pairs)
@@ -188,8 +188,10 @@ def one_unit_adds_few_rows(_: Patch) -> None:
     with protect(
         many, unit="id", values={"city": ["x", "y"]}, budget={"epsilon": 9, "delta": "1e-6"}, max_rows=3
     ) as own:
-        planned = own.plan_rows("SELECT city FROM data")
-        own.release_rows(
+        planned = plan_rows(own.session, "SELECT city FROM data")
+        release_rows(
+            own.session,
+            own.outlet,
             planned,
             [ZCDPEvent(rho="0.01")],
             lambda rows: seen.append(len(rows)) or b"",
@@ -269,7 +271,7 @@ def fit_agrees_with_the_whole_joint(_: Patch) -> None:
     sizes = [3, 2, 4]
     truth = generator.dirichlet(np.ones(24)).reshape(sizes) * 1000
     targets = [
-        fitting.Target(
+        model.Target(
             columns=pair, counts=truth.sum(axis=3 - sum(pair)), variances=np.full([sizes[p] for p in pair], 9.0)
         )
         for pair in ((0, 1), (1, 2))
@@ -326,4 +328,4 @@ def test_a_planted_fault_is_found(
 
 
 def test_scores_have_the_sensitivity_of_signed_changes() -> None:
-    assert fitting.score_sensitivities(10, 2, 2) == (Fraction(160), Fraction(40))
+    assert synthesis.score_sensitivities(10, 2, 2) == (Fraction(160), Fraction(40))

@@ -15,10 +15,9 @@ from seams import cache_of
 
 import hush
 from hush.curator.curator import Curator
-from hush.engines.base import Exact
-from hush.engines.duckdb import DuckDB
-from hush.engines.duckdb.few_rows_statement import FEW
-from hush.engines.sql import build
+from hush.engines.protocol import Exact
+from hush.engines.sql import render
+from hush.engines.sql_engine import SqlEngine
 from hush.query.plan import UnplannableError
 
 PEOPLE = 40
@@ -71,9 +70,8 @@ def curator() -> Iterator[Curator]:
 
 def lengths(curator: Curator, sql: str) -> list[int]:
     desk, how = curator.plan(sql, epsilon=PRICE)
-    compiled = desk.engine.compile(how)
-    assert compiled.flat is not None
-    return [len(compiled.flat.text), *(len(statement.text) for statement in compiled.statements)]
+    compiled = desk.engine.prepare(how)
+    return [len(statement.text) for statement in compiled.statements]
 
 
 def seen(curator: Curator, sql: str) -> str:
@@ -88,20 +86,19 @@ def seen(curator: Curator, sql: str) -> str:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("met", [False, True])
-@pytest.mark.usefixtures("both_ways")
 def test_every_statement_is_measured_whichever_runs(path: str, met: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the longest statement is too long; it may be one that these rows do not need, of a shape met before."""
     with opened() as curator:
         if met:
             assert seen(curator, PATHS[path].format("0.5")) == "answered"
         sizes = lengths(curator, PATHS[path].format("1.5"))
-        monkeypatch.setattr(build, "MOST", max(sizes) + 99)  # texts may first be tried at a greater length
+        monkeypatch.setattr(render, "MOST", max(sizes) + 99)  # texts may first be tried at a greater length
         assert seen(curator, PATHS[path].format("1.5")) == "answered"
-        monkeypatch.setattr(build, "MOST", max(sizes) - 1)
+        monkeypatch.setattr(render, "MOST", max(sizes) - 1)
         assert seen(curator, PATHS[path].format("2.5")).startswith("the question is too large")
 
 
-def forget_results(engine: DuckDB) -> None:
+def forget_results(engine: SqlEngine) -> None:
     """Forget results and groups, but not the rows that are stored."""
     cache = cache_of(engine)
     for key in [key for key, item in cache._items.items() if not (item.table or "").startswith(("bounded", "list"))]:
@@ -119,26 +116,24 @@ def numbers(exact: Exact) -> object:
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("earlier", [0, 3])
 def test_nothing_is_written_after_the_charge(
-    path: str, few: bool, earlier: int, curator: Curator, monkeypatch: pytest.MonkeyPatch
+    path: str, earlier: int, curator: Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once a question is compiled, no further piece of SQL is needed: a single one would be too long here.
 
     Earlier questions on the same groups have their rows stored; statements over those are written late, and if they
     cannot be, the others run.
     """
-    monkeypatch.setattr(DuckDB, "_few", lambda _: few)
     desk, how = curator.plan(PATHS[path].format("3.5"), epsilon=1)
-    desk.engine.forget()
+    desk.engine.connection.forget()
     right = numbers(desk.engine.run(how))
-    desk.engine.forget()
+    desk.engine.connection.forget()
     for _ in range(earlier):
         desk.engine.run(how)
         forget_results(desk.engine)
-    compiled = desk.engine.compile(how)
-    monkeypatch.setattr(build, "MOST", 0)
+    compiled = desk.engine.prepare(how)
+    monkeypatch.setattr(render, "MOST", 0)
     assert numbers(desk.engine.execute(compiled)) == right
 
 
@@ -147,18 +142,11 @@ NESTED = "SQRT(" * 5 + "x" + ")" * 5
 
 @pytest.mark.parametrize("sql", [PATHS["sums"].format("0.5"), f"SELECT MEDIAN({NESTED}) AS m FROM data"])
 def test_a_refusal_tells_of_no_number_of_rows(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the border between few and many rows, and of files on either side of the border in bytes."""
     words = []
-    for rows in (FEW - 2, FEW - 1):  # and two of the public table
-        with opened(rows) as curator:
-            desk, _ = curator.plan(sql, epsilon=1)
-            assert desk.engine._few() == (rows == FEW - 2)
-            with monkeypatch.context() as patch:
-                least = min(lengths(curator, sql))
-                patch.setattr(build, "MOST", least)
-                words.append(seen(curator, sql))
-                patch.setattr(DuckDB, "_bytes", lambda _: 2.0**40)
-                words.append(seen(curator, sql))
+    for rows in (10, 70_000):
+        with opened(rows) as curator, monkeypatch.context() as patch:
+            patch.setattr(render, "MOST", min(lengths(curator, sql)) - 1)
+            words.append(seen(curator, sql))
     assert len(set(words)) == 1
     assert words[0].startswith("the question is too large")
 
@@ -170,7 +158,7 @@ def test_statements_have_one_length() -> None:
         with opened() as other:
             sizes.add(tuple(lengths(other, PATHS["public keys"].format("4.5"))))
             desk, _ = other.plan(PATHS["sums"].format("1"), epsilon=1)
-            desk.engine._lists._numbers = iter(range(10**12, 10**12 + 9))
-            desk.engine.forget()
+            desk.engine.connection._lists._numbers = iter(range(10**12, 10**12 + 9))
+            desk.engine.connection.forget()
             sizes.add(tuple(lengths(other, PATHS["public keys"].format("4.5"))))
     assert len(sizes) == 1

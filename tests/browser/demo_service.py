@@ -13,7 +13,7 @@ from hush.cli.demo import write_hospital
 from hush.curator.data_sets import read_policy
 from hush.ledger import Role
 from hush.policy.ledger import make_ledger
-from hush.server.people import People
+from hush.server.auth.people import People
 
 QUESTION = """\
 SELECT disease, COUNT(*) AS visits, AVG(cost) AS mean_cost

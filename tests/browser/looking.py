@@ -21,12 +21,12 @@ DOCUMENTED = {
 """What the documentation shows; HUSH_PICTURES=1 makes these pictures anew."""
 NARROWEST = 320
 OWNERS = {"data": "/data", "people": "/people", "requests": "/requests", "audit": "/audit", "account": "/account"}
-STANDING = {
-    "standing": "/standing",
-    "standing-one": "/standing/by-disease",
-    "standing-release": "/standing/by-disease/x",
+DECLARED = {
+    "declared": "/streams",
+    "declared-one": "/streams/by-disease",
+    "declared-release": "/streams/by-disease/x",
 }
-"""Looked at where a standing question is declared."""
+"""Looked at where a stream is declared."""
 NO_PAGES = {"/", "/build", "/sign-in/oidc", "/sign-in/oidc/callback", "/static/{name}"}
 """Addresses that lead on, or give out files."""
 

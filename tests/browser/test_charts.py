@@ -8,8 +8,10 @@ import pytest
 from chart_kinds import CHARTS
 from playwright.sync_api import Browser, Page, Route
 
+from hush.accounting import GaussianEvent, compare, comparison_chart, compose
+from hush.core.svg import style_sheet
+from hush.distributed import chart_of_trust, price_of_trust
 from hush.report.pictures import picture
-from hush.report.svg import style_sheet
 
 _POLICY = "default-src 'none'; style-src 'self'"
 _OUTSIDE = """() => [...document.querySelectorAll("svg.hush-chart")].flatMap(svg => {
@@ -34,7 +36,14 @@ def test_files_show_every_kind_of_chart(browser: Browser, build: Path, scheme: s
     """All marks lie on the paper, no two labels on each other; the pictures are kept."""
     page = browser.new_page(viewport={"width": 1360, "height": 900}, color_scheme=scheme)
     layout = "body{margin:8px;display:grid;grid-template-columns:660px 660px;gap:8px;background:#888}"
-    drawn = "".join(answer.chart().svg for answer in CHARTS.values())
+    guarantee = compose([GaussianEvent(sigma=1)])
+    others = [
+        guarantee.chart(guarantee * 4, names=["one", "four"]),
+        guarantee.chart(guarantee * 4, names=["one", "four"], kind="trade-off"),
+        comparison_chart(compare([GaussianEvent(sigma=1)] * 4, delta="1e-6")),
+        chart_of_trust(price_of_trust(epsilon=1, people=10**4)),
+    ]
+    drawn = "".join(chart.svg for chart in [*(answer.chart() for answer in CHARTS.values()), *others])
     page.set_content(f"<!doctype html><meta charset=utf-8><style>{layout}</style>{drawn}")
     page.screenshot(path=build / f"charts-{scheme}.png", full_page=True)
     assert page.evaluate(_OUTSIDE) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from demo_service import Demo, Started
-from looking import NARROWEST, OWNERS, STANDING, faults, sideways, watched
+from looking import DECLARED, NARROWEST, OWNERS, faults, sideways, watched
 from playwright.sync_api import Browser, Page, expect
 
 
@@ -90,14 +90,12 @@ def test_an_owner_decides_on_what_waits(demo: Demo, browser: Browser) -> None:
     owner.context.close()
 
 
-def test_a_standing_question_is_declared_released_and_read_by_everybody(
-    demo: Demo, browser: Browser, build: Path
-) -> None:
+def test_a_stream_is_declared_released_and_read_by_everybody(demo: Demo, browser: Browser, build: Path) -> None:
     """The owner sees the price of the whole plan first; a release has an address that needs no signing in."""
     owner, today = demo.page(browser, "olga"), dt.datetime.now(dt.UTC).date()
     first = (today - dt.timedelta(days=3)).isoformat()
     said = watched(owner)
-    owner.goto("/standing")
+    owner.goto("/streams")
     form = owner.locator("#declaring")
     form.locator("[name=question]").fill("SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease")
     for name, value in (("name", "by-disease"), ("amount", "0.2"), ("first", first), ("releases", "8")):
@@ -107,29 +105,29 @@ def test_a_standing_question_is_declared_released_and_read_by_everybody(
     form.locator("[name=readers]").fill("public")
     form.get_by_role("button", name="Explain").click()
     expect(owner.locator(".before")).to_contain_text("8 releases at ε=")
-    findings = seen_in_all_sizes(owner, "standing-explained", build)
+    findings = seen_in_all_sizes(owner, "declared-explained", build)
     owner.get_by_role("button", name="Declare, and set aside").click()
-    expect(owner.get_by_role("button", name="End it, and free what is set aside")).to_be_visible()
+    expect(owner.get_by_role("button", name="Stop it, and free what is set aside")).to_be_visible()
     guest = demo.page(browser, None)
-    address, table = f"/standing/by-disease/{today}", guest.locator("#answer table.answer")
+    address, table = f"/streams/by-disease/{today}", guest.locator("#answer table.answer")
     for _ in range(100):
         if guest.goto(address).status == 200:
             break
         guest.wait_for_timeout(100)
     expect(table).to_contain_text("±")
     expect(guest.locator("svg.wide")).to_be_visible()
-    findings += seen_in_all_sizes(guest, "standing-release", build)
-    guest.goto(STANDING["standing-one"])
-    findings += seen_in_all_sizes(guest, "standing-one", build)
+    findings += seen_in_all_sizes(guest, "declared-release", build)
+    guest.goto(DECLARED["declared-one"])
+    findings += seen_in_all_sizes(guest, "declared-one", build)
     guest.goto(address)
     shown = table.inner_text()
-    guest.goto("/standing/by-disease/latest")
+    guest.goto("/streams/by-disease/latest")
     assert table.inner_text() == shown
     assert guest.request.get(f"{address}.csv").text().startswith("disease,n,n_error")
     owner.reload()
     expect(owner.locator("main figure svg.wide")).to_be_visible()
-    findings += seen_in_all_sizes(owner, "standing", build)
-    owner.get_by_role("button", name="End it").click()
+    findings += seen_in_all_sizes(owner, "declared", build)
+    owner.get_by_role("button", name="Stop it").click()
     expect(owner.locator("main")).to_contain_text("ended")
     for page in (owner, guest):
         page.context.close()

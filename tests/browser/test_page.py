@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from demo_service import QUESTION, ROWS, Demo
-from looking import NARROWEST, NO_PAGES, OWNERS, STANDING, faults, sideways, watched
+from looking import DECLARED, NARROWEST, NO_PAGES, OWNERS, faults, sideways, watched
 from playwright.sync_api import Browser, expect
 
 import hush
@@ -18,7 +18,7 @@ from hush.ledger import Role
 from hush.server import table
 
 ASK = "/ask?q=" + urllib.parse.quote(QUESTION)
-STATIC = Path(hush.__file__).parent / "server" / "static"
+STATIC = Path(hush.__file__).parent / "server" / "pages" / "static"
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +97,7 @@ def test_all_pages(
 
 def test_every_page_is_looked_at() -> None:
     """No page can be added that is not watched as the others are."""
-    looked_at = [*PAGES.values(), *BENS.values(), *NOBODYS.values(), *OWNERS.values(), *STANDING.values()]
+    looked_at = [*PAGES.values(), *BENS.values(), *NOBODYS.values(), *OWNERS.values(), *DECLARED.values()]
     paths = {urllib.parse.urlsplit(address).path for address in looked_at}
     for place in table():
         if place.page and place.method == "GET" and place.path not in NO_PAGES and "{ending}" not in place.path:
@@ -227,7 +227,7 @@ def test_looking_never_spends(demo: Demo, browser: Browser, receipts: list[int],
 
 
 def test_the_page_is_small() -> None:
-    from hush.report.svg import style_sheet
+    from hush.core.svg import style_sheet
 
     size = len(style_sheet()) + sum(file.stat().st_size for file in STATIC.iterdir() if file.suffix in {".js", ".css"})
     assert size <= 80 * 1024

@@ -92,6 +92,8 @@ class Writer(Expressions):
     def where(self, source: Source, part: float = 0.5) -> str:
         conditions = [self.truth(source)] if self.chance(part) else []
         conditions += [self.subquery(source)] if self.chance(part / 2) else []
+        conditions += [f"{lost} IS {self.one('', 'NOT ')}NULL" for lost in source.lost if self.chance(part)]
+        conditions += [f"{source.units[0]} IS NOT NULL"] if source.units and self.chance(part / 10) else []
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
     def subquery(self, source: Source) -> str:
@@ -121,6 +123,8 @@ class Writer(Expressions):
             f"(SELECT COUNT(*) FROM {inner.text} WHERE {mine} = {unit} AND {test}) {self.one('> 1', '= 0', '< 3')}",
             f"COALESCE((SELECT {self.one('MAX', 'SUM')}({number}) FROM {inner.text} WHERE {unit} = {mine}), 2) > 1",
             f"{unit} {no}IN (SELECT {mine} FROM {inner.text} GROUP BY {mine} HAVING COUNT(*) > 1)",
+            f"{self.column('number', source, '1')} > (SELECT AVG(CLIP({number}, -3, 3)) FROM {inner.text})",
+            f"{self.column('number', source, '1')} < (SELECT COUNT(*) FROM {inner.text} WHERE {test}) / 2",
         )
 
     def linked(self) -> Source:
@@ -142,8 +146,14 @@ class Writer(Expressions):
         counts = f"SELECT {theirs} AS k, COUNT(*) AS c FROM {right.text} GROUP BY {theirs}"
         counted = f"{left.text} JOIN ({counts}) AS q ON {mine} = q.k"
         templates: SourceTemplates = {
-            "LEFT JOIN": (1, lambda: Source(f"{left.text} LEFT JOIN {right.text} ON {on}", columns, left.units)),
-            "RIGHT JOIN": (1, lambda: Source(f"{left.text} RIGHT JOIN {right.text} ON {on}", columns, right.units)),
+            "LEFT JOIN": (
+                1,
+                lambda: Source(f"{left.text} LEFT JOIN {right.text} ON {on}", columns, left.units, right.units),
+            ),
+            "RIGHT JOIN": (
+                1,
+                lambda: Source(f"{left.text} RIGHT JOIN {right.text} ON {on}", columns, right.units, left.units),
+            ),
             "SEMI or ANTI JOIN": (1, lambda: Source(halved, left.columns, left.units)),
             "no partner": (1, lambda: self._without_partner(left, right)),
             "IN or WHERE": (1, lambda: self._kept_by(left, right, mine, theirs)),
@@ -197,7 +207,7 @@ class Writer(Expressions):
             order = f"{self.rng.choice(source.columns)[0]}{self.one('', ' DESC', ' NULLS FIRST')}"
             function = self.one(
                 "ROW_NUMBER()", "RANK()", "DENSE_RANK()", f"LAG({number})", f"LEAD({number}, 2)", f"SUM({number})",
-                "COUNT(*)", f"AVG({number})", f"MAX({number})",
+                "COUNT(*)", f"AVG({number})", f"MAX({number})", f"FIRST_VALUE({number})",
             )  # fmt: skip
             name = self.name("v")
             by = f" ORDER BY {order}" if "(" in function and not function.startswith("AVG") else ""
@@ -215,6 +225,11 @@ class Writer(Expressions):
             f" WINDOW w AS {window} QUALIFY ROW_NUMBER() OVER w = 1 AND {last} {test}",
         )  # fmt: skip
         text = f"SELECT {unit} AS id, {', '.join(items)} FROM {source.text}{self.where(source, 0.3)}{end}"
+        if self.chance(0.1):
+            shown = ", ".join(items[: len(kept)])
+            by = f" ORDER BY {unit}, {self.rng.choice(source.columns)[0]}"
+            text = f"SELECT DISTINCT ON ({unit}) {unit} AS id, {shown} FROM {source.text}{by}"
+            return text, columns[: len(kept)], "id"
         return text, columns, "id"
 
     def within_unit(self, source: Source) -> tuple[str, list[tuple[str, str]], str | None]:
@@ -229,18 +244,26 @@ class Writer(Expressions):
             columns.append((name, kind))
         for _ in range(self.rng.choice([1, 2, 3])):
             name = self.name("g")
-            aggregate = self.one("COUNT(*)", "COUNT", "COUNT(DISTINCT", "SUM", "AVG", "MIN", "MAX", "DATE")
+            aggregate = self.one(
+                "COUNT(*)", "COUNT", "COUNT(DISTINCT", "SUM", "AVG", "MIN", "MAX", "DATE", "AT", "LOST"
+            )
             number = self.number(source, 1)
             kind = "number"
             if aggregate == "COUNT(*)":
                 text = aggregate
             elif aggregate == "COUNT(DISTINCT":
                 text = f"COUNT(DISTINCT {self.expression(self.one('number', 'text'), source, 1)})"
+            elif aggregate == "LOST":
+                text = f"COUNT({source.lost[0] if source.lost else unit})"
+            elif aggregate == "AT":
+                kind = self.one("number", "text", "date")
+                by = self.expression(self.one("number", "date"), source, 1)
+                text = f"{self.one('ARG_MIN', 'ARG_MAX')}({self.expression(kind, source, 1)}, {by})"
             elif aggregate == "DATE":
                 text, kind = f"{self.one('MIN', 'MAX')}({self.date(source, 1)})", "date"
             else:
                 text = f"{aggregate}({number})"
-            if self.chance(0.2):
+            if self.chance(0.2) and aggregate != "AT":
                 text += f" FILTER (WHERE {self.truth(source, 1)})"
             columns.append((name, kind))
             items.append(f"{text} AS {name}")
@@ -258,7 +281,12 @@ class Writer(Expressions):
             items = [f"{self.expression(kind, source, 1)} AS {name}" for name, kind in columns]
             head = [] if rows else [f"{source.units[0]} AS id"]
             parts.append(f"SELECT {', '.join([*head, *items])} FROM {source.text}{self.where(source, 0.3)}")
-        return " UNION ALL ".join(parts), columns, None if rows else "id"
+        if rows or self.chance(0.4):
+            return " UNION ALL ".join(parts), columns, None if rows else "id"
+        text = parts[0]
+        for part in parts[1:]:
+            text += f" {self.one('UNION', 'INTERSECT', 'EXCEPT', 'UNION ALL')} {part}"
+        return text, columns, "id"
 
     def joined(self, left: Source, right: Source) -> Source:
         """Return two private sources joined on the unit."""
@@ -277,7 +305,8 @@ class Writer(Expressions):
             on += f" AND {self.rng.choice(left.of('text'))} = {self.rng.choice(right.of('text'))}"
         units = right.units if kind == "RIGHT JOIN" else left.units
         columns = left.columns if kind in {"SEMI JOIN", "ANTI JOIN"} else columns
-        return Source(f"{left.text} {kind} {right.text} ON {on}", columns, units)
+        lost = {"LEFT JOIN": right.units, "RIGHT JOIN": left.units}.get(kind, [])
+        return Source(f"{left.text} {kind} {right.text} ON {on}", columns, units, lost)
 
     def public(self, private: Source) -> Source:
         towns = self.table("regions")
@@ -388,7 +417,8 @@ class Writer(Expressions):
             case "COUNT":
                 text = f"COUNT({self.expression(self.one('number', 'text', 'date'), source, 1)})"
             case "UNITS":
-                text = f"COUNT(DISTINCT {source.units[0]})" if source.units else "COUNT(*)"
+                unit = self.one(*source.units[:1], *source.lost, *source.lost) if source.units else "1"
+                text = f"COUNT({self.one('DISTINCT ', '')}{unit})" if source.units else "COUNT(*)"
             case "DISTINCT":
                 text = f"COUNT(DISTINCT {self.expression(self.one('number', 'text', 'date', 'truth'), source, 1)})"
             case "DISTINCT SUM":
@@ -408,7 +438,7 @@ class Writer(Expressions):
             case "BOOL_OR" | "BOOL_AND":
                 text = f"{kind}({self.truth(source, 1)})"
             case "SHARE":
-                text = f"AVG({self.truth(source, 1)})"
+                text = f"{self.one('AVG', 'SUM')}({self.truth(source, 1)})"
             case "QUANTILES":
                 text = f"QUANTILE({x}, [0.1, 0.5])"
             case "CORR" | "COVAR_SAMP" | "COVAR_POP" | "REGR_SLOPE" | "REGR_INTERCEPT" | "REGR_R2" | "REGR_AVGX":

@@ -25,9 +25,9 @@ from schemathesis.specs.openapi.checks import (
 from served import clinic_with, running
 
 from hush.server import openapi, table
-from hush.server.people import People
+from hush.server.auth.people import People
+from hush.server.rate_limits import RateLimits
 from hush.server.settings import ServiceSettings
-from hush.server.traffic import Traffic
 
 _EXAMPLES = int(os.environ.get("HUSH_EXAMPLES", "12"))
 _CHECKS = [
@@ -53,7 +53,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dic
     people.close()
     chosen = ServiceSettings(policy=str(policy), people=str(folder / "hush.people"), tick=0)
     with pytest.MonkeyPatch.context() as patch, running(chosen) as address:
-        patch.setattr(Traffic, "visit", lambda *_, **__: 0.0)  # rates are tested elsewhere
+        patch.setattr(RateLimits, "visit", lambda *_, **__: 0.0)  # rates are tested elsewhere
         yield address, {"authorization": f"Bearer {token}"}
 
 

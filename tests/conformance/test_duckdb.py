@@ -14,13 +14,11 @@ import pytest
 from seams import run_in
 
 from hush.curator.opening import protect
-from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb import duckdb_engine
 from hush.engines.errors import EngineError, SourceError
 from hush.query.plan import plan
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.sql import parse
-
-pytestmark = pytest.mark.usefixtures("both_ways")
 
 ROWS = 200
 FRAME = pd.DataFrame(
@@ -78,7 +76,7 @@ def write(kind: str, directory):
 def exact(curator, sql: str):
     desk, how = curator.plan(sql, epsilon=1)
     found = desk.engine.run(how)
-    return found.keys, [found.statistics[item].tolist() for item in how.extraction.statistics]
+    return found.keys, [found.statistics[item].tolist() for item in how.exact_query.statistics]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "duckdb", "sqlite", "arrow", "pandas", "polars", "table", "json"])
@@ -136,7 +134,7 @@ def test_quoted_fields_are_taken_apart(suffix: str, delimiter: str, tmp_path) ->
     ]
     path.write_text("\ufeffid" + delimiter + "t\r\n" + "".join(delimiter.join(row) + "\r\n" for row in rows), "utf-8")
     with protect(path, unit="id", budget=10) as curator:
-        curator.data_sets["data"].engine._look_again()
+        curator.data_sets["data"].engine.connection.refresh()
         stored = run_in(curator.data_sets["data"].engine, 'SELECT * FROM "table_0"')
     assert stored == [
         ("1", "plain"),
@@ -192,7 +190,7 @@ def test_a_unit_is_one_whatever_type_its_tables_store_it_in() -> None:
     }
     union = " UNION ALL ".join(f"SELECT id FROM {label}" for label in tables)
     how = plan(parse(f"SELECT COUNT(*) AS n FROM ({union})", schema), schema, epsilon=1)
-    with DuckDB(schema, sources) as engine:
+    with duckdb_engine(schema, sources) as engine:
         assert [values.tolist() for values in engine.run(how).statistics.values()] == [[3]]
 
 
@@ -228,26 +226,26 @@ def test_missing_and_corrupt_sources_are_refused_before_anything_is_asked(tmp_pa
 )
 def test_the_connection_is_locked_up(statement: str) -> None:
     schema = Schema(data="d", tables={"t": Table(name="t", columns={})})
-    with DuckDB(schema, {"t": pa.table({"a": [1]})}) as engine, pytest.raises(EngineError):
+    with duckdb_engine(schema, {"t": pa.table({"a": [1]})}) as engine, pytest.raises(EngineError):
         run_in(engine, statement)
 
 
 def test_python_variables_are_not_tables() -> None:
     schema = Schema(data="d", tables={"t": Table(name="t", columns={})})
     secret = pa.table({"a": [1]})
-    with DuckDB(schema, {"t": secret}) as engine, pytest.raises(EngineError):
+    with duckdb_engine(schema, {"t": secret}) as engine, pytest.raises(EngineError):
         run_in(engine, "SELECT * FROM secret")
 
 
 def test_a_long_statement_is_interrupted() -> None:
     schema = Schema(data="d", tables={"t": Table(name="t", columns={})})
-    with DuckDB(schema, {"t": pa.table({"a": [1]})}, timeout=0.2) as engine, pytest.raises(EngineError):
+    with duckdb_engine(schema, {"t": pa.table({"a": [1]})}, timeout=0.2) as engine, pytest.raises(EngineError):
         run_in(engine, "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b")
 
 
 def test_what_does_not_fit_into_memory_spills() -> None:
     schema = Schema(data="d", tables={"t": Table(name="t", columns={})})
-    with DuckDB(schema, {"t": pa.table({"a": [1]})}, memory="150MB", threads=1) as engine:
+    with duckdb_engine(schema, {"t": pa.table({"a": [1]})}, memory="150MB", threads=1) as engine:
         rows = run_in(
             engine, "SELECT count(*) FROM (SELECT range AS r, hash(range) AS h FROM range(6000000) ORDER BY h OFFSET 1)"
         )

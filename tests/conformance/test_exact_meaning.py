@@ -15,8 +15,6 @@ import hush
 from hush.curator.curator import Curator
 from hush.query.errors import QuestionError
 
-pytestmark = pytest.mark.usefixtures("both_ways")
-
 ROWS = 40
 LARGE = 2**60
 

@@ -13,14 +13,14 @@ from seams import cache_of, run_in
 
 import hush
 from hush.curator.curator import Curator
-from hush.engines.duckdb import DuckDB
 from hush.engines.duckdb.cache import Cache
+from hush.engines.sql_engine import SqlEngine
 
 WORDS = [f"w{at}" for at in range(40)]
 ROWS = pa.table({"id": list(range(400)), "g": WORDS * 10})
 
 
-def lists(engine: DuckDB) -> list[str]:
+def lists(engine: SqlEngine) -> list[str]:
     rows = run_in(engine, "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'list%' ORDER BY ALL")
     return [row[0] for row in rows]
 
@@ -29,7 +29,7 @@ def desk() -> Curator:
     return hush.protect(ROWS, values={"g": WORDS}, budget="1e9")
 
 
-def limited(curator: Curator, limit: int) -> DuckDB:
+def limited(curator: Curator, limit: int) -> SqlEngine:
     engine = curator.data_sets["data"].engine
     cache_of(engine).limit = limit
     return engine
@@ -71,7 +71,7 @@ def test_a_list_serves_the_next_question_and_is_dropped_with_all_else() -> None:
         for _ in range(3):
             assert ask(curator, 0) == [10, 10, 10]
             assert lists(engine) == [f"list_{0:015}"]
-        engine.forget()
+        engine.connection.forget()
         assert lists(engine) == []
         assert ask(curator, 0) == [10, 10, 10]
         assert lists(engine) == [f"list_{1:015}"]  # results are found by the text of statements: no name twice
@@ -83,8 +83,8 @@ def test_a_compiled_question_holds_its_lists(limit: int) -> None:
         engine = limited(curator, limit)
         sql = "SELECT g, COUNT(*) AS n FROM data GROUP BY g"
         _, how = curator.plan(sql, epsilon=1)
-        compiled = engine.compile(how)
-        engine.forget()
+        compiled = engine.prepare(how)
+        engine.connection.forget()
         ask(curator, 3)
         exact = engine.execute(compiled)
         assert next(iter(exact.statistics.values())).tolist() == [10] * 40
@@ -124,7 +124,7 @@ def test_closing_while_a_question_is_held_drops_nothing_twice() -> None:
     engine = limited(curator, 0)
     sql = "SELECT g, COUNT(*) AS n FROM data GROUP BY g"
     _, how = curator.plan(sql, epsilon=1)
-    compiled = engine.compile(how)
+    compiled = engine.prepare(how)
     curator.close()
     del compiled  # an error here would be a warning, hence a failure
     gc.collect()

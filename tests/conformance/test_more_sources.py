@@ -17,8 +17,6 @@ from hush.core.storage import SEPARATORS
 from hush.engines.errors import SourceError
 from hush.policy.file import Policy
 
-pytestmark = pytest.mark.usefixtures("both_ways")
-
 SUM = "SELECT SUM(n) AS s FROM data"
 TOTAL = sum(at % 9 for at in range(300))
 

@@ -12,8 +12,6 @@ import pytest
 import hush
 from hush.curator.curator import Curator
 
-pytestmark = pytest.mark.usefixtures("both_ways")
-
 ROWS = pa.table(
     {
         "id": [1, 2, 3, 4, 5, 6, 7, 8],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -18,7 +19,10 @@ import pyarrow as pa
 import pytest
 
 import hush
+from hush.curator import pipeline
 from hush.curator.curator import Curator
+from hush.engines.sql.dialect import float_digits
+from hush.query.relations import Relation, awaited_by, with_answers
 
 CASES = int(os.environ.get("HUSH_CASES", "60"))
 ROWS = 1500
@@ -95,6 +99,10 @@ SELECT g, COUNT(DISTINCT id) AS n FROM visits GROUP BY ROLLUP (g);
 SELECT g, h, COUNT(*) AS n FROM visits GROUP BY ROLLUP ((g, h));
 SELECT g, city, n, n / SUM(n) OVER (PARTITION BY g) AS share FROM @Q;
 SELECT city, SUM(n) AS n, COUNT(*) AS k, MAX(s) AS most FROM @Q GROUP BY city;
+SELECT city, SUM(n) FILTER (WHERE g = 'a') AS a, COUNT(*) FILTER (WHERE g <> 'b') AS k, AVG(s) FILTER (WHERE n > 100)
+    AS av, COUNT(DISTINCT g) FILTER (WHERE g < 'c') AS d, STDDEV(n) FILTER (WHERE g <> 'c') AS sd FROM @Q GROUP BY city;
+SELECT g, city, SUM(n) FILTER (WHERE g = 'a') OVER (PARTITION BY city) AS a, n FROM @Q;
+SELECT g, COUNT(*) AS n, SUM(COUNT(*)) FILTER (WHERE g <> 'a') OVER () AS others FROM visits GROUP BY g;
 SELECT SUM(n) AS n, AVG(s) AS a, MIN(n) AS least, COUNT(DISTINCT g) AS k FROM @Q WHERE g <> 'b';
 SELECT g, city, n, LAG(n) OVER (PARTITION BY g ORDER BY city) AS before, LEAD(n, 2) OVER w AS after FROM @Q WINDOW w
 AS (PARTITION BY g ORDER BY city);
@@ -208,3 +216,72 @@ def test_random_questions_are_the_same_as_duckdb(curator: Curator, plain: duckdb
         assert_same(curator, plain, sql)
         answered += 1
     assert answered > 0.9 * CASES
+
+
+def test_rows_meet_the_released_number_and_not_the_exact_one(curator: Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two questions share ε. The noisy mean is the exact one with a probability below 10⁻⁶."""
+    sql = "SELECT COUNT(*) AS n FROM visits WHERE x < (SELECT AVG(x) FROM visits)"
+    parts = curator.plan(sql, epsilon="1e-4").plan.parts.values()
+    assert sum(part.epsilon for part in parts) == Fraction("1e-4")
+    met = []
+
+    def recording(relation: Relation, answers: dict[int, Any]) -> Relation:
+        met.extend(answers.values())
+        return with_answers(relation, answers)
+
+    monkeypatch.setattr(pipeline, "with_answers", recording)
+    curator.ask(sql, epsilon="1e-4")
+    assert met
+    assert float(np.mean(frame()["x"].to_numpy())) not in {float(number) for number in met}
+
+
+def test_keys_beyond_floats_keep_their_order() -> None:
+    first = 2**60
+    rows = pa.table({"id": range(60), "big": [first + at % 6 for at in range(60)]})
+    sql = "SELECT big AS k, SUM(COUNT(*)) OVER () AS s FROM r GROUP BY big ORDER BY k DESC"
+    values = {"big": [first + at for at in range(6)]}
+    with hush.protect(rows, unit="id", table="r", values=values, budget="1e12") as curator:
+        assert [row["k"] - first for row in curator.ask(sql, epsilon="1").rows()] == [5, 4, 3, 2, 1, 0]
+
+
+def test_what_noise_may_have_counted_or_left_out_is_within_the_bar(curator: Curator) -> None:
+    """At a tiny ε no row is surely above 100, so each of the six may count or not."""
+    inner = "(SELECT g, h, COUNT(*) AS n FROM visits GROUP BY g, h) AS t"
+    for sql in (
+        f"SELECT COUNT(*) FILTER (WHERE n > 100) AS k FROM {inner}",
+        f"SELECT COUNT(CASE WHEN n > 100 THEN 1 END) OVER () AS k FROM {inner}",
+    ):
+        (column,) = curator.ask(sql, epsilon="1e-6").columns
+        assert column.errors is not None
+        for value, error in zip(column.values, column.errors, strict=True):
+            assert error is not None
+            assert error >= max(value, 6 - value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) AS n FROM visits WHERE x < (SELECT AVG(x) FROM visits)",
+        "SELECT SUM(CLIP(x * (SELECT AVG(x) FROM visits) / 7, 0, 9)) AS s FROM visits",
+        "SELECT COUNT(*) AS n FROM visits WHERE ROUND(x / (SELECT AVG(x) FROM visits), 1) > 1",
+    ],
+)
+def test_no_released_number_makes_a_statement_that_could_be_refused(curator: Curator, sql: str) -> None:
+    """The statement with a released number differs in the number alone from what was prepared before the charge."""
+    data_set, plan = curator.plan(sql, epsilon=1)
+    program = pipeline.prepare(plan, data_set)
+    number, question = next((at, part) for at, part in program.questions.items() if awaited_by(part.question.relation))
+    prepared = [statement.text for statement in program.statements[number].statements]
+    longest = float_digits(pipeline._LONGEST_NUMBER)
+    values = [0, 7, -7, 2**62, 2**64, -(2**100), 10**30, "0.1", "-1e-7", "1.5e300", "-1.7976931348623157e308", "5e-324"]
+    for value in map(Fraction, values):
+        written = [
+            statement.text
+            for statement in data_set.engine.prepare(pipeline.with_numbers(question, {0: value})).statements
+        ]
+        digits = float_digits(value)
+        assert [text.replace(f"({longest})", "@").replace(longest, "@") for text in prepared] == [
+            text.replace(f"[{digits}]", "[@]").replace(f"[({digits})]", "[@]") for text in written
+        ]
+        assert all(len(text) <= len(before) for text, before in zip(written, prepared, strict=True))
+    data_set.engine.prepare(pipeline.with_numbers(question, {0: None}))

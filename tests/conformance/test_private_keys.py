@@ -16,14 +16,11 @@ from seams import cache_of, hash_key, run_in, set_hash_key
 
 from hush.curator.curator import Curator
 from hush.curator.opening import protect
-from hush.curator.release import release
-from hush.engines.base import Choose, Exact
+from hush.curator.release import KeySelector, release
 from hush.engines.duckdb import private_groups as private
 from hush.engines.errors import EngineError
+from hush.engines.protocol import Choose, Exact
 from hush.mechanisms.grouped import KeySelection, KeyThreshold
-
-MANY = pytest.mark.usefixtures("many_rows")
-BOTH = pytest.mark.usefixtures("both_ways")
 
 STREETS = ["a", "b", "é", "", None, "zz"]
 FLOORS = [1, 2, None]
@@ -98,7 +95,6 @@ CASES = [
 
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize(("sql", "unit"), CASES)
-@BOTH
 def test_chosen_groups_have_the_integers_that_all_groups_have(sql: str, groups: int, unit: str | None) -> None:
     with made(groups=groups, unit=unit) as curator:
         engine, how = planned(curator, sql)
@@ -117,12 +113,11 @@ def test_chosen_groups_have_the_integers_that_all_groups_have(sql: str, groups: 
             assert len(chosen) == len(everything) // 2
             assert chosen.items() <= everything.items()
         assert by_key(engine.run(how, lambda units: np.zeros(len(units), dtype=bool))) == {}
-        engine.forget()
+        engine.connection.forget()
         assert by_key(engine.run(how)) == everything
 
 
 @pytest.mark.parametrize("sql", [SQL["counts and means"], SQL["quantiles"], SQL["distinct values"]])
-@BOTH
 def test_private_and_public_keys_have_the_same_integers(sql: str) -> None:
     """A unit has at most six streets, so that no order of them matters."""
     declared = {"colour": ["red", "blue"], "street": [street for street in STREETS if street is not None]}
@@ -140,7 +135,6 @@ def test_private_and_public_keys_have_the_same_integers(sql: str) -> None:
     assert len(mine) == 5
 
 
-@MANY
 def test_groups_are_offered_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
     with made() as curator:
         engine, how = planned(curator, SQL["two columns"])
@@ -158,7 +152,6 @@ def test_groups_are_offered_part_by_part(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("seed", range(3))
-@BOTH
 def test_keys_come_in_their_own_order_whatever_the_rows_order(seed: int) -> None:
     table = rows()
     shuffled = table.take(Random(seed).sample(range(len(table)), len(table)))
@@ -172,24 +165,25 @@ def test_keys_come_in_their_own_order_whatever_the_rows_order(seed: int) -> None
         assert found == [(street, floor) for street in ("", "a", "b", "zz", "é", None) for floor in (1, 2, None)]
 
 
-@BOTH
 def test_an_engine_that_does_not_ask_has_nothing_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     with made() as curator:
         engine, how = planned(curator, SQL["counts and means"])
-        with pytest.raises(RuntimeError):
-            release(how, lambda _: engine.run(how))
+        for selector in (None, KeySelector.of(how)):
+            with pytest.raises(RuntimeError):
+                release(how, engine.run(how), selector)
         # nor one that returns what it was told not to
         for mechanism in (KeySelection, KeyThreshold):
             monkeypatch.setattr(mechanism, "release", lambda _, units: np.zeros(len(units), dtype=bool))
+        selector = KeySelector.of(how)
+        engine.run(how, selector)
         with pytest.raises(RuntimeError):
-            release(how, lambda choose: (engine.run(how, choose), engine.run(how))[1])
+            release(how, engine.run(how), selector)
 
 
 def left(engine: Any) -> list[tuple[Any, ...]]:
     return run_in(engine, "SELECT table_name FROM duckdb_tables() WHERE table_name NOT LIKE 'table%' ORDER BY ALL")
 
 
-@MANY
 def test_groups_that_are_not_kept_are_dropped_even_if_choosing_fails() -> None:
     def broken(_: np.ndarray) -> np.ndarray:
         raise ValueError("no")
@@ -203,49 +197,45 @@ def test_groups_that_are_not_kept_are_dropped_even_if_choosing_fails() -> None:
         assert left(engine) == []
 
 
-@MANY
 def test_kept_groups_are_all_groups_and_go_when_they_are_forgotten() -> None:
     with made() as curator:
         engine, how = planned(curator, SQL["counts and means"])
         assert len(engine.run(how, lambda units: np.zeros(len(units), dtype=bool)).keys) == 0
         assert len(left(engine)) == 1
-        before = engine._private._made
+        before = engine.connection._private._made
         assert len(engine.run(how).keys) == 6
-        assert engine._private._made == before
-        engine.forget()
+        assert engine.connection._private._made == before
+        engine.connection.forget()
         assert left(engine) == []
 
 
-@MANY
 def test_groups_are_made_anew_where_the_quicker_statement_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     with made() as curator:
         engine, how = planned(curator, SQL["quantiles"])
         everything = by_key(engine.run(how))
         cache_of(engine).clear()
-        quicker = type(engine)._quicker
+        quicker = type(engine.connection)._quicker
         tried = []
 
         def failing(self: Any, *arguments: Any) -> dict[str, str]:
             tried.append(1)
             return dict.fromkeys(quicker(self, *arguments), "SELECT no_such_column")
 
-        monkeypatch.setattr(type(engine), "_quicker", failing)
+        monkeypatch.setattr(type(engine.connection), "_quicker", failing)
         assert by_key(engine.run(how)) == everything
         assert tried
 
 
-@BOTH
 def test_questions_with_private_keys_at_the_same_time() -> None:
     with made() as curator:
         plans = [planned(curator, sql) for sql in SQL.values()] * 2
         alone = [by_key(engine.run(how)) for engine, how in plans]
-        plans[0][0].forget()
+        plans[0][0].connection.forget()
         with ThreadPoolExecutor(4) as pool:
             together = list(pool.map(lambda pair: by_key(pair[0].run(pair[1])), plans))
         assert together == alone
 
 
-@BOTH
 def test_private_keys_need_neither_pandas_nor_arrow(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("id,street\n" + "".join(f"{at},{'ab'[at % 2]}\n" for at in range(2000)))
@@ -261,7 +251,6 @@ def test_private_keys_need_neither_pandas_nor_arrow(tmp_path: Path) -> None:
     assert done.stdout.split() == ["a", "b"]
 
 
-@BOTH
 def test_one_more_unit_changes_what_is_offered_by_one_at_most() -> None:
     """Neighbours differ in ``max_groups`` groups, by one unit each, whatever was chosen before."""
     table = rows()
@@ -280,7 +269,6 @@ def test_one_more_unit_changes_what_is_offered_by_one_at_most() -> None:
     assert sum(map(abs, changes)) == 2
 
 
-@BOTH
 def test_a_failure_while_choosing_is_charged_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> Choose:
         raise ValueError("the key 'zz' is broken")
@@ -294,7 +282,6 @@ def test_a_failure_while_choosing_is_charged_and_says_nothing(monkeypatch: pytes
         assert curator.budget()[0].spent.epsilon > 0
 
 
-@BOTH
 def test_neither_kept_nor_chosen_groups_depend_on_the_choice() -> None:
     """The bounded rows of a unit are cut before keys are chosen: dropping a key gives nobody a further group."""
     with made(groups=1) as curator:
@@ -302,7 +289,7 @@ def test_neither_kept_nor_chosen_groups_depend_on_the_choice() -> None:
         everything = by_key(engine.run(how))
         size = len(everything)
         for at in range(size):
-            engine.forget()
+            engine.connection.forget()
             chosen = by_key(engine.run(how, lambda units, at=at: np.arange(len(units)) != at))
             assert chosen.items() <= everything.items()
             assert len(chosen) == size - 1

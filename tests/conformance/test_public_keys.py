@@ -13,8 +13,6 @@ import pytest
 import hush
 from hush.curator.curator import Curator
 
-pytestmark = pytest.mark.usefixtures("both_ways")
-
 PEOPLE = pa.table({"id": list(range(6)), "town": ["a", "b", "c", "a", "zz", None]})
 TOWNS = pa.table({"town": ["a", "b", "c", "d"], "region": ["N", "S", "N", "W"], "pop": [10, 20, 30, 40]})
 JOIN = "FROM data d JOIN towns t ON d.town = t.town"

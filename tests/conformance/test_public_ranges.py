@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb import duckdb_engine
 from hush.engines.duckdb.session import Session
+from hush.engines.sql_engine import SqlEngine
 from hush.query.errors import UnboundedError
 from hush.query.plan import plan
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.sql import parse
 from hush.query.types import Kind, Type
-
-pytestmark = pytest.mark.usefixtures("both_ways")
 
 QUANTITY = Type(Kind.INTEGER, False, Fraction(0), Fraction(10), Fraction(1))
 SALES = {"id": [1, 2, 3, 4], "sku": [1, 2, 2, 9], "qty": [3, 1, 5, 10]}
@@ -46,25 +45,25 @@ def about(**changed: Type) -> Schema:
 
 
 @pytest.fixture
-def engine(tmp_path) -> Iterator[DuckDB]:
+def engine(tmp_path) -> Iterator[SqlEngine]:
     pq.write_table(pa.table(PRICES), tmp_path / "prices.parquet")
-    made = DuckDB(about(), {"sales": pa.table(SALES), "prices": tmp_path / "prices.parquet"}, threads=1)
+    made = duckdb_engine(about(), {"sales": pa.table(SALES), "prices": tmp_path / "prices.parquet"}, threads=1)
     yield made
     made.close()
 
 
-def asked(engine: DuckDB, what: str, where: str = ""):
+def asked(engine: SqlEngine, what: str, where: str = ""):
     question = parse(f"SELECT {what} AS a FROM sales JOIN prices USING (sku) {where}", engine.described())
     return plan(question, engine.described(), epsilon=1)
 
 
-def total(engine: DuckDB, how) -> Fraction:
+def total(engine: SqlEngine, how) -> Fraction:
     exact = engine.run(how)
-    (item,) = how.extraction.statistics
+    (item,) = how.exact_query.statistics
     return exact.statistics[item].tolist()[0] * item.factors[0].step
 
 
-def test_ranges_are_those_of_the_values(engine: DuckDB) -> None:
+def test_ranges_are_those_of_the_values(engine: SqlEngine) -> None:
     columns = engine.described().tables["prices"].columns
     assert (columns["price"].lower, columns["price"].upper) == (Fraction("0.1"), Fraction("7.25"))
     assert (columns["fixed"].lower, columns["fixed"].upper, columns["fixed"].step) == (
@@ -80,12 +79,12 @@ def test_ranges_are_those_of_the_values(engine: DuckDB) -> None:
 
 def test_declared_bounds_hold() -> None:
     declared = Type(Kind.DECIMAL, lower=Fraction(1))
-    with DuckDB(about(price=declared), {"sales": pa.table(SALES), "prices": pa.table(PRICES)}) as engine:
+    with duckdb_engine(about(price=declared), {"sales": pa.table(SALES), "prices": pa.table(PRICES)}) as engine:
         column = engine.described().tables["prices"].columns["price"]
         assert (column.lower, column.upper) == (1, Fraction("7.25"))
 
 
-def test_private_columns_stay_unknown_and_unread(engine: DuckDB, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_private_columns_stay_unknown_and_unread(engine: SqlEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     run = Session._run
     monkeypatch.setattr(Session, "_run", lambda self, text, work: (seen.append(text), run(self, text, work))[1])
@@ -97,27 +96,27 @@ def test_private_columns_stay_unknown_and_unread(engine: DuckDB, monkeypatch: py
         parse("SELECT SUM(sku) FROM sales", engine.described())
 
 
-def test_sums_over_public_columns(engine: DuckDB) -> None:
+def test_sums_over_public_columns(engine: SqlEngine) -> None:
     # 3 · 0.50 + 1 · 12.25 + 5 · 12.25; the third price is missing
     assert total(engine, asked(engine, "SUM(qty * fixed)")) == 75
     assert total(engine, asked(engine, "SUM(prices.sku)", "WHERE qty > 1")) == 12
 
 
-def test_keys_are_the_values_that_the_table_has(engine: DuckDB) -> None:
+def test_keys_are_the_values_that_the_table_has(engine: SqlEngine) -> None:
     for where, keys in (("", [1, 2, 9]), ("WHERE prices.sku > 1", [2, 9])):
         text = f"SELECT prices.sku AS k, COUNT(*) AS n FROM sales JOIN prices USING (sku) {where} GROUP BY 1"
         how = plan(parse(text, engine.described()), engine.described(), epsilon=1)
         assert [key for (key,) in engine.run(how).keys] == keys
 
 
-def test_a_file_that_changes_is_clamped_into_the_plan_and_looked_at_again(engine: DuckDB, tmp_path) -> None:
+def test_a_file_that_changes_is_clamped_into_the_plan_and_looked_at_again(engine: SqlEngine, tmp_path) -> None:
     before = asked(engine, "SUM(qty * fixed)")
-    bound = max(noise.linf for noise in before.noises)
+    bound = max(noise.sensitivity.linf for noise in before.noises)
     dear = [Decimal("9999.00")] * 3
     later = PRICES | {"fixed": pa.array(dear, pa.decimal128(9, 2))}
     pq.write_table(pa.table(later), tmp_path / "prices.parquet")
     exact = engine.run(before)
-    (item,) = before.extraction.statistics
+    (item,) = before.exact_query.statistics
     assert 0 < exact.statistics[item].tolist()[0] <= bound * len(SALES["id"])
     assert exact.statistics[item].tolist()[0] * item.factors[0].step == sum(SALES["qty"]) * Fraction(49, 4)
     assert engine.described().tables["prices"].columns["fixed"].upper == 9999

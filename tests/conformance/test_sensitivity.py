@@ -21,17 +21,17 @@ from sentences import sentence
 from worlds import STORED, TEXTS, Rows, question, schema, world
 
 from hush.core import HushError, Neighbours
-from hush.engines.base import Exact, Sparse
-from hush.engines.duckdb import DuckDB
+from hush.engines.duckdb import duckdb_engine
 from hush.engines.errors import EngineError
+from hush.engines.protocol import Exact, Sparse
 from hush.mechanisms.grouped import GroupedDistribution
 from hush.mechanisms.grouped.quantile_draws import PointRuns
 from hush.query import relations
-from hush.query.composed import Composed
+from hush.query.answers.plan import plan_composed
+from hush.query.answers.tree import Composed
 from hush.query.plan import Plan, plan
-from hush.query.plan.choices import LineHistogram
-from hush.query.plan.composed import plan_composed
-from hush.query.plan.limits import Units
+from hush.query.plan.draws import LineHistogram
+from hush.query.plan.stability import Sensitivity, Units
 from hush.query.schema import Schema
 from hush.query.sql import parse
 from hush.query.types import Kind, Type
@@ -55,18 +55,16 @@ class Bench:
             table: pa.table({name: pa.array([], _TYPES[kind]) for name, kind in columns.items()})
             for table, columns in STORED.items()
         }
-        self.engine = DuckDB(schema(Random(0)), empty, threads=1)
-        self.few = self.turn = False
-        self.engine._few = lambda: self.few
+        self.engine = duckdb_engine(schema(Random(0)), empty, threads=1)
 
     def runs(self, how: Plan, about: Schema, worlds: Sequence[Rows]) -> list[Exact]:
-        """Run one plan's statements on several data sets, in both ways: rows added up here, and inside the engine."""
+        """Run one plan's statements on several data sets."""
         engine, compiled, results = self.engine, None, []
         object.__setattr__(engine._catalogue, "schema", about)
         for rows in worlds:
-            engine.forget()
+            engine.connection.forget()
             for index, (table, columns) in enumerate(STORED.items()):
-                engine._connection.execute(f'DELETE FROM "table_{index}"')
+                engine.connection._connection.execute(f'DELETE FROM "table_{index}"')
                 if rows[table]:
                     cells = zip(*rows[table], strict=True)
                     frame = pa.table(
@@ -75,17 +73,11 @@ class Bench:
                             for (name, kind), cell in zip(columns.items(), cells, strict=True)
                         }
                     )
-                    engine._connection.register("fresh", frame)
-                    engine._connection.execute(f'INSERT INTO "table_{index}" SELECT * FROM fresh')
+                    engine.connection._connection.register("fresh", frame)
+                    engine.connection._connection.execute(f'INSERT INTO "table_{index}" SELECT * FROM fresh')
             if compiled is None:
-                compiled = engine.compile(how)  # public tables are the same in all of them
-            self.few = True
-            few = engine.execute(compiled)
-            self.few = False
-            many = engine.execute(compiled)
-            assert integers(few, how) == integers(many, how)
-            results.append(few if self.turn else many)
-        self.turn = not self.turn
+                compiled = engine.prepare(how)  # public tables are the same in all of them
+            results.append(engine.execute(compiled))
         return results
 
 
@@ -97,7 +89,7 @@ def integers(exact: Exact, how: Plan | None = None) -> dict[object, object]:
     if exact.units is not None:
         found |= {("units", key): value for key, value in zip(exact.keys, exact.units.tolist(), strict=True) if value}
     for at, histograms in enumerate(exact.histograms):
-        histogram = None if how is None else how.picks[at].choice.histogram
+        histogram = None if how is None else how.draws[at].choice.histogram
         many = histogram.width // histogram.cell if isinstance(histogram, LineHistogram) else 1
         for key, sparse in zip(exact.keys, histograms, strict=True):
             weights = Counter[int]()
@@ -125,7 +117,7 @@ def difference(one: dict[str, int], other: dict[str, int]) -> list[int]:
 
 
 def assert_near(how: Plan, one: Exact, other: Exact, touched: int) -> None:
-    bounds = how.extraction.limits
+    bounds = how.exact_query.limits
     share = Fraction(touched, bounds.touched)
     for noise in how.noises:
         found = [
@@ -135,16 +127,17 @@ def assert_near(how: Plan, one: Exact, other: Exact, touched: int) -> None:
         changes = [difference(*pair) for pair in found]
         change = [d for member in changes for d in member]
         for key in {key for pair in found for key in (*pair[0], *pair[1])}:  # what is noised together, in one group
-            assert sum(abs(a.get(key, 0) - b.get(key, 0)) for a, b in found) <= noise.linf * share, noise.noised
-        assert sum(map(abs, change)) <= noise.l1 * share, noise.noised
-        assert sum(d * d for d in change) <= noise.l2_squared * share**2, noise.noised
-        assert max(map(abs, change), default=0) <= noise.linf * share, noise.noised
+            moved = sum(abs(a.get(key, 0) - b.get(key, 0)) for a, b in found)
+            assert moved <= noise.sensitivity.linf * share, noise.noised
+        assert sum(map(abs, change)) <= noise.sensitivity.l1 * share, noise.noised
+        assert sum(d * d for d in change) <= noise.sensitivity.l2_squared * share**2, noise.noised
+        assert max(map(abs, change), default=0) <= noise.sensitivity.linf * share, noise.noised
         assert all(sum(d != 0 for d in member) <= bounds.groups * touched for member in changes)
     if one.units is not None and other.units is not None:
         change = difference(vector(one, one.units.tolist()), vector(other, other.units.tolist()))
         assert sum(map(abs, change)) <= bounds.groups * touched
         assert max(map(abs, change), default=0) <= touched
-    for item, mine, theirs in zip(how.picks, one.histograms, other.histograms, strict=True):
+    for item, mine, theirs in zip(how.draws, one.histograms, other.histograms, strict=True):
         mine_by = dict(zip(map(str, one.keys), mine, strict=False))
         theirs_by = dict(zip(map(str, other.keys), theirs, strict=False))
         moved = 0
@@ -376,7 +369,7 @@ def test_random_modes_are_of_long_lists_too(bench: Bench) -> None:
     for _ in range(60):
         how, about = modes(rng)
         object.__setattr__(bench.engine._catalogue, "schema", about)
-        for statement, item in zip(bench.engine.compile(how).histograms, how.picks, strict=True):
+        for statement, item in zip(bench.engine.prepare(how).histograms, how.draws, strict=True):
             many = len(item.choice.histogram.values) > 8
             seen["list" if "LEFT JOIN" in statement.text else "arithmetic" if many else "few"] += 1
     assert min(seen["list"], seen["arithmetic"], seen["few"]) >= 8, seen
@@ -387,7 +380,7 @@ def test_random_lists_are_read_off_one_distribution() -> None:
     for _ in range(60):
         with suppress(HushError):  # private keys need a δ
             how, _ = lists(rng)
-            seen.update(type(item.mechanism).__name__ for item in how.picks)
+            seen.update(type(item.mechanism).__name__ for item in how.draws)
     assert seen["GroupedDistribution"] >= 20, seen
 
 
@@ -396,28 +389,37 @@ def test_random_lists_are_read_off_one_distribution() -> None:
 
 def halved(how: Plan) -> tuple[Plan, Plan]:
     noises = [
-        replace(noise, l1=noise.l1 // 2, l2_squared=noise.l2_squared // 4, linf=noise.linf // 2) for noise in how.noises
+        replace(
+            noise,
+            sensitivity=Sensitivity(
+                per_group=noise.sensitivity.per_group // 2,
+                l1=noise.sensitivity.l1 // 2,
+                l2_squared=noise.sensitivity.l2_squared // 4,
+                linf=noise.sensitivity.linf // 2,
+            ),
+        )
+        for noise in how.noises
     ]
     return replace(how, noises=tuple(noises)), how
 
 
 def unbounded(**limits: int) -> Callable[[Plan], tuple[Plan, Plan]]:
     def change(how: Plan) -> tuple[Plan, Plan]:
-        kept = how.extraction.limits
+        kept = how.exact_query.limits
         wider = replace(kept, **{name: max(value, getattr(kept, name)) for name, value in limits.items()})
-        return how, replace(how, extraction=replace(how.extraction, limits=wider))
+        return how, replace(how, exact_query=replace(how.exact_query, limits=wider))
 
     return change
 
 
 def rows_as_units(how: Plan) -> tuple[Plan, Plan]:
-    alone = replace(how.extraction.limits, units=Units.ALONE)
-    return how, replace(how, extraction=replace(how.extraction, limits=alone))
+    alone = replace(how.exact_query.limits, units=Units.ALONE)
+    return how, replace(how, exact_query=replace(how.exact_query, limits=alone))
 
 
 def one_key_fewer(how: Plan) -> tuple[Plan, Plan]:
-    kept = how.extraction.limits
-    return replace(how, extraction=replace(how.extraction, limits=replace(kept, groups=max(kept.groups - 1, 1)))), how
+    kept = how.exact_query.limits
+    return replace(how, exact_query=replace(how.exact_query, limits=replace(kept, groups=max(kept.groups - 1, 1)))), how
 
 
 FAULTS = {

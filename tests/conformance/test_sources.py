@@ -15,16 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.curator.opening import open_policy, protect
-from hush.engines.duckdb import DuckDB, loading, registering
+from hush.engines.duckdb import duckdb_engine, files, text_files
 from hush.engines.duckdb.sources import Source
 from hush.engines.errors import EngineError, SourceError
 from hush.query.plan import plan
-from hush.query.plan.statistics import Total
+from hush.query.plan.stability import Total
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.sql import parse
 from hush.query.types import Kind, Type
-
-pytestmark = pytest.mark.usefixtures("both_ways")
 
 SECRET = "s3cr3t"  # noqa: S105 - a value that must not show
 
@@ -35,11 +33,11 @@ def exact(curator, sql: str) -> list[list[Fraction]]:
     found = desk.engine.run(how)
     steps = [
         item.factors[0].step if isinstance(item, Total) else Fraction(1, getattr(item, "times", 1))
-        for item in how.extraction.statistics
+        for item in how.exact_query.statistics
     ]
     return [
         [value * step for value in found.statistics[item].tolist()]
-        for item, step in zip(how.extraction.statistics, steps, strict=True)
+        for item, step in zip(how.exact_query.statistics, steps, strict=True)
     ]
 
 
@@ -50,7 +48,7 @@ def text_that_is_not_utf8() -> pa.Array:
     return pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(raw))])
 
 
-@pytest.mark.skipif(not registering._mends_texts(duckdb.connect()), reason="this engine refuses it at the start")
+@pytest.mark.skipif(not files._mends_texts(duckdb.connect()), reason="this engine refuses it at the start")
 def test_a_parquet_text_that_is_not_utf8_concerns_its_own_row(tmp_path) -> None:
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table({"t": text_that_is_not_utf8(), "x": [1, 2, 3]}), path)
@@ -61,7 +59,7 @@ def test_a_parquet_text_that_is_not_utf8_concerns_its_own_row(tmp_path) -> None:
 
 
 def test_where_the_engine_must_refuse_it_that_happens_at_the_start(tmp_path, monkeypatch, caplog) -> None:
-    monkeypatch.setattr(registering, "_mends_texts", lambda _: False)
+    monkeypatch.setattr(files, "_mends_texts", lambda _: False)
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table({"t": text_that_is_not_utf8()}), path)
     with caplog.at_level(logging.INFO, "hush"), pytest.raises(SourceError) as caught:
@@ -77,7 +75,7 @@ def test_where_the_engine_must_refuse_it_that_happens_at_the_start(tmp_path, mon
 def test_nan_is_null_even_where_a_file_s_statistics_leave_it_out(known: bool, tmp_path, monkeypatch) -> None:
     # written with the least and greatest value 2: the engine would take "between 1 and 3" for granted
     if not known:
-        monkeypatch.setattr(registering, "_mends_texts", lambda _: False)
+        monkeypatch.setattr(files, "_mends_texts", lambda _: False)
     path = tmp_path / "data.parquet"
     nan = float("nan")
     pq.write_table(pa.table({"id": [1, 2, 3], "x": [2.0, nan, 2.0], "y": [nan, 2.0, 2.0]}), path)
@@ -172,11 +170,11 @@ def test_how_a_file_is_loaded_changes_nothing(tmp_path, monkeypatch) -> None:
     """A file of plain lines goes to the engine as it is, any other rewritten: the rows must be the same."""
     rng, path = Random(7), tmp_path / "data.csv"
     parts = ["a", "1", " ", "é", "NULL", "\\N", "", "0.5", "'", "#x", "-", "\t", "\x00", "\xa0", "//"]
-    wanted = loading.Wanted(names=["a", "b", "c"], columns=["a", "b", "c"], kinds={})
+    wanted = text_files.Wanted(names=["a", "b", "c"], columns=["a", "b", "c"], kinds={})
     connection, ways = duckdb.connect(), 0
 
     def rows() -> list[str]:
-        loading.load(connection, "t", Source.of(path), wanted, tmp_path / "scratch")
+        text_files.load(connection, "t", Source.of(path), wanted, tmp_path / "scratch")
         return sorted(map(repr, connection.execute("FROM t").fetchall()))
 
     for _ in range(100):
@@ -186,11 +184,11 @@ def test_how_a_file_is_loaded_changes_nothing(tmp_path, monkeypatch) -> None:
         ]
         text = "\n".join(["a,b,c", *lines]) + rng.choice(["", "\n", "\n\n"])
         path.write_bytes(text.encode().replace("é".encode(), rng.choice(["é".encode(), "é".encode(), b"\xff"])))
-        ways += loading.plain_rows(path) is not None
+        ways += text_files.plain_rows(path) is not None
         quick = rows()
         assert len(quick) == len([line for line in lines if line])
         with monkeypatch.context() as patch:
-            patch.setattr(loading, "plain_rows", lambda _: None)
+            patch.setattr(text_files, "plain_rows", lambda _: None)
             assert quick == rows(), text
     assert 20 < ways < 80
 
@@ -330,11 +328,11 @@ def test_null_in_a_column_without_null_stays_within_the_sensitivity(wanted: str,
     for rows in ([None, None, None], []):
         ids = [1] * len(rows)
         data = {"id": pa.array(ids, pa.int64()), **{label: pa.array(rows, pa.float64()) for label in "xy"}}
-        with DuckDB(about, {"t": pa.table(data)}, threads=1) as engine:
+        with duckdb_engine(about, {"t": pa.table(data)}, threads=1) as engine:
             answers.append({item: values.tolist() for item, values in engine.run(how).statistics.items()})
     for noise in how.noises:
         change = [abs(answers[0][item][0] - answers[1][item][0]) for item in noise.statistics]
-        assert sum(change) <= noise.linf
+        assert sum(change) <= noise.sensitivity.linf
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite"])

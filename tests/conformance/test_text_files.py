@@ -15,9 +15,7 @@ import pytest
 import hush
 from hush.curator.opening import protect
 from hush.engines.errors import SourceError
-from hush.query.plan.statistics import Total
-
-pytestmark = pytest.mark.usefixtures("both_ways")
+from hush.query.plan.stability import Total
 
 
 def exact(curator: Any, sql: str) -> list[Any]:

@@ -20,8 +20,6 @@ from hush.curator.curator import Curator
 from hush.engines.duckdb.session import Session
 from hush.engines.errors import EngineError
 
-pytestmark = pytest.mark.usefixtures("both_ways")
-
 SEEN: list[str] = []
 ANSWERED = {"asked": 0, "answered": 0, "statements": 0}
 JUNK = [

@@ -10,8 +10,6 @@ import pytest
 
 import hush
 
-pytestmark = pytest.mark.usefixtures("both_ways")
-
 STORED = {
     "UBIGINT": str(2**64 - 1),
     "HUGEINT": str(2**127 - 1),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 VISITS = {
     "age": "number", "cost": "number", "free": "number", "wide": "number", "big": "number", "city": "text",
@@ -36,6 +36,8 @@ class Source:
     columns: list[tuple[str, str]]
     units: list[str]
     """How the unit can be named; none where rows are units."""
+    lost: list[str] = field(default_factory=list)
+    """Units of the optional side of an outer join."""
 
     def of(self, kind: str) -> list[str]:
         return [name for name, found in self.columns if found == kind]

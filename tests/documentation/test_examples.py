@@ -12,7 +12,16 @@ import pytest
 import hush
 
 PACKAGES = [
-    *("hush.accounting", "hush.core", "hush.distributed", "hush.learn", "hush.ledger", "hush.local", "hush.mechanisms"),
+    *(
+        "hush.accounting",
+        "hush.audit",
+        "hush.core",
+        "hush.distributed",
+        "hush.learn",
+        "hush.ledger",
+        "hush.local",
+        "hush.mechanisms",
+    ),
     *("hush.noise", "hush.sensitivity", "hush.synth", "hush.utility"),
 ]
 

@@ -90,7 +90,7 @@ def test_chart(file, tmp_path):
     assert picture.read_text(encoding="utf-8").startswith("<svg")
 
 
-@pytest.mark.parametrize("target", ["/no/such/folder/chart.svg", "chart.gif", "chart"])
+@pytest.mark.parametrize("target", ["/no/such/folder/chart.svg", "chart.json", "chart"])
 def test_a_chart_that_cannot_be_saved(file, target, capsys):
     assert run(["account", str(file), "--delta", "1e-6", "--chart", target, "--json"]) == 2
     assert set(json.loads(capsys.readouterr().out)) == {"error"}

@@ -13,8 +13,8 @@ import pytest
 from hush.cli import COMMANDS, application, run
 from hush.cli.demo import write_hospital
 from hush.cli.shell import Session
-from hush.curator import curator as curator_module
 from hush.curator.opening import open_policy
+from hush.curator.pipeline import Program
 
 COUNT = "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease"
 
@@ -74,7 +74,7 @@ def test_an_answer_in_every_form(capsys: pytest.CaptureFixture[str], monkeypatch
 
 def test_the_table_of_commands_says_what_the_commands_say(capsys: pytest.CaptureFixture[str]) -> None:
     """Help is told without importing the commands, so their names and words stand in a table."""
-    for name, words in COMMANDS.items():
+    for name, (_, words) in COMMANDS.items():
         app = application(name)
         found = {command.name: command.short_help for command in app.registered_commands}
         found |= {group.name: group.short_help or group.typer_instance.info.help for group in app.registered_groups}
@@ -129,7 +129,7 @@ def test_a_shell_asks_one_question_after_another(
             pressed.append(1)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(curator_module, "_answer", interrupted)
+        monkeypatch.setattr(Program, "compute", interrupted)
         capsys.readouterr()
         assert session.told(session.ask, "SELECT COUNT(*) FROM visits WHERE age > 3")
         assert "interrupted after its charge, and stays charged" in capsys.readouterr().err

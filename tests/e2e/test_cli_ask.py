@@ -161,7 +161,12 @@ def test_every_command_has_help(command, tmp_path):
 
 def test_a_file_that_cannot_be_written_is_refused_before_the_charge(clinic):
     before = hush("budget", "--json", cwd=clinic)
-    for option in (["--chart", "a.xyz"], ["--chart", "nowhere/a.svg"], ["--output", "a.svg"], ["--output", "no/a.csv"]):
+    for option in (
+        ["--chart", "a.json"],
+        ["--chart", "nowhere/a.svg"],
+        ["--output", "a.svg"],
+        ["--output", "no/a.csv"],
+    ):
         hush("ask", COUNT, "--epsilon", "0.1", *option, cwd=clinic, status=2)
     assert hush("budget", "--json", cwd=clinic) == before
 

@@ -65,7 +65,7 @@ def test_a_policy_that_can_be_used(folder: Path, capsys: pytest.CaptureFixture[s
     assert "What an analyst will see" in told
     assert run(["check", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found == {"policy": "hush.toml", "tables": {"clinic": ["visits"]}, "mistakes": []}
+    assert found == {"policy": "hush.toml", "tables": {"clinic": ["visits"]}, "mistakes": [], "notes": []}
     assert sorted(path.name for path in folder.iterdir()) == ["hush.toml", "visits.csv"]
 
 
@@ -113,6 +113,7 @@ def test_what_cannot_be_read_is_counted(
         "open_quotes": 1,
         "unknown_characters": 1,
         "without_unit": 1,
+        "shared_keys": 0,
         "unread_cells": {"cost": 3, "sex": 1, "day": 1},
     }
     assert not caplog.records
@@ -122,6 +123,42 @@ def test_what_cannot_be_read_is_counted(
     assert "3 cells of cost" in said
     assert "for nobody who asks questions" in said
     assert sorted(path.name for path in folder.iterdir()) == ["hush.toml", "visits.csv"]
+
+
+def test_keys_that_several_units_share_are_a_mistake(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = """[data.shop]
+unit = "customer"
+budget = { epsilon = "1" }
+[data.shop.tables.orders]
+source = "orders.csv"
+columns.number = "integer"
+[data.shop.tables.items]
+source = "items.csv"
+unit = "orders.customer via number"
+columns.id = "integer"
+[data.shop.tables.notes]
+source = "notes.csv"
+unit = "items via item = id"
+columns.stars = "integer"
+"""
+    (folder / "hush.toml").write_text(policy, encoding="utf-8")
+    (folder / "notes.csv").write_text("item,stars\n1,5\n", encoding="utf-8")
+    unique = "number,customer\n1,7\n2,8\n2,8\n,7\n,8\n3,\n3,9\n", "number,id\n1,1\n1,2\n2,3\n"
+    for orders, items, shared in (
+        (*unique, [0, 0]),
+        (unique[0] + "1,8\n2,9\n2,10\n", unique[1], [2, 0]),
+        (unique[0], unique[1] + "2,1\n", [0, 1]),
+    ):
+        (folder / "orders.csv").write_text(orders, encoding="utf-8")
+        (folder / "items.csv").write_text(items, encoding="utf-8")
+        assert run(["check"]) == 0  # no row is read
+        capsys.readouterr()
+        assert run(["check", "--rows", "--json"]) == (2 if any(shared) else 0)
+        told = json.loads(capsys.readouterr().out)
+        assert [found["shared_keys"] for found in told["rows"]] == [*shared, 0]
+        assert len(told["mistakes"]) == sum(map(bool, shared))
+    assert run(["check", "--rows"]) == 2
+    assert "1 keys by which other tables find their unit" in capsys.readouterr().out
 
 
 def test_decimal_marks_are_counted_as_they_are_declared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

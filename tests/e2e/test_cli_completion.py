@@ -13,7 +13,7 @@ import pytest
 import hush
 from hush.cli import COMMANDS, application, run
 from hush.cli.demo import write_hospital
-from hush.engines.duckdb import DuckDB
+from hush.engines.sql_engine import SqlEngine
 
 HERE = os.environ | {"PYTHONPATH": str(Path(hush.__file__).parents[1])}
 
@@ -99,7 +99,7 @@ def test_an_interrupt_says_that_the_charge_stays(
         raise KeyboardInterrupt
 
     for reads_rows in ("execute", "compute", "rows"):
-        monkeypatch.setattr(DuckDB, reads_rows, interrupted)
+        monkeypatch.setattr(SqlEngine, reads_rows, interrupted)
     policy = ["--policy", str(clinic / "hush.toml")]
     assert run([*_PAYING[command], "--epsilon", "0.1", *policy]) == 130
     said = capsys.readouterr().err

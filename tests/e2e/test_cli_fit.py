@@ -42,7 +42,7 @@ def test_a_model_is_explained_fitted_written_and_replayed(clinic, capsys, tmp_pa
 def test_a_summary_is_printed(clinic, capsys):
     policy = ["--policy", str(clinic / "hush.toml")]
     assert run(["fit", SQL, "--target", "cost", "--model", "linear", "--epsilon", "0.2", *policy]) == 0
-    assert "std. error" in capsys.readouterr().out
+    assert "estimate" in capsys.readouterr().out
 
 
 def test_refusals_have_their_exit_status(clinic, capsys):

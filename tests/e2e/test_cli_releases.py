@@ -62,8 +62,9 @@ def test_a_stream_from_its_making_to_its_end(clinic, capsys):
     assert again["new"] == 0
     shown = hush(capsys, clinic, "stream", "show", "daily")
     assert shown["columns"] == ["day", "n", "week", "total"]
-    assert hush(capsys, clinic, "stream", "list")["streams"] == [{"name": "daily", "released": first["released"]}]
-    assert hush(capsys, clinic, "stream", "end", "daily")["ended"]
+    (view,) = hush(capsys, clinic, "stream", "list")["streams"]
+    assert (view["name"], view["pays"], view["released"]) == ("daily", "once", first["released"])
+    assert hush(capsys, clinic, "stream", "stop", "daily")["ended"]
     refused = hush(capsys, clinic, "stream", "advance", "daily", "--through", "2025-02-05", status=2)
     assert refused["error"]["code"] == "stream"
 

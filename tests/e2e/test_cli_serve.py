@@ -152,6 +152,24 @@ def test_people_and_their_backup(policy: Path, capsys: pytest.CaptureFixture[str
     assert "me" in capsys.readouterr().out
 
 
+def test_a_second_factor_is_set_up_at_the_machine(
+    policy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hush.server.auth.totp import STEP, totp
+
+    def show_code(*_: object, **__: object) -> str:
+        secret = capsys.readouterr().err.partition("secret=")[2].partition("&")[0]
+        return totp(secret, int(time.time() // STEP))
+
+    monkeypatch.setattr("typer.prompt", show_code)
+    made = answered(capsys, "people", "factor", "me", "--policy", policy)
+    assert len(str(made["recovery"]).split()) == 8
+    assert run(["people", "factor", "me", "--policy", str(policy)]) == 2  # there is one already
+    assert answered(capsys, "people", "factor", "me", "--off", "--policy", policy)["recovery"] == ""
+    assert run(["people", "factor", "nobody", "--policy", str(policy)]) == 2
+    assert answered(capsys, "people", "unbind", "me", "--policy", policy) == {"name": "me", "unbound": False}
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "hush.example", "::"])  # noqa: S104 - refused
 def test_beyond_this_machine_only_with_tls(policy: Path, host: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", str(policy), "--host", host, "--json"]) == 2
@@ -159,9 +177,9 @@ def test_beyond_this_machine_only_with_tls(policy: Path, host: str, capsys: pyte
 
 
 def test_the_first_start_prints_a_link_once_there_is_nobody(policy: Path) -> None:
-    from hush.server.people import People
-    from hush.server.running import first_link
+    from hush.server.auth.people import People
     from hush.server.settings import ServiceSettings
+    from hush.server.workers import first_link
 
     settings = ServiceSettings(policy=str(policy), people=str(policy.with_name("other.people")))
     secret = first_link(settings)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import parquet
 import hush
 from hush.accounting import LaplaceEvent
-from hush.curator.access import ForkedError
+from hush.curator.session import ForkedError
 from hush.ledger import Actor, Ledger, LedgerError
 
 COUNT = "SELECT COUNT(*) AS n FROM t"

@@ -19,8 +19,8 @@ from hush.curator.data_sets import read_policy
 from hush.ledger import Role
 from hush.policy.ledger import make_ledger
 from hush.server import app
-from hush.server.patience import PatientProtocol
-from hush.server.people import People
+from hush.server.auth.people import People
+from hush.server.middleware import LimitedProtocol
 from hush.server.settings import ServiceSettings
 
 _TYPES = {
@@ -38,9 +38,10 @@ def running(settings: ServiceSettings, *, certificate: Path | None = None, key: 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(
             app(settings),
-            http=PatientProtocol,
+            http=LimitedProtocol,
             log_config=None,
             access_log=False,
+            proxy_headers=False,
             server_header=False,
             ssl_certfile=certificate,
             ssl_keyfile=key,

@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from hush.curator.curator import Curator
 from hush.curator.data_sets import OpenDataSet
+from hush.curator.estimates import Compute, estimate_outputs, group_columns
 from hush.curator.opening import protect
-from hush.curator.outputs import Compute, estimate_outputs
-from hush.curator.release import ReleasedGroups, release
-from hush.engines.base import Choose, Exact, Sparse
-from hush.query.plan.choices import Choice, ChoiceKind, LineHistogram, Pick
+from hush.curator.release import KeySelector, NoisyGroups, release
+from hush.engines.protocol import Choose, Exact, Sparse
+from hush.query.plan.draws import Draw, DrawKind, DrawnAggregate, LineHistogram
 from hush.query.plan.plan import Plan
 
 BATCH = 20
@@ -110,8 +110,9 @@ def coverage(
     seen: dict[tuple[Any, ...], list[tuple[float, float, float]]] = {key: [] for key in truth}
     many = _copied(exact, BATCH)
     for _ in range(runs // BATCH):
-        released = release(how, lambda choose: many if choose is None else wanted(many, choose))
-        column = next(item for item in estimate_outputs(how, released, compute) if item.name == "v")
+        selector = KeySelector.of(how)
+        released = release(how, many if selector is None else wanted(many, selector), selector)
+        column = next(item for item in estimate_outputs(group_columns(how, released, compute)) if item.name == "v")
         for key, value, error in zip(released.keys, column.values, column.errors or (), strict=True):
             answer = float("nan") if value is None else float(value)
             seen[key].append((answer, truth[key], float("inf") if error is None else error))
@@ -120,7 +121,7 @@ def coverage(
 
 def computing(table: OpenDataSet, how: Plan) -> Compute:
     """Return how a data set's engine computes functions of what was released."""
-    return partial(table.engine.compute, table.engine.compile(how))
+    return partial(table.engine.compute, table.engine.prepare(how))
 
 
 def wanted(exact: Exact, choose: Choose) -> Exact:
@@ -158,14 +159,14 @@ def _copied(exact: Exact, times: int) -> Exact:
     )
 
 
-def noiseless(how: Plan, exact: Exact) -> ReleasedGroups:
+def noiseless(how: Plan, exact: Exact) -> NoisyGroups:
     """Return what would be released without noise."""
     chosen: dict[int, list[Any]] = {}
-    for item, groups in zip(how.picks, exact.histograms, strict=True):
+    for item, groups in zip(how.draws, exact.histograms, strict=True):
         for number, choice in zip(item.numbers, item.choices, strict=True):
             chosen[number] = [_exact_pick(item, choice, histogram) for histogram in groups]
     picks = [chosen[number] for number in sorted(chosen)]
-    return ReleasedGroups(
+    return NoisyGroups(
         keys=[tuple(key) for key in exact.keys],
         statistics={item: np.array(values, dtype=object) for item, values in exact.statistics.items()},
         picks=tuple(picks),
@@ -176,14 +177,14 @@ def noiseless(how: Plan, exact: Exact) -> ReleasedGroups:
 def truths(how: Plan, exact: Exact, compute: Compute) -> dict[tuple[Any, ...], float]:
     """Return the answers without noise."""
     released = noiseless(how, exact)
-    (column,) = (item for item in estimate_outputs(how, released, compute) if item.name == "v")
+    (column,) = (item for item in estimate_outputs(group_columns(how, released, compute)) if item.name == "v")
     return {
         key: float("nan") if value is None else float(value)
         for key, value in zip(released.keys, column.values, strict=True)
     }
 
 
-def _exact_pick(item: Pick, choice: Choice, sparse: Sparse) -> Any:
+def _exact_pick(item: Draw, choice: DrawnAggregate, sparse: Sparse) -> Any:
     """Return the value that has the rank aimed at; None of no rows."""
     histogram = choice.histogram
     assert isinstance(histogram, LineHistogram)
@@ -191,9 +192,9 @@ def _exact_pick(item: Pick, choice: Choice, sparse: Sparse) -> Any:
     if not len(upto):
         return None
     whole = upto[-1]
-    if choice.kind is ChoiceKind.QUANTILE:
+    if choice.kind is DrawKind.QUANTILE:
         aim = choice.fraction * whole
-    elif choice.kind is ChoiceKind.MIN:
+    elif choice.kind is DrawKind.MIN:
         aim = min(item.mechanism.aims.rank, whole // 2)
     else:
         aim = max(whole - item.mechanism.aims.rank, whole - whole // 2)

@@ -14,9 +14,9 @@ import pyarrow as pa
 from coverage_runs import computing, noiseless, wanted
 
 from hush.curator.curator import Curator
+from hush.curator.estimates import estimate_outputs, group_columns
 from hush.curator.opening import protect
-from hush.curator.outputs import estimate_outputs
-from hush.curator.release import release
+from hush.curator.release import KeySelector, release
 
 
 @dataclass(slots=True)
@@ -64,12 +64,15 @@ def shown(desk: Curator, sql: str, epsilon: str, runs: int, confidence: str = "0
     whole = replace(how.question, having=None, order=(), limit=None, offset=0)
     truths = {
         column.name: column.values
-        for column in estimate_outputs(replace(how, question=whole, winners=None), noiseless(how, exact), compute)
+        for column in estimate_outputs(
+            group_columns(replace(how, question=whole, winners=None), noiseless(how, exact), compute)
+        )
     }
     found: dict[str, Shown] = {}
     for _ in range(runs):
-        released = release(how, lambda choose: exact if choose is None else wanted(exact, choose))
-        columns = estimate_outputs(how, released, compute)
+        selector = KeySelector.of(how)
+        released = release(how, exact if selector is None else wanted(exact, selector), selector)
+        columns = estimate_outputs(group_columns(how, released, compute))
         at = [truths["g"].index(key) for key in next(column.values for column in columns if column.name == "g")]
         for column in columns:
             for place, value, width in zip(at, column.values, column.errors or (), strict=column.errors is not None):

@@ -19,11 +19,10 @@ import pytest
 from scipy.stats import binom
 
 import hush
-from hush.curator.answer_tables import Composer
 from hush.curator.curator import Curator
-from hush.curator.outputs import read_groups
+from hush.curator.estimates import composed_columns, group_columns
 from hush.curator.release import release
-from hush.query.plan.composed import ComposedPlan
+from hush.query.answers.plan import ComposedPlan
 from hush.report.columns import AnswerColumn
 
 RUNS = 250
@@ -57,16 +56,14 @@ def answers(curator: Curator, sql: str, epsilon: str) -> Iterator[tuple[AnswerCo
     data_set, plan = curator.plan(sql, epsilon=epsilon)
     assert isinstance(plan, ComposedPlan)
     engine = data_set.engine
-    compiled = {number: engine.compile(part) for number, part in plan.parts.items()}
+    compiled = {number: engine.prepare(part) for number, part in plan.parts.items()}
     exact = {number: engine.execute(one) for number, one in compiled.items()}
     for _ in range(RUNS):
         read = {
-            number: read_groups(
-                part, release(part, lambda _, at=number: exact[at]), partial(engine.compute, compiled[number])
-            )
+            number: group_columns(part, release(part, exact[number]), partial(engine.compute, compiled[number]))
             for number, part in plan.parts.items()
         }
-        yield Composer(plan, read).columns()
+        yield composed_columns(plan, read)
 
 
 def truth(sql: str) -> dict[tuple[object, ...], tuple[object, ...]]:

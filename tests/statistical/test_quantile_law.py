@@ -33,7 +33,7 @@ def test_the_law_of_a_single_point(cut, data, q):
     assert accepts(frequencies(np.asarray(drawn, dtype=np.int64), weights / weights.sum()))
 
 
-@pytest.mark.parametrize("fit", [quantile_draws._FIT, 0])
+@pytest.mark.parametrize("fit", [quantile_draws._LARGEST_MACHINE_SUM, 0])
 @pytest.mark.parametrize(
     ("question", "cut", "ends"),
     [
@@ -51,11 +51,11 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
     to fit into 64 bits, Python's integers give the same law.
     """
     monkeypatch.setattr(quantile_draws, "END_WEIGHT", ends)
-    monkeypatch.setattr(quantile_draws, "_FIT", fit)
+    monkeypatch.setattr(quantile_draws, "_LARGEST_MACHINE_SUM", fit)
     data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
         desk, how = curator.plan(f"SELECT {question} FROM data", epsilon="1.4")
-        item, ((sparse,),) = how.picks[0].mechanism.aims, desk.engine.run(how).histograms
+        item, ((sparse,),) = how.draws[0].mechanism.aims, desk.engine.run(how).histograms
     if cut is not None:  # so near that it matters
         item = dataclasses.replace(item, cut=cut)
     law = law_of_pairs(item, data, ends)
@@ -64,24 +64,24 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
     assert law[1:-1, 1:-1].sum() > 0.2
 
 
-TIES = Ties(spread=30, window=20, harmless=3, doubt=14, part=Fraction(3, 4))
+TIES = Ties(spread=30, window=20, harmless=3, doubt=14, gamma=Fraction(3, 4))
 
 
-@pytest.mark.parametrize("fit", [quantile_draws._FIT, 0])
+@pytest.mark.parametrize("fit", [quantile_draws._LARGEST_MACHINE_SUM, 0])
 @pytest.mark.parametrize("doubt", [6, 14, 40])
 def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
     """Near pairs, each four times, and far triples (y, x, z) with e^(-rate·max(d₁(y), d₂(x), d₃(z), γ(θ - X)))."""
-    monkeypatch.setattr(quantile_draws, "_FIT", fit)
-    monkeypatch.setattr(quantile_draws, "FEW", 4)
+    monkeypatch.setattr(quantile_draws, "_LARGEST_MACHINE_SUM", fit)
+    monkeypatch.setattr(quantile_draws, "POINTS_PER_WEIGHT", 4)
     data, ties = 3 * [2, 2, 2, 3, 9, 9, 9, 9, 10, 15, 1, 0], dataclasses.replace(TIES, doubt=doubt)
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
         desk, how = curator.plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.4")
-        item, ((sparse,),) = how.picks[0].mechanism.aims, desk.engine.run(how).histograms
+        item, ((sparse,),) = how.draws[0].mechanism.aims, desk.engine.run(how).histograms
     item = dataclasses.replace(item, ties=ties)
     more = ties_on_paper(item, data) - doubt
-    near = unscaled_pairs(item, data, quantile_draws.END_WEIGHT, max(math.floor(more * ties.part), 0)) * 4
+    near = unscaled_pairs(item, data, quantile_draws.END_WEIGHT, max(math.floor(more * ties.gamma), 0)) * 4
     low, middle, high = (
-        np.minimum(np.maximum(one, math.floor(-more * ties.part)), item.cut)
+        np.minimum(np.maximum(one, math.floor(-more * ties.gamma)), item.cut)
         for one in distances_on_paper(item, data, (-ties.spread, 0, ties.spread))
     )
     weights = [np.array([4, *[1] * 16, 0]), np.array([0, *[1] * 16, 0]), np.array([0, *[1] * 16, 4])]
@@ -156,14 +156,14 @@ def assert_law(pairs, law):
     assert accepts(*checks)
 
 
-@pytest.mark.parametrize("fit", [quantile_draws._FIT, 0])
+@pytest.mark.parametrize("fit", [quantile_draws._LARGEST_MACHINE_SUM, 0])
 def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
     """Groups that differ, one of them empty, drawn at once and in turn. False alarms: 9e-7."""
-    monkeypatch.setattr(quantile_draws, "_FIT", fit)
+    monkeypatch.setattr(quantile_draws, "_LARGEST_MACHINE_SUM", fit)
     worlds = [6 * [2, 2, 3, 9, 9, 15], [], [0, 15]]
     with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
         _, how = curator.plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.1")
-    item = how.picks[0].mechanism.aims
+    item = how.draws[0].mechanism.aims
     groups = [
         Sparse(bins=bins, weights=many)
         for bins, many in (np.unique(np.array(data, dtype=np.int64), return_counts=True) for data in worlds)
@@ -181,7 +181,7 @@ def test_weights_that_64_bits_do_not_hold(groups):
     """Nearly all weight is on 7, and the cut leaves e⁻²⁰ for anything else. False alarms: 50·e⁻²⁰ < 2e-7."""
     with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
         _, how = curator.plan("SELECT QUANTILE(x, 0.2501) FROM data", epsilon=1)
-    item = how.picks[0].mechanism.aims
+    item = how.draws[0].mechanism.aims
     sparse = Sparse(bins=np.array([3, 7, 12]), weights=np.array([1, 2**60, 1]))
     found = quantile_draws.draw_quantiles(item, [sparse] * groups)
     assert (found.index.tolist(), found.half.tolist()) == ([7] * groups, [1] * groups)
@@ -195,10 +195,9 @@ def test_what_a_pair_says():
         for a, b, index, half in zip(low, high, found.index, found.half, strict=True):
             if a < 0 and b > last:
                 expected = (last // 2, last - last // 2)
-            elif a < 0:
-                expected = (b, max(b, min(1, last)))
-            elif b > last:
-                expected = (a, max(last - a, min(1, last)))
+            elif a < 0 or b > last:
+                point = b if a < 0 else a
+                expected = (point, max(point, last - point, min(1, last)))
             else:
                 expected = ((a + b) // 2, max(max(a, b) - (a + b) // 2, min(1, last)))
             assert (index, half) == expected
@@ -211,7 +210,7 @@ def test_where_in_a_wide_cell_a_value_lies_is_not_known():
     frame = pa.table({"x": [low] * 500 + [high] * 900})
     with protect(frame, bounds={"x": (0, 10**17)}, budget=10**6) as curator:
         _, how = curator.plan("SELECT MEDIAN(x) FROM data", epsilon=30)
-        cell = how.picks[0].choice.histogram.cell
+        cell = how.draws[0].choice.histogram.cell
         assert cell > 1
         for share, truth in (("0.5", high), ("0.2501", low)):
             for at in range(20):

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 from neighbouring_services import Asked, check_alike, neighbours, told_apart
 
-from hush.engines.base import CodedRows
-from hush.engines.duckdb.engine import DuckDB
+from hush.engines.protocol import CodedRows
+from hush.engines.sql_engine import SqlEngine
 
 _EACH = int(os.environ.get("HUSH_RELEASES", "4")) // 2
 _LONGER = 0.1
@@ -51,13 +51,13 @@ _STREAM = {"question": "SELECT day, COUNT(*) AS n FROM data GROUP BY day", "hori
 def longer(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How much longer rows are read, in seconds."""
     extra = [0.0]
-    original = DuckDB.rows
+    original = SqlEngine.rows
 
     def rows(*arguments: Any) -> CodedRows:
         time.sleep(extra[0])
         return original(*arguments)
 
-    monkeypatch.setattr(DuckDB, "rows", rows)
+    monkeypatch.setattr(SqlEngine, "rows", rows)
     return extra
 
 

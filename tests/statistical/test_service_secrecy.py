@@ -24,7 +24,7 @@ import pyarrow as pa
 import pytest
 from neighbouring_services import Asked, check_alike, neighbours, told_apart
 
-from hush.curator import curator as curator_module
+from hush.curator.pipeline import Program
 from hush.engines.errors import EngineError
 
 _EACH = int(os.environ.get("HUSH_QUESTIONS", "40")) // 2
@@ -38,13 +38,13 @@ _POLICY = {"bounds": {"age": (0, 100)}, "budget": "100000"}
 @pytest.fixture
 def longer_on_the_second(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     extra = [0.0]
-    original = curator_module._answer
+    original = Program.compute
 
     def computed(*arguments: object) -> object:
         time.sleep(extra[0])
         return original(*arguments)
 
-    monkeypatch.setattr(curator_module, "_answer", computed)
+    monkeypatch.setattr(Program, "compute", computed)
     return extra
 
 
@@ -104,7 +104,7 @@ def test_questions_without_an_answer_end_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ways: tuple[Callable[[], None], ...], limit: float
 ) -> None:
     way = [ways[0]]
-    monkeypatch.setattr(curator_module, "_answer", lambda *_: way[0]())
+    monkeypatch.setattr(Program, "compute", lambda *_: way[0]())
     body = {"question": "SELECT COUNT(*) AS n FROM data", "epsilon": "1", "fresh": True}
     with neighbours(tmp_path, _ROWS, tick=_TICK, limit=limit, **_POLICY) as services:
         for number in range(-1, _EACH_OUTCOME):
@@ -130,7 +130,7 @@ def test_cancelled_questions_end_alike_whether_they_were_ready_or_not(
         began.set()
         way[0]()
 
-    monkeypatch.setattr(curator_module, "_answer", computed)
+    monkeypatch.setattr(Program, "compute", computed)
     fates: tuple[list[float], list[float]] = ([], [])
     with neighbours(tmp_path, _ROWS, tick=_TICK, **_POLICY) as services, ThreadPoolExecutor(1) as threads:
         for number in range(-1, _EACH_OUTCOME):

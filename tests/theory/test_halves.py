@@ -14,7 +14,7 @@ from hush.curator.opening import protect
 from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace
 from hush.query.plan import Plan
 from hush.query.plan.estimators import Linear
-from hush.query.plan.statistics import Count, Halves, Total
+from hush.query.plan.stability import Count, Halves, Total
 
 
 def clamped(size: int, r: Fraction) -> list[Fraction]:
@@ -104,7 +104,7 @@ def test_numbers_that_cannot_be_null_share_their_count() -> None:
     with protect(FRAME, bounds=BOUNDS, budget=10) as curator:
         plan = curator.explain(asked, epsilon=1).plan
     assert [type(noise.noised) for noise in plan.noises] == [Halves, Total]
-    assert sum(isinstance(item, Count) for item in plan.extraction.statistics) == 0
+    assert sum(isinstance(item, Count) for item in plan.exact_query.statistics) == 0
 
 
 def weigh(plan: Plan, aggregate: int) -> float:

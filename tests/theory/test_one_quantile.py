@@ -32,7 +32,7 @@ def test_every_small_column_has_the_same_law_in_a_question(question: str, epsilo
         exact = desk.engine.run(plan)
     assert [key for (key,) in exact.keys] == list(range(len(WORLDS)))
     alone = Quantile(q=QUESTIONS[question], bounds=(0, POINTS - 1), epsilon=epsilon, step=1)
-    asked = plan.picks[0].mechanism
+    asked = plan.draws[0].mechanism
     assert asked == alone.mechanism
     assert asked.event == alone.event
     for data, histogram in zip(WORLDS, exact.histograms[0], strict=True):

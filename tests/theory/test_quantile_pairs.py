@@ -65,7 +65,7 @@ def largest_range(item, size: int, *, replace: bool = False) -> float:
 def picked(question: str, epsilon: float):
     with protect(pa.table({"x": [1]}), bounds={"x": (0, POINTS - 1)}, budget=1000) as curator:
         _, how = curator.plan(f"SELECT {question} FROM data", epsilon=epsilon)
-    return how.picks[0].mechanism.aims
+    return how.draws[0].mechanism.aims
 
 
 @pytest.mark.parametrize("question", ["MEDIAN(x)", "QUANTILE(x, 0.25)", "QUANTILE(x, 0.9)", "MIN(x)", "MAX(x)"])
@@ -81,7 +81,7 @@ def test_the_loss_of_a_pair_is_within_epsilon(question: str, epsilon: float) -> 
 def test_the_loss_is_within_epsilon_wherever_ties_decide(
     question: str, a: int, b: int, window: int, harmless: int, doubt: int
 ) -> None:
-    ties = Ties(spread=9, window=window, harmless=harmless, doubt=doubt, part=Fraction(max(a, b - a), b))
+    ties = Ties(spread=9, window=window, harmless=harmless, doubt=doubt, gamma=Fraction(max(a, b - a), b))
     item = replace(picked(question, 2), ties=ties)
     kinds = {tuple(int(one[0]) > 0 for one in floors(item, data)) for data in ([0], [1, 1, 1, 1, 1, 1])}
     assert len(kinds) > 1 or doubt == 0  # ties decide
@@ -98,7 +98,7 @@ def test_the_loss_is_within_epsilon_where_one_row_replaces_another(q: object, ep
 @pytest.mark.parametrize(("window", "harmless", "doubt"), [(2, 1, 0), (7, 1, 3), (12, 3, 6), (40, 2, 11)])
 @pytest.mark.parametrize(("q", "part"), [("0.5", "0.5"), ("0.25", "0.75"), ("0.8", "0.8")])
 def test_that_holds_wherever_ties_decide(q: str, part: str, window: int, harmless: int, doubt: int) -> None:
-    ties = Ties(spread=9, window=window, harmless=harmless, doubt=doubt, part=Fraction(part))
+    ties = Ties(spread=9, window=window, harmless=harmless, doubt=doubt, gamma=Fraction(part))
     item = Quantile(q=q, bounds=(0, POINTS - 1), epsilon=2, neighbours="replace", step=1).mechanism.aims
     assert 0.5 < largest_range(replace(item, ties=ties), 6, replace=True) <= 2 * (1 + 1e-9)
 
@@ -120,5 +120,5 @@ def floors(item, data):
 
 def test_ties_that_count_for_more_would_cost_more() -> None:
     """The test above can fail: with twice the part the loss exceeds ε."""
-    ties = Ties(spread=9, window=12, harmless=1, doubt=3, part=Fraction(1))
+    ties = Ties(spread=9, window=12, harmless=1, doubt=3, gamma=Fraction(1))
     assert largest_range(replace(picked("MEDIAN(x)", 2), ties=ties), 7) > 2 * 1.1

@@ -40,7 +40,6 @@ def curator() -> Iterator[hush.Curator]:
         lambda: hush.learn.load(""),
         lambda: hush.open(None),
         lambda: hush.open(""),
-        lambda: hush.protect(pa.table({"x": [1]}), budget=1, keep=7),
     ],
 )
 def test_a_wrong_argument_is_refused(call: Callable[[], object], tmp_path: Path, monkeypatch) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import hush
 
 STILL_TWICE = {
+    "Charge": "the price of an event in an account, and the ledger's decision to charge: both are public names",
     "Column": "of a question's expressions, and of the matrix that learning takes: the latter is a public name",
-    "Derived": "a derived table of SQL, and a key domain derived from another: the planner's is to be renamed",
     "Estimate": "a private estimate of the library, and of a table of marginals: both are public names",
     "Filter": "a relation's WHERE, and an account that admits charges: each is the word of its literature",
     "Form": "an engine's form of a value, and a form that people fill in",

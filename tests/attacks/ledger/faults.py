@@ -30,7 +30,7 @@ from typing import Any
 from hush.accounting import ApproximateDPEvent
 from hush.core import HushError
 from hush.ledger import Actor, Ledger
-from hush.ledger.anchors import file as anchor_file
+from hush.ledger import anchors as anchor_file
 
 OWNER = Actor.owner("owner")
 CHARGES = 16

@@ -12,7 +12,7 @@ import pytest
 from seams import chain_of
 
 from hush.accounting import ApproximateDPEvent
-from hush.ledger import Actor, Ledger, LedgerUnavailableError, RequestUnansweredError
+from hush.ledger import Actor, Charge, Ledger, LedgerUnavailableError, RequestUnansweredError
 from hush.ledger.anchors import usual_place
 
 OWNER = Actor.owner("owner")
@@ -127,7 +127,7 @@ def test_every_crash_point_of_an_append(tmp_path, monkeypatch):
             elif step == "append":
                 patch.setattr(chain.store, "append", die)
             elif step == "commit":
-                patch.setattr(chain.store, "commit", die)
+                patch.setattr(chain.store.storage, "commit", die)
             else:
                 begin = chain.anchor.begin
                 patch.setattr(chain.anchor, "begin", lambda mark, begin=begin: begin(mark) and die)
@@ -144,7 +144,7 @@ def test_every_crash_point_of_an_append(tmp_path, monkeypatch):
         path, ledger = fresh(f"raise-{step}.ledger")
         chain = chain_of(ledger)
         with monkeypatch.context() as patch:
-            target = chain if step == "announce" else chain.store
+            target = {"announce": chain, "append": chain.store, "commit": chain.store.storage}[step]
             patch.setattr(target, "_announce" if step == "announce" else step, die)
             with pytest.raises(DiedError):
                 ledger.raise_budget("d", epsilon=20, actor=OWNER)
@@ -176,7 +176,7 @@ def test_a_request_that_failed_on_the_way_to_the_disk_can_be_sent_again(tmp_path
     with Ledger.open(tmp_path / "hush.ledger", create=OWNER) as ledger:
         ledger.create_data("d", {"epsilon": 10}, actor=OWNER)
         ledger.add_analyst("alice", data="d", actor=OWNER)
-        store = chain_of(ledger).store
+        store = chain_of(ledger).store.storage
 
         def ask(request):
             return ledger.reserve(
@@ -192,7 +192,7 @@ def test_a_request_that_failed_on_the_way_to_the_disk_can_be_sent_again(tmp_path
                 patch.setattr(store, "commit", broken)
                 with pytest.raises(LedgerUnavailableError):
                     ask(f"q{at}")
-            assert not ask(f"q{at}").replayed
+            assert isinstance(ask(f"q{at}"), Charge)
             assert ledger.budget(OWNER)[0].spent.epsilon == at + 1
             with pytest.raises(RequestUnansweredError):  # once only
                 ask(f"q{at}")

@@ -27,7 +27,7 @@ from hush.ledger import (
 )
 from hush.ledger.anchors import usual_place
 from hush.ledger.entries import Entry, Head
-from hush.ledger.stores import SQLiteStore
+from hush.ledger.store import open_store
 
 OWNER = Actor.owner("owner")
 
@@ -234,13 +234,13 @@ def test_edits_by_sql_are_refused(path):
 
 def rewritten(path: Path, *, without: str) -> None:
     """Forge a chain in which every hash fits: what somebody with write access to the file can do."""
-    store = SQLiteStore(path)
+    store = open_store(path, create=False)
     with store.entries() as rows:
         entries = [Entry.of(row) for row in rows]
-    store.lock()
-    store.run("DELETE FROM hush_entries")
+    store.storage.begin()
+    store.storage.rows("DELETE FROM hush_entries")
     head = Head()
-    store.change("UPDATE hush_head SET number = 0, hash = ?", (head.hash,))
+    store.storage.change("UPDATE hush_head SET number = 0, hash = ?", head.hash)
     for old in entries:
         if old.kind == without:
             continue
@@ -249,8 +249,8 @@ def rewritten(path: Path, *, without: str) -> None:
         )
         store.append(entry, after=head)
         head = entry.head
-    store.commit()
-    store.close()
+    store.storage.commit()
+    store.storage.close()
 
 
 def test_a_chain_written_anew_is_refused_by_the_anchor(path):
@@ -271,15 +271,15 @@ def test_whoever_writes_ledger_and_anchor_can_forge_both(path):
 
 def forge(path: Path, kind: str, change) -> None:
     """Append an entry to the ledger alone, with a hash that fits."""
-    store = SQLiteStore(path)
-    store.lock()
+    store = open_store(path, create=False)
+    store.storage.begin()
     last = store.entry(store.head().number)
     body = last.read()
     change(body)
     entry = Entry.draft(kind, body, after=last.head, data="d", analyst="alice", request="forged", weight=last.weight)
     store.append(entry, after=last.head)
-    store.commit()
-    store.close()
+    store.storage.commit()
+    store.storage.close()
 
 
 def test_forged_entries_cannot_give_budget(path):
@@ -303,6 +303,17 @@ def test_forged_entries_cannot_give_budget(path):
         with pytest.raises(HushError):
             Ledger.open(path)
         path.write_bytes(kept)
+
+    def restored(body):
+        body |= {"by": "owner", "when": body["when"], "reason": "forged", "lost": "all", "anchor": "none"}
+        body |= {"anchored": None, "accounts": body["accounts"][:1]}
+        spent(body, "1")  # nothing is given back, so that the larger budget alone is wrong
+        richer(body)
+
+    forge(path, "restored", restored)
+    with pytest.raises(HushError, match="it changes a budget"):  # also where the owner lets the copy count
+        Ledger.restore(path, actor=OWNER, reason="a copy", lost="none")
+    path.write_bytes(kept)
 
     def honest(body):
         spent(body, "1/5")

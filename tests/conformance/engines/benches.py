@@ -6,23 +6,23 @@ key and the salt, as texts that all engines write alike.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from seams import set_hash_key
+from seams import set_hash_key, write_in
 from worlds import STORED, Rows, schema
 
-from hush.engines.base import Exact
-from hush.engines.duckdb import DuckDB
-from hush.engines.postgresql import OpenTables, PostgreSQL
+from hush.engines.duckdb import duckdb_engine
+from hush.engines.postgresql import PostgreSQLTables
 from hush.engines.postgresql.dialect import PostgreSQLDialect
-from hush.engines.spark import Spark, SparkTables
+from hush.engines.protocol import Exact
+from hush.engines.spark import SparkTables
 from hush.engines.spark.dialect import SailDialect, SparkDialect
-from hush.engines.sql.dialect import Dialect, writing
+from hush.engines.sql.dialect import Dialect
+from hush.engines.sql_engine import SqlEngine
 from hush.query.plan import Plan
 from hush.query.schema import Schema
 
@@ -69,25 +69,25 @@ POSTGRESQL_TYPES = {
 class PortableDuckDB(Dialect):
     """DuckDB's words, with the portable order."""
 
-    def row_hash(self, values: Sequence[str], salt: str) -> str:
+    def row_hash(self, *values: str, salt: int) -> str:
         parts = [f"COALESCE(REGEXP_REPLACE(CAST({value} AS VARCHAR), '\\.0$', ''), '-')" for value in values]
-        return f"MD5({' || chr(58) || '.join([*parts, repr(salt)])})"
+        return f"MD5({' || chr(58) || '.join([*parts, repr(str(salt))])})"
 
 
 class PortablePostgreSQL(PostgreSQLDialect):
     """PostgreSQL's words, with the portable order."""
 
-    def row_hash(self, values: Sequence[str], salt: str) -> str:
+    def row_hash(self, *values: str, salt: int) -> str:
         parts = [f"COALESCE(REGEXP_REPLACE(CAST({value} AS text), '\\.0$', ''), '-')" for value in values]
-        return f'(MD5({" || chr(58) || ".join([*parts, repr(salt)])}) COLLATE "C")'
+        return f'(MD5({" || chr(58) || ".join([*parts, repr(str(salt))])}) COLLATE "C")'
 
 
 class PortableSpark(SparkDialect):
     """Spark's words, with the portable order: floats are written as DuckDB writes them."""
 
-    def row_hash(self, values: Sequence[str], salt: str) -> str:
+    def row_hash(self, *values: str, salt: int) -> str:
         parts = [f"COALESCE({self._written(value)}, '-')" for value in values]
-        return f"MD5(CONCAT_WS(':', {', '.join([*parts, repr(salt)])}))"
+        return f"MD5(CONCAT_WS(':', {', '.join([*parts, repr(str(salt))])}))"
 
     def _written(self, value: str) -> str:
         java = f"CAST({value} AS STRING)"
@@ -114,15 +114,14 @@ class DuckDBBench:
             table: pa.table({name: pa.array([], ARROW[kind]) for name, kind in columns.items()})
             for table, columns in STORED.items()
         }
-        self.engine = DuckDB(schema(Random(0)), empty, threads=1)
+        self.engine = duckdb_engine(schema(Random(0)), empty, threads=1)
         set_hash_key(self.engine, SALT)
-        self.engine._few = lambda: False
-        self._words = PortableDuckDB()
+        write_in(self.engine, PortableDuckDB())
 
     def fill(self, rows: Rows) -> None:
-        self.engine.forget()
+        self.engine.connection.forget()
         for index, (table, columns) in enumerate(STORED.items()):
-            self.engine._connection.execute(f'DELETE FROM "table_{index}"')
+            self.engine.connection._connection.execute(f'DELETE FROM "table_{index}"')
             if rows[table]:
                 cells = zip(*rows[table], strict=True)
                 frame = pa.table(
@@ -131,13 +130,12 @@ class DuckDBBench:
                         for (name, kind), cell in zip(columns.items(), cells, strict=True)
                     }
                 )
-                self.engine._connection.register("fresh", frame)
-                self.engine._connection.execute(f'INSERT INTO "table_{index}" SELECT * FROM fresh')
+                self.engine.connection._connection.register("fresh", frame)
+                self.engine.connection._connection.execute(f'INSERT INTO "table_{index}" SELECT * FROM fresh')
 
-    def compile(self, how: Plan, about: Schema) -> Any:
+    def prepare(self, how: Plan, about: Schema) -> Any:
         object.__setattr__(self.engine._catalogue, "schema", about)
-        with writing(self._words):
-            return self.engine.compile(how)
+        return self.engine.prepare(how)
 
     def execute(self, compiled: Any) -> Exact:
         return self.engine.execute(compiled)
@@ -164,12 +162,12 @@ class PostgreSQLBench:
             "GRANT USAGE ON SCHEMA clinic TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA clinic TO reader"
         )
         address = address.replace("postgresql://postgres:@", "postgresql://reader@")
-        self.engine = PostgreSQL(
-            schema(Random(0)), OpenTables(address, {table: f"clinic.{table}" for table in STORED}, timeout=60)
+        self.engine = SqlEngine(
+            schema(Random(0)), PostgreSQLTables(address, {table: f"clinic.{table}" for table in STORED}, timeout=60)
         )
         set_hash_key(self.engine, SALT)
-        self.version = self.engine._tables.version
-        self.engine.words = PortablePostgreSQL()
+        self.version = self.engine.connection.version
+        write_in(self.engine, PortablePostgreSQL())
 
     def fill(self, rows: Rows) -> None:
         names = ", ".join(f'clinic."{table}"' for table in STORED)
@@ -179,9 +177,9 @@ class PostgreSQLBench:
                 for row in rows[table]:
                     copy.write_row(row)
 
-    def compile(self, how: Plan, about: Schema) -> Any:
+    def prepare(self, how: Plan, about: Schema) -> Any:
         object.__setattr__(self.engine._catalogue, "schema", about)
-        return self.engine.compile(how)
+        return self.engine.prepare(how)
 
     def execute(self, compiled: Any) -> Exact:
         return self.engine.execute(compiled)
@@ -198,13 +196,14 @@ class SparkBench:
         self._folder = folder
         empty: Rows = {table: [] for table in STORED}
         self.fill(empty)
-        self.engine = Spark(
+        self.engine = SqlEngine(
             schema(Random(0)),
             SparkTables(address, {table: f"parquet in microseconds:{folder}/{table}" for table in STORED}, timeout=300),
         )
         set_hash_key(self.engine, SALT)
-        self.name = "sail" if self.engine.words.sail else "spark"
-        self.engine.words = PortableSail() if self.engine.words.sail else PortableSpark()
+        sail = self.engine.connection.server.sail
+        self.name = "sail" if sail else "spark"
+        write_in(self.engine, PortableSail() if sail else PortableSpark())
 
     def fill(self, rows: Rows) -> None:
         for table, columns in STORED.items():
@@ -216,9 +215,9 @@ class SparkBench:
             (self._folder / table).mkdir(exist_ok=True)
             pq.write_table(pa.table(held), self._folder / table / "rows.parquet")
 
-    def compile(self, how: Plan, about: Schema) -> Any:
+    def prepare(self, how: Plan, about: Schema) -> Any:
         object.__setattr__(self.engine._catalogue, "schema", about)
-        return self.engine.compile(how)
+        return self.engine.prepare(how)
 
     def execute(self, compiled: Any) -> Exact:
         return self.engine.execute(compiled)

@@ -41,7 +41,7 @@ class Clinic:
 
 def views_of(curator: Curator) -> list[str]:
     """Return the views that are left in the curator's session."""
-    session = curator.data_sets["clinic"].engine._tables.server._opened()
+    session = curator.data_sets["clinic"].engine.connection.server._opened()
     return [row["tableName"] for row in session.sql("SHOW TABLES").collect() if row["isTemporary"]]
 
 
@@ -54,12 +54,12 @@ def assert_charged_once(curator: Curator, fault: Callable[[], object], repair: C
         fault()
         return execute(self, compiled, choose)
 
-    before = curator.accounts("clinic").remaining
+    before = curator.session.accounts("clinic").remaining
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "execute", failing)
         with pytest.raises(EngineError, match="could not compute this answer"):
             curator.ask(QUESTION, epsilon="2")
-    assert curator.accounts("clinic").remaining != before
+    assert curator.session.accounts("clinic").remaining != before
     repair()
     assert len(curator.ask(QUESTION, epsilon="3").rows()) == 3
     assert not views_of(curator)

@@ -27,7 +27,8 @@ from test_sensitivity import ASK, integers
 from worlds import world
 
 from hush.core import HushError
-from hush.engines.postgresql import OpenTables, PostgreSQL
+from hush.engines.postgresql import PostgreSQLTables
+from hush.engines.sql_engine import SqlEngine
 from hush.query.plan import plan
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.sql import parse
@@ -84,7 +85,7 @@ def linguistic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def words(linguistic: str) -> Iterator[PostgreSQL]:
+def words(linguistic: str) -> Iterator[SqlEngine]:
     """Give an engine over columns of three collations, read by an ordinary role."""
     with psycopg.connect(linguistic, autocommit=True) as owner:
         owner.execute(
@@ -106,17 +107,17 @@ def words(linguistic: str) -> Iterator[PostgreSQL]:
     }
     about = replace(Schema(data="d", tables=held), unit="id")
     address = linguistic.replace("postgres:@", "dictionary@")
-    engine = PostgreSQL(about, OpenTables(address, {name: f"w.{name}" for name in held}, timeout=60))
+    engine = SqlEngine(about, PostgreSQLTables(address, {name: f"w.{name}" for name in held}, timeout=60))
     yield engine
     engine.close()
 
 
-def counted(engine: PostgreSQL, sql: str) -> dict[object, int]:
+def counted(engine: SqlEngine, sql: str) -> dict[object, int]:
     """Return the exact counts of a question by its keys."""
     about = engine.described()
     how = plan(parse(sql, about), about, epsilon=1, delta="1e-6")
     exact = engine.run(how)
-    (statistic,) = how.extraction.statistics
+    (statistic,) = how.exact_query.statistics
     return {
         key[0] if key else None: count
         for key, count in zip(exact.keys, exact.statistics[statistic].tolist(), strict=True)
@@ -124,7 +125,7 @@ def counted(engine: PostgreSQL, sql: str) -> dict[object, int]:
 
 
 @pytest.mark.parametrize("column", ["plain", "alike", "bytes"])
-def test_groups_comparisons_and_joins_are_those_of_bytes(words: PostgreSQL, column: str) -> None:
+def test_groups_comparisons_and_joins_are_those_of_bytes(words: SqlEngine, column: str) -> None:
     assert counted(words, f"SELECT {column} AS k, COUNT(*) AS n FROM words GROUP BY {column}") == Counter(WORDS * 3)
     for test, holds in {
         f"{column} = 'a'": lambda word: word == "a",
@@ -153,7 +154,7 @@ def test_generated_questions_have_the_integers_of_duckdb(linguistic: str, kind: 
             how, about = ASK[kind](rng)
             rows = milder(world(rng)[0])
             reference.fill(rows)
-            here = reference.compile(how, about)
+            here = reference.prepare(how, about)
         except HushError:
             continue
         bench.fill(rows)
@@ -176,6 +177,6 @@ def test_every_function_means_the_same_on_an_older_server(linguistic: str, refer
         cased = bench.version < 17 and re.search("UPPER|LOWER|ILIKE", expression)
         assert (there is None) == bool(cased or expression in GAPS["postgresql"]), expression
         if there is not None:
-            expected = integers(reference.execute(reference.compile(how, about)), how)
+            expected = integers(reference.execute(reference.prepare(how, about)), how)
             assert integers(bench.execute(there), how) == expected, expression
     bench.close()

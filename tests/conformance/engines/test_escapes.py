@@ -73,10 +73,10 @@ def unharmed(clinic: Clinic) -> bool:  # noqa: F811
 def test_hostile_questions_are_refused_before_the_charge(guarded: Clinic) -> None:
     with guarded.open() as curator:  # as a superuser: nothing but hush stands in the way
         for question in HOSTILE:
-            before = curator.accounts("clinic").remaining
+            before = curator.session.accounts("clinic").remaining
             with pytest.raises(HushError) as caught:
                 curator.ask(question.format(schema=guarded.schema), epsilon="1")
-            assert curator.accounts("clinic").remaining == before, question
+            assert curator.session.accounts("clinic").remaining == before, question
             assert "theirs" not in str(caught.value)
     assert unharmed(guarded)
 
@@ -189,4 +189,4 @@ def test_a_row_cannot_make_a_question_fail(clinic: Clinic, tmp_path: Path) -> No
                 pairs = [
                     (exact.statistics[item].tolist(), without.statistics[item].tolist()) for item in noise.statistics
                 ]
-                assert sum(abs(one[0] - other[0]) for one, other in pairs) <= noise.l1, channel
+                assert sum(abs(one[0] - other[0]) for one, other in pairs) <= noise.sensitivity.l1, channel

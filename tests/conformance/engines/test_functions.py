@@ -208,7 +208,7 @@ def test_every_function_is_in_a_case_that_calls_it() -> None:
     assert set(CASES) == set(FUNCTIONS)
     for op, expressions in CASES.items():
         for expression in expressions:
-            value = planned(expression)[0].extraction.keys[0][1]
+            value = planned(expression)[0].exact_query.keys[0][1]
             assert any(isinstance(piece, Call) and piece.op is op for piece in pieces(value)), (op, expression)
 
 
@@ -224,7 +224,7 @@ def test_a_function_means_the_same(op: Op, benches: tuple[Any, Any]) -> None:
         if there is not None:
             found, expected = (
                 integers(bench.execute(each), how)
-                for bench, each in ((other, there), (duckdb, duckdb.compile(how, about)))
+                for bench, each in ((other, there), (duckdb, duckdb.prepare(how, about)))
             )
             if op.name in LAST_BIT.get(other.name, ()):
                 found, expected = to_twelve_digits(found), to_twelve_digits(expected)

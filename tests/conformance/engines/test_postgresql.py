@@ -21,10 +21,8 @@ from hush.curator.opening import open_policy
 from hush.engines.errors import EngineError, SourceError
 from hush.engines.postgresql.connection import PostgreSQLTransaction, Server
 from hush.engines.postgresql.dialect import POSTGRESQL
-from hush.engines.server import ParameterisedText
-from hush.engines.sql.build import Sql, column, text, try_cast
-from hush.engines.sql.dialect import writing
-from hush.engines.sql.queries import select
+from hush.engines.sql.nodes import column, read, select
+from hush.engines.sql.render import plain, render
 
 
 class Clinic:
@@ -119,7 +117,7 @@ def test_what_fails_after_the_charge_is_charged_and_the_next_question_works(
     clinic.owner.execute(f"GRANT SELECT ON {clinic.schema}.visits TO PUBLIC")
     with clinic.open(role(clinic)) as curator:
         engine = curator.data_sets["clinic"].engine
-        engine._tables.server._milliseconds = 500
+        engine.connection.server._milliseconds = 500
         curator.ask(question, epsilon="1")
         execute = type(engine).execute
 
@@ -128,13 +126,13 @@ def test_what_fails_after_the_charge_is_charged_and_the_next_question_works(
                 patch.setattr(Server, "transaction", broken)
                 return execute(self, compiled, choose)
 
-        before = curator.accounts("clinic").remaining
+        before = curator.session.accounts("clinic").remaining
         with monkeypatch.context() as patch:
             patch.setattr(type(engine), "execute", failing)
             with pytest.raises(EngineError) as caught:
                 curator.ask(question, epsilon="2")
         assert str(caught.value) == str(EngineError())
-        assert curator.accounts("clinic").remaining != before
+        assert curator.session.accounts("clinic").remaining != before
         if mend:
             clinic.owner.execute(mend.format(clinic.schema))
         assert len(curator.ask(question, epsilon="20").rows()) in {3, 4}
@@ -164,11 +162,11 @@ def test_a_backend_that_ends_while_groups_come_is_one_public_error(
 
 def test_a_statement_that_takes_too_long_is_ended(postgresql: str) -> None:
     server = Server(postgresql, timeout=0.2)
-    slow = ParameterisedText.of("SELECT pg_sleep(20)")
+    slow = plain("SELECT pg_sleep(20)")
     with pytest.raises(EngineError), server.transaction() as transaction:
         transaction.fetch(slow, {})
     with server.transaction() as transaction:
-        assert transaction.fetch(ParameterisedText.of("SELECT 1"), {}) == [(1,)]
+        assert transaction.fetch(plain("SELECT 1"), {}) == [(1,)]
     server.close()
 
 
@@ -176,7 +174,7 @@ def test_a_transaction_changes_nothing_and_makes_nothing(postgresql: str) -> Non
     server = Server(postgresql)
     for statement in ("CREATE TABLE x (y int)", "CREATE TEMP TABLE x (y int)", "SELECT lo_create(0)"):
         with pytest.raises(EngineError), server.transaction() as transaction:
-            transaction.fetch(ParameterisedText.of(statement), {})
+            transaction.fetch(plain(statement), {})
     server.close()
 
 
@@ -271,15 +269,14 @@ def asked(address: str, piece: str) -> object:
     server = Server(address)
     try:
         with server.transaction() as transaction:
-            return transaction.fetch(ParameterisedText.of(f"SELECT {piece}"), {})[0][0]
+            return transaction.fetch(plain(f"SELECT {piece}"), {})[0][0]
     finally:
         server.close()
 
 
 @pytest.mark.parametrize(("value", "to", "result"), TRAPS, ids=str)
 def test_texts_are_read_by_one_grammar(postgresql: str, value: str, to: str, result: object) -> None:
-    with writing(POSTGRESQL):
-        piece = try_cast(Sql(f"CAST({value} AS text)"), to, "VARCHAR")
+    piece = POSTGRESQL.try_cast(f"CAST({value} AS text)", to, "VARCHAR")
     assert asked(postgresql, piece) == result
 
 
@@ -292,19 +289,19 @@ def test_texts_are_read_by_one_grammar(postgresql: str, value: str, to: str, res
         (POSTGRESQL.rounded("FLOAT8 '4503599627370497.5'"), 4503599627370498.0),
         (POSTGRESQL.try_cast("FLOAT8 'NaN'", "BIGINT", "DOUBLE"), None),
         (POSTGRESQL.try_cast("FLOAT8 '1e19'", "BIGINT", "DOUBLE"), None),
-        (POSTGRESQL.float_operation("*", "FLOAT8 '1e308'", "FLOAT8 '10'", ()), None),
-        (POSTGRESQL.float_operation("*", "FLOAT8 '5e-324'", "FLOAT8 '0.5'", ()), 0.0),
-        (POSTGRESQL.float_operation("/", "FLOAT8 '1'", "FLOAT8 '0'", ()), None),
+        (POSTGRESQL.float_operation("FLOAT8 '1e308'", "FLOAT8 '10'", operator="*", spans=()), None),
+        (POSTGRESQL.float_operation("FLOAT8 '5e-324'", "FLOAT8 '0.5'", operator="*", spans=()), 0.0),
+        (POSTGRESQL.float_operation("FLOAT8 '1'", "FLOAT8 '0'", operator="/", spans=()), None),
         (POSTGRESQL.call("ln", ["FLOAT8 '-1'"]), None),
         (POSTGRESQL.call("sqrt", ["FLOAT8 '-1'"]), None),
         (POSTGRESQL.call("exp", ["FLOAT8 '1000'"]), None),
         (POSTGRESQL.call("trim", ["'\u00a0a'"]), "a"),
-        (POSTGRESQL.like("'a\\b'", "'a\\b'"), True),
-        (POSTGRESQL.like("'a%'", "'a\\%'"), False),
+        (POSTGRESQL.like("'a\\b'", pattern="a\\b"), True),
+        (POSTGRESQL.like("'a%'", pattern="a\\%"), False),
         (POSTGRESQL.quotient("-7", "2"), -3),
         (POSTGRESQL.cast("FLOAT8 '9007199254740994'", "HUGEINT", "DOUBLE"), 9007199254740994),
-        (POSTGRESQL.date_diff("month", "DATE '2020-01-31'", "DATE '2020-02-01'"), 1),
-        (POSTGRESQL.date_part("dayofweek", "DATE '2021-01-03'"), 0),
+        (POSTGRESQL.date_diff("DATE '2020-01-31'", "DATE '2020-02-01'", unit="month"), 1),
+        (POSTGRESQL.date_part("DATE '2021-01-03'", part="dayofweek"), 0),
         (POSTGRESQL.moved("TIMESTAMP '0001-01-01'", months=-12 * 9000, days=0, microseconds=0), None),
     ],
 )
@@ -313,7 +310,7 @@ def test_values_that_trap(postgresql: str, piece: str, result: object) -> None:
 
 
 def test_columns_of_all_types_are_read(clinic: Clinic) -> None:
-    from hush.engines.postgresql import OpenTables
+    from hush.engines.postgresql import PostgreSQLTables
     from hush.query.schema import Schema, Table
     from hush.query.types import Kind, Type
 
@@ -325,18 +322,17 @@ def test_columns_of_all_types_are_read(clinic: Clinic) -> None:
         f"INSERT INTO {clinic.schema}.odd VALUES (1, 'NaN', '1e400', 'a', gen_random_uuid(), 'infinity', '{{}}', true, "
         "'NaN'), (2, 1.5, 'NaN', 'b', NULL, '2021-01-01 12:00+02', NULL, NULL, 1.25)"
     )
-    with OpenTables(clinic.address, {"odd": f"{clinic.schema}.odd"}) as opened:
+    with PostgreSQLTables(clinic.address, {"odd": f"{clinic.schema}.odd"}) as opened:
         assert opened.types["odd"] == {
             "a": "SMALLINT", "b": "FLOAT", "c": "DOUBLE", "d": "VARCHAR", "e": "VARCHAR", "f": "TIMESTAMP",
             "g": "jsonb", "h": "BOOLEAN", "i": "DECIMAL(5,2)",
         }  # fmt: skip
         declared = {"c": Type(kind=Kind.DECIMAL), "f": Type(kind=Kind.TIMESTAMP)}
         place = opened.register(Schema(data="odd", tables={"odd": Table(name="odd", columns=declared)})).tables["odd"]
-        with writing(POSTGRESQL), opened.server.transaction() as transaction:
-            query = select([column("c"), column("f")], Sql(f'{POSTGRESQL.table(place)} AS "s"'))
-            cells = transaction.fetch(ParameterisedText.of(f"SELECT c::text, f::text FROM ({query.text}) AS t"), {})
+        with opened.server.transaction() as transaction:
+            query = render(select([column("c"), column("f")], read(place, "s")), POSTGRESQL)
+            cells = transaction.fetch(plain(f"SELECT c::text, f::text FROM ({query.text}) AS t"), {})
         assert set(cells) == {(None, "2021-01-01 10:00:00"), ("Infinity", "infinity")}
-    assert text("x") == "'x'"
 
 
 SPELLED = [
@@ -360,11 +356,10 @@ def mutated(rng: Random) -> str:
 def test_no_text_makes_a_cast_fail(postgresql: str, to: str) -> None:
     rng = Random(to)
     texts = [mutated(rng) for _ in range(2000)]
-    with writing(POSTGRESQL):
-        piece = try_cast(column("x", "t"), to, "VARCHAR")
+    piece = POSTGRESQL.try_cast("t.x", to, "VARCHAR")
     server = Server(postgresql)
     query = f'SELECT count({piece}) FROM (SELECT UNNEST(CAST($1 AS text[])) COLLATE "C" AS x) AS t'
     with server.transaction() as transaction:
-        ((read,),) = transaction.fetch(ParameterisedText.of(query), {1: texts})
+        ((read,),) = transaction.fetch(plain(query, 1), {1: texts})
     server.close()
     assert 0 < read < len(texts)

@@ -7,6 +7,8 @@ noise of one of them is as large as the difference allowed is below 1e-20.
 from __future__ import annotations
 
 import math
+import threading
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +21,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.cli import run
+from hush.core.work import limited
 from hush.curator.curator import Curator
 from hush.curator.opening import open_policy
-from hush.engines.errors import SourceError
+from hush.engines.errors import EngineError, SourceError
 from hush.engines.postgresql.connection import _reason
+from hush.engines.sql.nodes import integer, select
+from hush.engines.sql.render import plain
+from hush.engines.sql.statements import Statement
 from hush.query.errors import UnplannableError
 
 POLICY = """
@@ -244,37 +250,57 @@ def test_a_table_that_changed_is_told_before_any_charge_and_works_when_it_is_bac
     with hospital.open("{0}.t", columns) as curator:
         for name, (change, undo) in CHANGES.items():
             hospital.do(change)
-            before = curator.accounts("clinic").remaining
+            before = curator.session.accounts("clinic").remaining
             for question in ("SELECT COUNT(*) AS n FROM visits", "SELECT SUM(cost) AS s FROM visits"):
                 with pytest.raises(UnplannableError, match="not in the database as it was"):
                     curator.ask(question, epsilon="1", fresh=True)
-            assert curator.accounts("clinic").remaining == before, name
+            assert curator.session.accounts("clinic").remaining == before, name
             hospital.do(undo)
             curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon="1", fresh=True)
         hospital.do("ALTER TABLE {0}.t ADD COLUMN more int")  # which no question reads
         curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon="1", fresh=True)
 
 
+ONE = select([integer(1)])
+
+
 def test_what_the_server_does_not_understand_is_no_change(hospital: Hospital) -> None:
     with hospital.open("{0}.visits") as curator:
         engine = curator.data_sets["clinic"].engine
         with pytest.raises(UnplannableError, match="cannot express this question"):
-            engine._resolve(["SELECT 1 + DATE '2020-01-01' + TRUE"])
-        engine._resolve(["SELECT 1"])
+            engine.connection.resolve([Statement(query=ONE, rendered=plain("SELECT 1 + DATE '2020-01-01' + TRUE"))])
+        engine.connection.resolve([Statement(query=ONE, rendered=plain("SELECT 1"))])
 
 
 def test_a_busy_database_is_told_before_any_charge(hospital: Hospital) -> None:
     with hospital.open("{0}.visits") as curator:
-        curator.data_sets["clinic"].engine._tables.server._milliseconds = 200
-        before = curator.accounts("clinic").remaining
+        curator.data_sets["clinic"].engine.connection.server._milliseconds = 200
+        before = curator.session.accounts("clinic").remaining
         hospital.do("BEGIN; LOCK TABLE {0}.visits IN ACCESS EXCLUSIVE MODE")
         try:
             with pytest.raises(UnplannableError, match="cannot be reached, or is busy"):
                 curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon="1")
         finally:
             hospital.do("ROLLBACK")
-        assert curator.accounts("clinic").remaining == before
+        assert curator.session.accounts("clinic").remaining == before
         curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon="1")
+
+
+def test_what_is_abandoned_ends_in_the_server(hospital: Hospital) -> None:
+    with hospital.open("{0}.visits") as curator:
+        engine = next(iter(curator.data_sets.values())).engine
+
+        def wanted() -> None:
+            raise EngineError
+
+        with limited(1, wanted) as work, engine.connection.begin() as transaction:
+            threading.Timer(0.3, work.interrupt).start()
+            begun = time.monotonic()
+            with pytest.raises(EngineError):
+                transaction.fetch(plain("SELECT pg_sleep(60)"), {})
+            assert time.monotonic() - begun < 30
+            with pytest.raises(EngineError):  # nor does it begin the next statement
+                transaction.fetch(plain("SELECT 1"), {})
 
 
 def test_a_question_is_four_messages(hospital: Hospital, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,10 @@ from spark_clinic import ROWS, Clinic, assert_charged_once, views_of
 from spark_servers import SailServer
 
 from hush.engines.errors import SourceError
-from hush.engines.server import ParameterisedText
 from hush.engines.spark import SparkTables
-from hush.engines.spark.dialect import SPARK
+from hush.engines.spark.dialect import SAIL
+from hush.engines.sql.nodes import call, column, count, read, select
+from hush.engines.sql.render import render
 from hush.query.schema import Schema, Table
 
 
@@ -60,11 +61,9 @@ def test_delta_and_iceberg_tables_are_read_through_sail(sail: str, tmp_path: Pat
         tables = {name: Table(name=name, columns={}) for name in sources}
         places = opened.register(Schema(data="d", tables=tables)).tables
         with opened.server.transaction(opened.read) as transaction:
-            text = "SELECT COUNT(*), SUM(id), SUM(cost) FROM {0} AS t"
-            found = [
-                transaction.fetch(ParameterisedText.of(text.format(SPARK.table(place))), {})
-                for place in places.values()
-            ]
+            sums = [count(), call("sum", column("id")), call("sum", column("cost"))]
+            queries = [select(sums, read(place, "t")) for place in places.values()]
+            found = [transaction.fetch(render(query, SAIL, views="test"), {}) for query in queries]
     assert found[0] == found[1]
 
 

@@ -67,7 +67,7 @@ def milder(rows: Rows) -> Rows:
 def compiled(bench: Any, plan: Any, about: Any) -> Any:
     """Return a compiled plan; None if it is refused for a declared reason."""
     try:
-        return bench.compile(plan, about)
+        return bench.prepare(plan, about)
     except UnplannableError as error:
         if not any(reason in str(error) for reason in REFUSALS[bench.name]):
             raise
@@ -84,7 +84,7 @@ def test_exact_integers_are_those_of_duckdb(kind: str, reference: DuckDBBench, e
             plan, about = ASK[kind](rng)
             rows = milder(world(rng)[0])
             reference.fill(rows)
-            here = reference.compile(plan, about)
+            here = reference.prepare(plan, about)
         except HushError:
             continue
         engine.fill(rows)

@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,14 +22,14 @@ from spark_clinic import ROWS, Clinic, views_of
 from hush.cli import run
 from hush.core import HushError
 from hush.curator.opening import open_policy
+from hush.curator.pipeline import plan_rows
 from hush.engines.errors import EngineError, SourceError
-from hush.engines.server import ParameterisedText
 from hush.engines.spark import SparkTables
 from hush.engines.spark.dialect import SPARK, atomic_expression
 from hush.engines.spark.session import SparkServer, check_address, check_java
-from hush.engines.sql.build import Sql, try_cast
-from hush.engines.sql.dialect import writing
-from hush.query.plan.limits import Units
+from hush.engines.sql.nodes import ParameterRows, call, cast, column, not_null, read, select, where
+from hush.engines.sql.render import plain, render
+from hush.query.plan.stability import Units
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind, Type
 
@@ -84,11 +85,11 @@ def test_keys_quantiles_functions_and_threads_leave_no_view_behind(clinic: Clini
 
 def test_a_list_without_keys_is_a_list(server: SparkServer) -> None:
     """As of groups with private keys of which none is chosen."""
-    place = SPARK.rows_of([("$1", "VARCHAR"), ("$2", "INTEGER")], "l", ["k", "c"])
-    statement = ParameterisedText.of(f"SELECT l.k, l.c FROM {place}")
-    with server.transaction() as transaction:
-        assert transaction.fetch(statement, {1: [], 2: []}) == []
-        assert transaction.fetch(statement, {1: ["a"], 2: [0]}) == [("a", 0)]
+    rows = ParameterRows(((1, "VARCHAR"), (2, "INTEGER")), "l", ("k", "c"))
+    statement = render(select([column("k", "l"), column("c", "l")], rows), SPARK, views="test")
+    for values, expected in (({1: [], 2: []}, []), ({1: ["a"], 2: [0]}, [("a", 0)])):
+        with server.transaction() as transaction:
+            assert transaction.fetch(statement, values) == expected
 
 
 def test_what_spark_says_goes_nowhere(
@@ -97,7 +98,7 @@ def test_what_spark_says_goes_nowhere(
     caplog.set_level(logging.DEBUG, logger="hush")
     for piece in ("CAST(x AS INT)", "RAISE_ERROR(x)", "1 / (LENGTH(x) - 11)", "nothing_of(x)"):
         with pytest.raises(EngineError) as caught, server.transaction() as transaction:
-            transaction.fetch(ParameterisedText.of(f"SELECT {piece} FROM VALUES ('hidden word') AS t(x)"), {})
+            transaction.fetch(plain(f"SELECT {piece} FROM VALUES ('hidden word') AS t(x)"), {})
         assert caught.value.__context__ is None or caught.value.__suppress_context__
         assert "hidden" not in str(caught.value)
     shown = capfd.readouterr()
@@ -131,9 +132,9 @@ def test_columns_and_files_with_odd_names_and_types_are_read(spark: str, tmp_pat
             "instant": "TIMESTAMP", "raw": "binary",
         }  # fmt: skip
         place = opened.register(Schema(data="odd", tables={"odd": Table(name="odd", columns={})})).tables["odd"]
-        sums = ", ".join(f"SUM({SPARK.quoted(name)})" for name in ODD)
+        query = select([call("sum", column(name)) for name in ODD], read(place, "t"))
         with opened.server.transaction(opened.read) as transaction:
-            found = transaction.fetch(ParameterisedText.of(f"SELECT {sums} FROM {SPARK.table(place)} AS t"), {})
+            found = transaction.fetch(render(query, SPARK), {})
         assert found == [tuple(range(len(ODD)))]
 
 
@@ -151,8 +152,8 @@ def test_csv_json_orc_and_tables_of_the_catalogue_hold_the_same(spark: str, tmp_
         found = {}
         for name in sources:
             with opened.server.transaction(opened.read) as transaction:
-                text = f"SELECT CAST(id AS INT), note FROM {SPARK.table(places[name])} AS t WHERE id IS NOT NULL"
-                found[name] = sorted(transaction.fetch(ParameterisedText.of(text), {}))
+                query = select([cast(column("id"), "INTEGER"), column("note")], read(places[name], "t"))
+                found[name] = sorted(transaction.fetch(render(where(query, not_null(column("id"))), SPARK), {}))
     with keeper.transaction() as transaction:
         transaction.session.sql("DROP TABLE `kept_visits`")
     keeper.close()
@@ -165,7 +166,7 @@ def ids_of(address: str, source: str, folder: Path) -> list[str]:
         place = opened.register(Schema(data="d", tables={"v": Table(name="v", columns={})})).tables["v"]
         with opened.server.transaction(opened.read) as transaction:
             return sorted(
-                row[0] for row in transaction.fetch(ParameterisedText.of(f"SELECT id FROM {SPARK.table(place)}"), {})
+                row[0] for row in transaction.fetch(render(select([column("id")], read(place, "t")), SPARK), {})
             )
 
 
@@ -206,7 +207,7 @@ def test_a_file_in_milliseconds_that_comes_later_is_refused_before_the_charge(sp
     pq.write_table(pa.table({"at": pa.array([1], pa.timestamp("us"))}), tmp_path / "v" / "a.parquet")
     with SparkTables(spark, {"v": "parquet:v"}, directory=tmp_path) as opened:
         place = opened.register(Schema(data="d", tables={"v": TIMED})).tables["v"]
-        statement = ParameterisedText.of(f"SELECT COUNT(at) FROM {SPARK.table(place)}")
+        statement = render(select([call("count", column("at"))], read(place, "t")), SPARK)
         pq.write_table(pa.table({"at": pa.array([2], pa.timestamp("ms"))}), tmp_path / "v" / "b.parquet")
         with pytest.raises(SourceError, match="in milliseconds"), opened.server.transaction(opened.read) as transaction:
             transaction.resolve(statement)
@@ -230,7 +231,7 @@ def test_bytes_that_are_no_text_make_no_two_units_one(spark: str, tmp_path: Path
     with SparkTables(spark, {"v": source}, {"v": ["id"]}, directory=tmp_path) as opened:
         place = opened.register(Schema(data="d", tables={"v": table})).tables["v"]
         with opened.server.transaction(opened.read) as transaction:
-            found = transaction.fetch(ParameterisedText.of(f"SELECT id FROM {SPARK.table(place)}"), {})
+            found = transaction.fetch(render(select([column("id")], read(place, "t")), SPARK), {})
     assert sorted(found, key=str) == [("b",), (None,), (None,)]
 
 
@@ -263,9 +264,9 @@ def test_rows_that_are_units_are_told_apart_in_thousands_of_partitions(
     path.write_text(policy.format(address=clinic.address, source="visits.parquet"))
     monkeypatch.setattr(type(SPARK), "row_number", lambda _: f"(MONOTONICALLY_INCREASING_ID() + {1024 * 2**33})")
     with open_policy(path, create=True) as curator:
-        planned = curator.plan_rows("SELECT z.zone FROM visits JOIN zones AS z ON visits.city = z.city")
+        planned = plan_rows(curator.session, "SELECT z.zone FROM visits JOIN zones AS z ON visits.city = z.city")
         engine = curator.data_sets["clinic"].engine
-        found = engine.rows(engine.compile_rows(planned.plan))
+        found = engine.rows(engine.prepare_rows(planned.plan))
     assert planned.plan.limits.units is Units.NUMBERED
     assert len(set(found.units.tolist())) == len([city for city in ROWS["city"] if city != "c"])
 
@@ -321,38 +322,38 @@ PIECES = [
     (SPARK.rounded("2.5e0D"), 3.0),
     (SPARK.rounded("-2.5e0D"), -3.0),
     (SPARK.rounded("0.49999999999999994e0D"), 0.0),
-    (SPARK.scaled("0.49999999999999994e0D", None, None, 1), 0.0),
-    (SPARK.scaled("-2.5e0D", None, None, 9), -3.0),
+    (SPARK.scaled("0.49999999999999994e0D", times=None, over=None, most=Fraction(1)), 0.0),
+    (SPARK.scaled("-2.5e0D", times=None, over=None, most=Fraction(9)), -3.0),
     (SPARK.rounded("4503599627370497.5e0D"), 4503599627370498.0),
     (SPARK.try_cast("CAST('NaN' AS DOUBLE)", "BIGINT", "DOUBLE"), None),
     (SPARK.try_cast("9223372036854775808e0D", "BIGINT", "DOUBLE"), None),
     (SPARK.try_cast("2.5e0D", "BIGINT", "DOUBLE"), 2),
     (SPARK.try_cast("3.5e0D", "BIGINT", "DOUBLE"), 4),
-    (SPARK.float_operation("*", "1e308D", "10e0D", ()), float("inf")),
-    (SPARK.float_operation("/", "1e0D", "0e0D", ()), None),
-    (SPARK.float_operation("%", "1e0D", "0e0D", ()), None),
-    (SPARK.float_operation("%", "(-7.5e0D)", "2e0D", ()), -1.5),
+    (SPARK.float_operation("1e308D", "10e0D", operator="*", spans=()), float("inf")),
+    (SPARK.float_operation("1e0D", "0e0D", operator="/", spans=()), None),
+    (SPARK.float_operation("1e0D", "0e0D", operator="%", spans=()), None),
+    (SPARK.float_operation("(-7.5e0D)", "2e0D", operator="%", spans=()), -1.5),
     (SPARK.call("ln", ["(-1e0D)"]), None),
     (SPARK.call("floor", ["1e300D"]), 1e300),
     (SPARK.call("ceil", ["(-2.5e0D)"]), -2.0),
     (SPARK.call("trim", ["'\u00a0a'"]), "a"),
-    (SPARK.like("'a\\\\b'", "'a\\\\b'"), True),
-    (SPARK.like("'a%'", "'a\\\\%'"), False),
-    (SPARK.like("'a\nb'", "'a%b'"), True),
-    (SPARK.like("REPEAT('a', 10000)", "'%a%a%a%a%a%b'"), False),
+    (SPARK.like("'a\\\\b'", pattern="a\\b"), True),
+    (SPARK.like("'a%'", pattern="a\\%"), False),
+    (SPARK.like("'a\nb'", pattern="a%b"), True),
+    (SPARK.like("REPEAT('a', 10000)", pattern="%a%a%a%a%a%b"), False),
     (SPARK.quotient("-7", "2"), -3),
     (SPARK.quotient("CAST('1000000000000000000000000000000' AS DECIMAL(38,0))", "7", wide=True), 10**30 // 7),
-    (SPARK.weighted_down("CAST(-10 AS DECIMAL(38,0))", "2", "CAST(3 AS BIGINT)", floor=True), -7),
-    (SPARK.weighted_down("CAST(-10 AS DECIMAL(38,0))", "2", "CAST(3 AS BIGINT)", floor=False), -6),
-    (SPARK.weighted_down("CAST(-10 AS BIGINT)", "2", "CAST(3 AS BIGINT)", floor=True, narrow=True), -7),
+    (SPARK.weighted_down("CAST(-10 AS DECIMAL(38,0))", "CAST(3 AS BIGINT)", rows=2, floor=True), -7),
+    (SPARK.weighted_down("CAST(-10 AS DECIMAL(38,0))", "CAST(3 AS BIGINT)", rows=2, floor=False), -6),
+    (SPARK.weighted_down("CAST(-10 AS BIGINT)", "CAST(3 AS BIGINT)", rows=2, floor=True, narrow=True), -7),
     (SPARK.cast("9007199254740994e0D", "HUGEINT", "DOUBLE"), 9007199254740994),
     (SPARK.cast("1267650600228229401496703205376e0D", "HUGEINT", "DOUBLE"), 2**100),
-    (SPARK.substring("'abc'", 0, 2), "a"),
-    (SPARK.date_diff("month", "DATE'2020-01-31'", "DATE'2020-02-01'"), 1),
-    (SPARK.date_diff("week", "DATE'2021-01-03'", "DATE'2021-01-04'"), 0),
-    (SPARK.date_diff("week", "DATE'2021-01-10'", "DATE'2021-01-03'"), -1),
+    (SPARK.substring("'abc'", start=0, size=2), "a"),
+    (SPARK.date_diff("DATE'2020-01-31'", "DATE'2020-02-01'", unit="month"), 1),
+    (SPARK.date_diff("DATE'2021-01-03'", "DATE'2021-01-04'", unit="week"), 0),
+    (SPARK.date_diff("DATE'2021-01-10'", "DATE'2021-01-03'", unit="week"), -1),
     (SPARK.rounded("1e308D", 1), 1e308),
-    (SPARK.date_part("dayofweek", "DATE'2021-01-03'"), 0),
+    (SPARK.date_part("DATE'2021-01-03'", part="dayofweek"), 0),
     (SPARK.moved("TIMESTAMP_NTZ'0001-01-01'", months=-12 * 9000, days=0, microseconds=0), None),
     (SPARK.try_cast("DATE_ADD(DATE'1970-01-01', 200000000)", "TIMESTAMP", "DATE"), None),
     (SPARK.text("${spark.app.name} it's \\ \\u0027"), "${spark.app.name} it's \\ \\u0027"),
@@ -361,12 +362,11 @@ PIECES = [
 
 def test_values_that_trap(server: SparkServer) -> None:
     """All of them in one statement: what raised would fail it."""
-    with writing(SPARK):
-        casts = [try_cast(Sql(f"CAST({value} AS STRING)"), to, "VARCHAR") for value, to, _ in TRAPS]
+    casts = [SPARK.try_cast(f"CAST({value} AS STRING)", to, "VARCHAR") for value, to, _ in TRAPS]
     pieces = [*casts, *(piece for piece, _ in PIECES)]
     with server.transaction() as transaction:
         # from a table: constants would be computed by the planner, which is more lenient
-        rows = transaction.fetch(ParameterisedText.of(f"SELECT {', '.join(pieces)} FROM RANGE(1)"), {})
+        rows = transaction.fetch(plain(f"SELECT {', '.join(pieces)} FROM RANGE(1)"), {})
     expected = [*(result for *_, result in TRAPS), *(result for _, result in PIECES)]
     found = dict(zip(pieces, zip(rows[0], expected, strict=True), strict=True))
     assert {piece: pair for piece, pair in found.items() if pair[0] != pair[1]} == {}

@@ -130,11 +130,11 @@ def guarded(address: str, tmp_path: Path) -> Iterator[Clinic]:
 
 def test_hostile_questions_are_refused_before_the_charge(guarded: Clinic) -> None:
     with guarded.open() as curator:
-        before = curator.accounts("clinic").remaining
+        before = curator.session.accounts("clinic").remaining
         for question in HOSTILE:
             with pytest.raises(HushError) as caught:
                 curator.ask(question.format(file=guarded.folder / "others.parquet"), epsilon="1")
-            assert curator.accounts("clinic").remaining == before, question
+            assert curator.session.accounts("clinic").remaining == before, question
             assert "their word" not in str(caught.value)
         assert not views_of(curator)
 
@@ -255,4 +255,4 @@ def test_a_row_cannot_make_a_question_fail(address: str, quick: bool, tmp_path: 
                 pairs = [
                     (exact.statistics[item].tolist(), without.statistics[item].tolist()) for item in noise.statistics
                 ]
-                assert sum(abs(one[0] - other[0]) for one, other in pairs) <= noise.l1, channel
+                assert sum(abs(one[0] - other[0]) for one, other in pairs) <= noise.sensitivity.l1, channel

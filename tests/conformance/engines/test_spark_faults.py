@@ -18,15 +18,16 @@ import pytest
 from spark_clinic import QUESTION, ROWS, Clinic, assert_charged_once, views_of
 from spark_servers import Cluster, ConnectServer
 
+from hush.core.work import limited
 from hush.engines.errors import EngineError, SourceError
-from hush.engines.server import ParameterisedText
 from hush.engines.spark.session import SparkServer
+from hush.engines.sql.render import plain
 
 NIGHTLY = pytest.mark.skipif(
     "HUSH_SPARK_CASES" not in os.environ, reason="starts a Spark; with HUSH_SPARK_CASES, nightly"
 )
-SLOW = ParameterisedText.of("SELECT SUM(a.id * b.id % 7) FROM RANGE(10000000) AS a CROSS JOIN RANGE(10000) AS b")
-ONE = ParameterisedText.of("SELECT 1")
+SLOW = plain("SELECT SUM(a.id * b.id % 7) FROM RANGE(10000000) AS a CROSS JOIN RANGE(10000) AS b")
+ONE = plain("SELECT 1")
 
 
 @pytest.fixture(params=["spark", "connect"])
@@ -81,10 +82,10 @@ def test_a_table_that_is_altered_is_charged_once_and_refused_before_the_next_cha
         session.sql(f"CREATE TABLE kept_here USING parquet AS {rows} FROM parquet.`{clinic.file}`").collect()
 
     def refused_then_restored() -> None:
-        before = curator.accounts("clinic").remaining
+        before = curator.session.accounts("clinic").remaining
         with pytest.raises(SourceError, match="has other columns than before; open the policy anew"):
             curator.ask(QUESTION, epsilon="1")
-        assert curator.accounts("clinic").remaining == before
+        assert curator.session.accounts("clinic").remaining == before
         session.sql("DROP TABLE kept_here").collect()
         make(session, clinic)
 
@@ -104,6 +105,19 @@ def test_a_statement_that_takes_too_long_is_ended(request: pytest.FixtureRequest
     server.close()
 
 
+def test_a_statement_that_is_abandoned_is_ended(spark: str) -> None:
+    def wanted() -> None:
+        raise EngineError
+
+    with closing(SparkServer(spark)) as server:
+        with limited(1, wanted) as work:
+            threading.Timer(0.2, work.interrupt).start()  # perhaps before it has a job that can be ended
+            with pytest.raises(EngineError), server.transaction() as transaction:
+                transaction.fetch(SLOW, {})
+        with server.transaction() as transaction:
+            assert transaction.fetch(ONE, {}) == [(1,)]
+
+
 def test_a_process_has_data_at_a_master_and_at_a_connect_server(connect: str, spark: str, tmp_path: Path) -> None:
     for address in (connect, spark, connect):
         with Clinic(address, tmp_path).open() as curator:
@@ -114,7 +128,7 @@ def test_a_process_has_data_at_a_master_and_at_a_connect_server(connect: str, sp
 def test_a_connect_server_that_is_killed_is_one_public_error_and_the_next_question_works(tmp_path: Path) -> None:
     with closing(ConnectServer(tmp_path)) as connect, Clinic(connect.address, tmp_path).open() as curator:
         assert_charged_once(curator, connect.kill, connect.start)
-        server = curator.data_sets["clinic"].engine._tables.server
+        server = curator.data_sets["clinic"].engine.connection.server
         killer = threading.Timer(3, connect.kill)
         killer.start()
         with pytest.raises(EngineError), server.transaction() as transaction:
@@ -129,13 +143,13 @@ def test_an_executor_that_is_killed_changes_no_integer(cluster: Cluster, spark: 
     """Spark runs its tasks again; the exact integers are those of a question in peace."""
     with Clinic(spark, tmp_path).open() as curator:
         data, plan = curator.plan(QUESTION, epsilon="1")
-        compiled = data.engine.compile(plan)
+        compiled = data.engine.prepare(plan)
         expected = data.engine.execute(compiled)
-        server = data.engine._tables.server
+        server = data.engine.connection.server
         with server.transaction() as transaction:  # a statement that runs when its executor goes
             killer = threading.Timer(2, lambda: os.kill(cluster.executors()[0], signal.SIGKILL))
             killer.start()
-            rows = ParameterisedText.of("SELECT SUM(a.id % 7) FROM RANGE(0, 400000000, 1, 8) AS a")
+            rows = plain("SELECT SUM(a.id % 7) FROM RANGE(0, 400000000, 1, 8) AS a")
             assert transaction.fetch(rows, {}) == [(sum(range(7)) * (400_000_000 // 7) + sum(range(400_000_000 % 7)),)]
             killer.join()
         os.kill(cluster.executors()[-1], signal.SIGKILL)
@@ -158,7 +172,7 @@ def test_when_all_workers_are_killed_a_question_is_charged_and_the_next_one_work
         cluster.workers = [cluster.worker(), cluster.worker()]
 
     with Clinic(spark, tmp_path).open() as curator:
-        server = curator.data_sets["clinic"].engine._tables.server
+        server = curator.data_sets["clinic"].engine.connection.server
         curator.ask(QUESTION, epsilon="1")
         server._timeout = 5
         assert_charged_once(curator, kill, start)

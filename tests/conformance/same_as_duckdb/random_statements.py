@@ -25,6 +25,7 @@ LITERALS = [
 ]  # fmt: skip
 PER_UNIT = [
     "SUM(x)", "SUM(d)", "MAX(d)", "MIN(x)", "COUNT(*)", "MAX(big)", "AVG(i)", "MAX(f)", "MIN(day)", "MAX(s)", "SUM(i)",
+    "ARG_MIN(x, i)", "ARG_MAX(s, d)", "SUM(b)",
 ]  # fmt: skip
 DECIMALS = ["0.07", "0.06", "1.50", "2.50", "-2.50", "0.10", "99.99", "0.00"]
 
@@ -150,6 +151,8 @@ class StatementWriter:
             f"RIGHT({a}, 2)",
             f"SUBSTRING({a}, 2, 2)",
             f"({a} || '!')",
+            f"({a} || {self.one('i', 'g', 'b')})",
+            f"CONCAT({a}, {self.one('i', 'day', 'b')})",
             f"REPLACE({a}, 'a', 'b')",
             f"CAST({self.one('i', 'g', 'd', 'f', 'x', '(i + g)', '(i * d)')} AS VARCHAR)",
             f"CAST({self.date(depth - 1)} AS VARCHAR)",
@@ -243,6 +246,7 @@ class StatementWriter:
             f"{self.one('SUM', 'AVG')}(DISTINCT {self.one('i', 'x', 'd', 'g')})",
             f"SUM(CASE WHEN {self.condition(1)} THEN 1 ELSE 0 END)",
             f"COUNT_IF({self.condition(1)})",
+            f"SUM({self.condition(1)})",
             f"COUNT(DISTINCT ({self.one('i', 's', 'b')}, {self.one('g', 't', 'day')}))",
             f"COUNT(DISTINCT CASE WHEN {self.condition(1)} THEN id END)",
             "SUM(CASE WHEN x < 0 THEN 0 WHEN x > 20 THEN 20 ELSE x END)",
@@ -310,6 +314,10 @@ class StatementWriter:
             f"(SELECT * FROM r WHERE id NOT IN (SELECT id FROM r WHERE {test})) AS r",
             "(SELECT * FROM r QUALIFY ROW_NUMBER() OVER (PARTITION BY id ORDER BY i) = 1) AS r",
             "(SELECT * FROM r QUALIFY COALESCE(LAG(x) OVER (PARTITION BY id ORDER BY i), i) > 1) AS r",
+            f"(SELECT * FROM r {self.one('UNION', 'INTERSECT', 'EXCEPT')} SELECT * FROM r WHERE {test}) AS r",
+            f"(SELECT r.* FROM r LEFT JOIN (SELECT id AS other FROM r WHERE {test}) AS q ON r.id = other "
+            f"WHERE {self.one('other IS NULL', 'other IS NOT NULL', 'other IS NULL OR i > 1', 'r.id = other')}) AS r",
+            "(SELECT * FROM r QUALIFY FIRST_VALUE(x) OVER (PARTITION BY id ORDER BY i) > 1) AS r",
             "(SELECT * FROM r QUALIFY SUM(d) OVER (PARTITION BY id ORDER BY day DESC) > 1) AS r",
             f"(SELECT r.* FROM r FULL JOIN (SELECT id, i AS j FROM r WHERE {test}) AS q USING (id)) AS r",
         )
@@ -327,6 +335,7 @@ class StatementWriter:
             f"{no}EXISTS (SELECT 1 FROM p WHERE pt = t AND pw > i)",
             f"{no}EXISTS (SELECT 1 FROM r AS q WHERE q.id = r.id AND q.i > {self.one('1', 'r.g')})",
             f"id {no}IN (SELECT id FROM r WHERE {test})",
+            f"{self.one('i', 'x', 'd')} {self.one('<', '>')} (SELECT AVG({self.one('i', 'x')}) + 0.0137 FROM r)",
             "(SELECT COUNT(*) FROM p WHERE pt = t) > 0",
             "COALESCE((SELECT MAX(pw) FROM p WHERE pt = t), -1) < 2",
             f"CASE WHEN EXISTS (SELECT 1 FROM p WHERE pg = g) THEN {test} ELSE i > 1 END",

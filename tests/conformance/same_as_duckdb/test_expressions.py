@@ -12,8 +12,8 @@ from oracle import evaluate
 from hush.query.parameters import Binder
 from hush.query.relations import Scan
 from hush.query.sql.expressions import Rows
-from hush.query.sql.reading import read_expression
-from hush.query.sql.scope import Context, Scope, Source
+from hush.query.sql.names import Context, Scope, Source
+from hush.query.sql.text import read_expression
 from hush.query.types import Kind, Type
 
 duckdb = pytest.importorskip("duckdb")

@@ -14,8 +14,6 @@ from duckdb_oracle import answered, assert_same_rows, plain_duckdb
 import hush
 from hush.curator.curator import Curator
 
-pytestmark = pytest.mark.usefixtures("both_ways")
-
 MANY = 400
 TIES = [0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 2.49, 3.75, None, 120.5]
 WORDS = ["2.5", "-2.5", "1.5", "7", " 8 ", "0.49999999999999999999", "flu", "50%", "5_0", None]

@@ -14,8 +14,9 @@ import duckdb
 import pytest
 
 import hush
-from hush.engines.sql.build import column
+from hush.engines.duckdb.session import text_of
 from hush.engines.sql.forcing import force
+from hush.engines.sql.nodes import column, select
 from hush.query.errors import UnplannableError
 from hush.query.types import Kind, Type
 
@@ -214,9 +215,9 @@ def test_a_step_keeps_a_bound_of_zero() -> None:
 
 def test_beyond_64_bits_there_is_nothing_without_a_bound_whatever_the_step() -> None:
     type_ = Type(Kind.INTEGER, True, Fraction(0), None, Fraction(3))
-    sql = force(column("x"), "HUGEINT", type_).sql
+    sql = text_of(select([force(column("x"), "HUGEINT", type_).sql]))
     with duckdb.connect(":memory:") as connection:
-        found = connection.execute(f"SELECT {sql} FROM (VALUES (CAST({2**64} AS HUGEINT)), (-5), (7)) AS t(x)")
+        found = connection.execute(f"{sql} FROM (VALUES (CAST({2**64} AS HUGEINT)), (-5), (7)) AS t(x)")
         assert found.fetchall() == [(None,), (0,), (6,)]
 
 
@@ -227,7 +228,7 @@ def test_no_steps_of_a_coarse_grid_are_zero(tmp_path: Path) -> None:
         base.execute("CREATE TABLE data AS SELECT CAST(0 AS HUGEINT) AS x")
     with hush.protect(path, bounds={"x": (-(10**38) + 1, 10**38 - 1)}, budget="1e15") as curator:
         (row,) = curator.ask(f"SELECT SUM(BIN(x, 0, {2**64}, 1)) AS s FROM data", epsilon=1).rows()
-        assert row["s"] == 0
+        assert row["s"] % 2**64 == 0  # with noise of whole steps
 
 
 def test_texts_of_numbers_beyond_128_bits_are_moved_to_the_bounds(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ import pytest
 from hush.core import HushError, InvalidValueError
 from hush.ledger import Actor, Ledger, Role
 from hush.server import audit
+from hush.server.auth.people import ABSOLUTE, IDLE, LINK, People, Person, acting, hashed
 from hush.server.errors import PeopleError, StorageError
-from hush.server.people import ABSOLUTE, IDLE, LINK, People, Person, acting, hashed
 
 WORD = "correct horse battery"
 

@@ -16,7 +16,7 @@ from hush.curator.data_sets import read_policy
 from hush.ledger import Actor, Role
 from hush.policy.ledger import open_ledger
 from hush.server import app
-from hush.server.people import People
+from hush.server.auth.people import People
 from hush.server.settings import ServiceSettings, people_of
 
 

@@ -18,6 +18,7 @@ from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
+from hush import storage
 from hush.accounting import (
     ApproximateDPEvent,
     DiscreteGaussianEvent,
@@ -29,7 +30,7 @@ from hush.accounting import (
 )
 from hush.curator.answer import Answer, Money
 from hush.curator.opening import open_policy
-from hush.ledger import Actor, Ledger, system
+from hush.ledger import Actor, Ledger
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn
 
@@ -165,7 +166,7 @@ def main(folder: Path) -> None:
     os.umask(0o022)
     folder.mkdir(parents=True)
     os.environ["XDG_STATE_HOME"] = str(folder / "state")
-    system._SELF[os.getpid()] = {"host": "host", "pid": 1, "started": "boot:1"}  # no trace of the machine
+    storage._SELF[os.getpid()] = {"host": "host", "pid": 1, "started": "boot:1"}  # no trace of the machine
     tables(folder)
     said = asked(folder)
     said["anchored"] = anchored(folder)

@@ -1,5 +1,8 @@
 """The theorems side by side: all true, in their order, with reasons where one does not apply."""
 
+import math
+import re
+
 import pytest
 
 from hush.accounting import (
@@ -9,6 +12,7 @@ from hush.accounting import (
     LaplaceEvent,
     RandomizedResponseEvent,
     RenyiEvent,
+    Row,
     ZCDPEvent,
     compare,
     comparison_chart,
@@ -82,6 +86,12 @@ def test_nothing_to_compare():
 
 
 def test_chart():
-    spec = comparison_chart(compare(LISTS["laplace"], delta="1e-6")).spec
-    assert [value["theorem"] for value in spec["data"]["values"]][-1] == "certified"
-    assert all(value["ε"] > 0 for value in spec["data"]["values"])
+    rows = compare(LISTS["laplace"], delta="1e-6")
+    shown = re.findall('<rect class="c.*?<title>(.*?)</title>', comparison_chart(rows).svg)
+    assert shown == [f"{row.theorem}: {row.epsilon:.6g}" for row in rows if row.epsilon is not None]
+    assert shown[-1].startswith("certified: ")
+
+
+@pytest.mark.parametrize("epsilon", [0.0, math.inf])
+def test_chart_where_no_theorem_helps_or_nothing_is_spent(epsilon):
+    assert "certified" in comparison_chart([Row(theorem="certified", epsilon=epsilon, note="")]).svg

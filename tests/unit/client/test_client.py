@@ -25,7 +25,7 @@ from hush.client.transport import Connection
 from hush.core import BudgetExceededError, InvalidValueError
 from hush.query.errors import QuestionError
 from hush.query.parameters import from_wire, to_wire
-from hush.server.people import People
+from hush.server.auth.people import People
 from hush.server.settings import ServiceSettings
 
 COUNT = "SELECT COUNT(*) AS n FROM data"

@@ -162,7 +162,7 @@ def test_streams_are_paid_once_and_released_at_their_own_pace(tmp_path: Path) ->
         assert (len(answer), stream.table.num_rows, answer.receipt) == (5, 5, stream.receipt)
         assert curator.stream.open("daily").answer == answer
         assert len(curator.history()) == 1
-        stream.end()
+        stream.stop()
         with pytest.raises(hush.HushError, match="has ended"):
             stream.advance(9)
         with pytest.raises(hush.HushError, match="there are: daily"):

@@ -45,5 +45,5 @@ def test_the_options_of_commands_load_no_curator() -> None:
 def test_opening_a_policy_loads_neither_every_theorem_nor_charts_nor_other_engines() -> None:
     program = "import sys, hush.curator.opening; print(*(name for name in sys.modules if name.startswith('hush.')))"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
-    unused = ("hush.accounting.profile", "hush.report.charts", "hush.engines.postgresql", "hush.learn", "hush.synth")
+    unused = ("hush.accounting.profile", "hush.report.pictures", "hush.engines.postgresql", "hush.learn", "hush.synth")
     assert not [name for name in loaded if name.startswith(unused)]

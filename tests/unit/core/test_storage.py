@@ -27,7 +27,7 @@ def test_only_large_files_are_told_of_and_only_to_who_watches() -> None:
 
 
 def test_what_is_told_of_a_file_does_not_depend_on_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "_LARGE", 0)
+    monkeypatch.setattr(storage, "_LEAST_ANNOUNCED_SIZE", 0)
     heard = []
     for text in ("id,c\n1,a\n2,b\n", 'id,c\n1,""\n2,"', "id,c\n\n\n\n\n1,ab\n"):
         path = tmp_path / "t.csv"

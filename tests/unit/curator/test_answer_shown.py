@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from hush.accounting import LaplaceEvent, compose
 from hush.curator.answer import Answer
 from hush.curator.opening import protect
 from hush.learn.additive import Shape
-from hush.ledger.reading import Budgets
+from hush.ledger.history import Budgets
 from hush.local.survey import Estimated
 
 
@@ -38,6 +39,8 @@ def test_every_chart_is_also_called_plot(kind: type) -> None:
 def test_a_chart_of_budgets_shows_shares() -> None:
     with protect(pa.table({"x": [1, 2, 3]}), budget=2) as curator:
         curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="0.5")
-        bars = curator.budget().plot().spec["data"]["values"]
-    assert [(bar["part"], bar["share"]) for bar in bars] == [("spent", 0.25), ("left", 0.75)]
-    assert {bar["total"] for bar in bars} == {"ε=2"}
+        svg = curator.budget().plot().svg
+    shown = re.findall('width="([0-9.]+)" rx="1.5"><title>[^<]*, (ε=2: .*?)</title>', svg)
+    assert [words for _, words in shown] == ["ε=2: 25.000% spent", "ε=2: 75.000% left"]
+    assert float(shown[1][0]) == pytest.approx(3 * float(shown[0][0]), abs=0.2)
+    assert "nothing to show" in Budgets([]).chart().svg

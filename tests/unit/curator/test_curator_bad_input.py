@@ -14,9 +14,9 @@ import pytest
 
 import hush
 from hush.core import HushError
-from hush.curator.access import ClosedError
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
+from hush.curator.session import ClosedError
 
 ROWS = 60
 FRAME = pa.table(

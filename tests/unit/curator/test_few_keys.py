@@ -31,7 +31,7 @@ CLAMPED = "values outside the declared bounds are moved to the nearest bound"
 def test_keys_bound_groups(question: str, keys: int, most: int) -> None:
     with protect(FRAME, max_groups=most, **OPTIONS) as curator:
         desk, how = curator.plan(question, epsilon=1)
-        assert how.extraction.limits.groups == min(most, keys)
+        assert how.exact_query.limits.groups == min(most, keys)
         assert len(desk.engine.run(how).keys) == keys  # no more than was counted on
         bounded = any(f"counts in at most {most} group" in note for note in how.caveats)
         assert bounded == (most < keys)
@@ -50,7 +50,7 @@ def test_errors_do_not_grow_with_groups_that_cannot_be() -> None:
 
 def test_keys_of_the_data_alone_are_bounded_as_declared() -> None:
     with protect(FRAME, max_groups=7, **{**OPTIONS, "values": {}}) as curator:
-        assert curator.plan("SELECT k, COUNT(*) FROM data GROUP BY k", epsilon=1)[1].extraction.limits.groups == 7
+        assert curator.plan("SELECT k, COUNT(*) FROM data GROUP BY k", epsilon=1)[1].exact_query.limits.groups == 7
 
 
 @pytest.mark.parametrize(

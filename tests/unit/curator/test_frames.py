@@ -123,6 +123,19 @@ def test_a_folder_and_a_pattern_are_one_table(tmp_path: Path, form: str) -> None
     assert counted(str(tmp_path / "visits" / f"part0.{form}"))["n"] == pytest.approx(100, abs=1)
 
 
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+@pytest.mark.parametrize("first", [True, False])
+def test_the_folder_of_rows_without_a_value_is_null(tmp_path: Path, form: str, first: bool) -> None:
+    split(tmp_path / "visits", form, hive=True)
+    (tmp_path / "visits" / ("year=200" if first else "year=202")).rename(
+        tmp_path / "visits" / "year=__HIVE_DEFAULT_PARTITION__"
+    )
+    with protect(tmp_path / "visits", bounds=BOUNDS, budget=10**9) as curator:
+        sql = "SELECT COUNT(*) AS n, COUNT(year) AS y FROM data WHERE year IS NULL OR year LIKE '20%'"
+        (row,) = curator.ask(sql, epsilon=1000).rows()
+        assert (round(row["n"]), round(row["y"])) == (300, 200)
+
+
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_folders_named_like_columns_are_columns(tmp_path: Path, form: str) -> None:
     split(tmp_path / "visits", form, hive=True)
@@ -275,3 +288,11 @@ def test_a_missing_text_in_records_of_pandas_is_null() -> None:
     with protect(records, values={"c": ["a", "b"]}, budget=10**9) as curator:
         answer = curator.ask("SELECT COUNT(*) AS n, COUNT(c) AS k FROM data", epsilon=SURE)
     assert [round(answer[name][0]) for name in ("n", "k")] == [50, 30]
+
+
+def test_several_tables_may_be_dicts_of_columns() -> None:
+    tables = {"visits": {"who": [1, 1, 2], "cost": [5, 6, 7]}, "stays": {"who": [1, 2], "bed": [1, 1]}}
+    with protect(tables, unit="who", bounds={"cost": (0, 10), "bed": (0, 1)}, budget="1e6") as curator:
+        for table in tables:
+            answer = curator.ask(f"SELECT COUNT(DISTINCT who) AS n FROM {table}", epsilon="1e5")
+            assert answer.rows()[0]["n"] == 2

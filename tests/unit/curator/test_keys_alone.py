@@ -38,8 +38,7 @@ def test_private_keys_are_chosen_for_the_whole_price(sql, curator):
 def test_public_keys_are_listed_free_of_charge_and_no_row_is_read(sql, curator, monkeypatch):
     before = curator.budget()[0].remaining
     engine = next(iter(curator.data_sets.values())).engine
-    monkeypatch.setattr(engine, "_of_few", None)
-    monkeypatch.setattr(engine, "_results", None)
+    monkeypatch.setattr(engine.connection, "results", None)
     answer = curator.ask(sql, epsilon=1)
     assert [row["disease"] for row in answer.rows()] == ["Flu", "HIV", "Mumps"]
     assert answer.price.epsilon == 0

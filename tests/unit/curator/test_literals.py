@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.curator.opening import protect
-from hush.engines.sql.build import alias, column, integer, text
-from hush.engines.sql.queries import select
+from hush.engines.duckdb.session import text_of
+from hush.engines.sql.nodes import alias, column, integer, select, text
 
 NASTY = [
     "'",
@@ -44,14 +44,14 @@ def connection():
     value=st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20))
 )
 def test_text_constants_survive(connection, value: str) -> None:
-    assert connection.execute(select([text(value)]).text).fetchall() == [(value,)]
+    assert connection.execute(text_of(select([text(value)]))).fetchall() == [(value,)]
 
 
 @settings(max_examples=100, deadline=None)
 @given(label=st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=12))
 def test_names_survive(connection, label: str) -> None:
     statement = select([column(label, "t")], select([alias(integer(7), label)]))
-    assert connection.execute(statement.text).fetchall() == [(7,)]
+    assert connection.execute(text_of(statement)).fetchall() == [(7,)]
 
 
 @pytest.mark.parametrize("value", NASTY)

@@ -14,8 +14,9 @@ import hush
 from hush.core import HushError
 from hush.curator.catalogue import quoted
 from hush.curator.curator import Curator
-from hush.curator.made_up import MadeUpError, rows
+from hush.curator.made_up import rows
 from hush.curator.opening import open_policy
+from hush.curator.session import MadeUpError
 
 POLICY = """
 [data.clinic]
@@ -89,7 +90,7 @@ def test_a_made_up_answer_cannot_pass_for_a_real_one(curator: Curator, tmp_path:
     with curator.dummy() as dummy:
         answer = dummy.ask("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", epsilon="1")
     assert (answer.receipt, answer.remaining) == ("", None)
-    for shown in (str(answer), answer._repr_html_(), answer.to_markdown(), json.dumps(answer.chart().spec)):
+    for shown in (str(answer), answer._repr_html_(), answer.to_markdown(), answer.chart().svg):
         assert "MADE-UP ROWS" in shown
     assert answer.table.column_names[0] == answer.to_pandas().columns[0] == answer.to_polars().columns[0] == "made_up"
     assert answer.to_csv().startswith("made_up,")
@@ -107,6 +108,7 @@ def test_made_up_rows_are_for_questions_alone(curator: Curator) -> None:
             lambda: dummy.marginals("visits", ["sex", "urgent"], epsilon="1"),
             lambda: dummy.synth("SELECT sex, age FROM visits", epsilon="1"),
             lambda: dummy.fit("SELECT age, cost FROM visits", target="cost", epsilon="1"),
+            lambda: dummy.record(hush.Laplace(sensitivity=1, epsilon="0.1").event, "a run"),
         ):
             with pytest.raises(MadeUpError):
                 release()

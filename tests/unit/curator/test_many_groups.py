@@ -51,19 +51,19 @@ def test_monthly_medians_are_known_to_minutes(curator: Curator, flights: dict[st
 
 def test_draws_of_many_groups_compose_by_their_bounded_range(curator: Curator) -> None:
     shown = curator.explain(BY_MONTH, epsilon=1)
-    (pick,) = shown.plan.picks
+    (pick,) = shown.plan.draws
     assert isinstance(pick.mechanism, GroupedQuantile)
     assert pick.mechanism.epsilon > 1.4  # the sum over a unit's groups, which is not what is paid
     assert compose(shown.events).epsilon("1e-6") <= 1
     assert any("only at some δ" in note for note in shown.caveats)
-    alone = curator.explain(BY_MONTH, epsilon=1, max_groups=1).plan.picks[0].mechanism
+    alone = curator.explain(BY_MONTH, epsilon=1, max_groups=1).plan.draws[0].mechanism
     assert alone.epsilon == 1
 
 
 def test_without_a_delta_draws_add_up(flights: dict[str, np.ndarray]) -> None:
     table, bounds = pa.table(flights), {"month": (1, 12), "delay": (-60, 300)}
     with protect(table, unit="plane", bounds=bounds, budget=1, max_groups=12) as pure:
-        (pick,) = pure.explain(BY_MONTH, epsilon=1).plan.picks
+        (pick,) = pure.explain(BY_MONTH, epsilon=1).plan.draws
     assert pick.mechanism.epsilon == 1
 
 
@@ -75,7 +75,7 @@ def test_numbers_and_draws_share_what_a_question_is_worth(curator: Curator) -> N
 
 def test_a_list_of_quantiles_is_one_release(curator: Curator) -> None:
     shown = curator.explain(f"SELECT month, {TENTHS} FROM data GROUP BY month", epsilon=1)
-    (pick,) = shown.plan.picks
+    (pick,) = shown.plan.draws
     assert isinstance(pick.mechanism, GroupedDistribution)
     assert len(pick.choices) == 9
     assert compose(shown.events).epsilon("1e-6") <= 1
@@ -95,13 +95,13 @@ def test_quantiles_that_are_computed_with_have_noise_of_their_own(
 ) -> None:
     many = ", ".join(f"QUANTILE(delay, {part / 40:g}) AS q{part}" for part in range(1, 40))
     shown = curator.explain(f"SELECT month, {output}{many} FROM data GROUP BY month{having}", epsilon=1)
-    kinds = {choice.fraction: type(pick.mechanism) for pick in shown.plan.picks for choice in pick.choices}
+    kinds = {choice.fraction: type(pick.mechanism) for pick in shown.plan.draws for choice in pick.choices}
     assert {float(part) for part, kind in kinds.items() if kind is GroupedQuantile} == apart
 
 
 def test_a_quantile_asked_for_twice_is_paid_once(curator: Curator) -> None:
     shown = curator.explain("SELECT MEDIAN(delay) AS a, QUANTILE(delay, 0.5) AS b FROM data", epsilon=1)
-    assert len(shown.plan.picks) == 1
+    assert len(shown.plan.draws) == 1
     row = curator.ask("SELECT MEDIAN(delay) AS a, QUANTILE(delay, 0.5) AS b FROM data", epsilon=1).table.to_pylist()[0]
     assert row["a"] == row["b"]
 

@@ -1,5 +1,8 @@
 """Models on the curator: rows of a question, charged first, replayed free; events that the caller states."""
 
+import datetime as dt
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -186,3 +189,35 @@ def test_a_training_run_is_charged_before_it_starts_and_stated_by_the_caller():
             curator.record(event, " ")
         with pytest.raises(QuestionError, match="Which data set"):
             curator.record(event, "a note", data="elsewhere")
+
+
+@pytest.mark.parametrize("model", ["classification", "naive_bayes"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_listed_numbers_and_decimals_of_a_grid_are_classes_and_columns_as_numbers(model, listed):
+    tenths = np.arange(2000) % 9
+    tenth = np.array([f"{k / 10:.1f}" for k in range(9)], dtype=float)[tenths]
+    table = pa.table({"k": tenth, "sure": tenths > 4, "sex": tenths % 2})
+    declared = {"values": {"k": sorted(set(tenth)), "sex": [0, 1]}} if listed else {"values": {"sex": [0, 1]}}
+    bounds = {} if listed else {"bounds": {"k": (0, 0.8, "0.1")}}
+    with protect(table, **declared, **bounds, budget={"epsilon": "1000", "delta": "1e-6"}) as curator:
+        binary = curator.fit("SELECT k, sex FROM data", target="sex", model=model, epsilon="30")
+        many = curator.fit("SELECT k, sex FROM data", target="k", model=model, epsilon="30")
+    assert binary.classes_.tolist() == [0, 1]
+    assert many.classes_.tolist() == [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    # A ninth of the rows has each class, with noise of less than 3 at ε=30: none can be lost.
+    chances = many.predict_proba({"sex": [0, 1, 0.0, True]})
+    assert (chances[0, ::2] > 0.1).all()
+    assert (chances[1, 1::2] > 0.1).all()
+    assert (chances[:2] == chances[2:]).all()
+    if listed:
+        assert np.mean(binary.predict({"k": tenth}) == tenths % 2) == 1
+        assert (binary.predict({"k": [Decimal("0.3"), np.float32(0.7), 0]}) == [1, 1, 0]).all()
+
+
+def test_dates_are_predicted_for_as_dates():
+    days = np.datetime64("2026-01-01") + np.arange(3000) % 200
+    table = pa.table({"day": days, "late": days > np.datetime64("2026-04-01")})
+    bounds = {"day": (dt.date(2026, 1, 1), dt.date(2026, 7, 31))}
+    with protect(table, bounds=bounds, budget={"epsilon": "100", "delta": "1e-6"}) as curator:
+        model = curator.fit("SELECT day, late FROM data", target="late", model="classification", epsilon="20")
+    assert np.mean(model.predict({"day": days}) == (days > np.datetime64("2026-04-01"))) > 0.95

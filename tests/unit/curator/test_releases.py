@@ -208,6 +208,19 @@ def test_bad_input_is_named() -> None:
         assert not asked.history()
 
 
+def test_how_many_rows_were_not_made_is_told() -> None:
+    """Of forty estimates one at least is above the most rows, but with probability 2⁻⁴⁰."""
+    with curator() as asked:
+        terms: dict[str, Any] = {"epsilon": "1e-9", "fresh": True}
+        for _ in range(40):
+            release = asked.synth("SELECT sex, ill FROM data", **terms)
+            assert release.table.num_rows <= 100_000
+            if release.table.num_rows == 100_000:
+                assert "100,000 were made" in release.caveats[-1]
+                return
+        pytest.fail("no estimate was large")
+
+
 def test_parents_are_given_children() -> None:
     patients = "SELECT id, sex, COUNT(*) AS visits FROM data GROUP BY id, sex"
     with curator(max_rows=4) as asked:
@@ -222,8 +235,10 @@ def test_parents_are_given_children() -> None:
         numbers = np.array(parents.column("visits").to_pylist())
         counts = np.bincount(children.column("parent").to_numpy(), minlength=len(numbers))
         assert np.array_equal(counts, numbers)
-        assert len(asked.history()) == 2
-        assert str(family.parents.price) == "ε=4"
+        assert len(asked.history()) == 1
+        assert (str(family.price), str(family.parents.price)) == ("ε=8", "ε=4")
+        again = asked.released(family.receipt)
+        assert [part.num_rows for part in again.tables()] == [parents.num_rows, children.num_rows]
         with pytest.raises(InvalidValueError, match="number"):
             asked.synth_children("SELECT sex FROM data", "SELECT sex, city FROM data", number="city", epsilon="1")
 
@@ -266,4 +281,22 @@ def test_ranges_and_children_are_explained_before_they_are_paid() -> None:
         family = asked.synth_children(*tables, **how, request="mine")
         again = asked.synth_children(*tables, **how, request="mine")
         assert again.children.measurements == family.children.measurements
-        assert len(asked.history()) == 3
+        assert len(asked.history()) == 2
+
+
+def test_parents_and_children_are_refused_before_any_charge() -> None:
+    patients = "SELECT id, sex, COUNT(*) AS visits FROM data GROUP BY id, sex"
+    parents = f"SELECT sex, LEAST(visits, 4) AS visits FROM ({patients})"
+    with curator(max_rows=4, budget={"epsilon": "3", "delta": "1e-6"}) as asked:
+        with pytest.raises(BudgetExceededError):  # the parents alone would fit
+            asked.synth_children(parents, "SELECT sex, city FROM data", number="visits", epsilon="5.6")
+        with pytest.raises(InvalidValueError, match="same values"):
+            asked.synth_children(parents, "SELECT city AS sex, cost FROM data", number="visits", epsilon="1")
+        with pytest.raises(InvalidValueError, match="whole numbers"):
+            asked.synth_children(
+                f"SELECT sex, visits / 2 AS half FROM ({patients.replace('COUNT(*)', 'LEAST(COUNT(*), 4)')})",
+                "SELECT sex, city FROM data",
+                number="half",
+                epsilon="1",
+            )
+        assert not asked.history()

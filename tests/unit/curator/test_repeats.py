@@ -11,10 +11,10 @@ import pytest
 
 import hush
 from hush.core import BudgetExceededError
-from hush.curator import curator as curator_module
 from hush.curator.answer import Answer
-from hush.curator.curator import Curator, same_question
+from hush.curator.curator import Curator
 from hush.curator.opening import open_policy
+from hush.curator.pipeline import Program, same_question
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Ledger
 from hush.query.question import fingerprint
@@ -209,7 +209,7 @@ def test_a_shared_answer_must_fit_the_analysts_own_budget(clinic: Clinic) -> Non
 
 def test_two_at_once_pay_once(curator: Curator, monkeypatch: pytest.MonkeyPatch) -> None:
     started, answers = threading.Event(), []
-    compute = curator_module._answer
+    compute = Program.compute
 
     def slow(*arguments: object) -> object:
         started.set()
@@ -217,7 +217,7 @@ def test_two_at_once_pay_once(curator: Curator, monkeypatch: pytest.MonkeyPatch)
         return compute(*arguments)  # type: ignore[arg-type]
 
     release = threading.Event()
-    monkeypatch.setattr(curator_module, "_answer", slow)
+    monkeypatch.setattr(Program, "compute", slow)
     threads = [threading.Thread(target=lambda: answers.append(curator.ask(COUNT, epsilon="0.5"))) for _ in range(4)]
     threads[0].start()
     assert started.wait(5)
@@ -233,7 +233,7 @@ def test_two_at_once_pay_once(curator: Curator, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_question_that_failed_is_computed_anew(curator: Curator, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(curator_module, "_answer", lambda *_: 1 / 0)
+        patch.setattr(Program, "compute", lambda *_: 1 / 0)
         with pytest.raises(EngineError):
             curator.ask(COUNT, epsilon="0.5")
     assert curator.ask(COUNT, epsilon="0.5").repeated == ""

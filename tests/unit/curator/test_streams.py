@@ -12,10 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.core import InvalidValueError
+from hush.curator import streams
 from hush.curator.curator import Curator
 from hush.curator.opening import open_policy, protect
+from hush.curator.pipeline import AtOnce
 from hush.curator.stream_state import StateFiles, StreamError, StreamState
+from hush.engines.protocol import DEFAULT_ROWS
+from hush.ledger import RequestConflictError
+from hush.ledger.errors import LedgerFullError
 from hush.query.errors import QuestionError
+from hush.synth.streams import seconds
 
 DAYS = 30
 SQL = "SELECT day, COUNT(*) AS n FROM visits GROUP BY day"
@@ -218,7 +224,7 @@ def test_weeks_and_an_end(clinic: Path) -> None:
         stream = curator.stream.create(SQL, name="weekly", horizon="1 year", epsilon="1", every="week")
         assert stream.advance("2024-01-28") == 4
         assert stream.table.column_names[3] == "four_weeks"
-        stream.end()
+        stream.stop()
         with pytest.raises(StreamError, match="ended"):
             stream.advance("2024-02-28")
         assert stream.to_json()["ended"] is True
@@ -238,7 +244,7 @@ def test_to_look_at_a_stream_reads_nothing_that_grows_with_rows(clinic: Path, mo
         assert (stream.released, stream.to_json()["released"]) == (5, 5)
         again = curator.stream.create(SQL, name="daily", horizon="2 years", epsilon="1", request="r")
         assert again.receipt == stream.receipt
-        stream.end()
+        stream.stop()
         assert stream.to_json()["ended"] is True
 
 
@@ -310,3 +316,91 @@ def test_a_stream_in_memory_lives_as_long_as_the_curator() -> None:
             curator.stream.create(
                 "SELECT week, COUNT(*) AS n FROM visits GROUP BY week", name="w", horizon="9 periods", epsilon="1"
             )
+
+
+class Figures(AtOnce):
+    """An outlet that notes how long work should take."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def begin(self, seconds: float, fail: object) -> None:  # noqa: ARG002 - as the pipeline calls it
+        self.seconds.append(seconds)
+
+
+def advanced_for(path: Path, *, rows: int | None, day: str) -> float:
+    """Return how long an advance should take, where the policy declares how many rows there are."""
+    text = path.read_text()
+    path.write_text(text if rows is None else text.replace("max_rows = 1", f"max_rows = 1\nrows = {rows}"))
+    with open_policy(path) as opened:
+        outlet = Figures()
+        Curator(opened.session, outlet).stream.open("daily").advance(day)
+    path.write_text(text)
+    return outlet.seconds[0]
+
+
+def test_when_an_advance_appears_follows_from_declared_rows_and_periods(clinic: Path) -> None:
+    """The first slot of a service was that of reading alone, while the work grows with rows and periods."""
+    made(clinic)
+    one = advanced_for(clinic, rows=None, day="2024-01-01")
+    assert one > seconds(rows=DEFAULT_ROWS, keys=1, first=0, last=1)
+    many = advanced_for(clinic, rows=None, day="2025-06-01")
+    assert many > one + 500 * 5e-4
+    assert advanced_for(clinic, rows=10**6, day="2025-06-02") > one + 9e5 * 5e-6
+
+
+def test_many_periods_are_released_in_parts_that_last(clinic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is interrupted goes on where it was; what was released stays."""
+    made(clinic)
+    monkeypatch.setattr(streams, "PART", 0.05)
+    publish, parts = streams.publish, []
+
+    def interrupted(*arguments: object) -> object:
+        parts.append(arguments)
+        if len(parts) == 3:
+            raise KilledError
+        return publish(*arguments)
+
+    monkeypatch.setattr(streams, "publish", interrupted)
+    with open_policy(clinic) as curator, pytest.raises(KilledError):
+        curator.stream.open("daily").advance("2025-06-01")
+    with open_policy(clinic) as curator:
+        stream = curator.stream.open("daily")
+        half = stream.released
+        assert 0 < half < 518
+        assert stream.due("2025-06-01") == 518 - half
+        shown = stream.answer.to_csv()
+        assert half < stream.advance("2025-06-01", parts=1) < 518
+        assert stream.advance("2025-06-01") == 518
+        assert stream.answer.to_csv().startswith(shown)
+        assert len(curator.history()) == 1
+
+
+def test_a_request_id_stands_for_one_stream(clinic: Path) -> None:
+    terms = {"horizon": "2 years", "epsilon": "1", "request": "mine"}
+    with open_policy(clinic) as curator:
+        receipt = curator.stream.create(SQL, name="daily", **terms).receipt
+        assert curator.stream.create(SQL, name="daily", **terms).receipt == receipt
+        with pytest.raises(RequestConflictError):
+            curator.stream.create(SQL, name="another", **terms)
+        with pytest.raises(RequestConflictError):
+            curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon="0.1", request="mine")
+        assert (curator.stream.names(), len(curator.history())) == (["daily"], 1)
+    (place,) = clinic.parent.glob("*.streams/*")
+    (place / "daily.stream").unlink()  # to begin again under the old charge would draw new noise for known periods
+    with open_policy(clinic) as curator, pytest.raises(StreamError, match="its state is gone"):
+        curator.stream.create(SQL, name="daily", **terms)
+
+
+def test_a_full_disk_stops_releases_before_any_row_is_read(clinic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(clinic)
+
+    def full() -> None:
+        raise LedgerFullError("full")
+
+    with open_policy(clinic) as curator:
+        curator.session.ledger.limit_room(full)
+        monkeypatch.setattr(streams, "publish", lambda *_: pytest.fail("rows were read"))
+        with pytest.raises(LedgerFullError):
+            curator.stream.open("daily").advance("2024-01-05")
+        assert curator.stream.open("daily").released == 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hush.engines.base import Histograms, Sparse
+from hush.engines.protocol import Histograms, Sparse
 
 
 def sparse(*bins: int, cells: bool = False) -> Sparse:

@@ -6,22 +6,31 @@ import os
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hush.accounting import LaplaceEvent
+from hush.accounting import GaussianEvent, LaplaceEvent
+from hush.accounting.events import Event
 from hush.cli import run
 from hush.core import BudgetExceededError
 from hush.curator.opening import open_policy
-from hush.ledger import Actor, Ledger, LedgerError, Reservation, requests, restoring
-from hush.ledger import allowances as allowances_module
+from hush.ledger import (
+    Actor,
+    AllowanceError,
+    ApprovalNeededError,
+    Decision,
+    Ledger,
+    LedgerError,
+    Parked,
+    Repeat,
+    backup,
+    charging,
+    requests,
+)
 from hush.ledger import ledger as ledger_module
-from hush.ledger.allowances import EVERY, Allowance, AllowanceError
-from hush.ledger.repeats import Repeat
-from hush.ledger.requests import ApprovalNeededError, ParkedQuestion
+from hush.ledger.budgets import EVERY, Allowance
 from hush.policy.document import PolicyError
 from hush.policy.file import Policy
 
@@ -35,7 +44,7 @@ def moment(day: int) -> str:
 
 
 def set_clock(patch: pytest.MonkeyPatch, when: str) -> None:
-    for module in (ledger_module, restoring):
+    for module in (backup, charging, ledger_module):
         patch.setattr(module, "now", lambda: when)
 
 
@@ -125,7 +134,6 @@ def test_windows_follow_each_other(every: str) -> None:
     allowed = Allowance(epsilon=1, every=every)
     names = [allowed.window(moment(day)) for day in range(330)]
     assert names == sorted(names)
-    assert allowances_module.EVERY == EVERY
 
 
 POLICY = """
@@ -254,39 +262,28 @@ def test_an_approval_is_used_up_by_an_answer_that_is_shared() -> None:
         ledger.add_analyst(name, data="d", budget={"epsilon": 9}, actor=OWNER)
     ledger.ask_first("d", "alice", epsilon="0.1")
 
-    def reserve(request: str, analyst: str, *, fresh: bool = False) -> Reservation:
+    def reserve(request: str, analyst: str, *, fresh: bool = False) -> Decision:
         repeat = Repeat(question="same", shared=True, fresh=fresh)
         terms = {"data": "d", "question": "q", "events": LaplaceEvent(scale=2), "epsilon": Fraction(1, 2)}
         return ledger.reserve(request, analyst=analyst, repeat=repeat, **terms)
 
     ledger.answered(reserve("1", "bob"), b"7")
-    with pytest.raises(ApprovalNeededError) as parked:
-        reserve("2", "alice")
-    ledger.decide(parked.value.number, approve=True, actor=OWNER)
+    parked = reserve("2", "alice")
+    assert isinstance(parked, Parked)
+    ledger.decide(parked.number, approve=True, actor=OWNER)
     assert reserve("3", "alice").answer == b"7"
     assert [request.state for request in ledger.requests(ALICE)] == ["used"]
-    with pytest.raises(ApprovalNeededError):
-        reserve("4", "alice", fresh=True)
+    assert isinstance(reserve("4", "alice", fresh=True), Parked)
     assert ledger.verify().entries
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_of_two_owners_who_decide_at_once_the_first_one_decides(
-    monkeypatch: pytest.MonkeyPatch, *, first: bool
-) -> None:
+def test_of_two_owners_who_decide_at_once_the_first_one_decides(*, first: bool) -> None:
     ledger = Ledger.in_memory()
     ledger.create_data("d", {"epsilon": 9}, actor=OWNER)
     ledger.add_analyst("alice", data="d", budget={"epsilon": 1}, actor=OWNER)
     number = ledger.ask_for_budget("d", epsilon=5, actor=ALICE)
-    waiting = requests._waiting
-
-    def meanwhile(*arguments: Any) -> ParkedQuestion:
-        found = waiting(*arguments)
-        monkeypatch.undo()
-        ledger.decide(number, approve=first, actor=Actor.owner("quicker"))
-        return found
-
-    monkeypatch.setattr(requests, "_waiting", meanwhile)
+    ledger.decide(number, approve=first, actor=Actor.owner("quicker"))
     with pytest.raises(LedgerError, match="approved already" if first else "declined already"):
         ledger.decide(number, approve=not first, actor=OWNER)
     (told,) = ledger.requests(ALICE)
@@ -294,3 +291,60 @@ def test_of_two_owners_who_decide_at_once_the_first_one_decides(
     own = next(view for view in ledger.budget(ALICE) if view.analyst == "alice")
     assert own.epsilon == (5 if first else 1)
     assert ledger.verify().entries
+
+
+def dear_ledger(**budget: object) -> Ledger:
+    ledger = Ledger.in_memory()
+    ledger.create_data("d", {"epsilon": 100, "delta": "1e-6"}, actor=OWNER)
+    ledger.add_analyst("alice", data="d", budget={"epsilon": 50, **budget}, actor=OWNER)
+    return ledger
+
+
+def test_an_allowance_too_small_for_the_order_counts_the_sum_of_epsilon() -> None:
+    """At 0.2 of 0.6 the account's Rényi order is of no use, and everything was refused."""
+    ledger = dear_ledger(epsilon="0.6", delta="1e-6")
+    ledger.allow("d", "alice", epsilon="0.2", every="month")
+
+    def ask(request: str, events: Event) -> None:
+        ledger.reserve(request, analyst="alice", data="d", question=request, events=events)
+
+    ask("1", LaplaceEvent(scale=10))
+    with pytest.raises(AllowanceError, match=r"of which ε=0\.1 is left"):
+        ask("2", LaplaceEvent(scale=9))
+    ask("3", LaplaceEvent(scale=10))
+    with pytest.raises(AllowanceError, match=r"of which ε=0 is left"):
+        ask("4", LaplaceEvent(scale=1000))
+    ledger = dear_ledger(epsilon="0.6", delta="1e-6")
+    ledger.allow("d", "alice", epsilon="0.2", every="month")
+    with pytest.raises(AllowanceError):  # it has no largest loss, so no sum
+        ask("5", GaussianEvent(sigma=100))
+
+
+def test_requests_that_wait_are_bounded_in_number_and_size() -> None:
+    ledger = dear_ledger()
+    ledger.ask_first("d", "alice", epsilon="0.1")
+
+    def ask(question: str) -> int:
+        parked = ledger.reserve(
+            question[:50], analyst="alice", data="d", question=question, events=LaplaceEvent(scale=2),
+            epsilon=Fraction(1, 2), repeat=Repeat(question=question[:50]),
+        )  # fmt: skip
+        assert isinstance(parked, Parked)
+        return parked.number
+
+    first = ask("SELECT 0")
+    for number in range(1, requests.MOST_WAITING):
+        ask(f"SELECT {number}")
+    with pytest.raises(requests.TooManyRequestsError, match=r"20 requests of alice wait .* not recorded, and nothing"):
+        ask("SELECT 99")
+    with pytest.raises(requests.TooManyRequestsError):
+        ledger.ask_for_budget("d", epsilon=60, actor=ALICE)
+    ledger.decide(first, approve=False, actor=OWNER)
+    ask("SELECT 99")  # what was decided waits no longer
+    for request in ledger.requests(ALICE)[:8]:
+        ledger.decide(request.number, approve=True, actor=OWNER)
+    for letter in "abcde":
+        ask(letter * 49_000)
+    with pytest.raises(requests.TooManyRequestsError, match="the limits are 20 and 262,144"):
+        ask("f" * 49_000)
+    assert len(ledger.requests(ALICE)) < 30

@@ -14,16 +14,14 @@ from seams import chain_of
 
 import hush.ledger
 from hush.accounting import ApproximateDPEvent, GaussianEvent, LaplaceEvent
-from hush.core import BudgetExceededError, InvalidValueError
+from hush.core import BudgetExceededError, HushError, InvalidValueError
 from hush.ledger import Actor, Budget, Ledger, LedgerDamagedError, LedgerError, Role
-from hush.ledger.anchors import FileAnchor, Mark, open_anchor
-from hush.ledger.anchors import file as anchor_file
-from hush.ledger.anchors.remote import CommandAnchor
+from hush.ledger import anchors as anchor_file
+from hush.ledger.anchors import CommandAnchor, FileAnchor, Mark, open_anchor
 from hush.ledger.entries import Entry, Head, canonical, digest, follow
-from hush.ledger.reading import counts
-from hush.ledger.stores import open_store
-from hush.ledger.stores.postgresql import without_password
-from hush.ledger.system import alive, this_process
+from hush.ledger.history import counts
+from hush.ledger.store import open_store
+from hush.storage import alive, this_process, without_password
 
 OWNER = Actor.owner("owner")
 
@@ -174,7 +172,7 @@ def test_passwords_are_not_shown():
 
 def test_a_missing_driver_is_explained(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(LedgerError, match=r"pip install 'hush\[postgresql\]'"):
+    with pytest.raises(HushError, match=r"pip install 'hush\[postgresql\]'"):
         Ledger.open("postgresql://nowhere/none")
 
 
@@ -187,7 +185,7 @@ def test_processes():
         [
             sys.executable,
             "-c",
-            "import json; from hush.ledger.system import this_process; print(json.dumps(this_process()))",
+            "import json; from hush.storage import this_process; print(json.dumps(this_process()))",
         ],
         stdout=subprocess.PIPE,
         check=True,
@@ -201,10 +199,10 @@ def test_a_ledger_in_memory_stays_with_its_process():
     with Ledger.in_memory() as ledger:
         ledger.create_data("d", {"epsilon": 1}, actor=OWNER)
         assert ledger.verify().anchor == "none"
-        chain_of(ledger).store._pid = os.getpid() + 1
+        chain_of(ledger).store.storage._pid = os.getpid() + 1
         with pytest.raises(LedgerError, match="stays with the process"):
             ledger.budget(OWNER)
-        chain_of(ledger).store._pid = os.getpid()
+        chain_of(ledger).store.storage._pid = os.getpid()
 
 
 def test_a_ledger_file_is_for_its_owner_only(tmp_path):

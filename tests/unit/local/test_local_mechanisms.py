@@ -9,8 +9,10 @@ import pytest
 from hush import local
 from hush.core import InvalidValueError
 from hush.local import LocalMean, LocalVectorMean, ProjectiveGeometry
+from hush.local.frequencies import frequency
 from hush.local.means import _best, _moments_at, _threshold, vectors_of
 from hush.local.projective_geometry import _numbers, _points, _vectors
+from hush.mechanisms.randomized_response import _binomial
 
 
 @pytest.mark.parametrize(("field", "length"), [(2, 5), (3, 4), (5, 3), (7, 3)])
@@ -66,6 +68,17 @@ def test_the_windows_of_means_are_private_and_unbiased(epsilon):
 @pytest.mark.parametrize(("epsilon", "published"), [(0.5, 16.671), (1, 4.683), (2, 1.228), (4, 0.241)])
 def test_means_are_never_worse_than_the_better_of_duchi_and_piecewise(epsilon, published):
     assert LocalMean(epsilon=epsilon, lower=-1, upper=1).variance(count=1) <= published * 1.001
+
+
+@pytest.mark.parametrize("answer", ["text", None, 10**400, object()])
+def test_a_vector_without_numbers_changes_no_other_report(answer):
+    mechanism = local.vector_mean(epsilon=12, dimensions=2)
+    rows = np.array([[1.0, 0.0]] * 500, dtype=object)
+    rows[0, 0] = answer
+    directions = mechanism._directions(rows)
+    # A vector of full length is never turned round, so the directions of the others are certain.
+    assert directions[1:].tolist() == [[1.0, 0.0]] * 499
+    assert np.isfinite(directions[0]).all()
 
 
 def test_vector_means_reach_the_published_error():
@@ -142,3 +155,34 @@ def test_forms_of_nonsense():
         text = f'{{"version": 1, "question": "q", "kind": "frequency", "epsilon": "1", "categories": {categories}}}'
         with pytest.raises(InvalidValueError):
             local.Form.from_json(text)
+
+
+@pytest.mark.parametrize("count", [30, 1000])
+@pytest.mark.parametrize(("epsilon", "categories"), [(0.5, 2), (1, 50), (3, 10), (6, 100)])
+def test_half_widths_of_frequencies_hold_and_are_no_wider_than_they_must(count, epsilon, categories):
+    """Coverage is summed over the law of the supports, not simulated: there is no false alarm."""
+    oracle = frequency(epsilon=epsilon, categories=categories)
+    p, q = oracle.support
+    before = oracle.error(count=count)
+    for holders in {0, 1, count // 10, count // 2, count}:
+        (first, held), (second, others) = _binomial(holders, p), _binomial(count - holders, q)
+        law = np.convolve(held, others)
+        estimates = ((first + second + np.arange(len(law))) / count - q) / (p - q)
+        likely = law > 1e-7
+        law, estimates, share = law[likely], estimates[likely], holders / count
+        after = oracle.errors(estimates, count=count)
+        assert law[np.abs(estimates - share) <= after].sum() >= 0.95
+        assert law[np.abs(estimates - share) <= before].sum() >= 0.95
+        flips = count * (share * p * (1 - p) + (1 - share) * q * (1 - q))
+        if flips >= 5:  # where fewer coins flip, whole numbers are too coarse for any 95 %
+            assert law @ after <= 1.15 * 1.959964 * math.sqrt(flips) / count / (p - q)
+    assert before <= 1.2 * 1.959964 * math.sqrt(max(p * (1 - p), q * (1 - q), 4 / count) / count) / (p - q)
+
+
+def test_rare_categories_have_small_half_widths():
+    oracle = frequency(epsilon=6, categories=300)
+    errors = oracle.errors(np.array([0.0, 0.5]), count=10_000)
+    assert errors[1] > 5 * errors[0]  # both were as wide as the largest
+    assert oracle.errors(np.zeros(3), 1 - 1e-9, count=10_000, categories=300)[0] > 2 * errors[0]
+    truth = frequency(epsilon=1000, categories=3)
+    assert truth.errors(np.array([1.0, 0.0]), count=10).tolist() == [0.0, 0.0]

@@ -74,7 +74,7 @@ def test_for_error_refuses_what_no_epsilon_reaches():
     calls = [
         lambda: Laplace.for_error("0.5", sensitivity="1.5", step=1),
         lambda: Gaussian.for_error("0.5", sensitivity=2, step=1, coordinates=2),
-        lambda: RandomizedResponse.for_error("0.001", count=100),
+        lambda: LocalHashing.for_error("0.001", count=100, categories=10),
         lambda: AboveThreshold.for_error(2, threshold=0, queries=1),
         lambda: SmoothNoise.for_error("0.5", smooth_sensitivity=1, step=1),
         lambda: ProposeTestRelease.for_error("0.1", delta="1e-6", eta=1, step="0.01", noise="gaussian"),

@@ -199,6 +199,13 @@ def test_an_error_has_its_line_and_a_way_out(old, new, line, words):
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
+def test_a_key_of_former_versions_is_passed_over_with_a_word(caplog):
+    policy = Policy.parse(DESIGN.replace('source = "visits.parquet"', 'source = "visits.csv"\nkeep = true'))
+    assert policy.data["clinic"].tables["visits"].source == "visits.csv"
+    assert "data.clinic.tables.visits.keep is no longer used" in caplog.text
+    assert "parquet" in caplog.text
+
+
 def test_empty_and_missing_files(tmp_path):
     with pytest.raises(PolicyError, match="no data set"):
         Policy.parse("")

@@ -12,7 +12,7 @@ from hush.query.expressions import Op
 from hush.query.functions.rules import spelled
 from hush.query.question import AggregateKind
 from hush.query.sql import parse
-from hush.query.sql.calls import OFFERED
+from hush.query.sql.functions import OFFERED
 
 DOCS = Path(__file__).parents[3] / "docs"
 SQL = (DOCS / "sql.md").read_text(encoding="utf-8").replace("\\|", "|")
@@ -67,7 +67,7 @@ def test_the_first_question_of_the_manual_can_be_asked(schema):
 def test_the_policy_of_the_manual_loads():
     text = (DOCS / "policy.md").read_text(encoding="utf-8")
     policy = Policy.parse("\n".join(re.findall(r"```toml\n(.*?)```", text, re.DOTALL)))
-    assert [asked.schedule.slots for asked in policy.standing.values()] == [52]
+    assert [asked.schedule.slots for asked in policy.streams.values()] == [52]
     assert policy.ledger == "clinic-ledger.db"
     for key in (
         "engine",

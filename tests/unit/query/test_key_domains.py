@@ -8,7 +8,7 @@ import pytest
 
 from hush.query.errors import UnplannableError
 from hush.query.plan import plan
-from hush.query.plan.domains import Derived, Listed, Looked, domains
+from hush.query.plan.keys import DerivedKey, Listed, Looked, domains
 from hush.query.sql import parse
 
 
@@ -23,8 +23,8 @@ def keyed(text, schema):
         ("age", Listed),
         ("FLOOR(age / 10) * 10", Listed),
         ("YEAR(day)", Listed),
-        ("YEAR(day) * 100 + MONTH(day)", Derived),
-        ("quantity * 7 + region_id", Derived),
+        ("YEAR(day) * 100 + MONTH(day)", DerivedKey),
+        ("quantity * 7 + region_id", DerivedKey),
         ("FLOOR(cost) * 2 + quantity", Listed),
         ("BIN(age + quantity, 0, 100, 5)", Listed),
         ("r.region_id", Looked),

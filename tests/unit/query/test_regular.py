@@ -61,11 +61,21 @@ def test_a_pattern_of_a_whole_text_is_known(pattern: str, expected: bool) -> Non
     assert whole(pattern) is expected
 
 
-def test_few_states_are_told_from_many() -> None:
-    cheap = [r"^Mozilla/5\.0 \(Windows NT", "(foo|bar|baz)+", r"\d{4}-\d{2}-\d{2}", "[^/]*/search.*q=", r"\bword\b"]
-    assert {cost_of(pattern) for pattern in cheap} == {50}
-    dear = ["(a|b)*a(a|b){12}", "a.{30}b", "a[ab]{20}$"]
-    assert min(cost_of(pattern) for pattern in dear) > 500
+def test_a_pattern_costs_what_its_places_cost() -> None:
+    places = {
+        "": 0,
+        "(foo|bar)+": 6,
+        r"\d{4}-\d{2}": 7,
+        "[^/]*x?": 2,
+        r"\bword\b$": 4,
+        "(a|b){0}c": 1,
+        "(ab){2,}": 4,
+        "a{1,9}": 9,
+    }
+    few = {"", "(foo|bar)+", "[^/]*x?", r"\bword\b$", "(a|b){0}c", "(ab){2,}"}  # of at most 2⁷ sets of places
+    expected = {pattern: 50 if pattern in few else 400 + 20 * n for pattern, n in places.items()}
+    assert {pattern: cost_of(pattern) for pattern in places} == expected
+    assert cost_of("a text that stands for itself") == 50
 
 
 ATOMS = [

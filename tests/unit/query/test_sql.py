@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.query.composed import Composed
+from hush.query.answers.tree import Composed
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Call, Column, Literal, Op, Released
 from hush.query.question import AggregateKind
@@ -309,7 +309,7 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT cuont(*) FROM visits", "no function cuont here. Did you mean 'COUNT'"),
         ("SELECT To_Char(day, 'YYYY'), COUNT(*) FROM visits GROUP BY 1", "no function To_Char here. Use STRFTIME"),
         ("SELECT COUNT(unnest(age)) FROM visits", "unnest is not allowed: it can fill the memory"),
-        ("SELECT string_agg(city, ',') FROM visits", "no aggregate string_agg here. There are AVG"),
+        ("SELECT string_agg(city, ',') FROM visits", "no aggregate string_agg here. Ask for GROUP BY"),
         ("SELECT any_value(age) FROM visits", "no aggregate any_value here"),
         ("SELECT weekday(day), COUNT(*) FROM visits GROUP BY 1", "no function weekday here"),
         ("SELECT COUNT(*) FROM visits v WHERE w.age > 1", "no table 'w' in FROM"),
@@ -330,7 +330,6 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT COUNT(*) FROM visits WHERE city LIKE 'a' ESCAPE 'é'", "one ASCII character"),
         ("SELECT COUNT(*) FROM visits WHERE city LIKE '!%%%%%%%' ESCAPE '!'", "at most 5 '%'"),
         ("SELECT SUM(disease) FROM visits", "needs numbers; disease is text"),
-        ("SELECT SUM(smoker) FROM visits", "COUNT_IF"),
         ("SELECT SUM(age + disease) FROM visits", r"\+ needs numbers; got disease, which is text"),
         ("SELECT COUNT(*) FROM visits WHERE disease = 3", "disease is text and 3 is integer"),
         ("SELECT COUNT(*) FROM visits WHERE age = NULL", "IS NULL"),

@@ -11,24 +11,21 @@ from hush.query.errors import QuestionError
 from hush.query.sql import parse
 
 WAYS_OUT = {
-    'SELECT COUNT(*) FROM visits WHERE disease = "Flu"': "A text is written in single quotes",
     'SELECT "Flu", COUNT(*) FROM visits': "A text is written in single quotes",
     'SELECT COUNT(*) FROM visits WHERE "costs" > 3': "Did you mean 'cost'?",
     "SELECT disease, COUNT(*) FROM visits": "Add GROUP BY disease and COUNT(*), or aggregate it, as in COUNT(",
     "SELECT age, COUNT(*) FROM visits": "as in AVG(age)",
     "SELECT disease, age, COUNT(*) FROM visits GROUP BY 1": "Add it to GROUP BY, or aggregate it, as in AVG(age)",
-    "SELECT SUM(cost) AS total, total / COUNT(*) FROM visits": "Write what it stands for once more",
     "SELECT TOP 5 PERCENT disease, COUNT(*) FROM visits GROUP BY disease": "LIMIT 10",
     "SELECT disease, COUNT(*) FROM visits GROUP BY disease FETCH FIRST 5 ROWS WITH TIES": "LIMIT 10",
-    "SELECT COUNT(*) / (SELECT COUNT(*) FROM visits) FROM visits": "To divide answers is free",
-    "SELECT disease, ROW_NUMBER() OVER (ORDER BY age) FROM visits": "Shares and ranks can be computed from answers",
+    "SELECT disease, ROW_NUMBER() OVER (ORDER BY age) FROM visits": "Over rows it stands in a subquery",
     "SELECT COUNT(*) FROM archive.visits": "Write visits, or clinic.visits",
     "SELECT COUNT(*) FROM visits WHERE day > CURRENT_DATE": "such as DATE '2024-12-31'",
     "SELECT COUNT(*) FROM visits WHERE at > now()": "such as DATE '2024-12-31'",
     "SELECT weekday(day), COUNT(*) FROM visits GROUP BY 1": "Use DAYOFWEEK(d)",
     "SELECT AVERAGE(cost) FROM visits": "Use AVG(x).",
     "SELECT date_format(day, '%Y'), COUNT(*) FROM visits GROUP BY 1": "Use STRFTIME(d, '%Y-%m').",
-    "SELECT yearweek(day), COUNT(*) FROM visits GROUP BY 1": "Use STRFTIME(d, '%G-%V')",
+    "SELECT yearweek(day), COUNT(*) FROM visits GROUP BY 1": "Use CAST(STRFTIME(d, '%G%V') AS INTEGER)",
     "SELECT COVAR(cost, age) FROM visits": "Use COVAR_SAMP(x, y)",
     "SELECT COUNT(disease, age) FROM visits": "COUNT(DISTINCT (a, b))",
     "SELECT 1 + QUANTILE(cost, [0.25, 0.5]) FROM visits": "Write QUANTILE(x, 0.25), QUANTILE(x, 0.75).",
@@ -36,21 +33,19 @@ WAYS_OUT = {
     "SELECT COUNT(*) FROM visits WHERE age IN ('3.5')": "Write 3.5 without quotes.",
     "SELECT COUNT(*) FROM visits WHERE age > 'thirty'": "Cast one of them",
     "SELECT COUNT(*) FROM visits WHERE disease = 5": "Cast one of them",
-    "SELECT COUNT(*) FROM visits WHERE CONCAT(disease, '-', age) = 'a'": (
-        "CONCAT needs text; got age, which is integer. Write CAST(age AS VARCHAR)."
-    ),
     "SELECT COUNT(*) FROM visits WHERE age NOT BETWEEN SYMMETRIC 50 AND 20": (
         "BETWEEN SYMMETRIC is not supported. Write BETWEEN LEAST(50, 20) AND GREATEST(50, 20)."
     ),
     "SELECT COUNT(*) FROM visits WHERE TRIM(BOTH 'x' FROM disease) = 'a'": (
-        "Only blanks can be trimmed; got TRIM(disease, 'x'). Use REPLACE(x, 'text', '') for others."
+        "Only blanks can be trimmed; got TRIM(disease, 'x'). Where the characters stand at the ends alone, "
+        "REPLACE(x, 'a', '') is the same."
     ),
-    "SELECT COUNT(*) FROM visits WHERE RTRIM(disease, 'u') = 'a'": "Use REPLACE(x, 'text', '') for others.",
+    "SELECT COUNT(*) FROM visits WHERE RTRIM(disease, 'u') = 'a'": "REPLACE(x, 'a', '') is the same",
     "SELECT SUM(city) FROM visits": (
         "city is text. If its texts are numbers, write CLIP(CAST(city AS INTEGER), lower, upper)"
     ),
     "SELECT AVG(LOWER(city)) FROM visits": "CLIP(CAST(LOWER(city) AS INTEGER), lower, upper)",
-    "SELECT MEDIAN(city) FROM visits": "The most frequent text is MODE(city). If its texts are numbers",
+    "SELECT MEDIAN(city) FROM visits": "city is text. If its texts are numbers",
     "SELECT MAX(city) FROM visits": "declare its type, in the policy or as types= of hush.protect.",
     "SELECT SUM(CAST(city AS INTEGER)) FROM visits": "Write CLIP(CAST(city AS INT), lower, upper) with",
     "SELECT AVG(day) FROM visits": "Use MEDIAN(x), MIN(x) or MAX(x), or count days",

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from doors import RunningDoor
+from pg_servers import RunningPgServer
 from starlette.testclient import TestClient
 
 from hush.curator.data_sets import read_policy
 from hush.ledger import Role
 from hush.policy.ledger import make_ledger
 from hush.server import app
-from hush.server.people import People
+from hush.server.auth.people import People
 from hush.server.settings import ServiceSettings
 
 POLICY = """
@@ -104,9 +104,9 @@ def olga(people: People) -> dict[str, str]:
 
 
 @pytest.fixture
-def running(settings: ServiceSettings) -> Iterator[RunningDoor]:
+def running(settings: ServiceSettings) -> Iterator[RunningPgServer]:
     """The SQL door, on loopback."""
-    door = RunningDoor(settings)
+    door = RunningPgServer(settings)
     yield door
     door.close()
 

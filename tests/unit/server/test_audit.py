@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
 
+from hush.cli import run
 from hush.curator.data_sets import read_policy
 from hush.ledger import Act, Actor
 from hush.policy.ledger import open_ledger
-from hush.server.people import People
+from hush.server import audit
+from hush.server.auth.people import FailedSignIn, People
+from hush.server.rate_limits import RateLimits
 
 OLGA = Actor.owner("olga")
 
@@ -98,3 +103,66 @@ def test_acts_wait_until_there_is_a_ledger(
     browser.get("/api/v1/people", headers=olga)
     assert people.outbox() == []
     assert "added carol (roles: analyst)" in [str(act) for act in acts(clinic)]
+
+
+def test_everything_done_and_every_failed_sign_in_is_exported_as_lines(
+    browser: TestClient, people: People, alice: dict[str, str], clinic: Path, tmp_path: Path
+) -> None:
+    people.set_password("olga", "correct horse battery")
+    for name in ("olga", "olga", "my password by mistake"):
+        browser.post("/sign-in", data={"name": name, "password": "wrong"})
+    browser.post("/welcome/not-a-link")
+    browser.get("/api/v1/me", headers={"authorization": "Bearer nonsense"})
+    browser.post("/api/v1/ask", json={"question": "SELECT COUNT(*) FROM visits", "epsilon": "1"}, headers=alice)
+    browser.app._service.failures.write()
+    file = tmp_path / "audit.jsonl"
+    assert run(["people", "audit", str(file), "--policy", str(clinic), "--json"]) == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    text = file.read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [line["when"] for line in lines] == sorted(line["when"] for line in lines)
+    failed = {(line["person"], line["way"]): line["number"] for line in lines if line["kind"] == "failed-sign-in"}
+    assert failed == {("olga", "password"): 2, ("", "password"): 1, ("", "link"): 1, ("", "token"): 1}
+    assert "my password" not in text
+    assert "nonsense" not in text
+    assert {line["act"] for line in lines if line["kind"] == "act"} >= {"ledger", "data", "act"}
+    (charge,) = [line for line in lines if line["kind"] == "charge"]
+    assert (charge["analyst"], charge["outcome"]) == ("alice", "answered")
+    assert run(["people", "audit", str(file), "--policy", str(clinic)]) == 2  # nothing is written over
+
+
+def test_wrong_passwords_and_refused_attempts_are_failed_sign_ins_too(
+    browser: TestClient, people: People, alice: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stolen session that guesses the old password, and attempts that a rate limit refuses, are in the audit."""
+    people.set_password("alice", "correct horse battery")
+    body = {"old": "wrong", "new": "another horse battery"}
+    assert browser.put("/api/v1/password", json=body, headers=alice).status_code == 403
+    page = browser.post("/account", data={"act": "password", **body}, headers=alice)
+    assert page.status_code == 422
+
+    def refuse(*_: object, **__: object) -> float:
+        return 1.0
+
+    monkeypatch.setattr(RateLimits, "visit", refuse)
+    assert browser.post("/welcome/not-a-link").status_code == 429
+    browser.app._service.failures.write()
+    failures = {(failed.person, failed.way): number for failed, number in people.failures().items()}
+    assert failures == {("alice", "password"): 2, ("", "too many"): 1}
+
+
+def test_a_flood_of_failures_is_counted_in_bounded_room(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "_MOST", 3)
+    counts = audit.FailureCounts(people)
+    for at in range(20):
+        counts.note("alice", f"10.0.0.{at}", "password")
+    counts.write()
+    counts.note("alice", "10.0.0.0", "password")
+    counts.write()
+    found = people.failures()
+    assert {failed.address: number for failed, number in found.items()} == {
+        "10.0.0.0": 2, "10.0.0.1": 1, "10.0.0.2": 1, "others": 17,
+    }  # fmt: skip
+    monkeypatch.setattr("hush.server.auth.people._FAILURES", 2)
+    people.fail({FailedSignIn(f"2030-01-0{at}T00:00:00Z", "", "10.0.0.1", "link"): 1 for at in range(1, 6)})
+    assert len(people.failures()) <= 2

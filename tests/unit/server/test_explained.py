@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from hush.curator.curator import Curator
+from hush.curator import pipeline
+from hush.curator.session import Session
+from hush.curator.terms import QuestionTerms
 from hush.server.explained import ExplanationCache
 
 QUESTION = {"question": "SELECT COUNT(*) AS n FROM visits", "epsilon": "0.1"}
@@ -15,13 +17,13 @@ QUESTION = {"question": "SELECT COUNT(*) AS n FROM visits", "epsilon": "0.1"}
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Who had a question planned."""
     names: list[str] = []
-    original = Curator.plan
+    original = pipeline.parse
 
-    def counted(self: Curator, *arguments: object, **options: object) -> object:
-        names.append(self.analyst)
-        return original(self, *arguments, **options)  # type: ignore[arg-type]
+    def counted(session: Session, terms: QuestionTerms) -> object:
+        names.append(session.analyst)
+        return original(session, terms)
 
-    monkeypatch.setattr(Curator, "plan", counted)
+    monkeypatch.setattr(pipeline, "parse", counted)
     return names
 
 

@@ -15,13 +15,24 @@ from served import running
 from starlette.testclient import TestClient
 
 from hush.client import connect
-from hush.curator import curator as curator_module
-from hush.ledger import Reservation
+from hush.core import InvalidValueError
+from hush.curator import pipeline
+from hush.curator.curator import Curator
+from hush.curator.pipeline import Program, publish
+from hush.curator.session import Session
+from hush.ledger import Charge
+from hush.ledger import store as ledger_store
 from hush.server import app
-from hush.server.errors import BusyError
-from hush.server.questions import Questions, ServedCurator, this_turn
+from hush.server.errors import BusyError, CancelledError, StorageError
+from hush.server.questions import Questions, Turn
+from hush.server.queue import SCHEMA, QuestionQueue
 from hush.server.settings import ServiceSettings
-from hush.server.traffic import Traffic
+from hush.server.storage import open_storage
+
+
+def _queue() -> QuestionQueue:
+    return QuestionQueue(open_storage(":memory:", SCHEMA, durable=False))
+
 
 COUNT = {"question": "SELECT COUNT(*) AS n FROM visits", "epsilon": "1"}
 
@@ -30,7 +41,7 @@ COUNT = {"question": "SELECT COUNT(*) AS n FROM visits", "epsilon": "1"}
 def computing(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """What each next computation does before it is ready: a test appends to it."""
     steps: list[Callable[[], object]] = []
-    original = curator_module._answer
+    original = Program.compute
 
     def computed(*arguments: object) -> object:
         answer = original(*arguments)
@@ -38,7 +49,7 @@ def computing(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
             steps.pop(0)()
         return answer
 
-    monkeypatch.setattr(curator_module, "_answer", computed)
+    monkeypatch.setattr(Program, "compute", computed)
     return steps
 
 
@@ -97,7 +108,7 @@ def test_a_question_past_its_limit_is_ended_charged_and_told_like_any_failure(
         def broken(*_: object) -> None:
             raise RuntimeError("Bergen")
 
-        monkeypatch.setattr(curator_module, "_answer", broken)
+        monkeypatch.setattr(Program, "compute", broken)
         failed = timed(browser, alice, epsilon="2")
         assert late[1:] == failed[1:]
         assert "Bergen" not in str(failed)
@@ -149,7 +160,7 @@ def test_a_cancel_shortly_before_the_slot_ends_the_question_there(
 def test_a_cancel_before_the_charge_charges_nothing(
     settings: ServiceSettings, alice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planning, cancelled, original = threading.Event(), threading.Event(), curator_module.Curator.parse
+    planning, cancelled, original = threading.Event(), threading.Event(), pipeline.parse
 
     def parse(*arguments: object, **options: object) -> object:
         planning.set()
@@ -157,7 +168,7 @@ def test_a_cancel_before_the_charge_charges_nothing(
         return original(*arguments, **options)
 
     with client(settings) as browser, ThreadPoolExecutor(1) as threads:
-        monkeypatch.setattr(curator_module.Curator, "parse", parse)
+        monkeypatch.setattr(pipeline, "parse", parse)
         asked = threads.submit(timed, browser, alice, request="mine")
         assert planning.wait(30)
         assert browser.delete("/api/v1/questions/mine", headers=alice).status_code == 202
@@ -198,16 +209,16 @@ def test_one_question_at_a_time_for_each_person(settings: ServiceSettings, peopl
 
 def test_a_full_queue_refuses_and_a_cancelled_wait_charges_nothing() -> None:
     async def scene() -> None:
-        traffic = Traffic.in_memory()
-        questions = Questions(traffic, tick=0, limit=5, at_once=1, queue=2, each=2)
+        queue = _queue()
+        questions = Questions(queue, tick=0, limit=5, at_once=1, queue=2, each=2)
         hold = threading.Event()
-        first = asyncio.create_task(questions.run("alice", "a", lambda: hold.wait(5)))
+        first = asyncio.create_task(questions.run("alice", "a", lambda _: hold.wait(5)))
         await asyncio.sleep(0.05)
-        second = asyncio.create_task(questions.run("bob", "b", lambda: "never"))
+        second = asyncio.create_task(questions.run("bob", "b", lambda _: "never"))
         await asyncio.sleep(0.05)
         with pytest.raises(BusyError):
-            await questions.run("carol", "c", lambda: "never")
-        traffic.cancel("bob", "b")
+            await questions.run("carol", "c", lambda _: "never")
+        queue.cancel("bob", "b")
         with pytest.raises(Exception, match="Nothing was charged"):
             await second
         hold.set()
@@ -219,29 +230,27 @@ def test_a_full_queue_refuses_and_a_cancelled_wait_charges_nothing() -> None:
 
 @pytest.mark.parametrize("seconds", [0.05, 0.6], ids=["ready", "late"])
 def test_should_the_asker_go_the_turn_is_kept_and_its_outcome_recorded(seconds: float) -> None:
-    class Kept(ServedCurator):
-        outcomes: tuple[str, ...] = ()
+    outcomes: list[str] = []
 
-        def __init__(self) -> None:
-            self._ledger = self  # type: ignore[assignment]
-
+    class Outcomes:
         def answered(self, *_: object) -> None:
-            self.outcomes += ("answered",)
+            outcomes.append("answered")
 
         def failed(self, *_: object) -> None:
-            self.outcomes += ("failed",)
+            outcomes.append("failed")
 
     async def scene() -> None:
-        traffic, curator, begun = Traffic.in_memory(), Kept(), threading.Event()
-        questions = Questions(traffic, tick=0.1, limit=0.3)
-        charged = Reservation(number=1, request="a", analyst="alice", data="d", question_hash="")
+        queue, session, begun = _queue(), Session({}, Outcomes(), "alice"), threading.Event()  # type: ignore[arg-type]
+        questions = Questions(queue, tick=0.1, limit=0.3)
+        charged = Charge(number=1, request="a", analyst="alice", data="d", question_hash="")
 
-        def work() -> bytes:
-            turn = this_turn()
-            assert turn is not None
-            turn.charged(curator, charged)
+        def compute() -> bytes:
             begun.set()
-            return curator.keep(charged, lambda: time.sleep(seconds) or b"", bytes)
+            time.sleep(seconds)
+            return b""
+
+        def work(turn: Turn) -> bytes:
+            return publish(session, turn, charged, compute, bytes)
 
         asker = asyncio.create_task(questions.run("alice", "a", work))
         assert await asyncio.to_thread(begun.wait, 20)
@@ -249,49 +258,88 @@ def test_should_the_asker_go_the_turn_is_kept_and_its_outcome_recorded(seconds: 
         with pytest.raises(asyncio.CancelledError):
             await asker
         assert not questions.idle
-        assert traffic.places("alice")
+        assert queue.positions("alice")
         for _ in range(1000):
             if questions.idle:
                 break
             await asyncio.sleep(0.01)
-        assert curator.outcomes == ("answered" if seconds < 0.3 else "failed",)
-        assert not traffic.places("alice")
+        assert outcomes == ["answered" if seconds < 0.3 else "failed"]
+        assert not queue.positions("alice")
 
     asyncio.run(scene())
 
 
 def test_a_turn_may_read_twice_each_time_to_a_slot() -> None:
     """A stream that somebody else advanced meanwhile is read again. What left once cannot be cancelled any more."""
-    traffic, moments, late = Traffic.in_memory(), [], []
+    queue, moments, late = _queue(), [], []
 
-    def work() -> str:
-        turn = this_turn()
+    def work(turn: Turn) -> str:
         for _ in range(2):
-            turn.reads()
             begun = time.monotonic()
-            assert turn.wait_for_slot()
+            turn.begin(0.0, None)
+            assert turn.wait()
             moments.append(time.monotonic() - begun)
-            late.append(traffic.cancel("alice", "a"))
+            late.append(queue.cancel("alice", "a"))
         return "read twice"
 
     async def scene() -> str:
-        return await Questions(traffic, tick=0.05, limit=5).run("alice", "a", work)
+        return await Questions(queue, tick=0.05, limit=5).run("alice", "a", work)
 
     assert asyncio.run(scene()) == "read twice"
     assert min(moments) >= 0.049
     assert late == [False, False]
 
 
+@pytest.mark.parametrize(("computes", "left"), [(0.0, 0.2), (0.1, 0.2), (0.25, 0.4)])
+def test_the_first_slot_follows_from_public_figures(
+    computes: float, left: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is not earlier for work that was done at once, and what misses it leaves at twice its time, and is told."""
+
+    def work(turn: Turn) -> float:
+        turn.begin(0.2, None)
+        begun = time.monotonic()
+        time.sleep(computes)
+        assert turn.wait()
+        return time.monotonic() - begun
+
+    async def scene() -> float:
+        return await Questions(_queue(), tick=0.01, limit=5).run("alice", "a", work)
+
+    assert asyncio.run(scene()) >= left - 0.001
+    assert ("declare in the policy how many rows" in caplog.text) >= (left > 0.2)
+
+
+@pytest.mark.parametrize("computes", [0.0, 20.0])
+def test_a_cancel_does_not_wait_for_a_late_slot(computes: float) -> None:
+    """It ends at the next tick, ready or not: that the outcome has not left yet is known."""
+    queue, going = _queue(), threading.Event()
+
+    def work(turn: Turn) -> None:
+        turn.begin(20.0, None)
+        queue.cancel("alice", "a")
+        going.wait(computes)
+        turn.wait()
+
+    async def scene() -> float:
+        begun = time.monotonic()
+        with pytest.raises(CancelledError):
+            await Questions(queue, tick=0.1, limit=30).run("alice", "a", work)
+        going.set()
+        return time.monotonic() - begun
+
+    assert asyncio.run(scene()) < 10
+
+
 def test_whoever_asked_may_go_and_the_answer_is_kept() -> None:
     kept: list[str] = []
 
-    def work() -> None:
-        turn = this_turn()
-        turn.reads()
-        kept.append("kept" if turn.wait_for_slot() else "lost")
+    def work(turn: Turn) -> None:
+        turn.begin(0.0, None)
+        kept.append("kept" if turn.wait() else "lost")
 
     async def scene() -> None:
-        asked = asyncio.create_task(Questions(Traffic.in_memory(), tick=0.2, limit=5).run("alice", "a", work))
+        asked = asyncio.create_task(Questions(_queue(), tick=0.2, limit=5).run("alice", "a", work))
         await asyncio.sleep(0.05)
         asked.cancel()
         await asyncio.sleep(0.4)
@@ -310,3 +358,102 @@ def test_a_worker_that_is_told_to_end_answers_first(settings: ServiceSettings, a
                 time.sleep(0.01)
         assert len(asked.result(30)) == 1
     curator.close()
+
+
+SHUFFLED = [
+    {"type": "shuffled", "local_epsilon": f"{at}/100", "reports": 10**6, "delta": "1e-9"} for at in range(50, 350)
+]
+STATED = {"event": {"type": "composed", "events": SHUFFLED}, "note": "a run elsewhere", "request": "stated"}
+
+
+def test_pricing_has_a_limit_of_work(settings: ServiceSettings, alice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hush.server.questions.MOST_WORK", 200_000)
+    with client(settings) as browser:
+        told = browser.post("/api/v1/events", json=STATED, headers=alice)
+        assert (told.status_code, told.json()["code"]) == (422, "too-much-work")
+        assert "more than 200,000 steps. Nothing was charged" in told.json()["detail"]
+        assert not browser.get("/api/v1/history", headers=alice).json()["releases"]
+
+
+def test_what_is_priced_can_be_cancelled(settings: ServiceSettings, alice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hush.server.questions.MOST_WORK", 10**12)
+    with client(settings) as browser, ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(browser.post, "/api/v1/events", json=STATED, headers=alice)
+        while not browser.get("/api/v1/questions", headers=alice).json()["questions"]:
+            time.sleep(0.01)
+        assert browser.delete("/api/v1/questions/stated", headers=alice).status_code == 202
+        told = asked.result(30)
+        assert (told.status_code, told.json()["code"]) == (409, "cancelled")
+        assert "Nothing was charged" in told.json()["detail"]
+        assert not browser.get("/api/v1/history", headers=alice).json()["releases"]
+
+
+def test_nobody_explains_more_than_two_things_at_once(
+    settings: ServiceSettings, alice, people, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go = threading.Semaphore(0), threading.Event()
+    original = Curator.explain
+
+    def explain(self: Curator, *arguments: object, **terms: object) -> object:
+        if self.analyst == "alice":
+            began.release()
+            assert go.wait(30)
+        return original(self, *arguments, **terms)
+
+    monkeypatch.setattr(Curator, "explain", explain)
+    bob = {"authorization": f"Bearer {people.make_token('bob')[1]}"}
+    with client(settings) as browser, ThreadPoolExecutor(4) as threads:
+        bodies = [{**COUNT, "epsilon": f"0.{at}"} for at in range(1, 5)]
+        asked = [threads.submit(browser.post, "/api/v1/explain", json=body, headers=alice) for body in bodies]
+        assert began.acquire(timeout=30)
+        assert began.acquire(timeout=30)
+        assert browser.post("/api/v1/explain", json=COUNT, headers=bob).status_code == 200
+        assert not began.acquire(blocking=False)
+        go.set()
+        assert {one.result(30).status_code for one in asked} == {200}
+
+
+def test_a_state_that_cannot_be_reached_takes_no_answer_away(
+    settings: ServiceSettings, alice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that nothing was charged, after a charge, and the turn was never handed back."""
+    original = QuestionQueue.leave
+
+    def out_of_reach(*_: object) -> None:
+        raise StorageError("hush.people.traffic", "disk full")
+
+    with client(settings) as browser:
+        monkeypatch.setattr(QuestionQueue, "leave", out_of_reach)
+        _, status, told = timed(browser, alice)
+        assert (status, "receipt" in told) == (200, True)
+        monkeypatch.setattr(QuestionQueue, "leave", original)
+        _, status, _ = timed(browser, alice, fresh=True)  # the turn is handed back when that can be done
+        assert status == 200
+        assert not browser.get("/api/v1/questions", headers=alice).json()["questions"]
+    assert "Nothing was charged" not in str(StorageError("place", "why"))
+
+
+def test_a_full_disk_and_a_quota_refuse_before_the_charge(
+    settings: ServiceSettings, alice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"question": "SELECT COUNT(*) AS n FROM visits", "epsilon": "1"}
+
+    def asked(browser: TestClient, **more: object) -> tuple[int, str]:
+        told = browser.post("/api/v1/ask", json={**body, **more}, headers=alice)
+        return told.status_code, told.json().get("code", "")
+
+    with TestClient(app(settings), base_url="http://localhost") as browser:
+        assert asked(browser) == (200, "")
+        monkeypatch.setattr(ledger_store, "LEAST_FREE", 2**62)
+        assert asked(browser, fresh=True) == (507, "ledger-full")
+        assert asked(browser) == (200, "")  # what was paid for comes again
+        monkeypatch.undo()
+        assert len(browser.get("/api/v1/history", headers=alice).json()["releases"]) == 1
+    with TestClient(app(replace(settings, quota="10KB")), base_url="http://localhost") as browser:
+        assert asked(browser, fresh=True) == (507, "ledger-full")
+        detail = browser.post("/api/v1/ask", json={**body, "fresh": True}, headers=alice).json()["detail"]
+        assert "the quota of this service is 10,000. Nothing was charged" in detail
+    with TestClient(app(replace(settings, quota="1GB")), base_url="http://localhost") as browser:
+        assert asked(browser, fresh=True) == (200, "")
+    with pytest.raises(InvalidValueError, match="quota"):
+        replace(settings, quota="much")

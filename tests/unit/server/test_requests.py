@@ -13,7 +13,7 @@ from hush.client import connect
 from hush.core import BudgetExceededError, InvalidValueError
 from hush.curator.opening import open_policy
 from hush.ledger import ApprovalNeededError, Ledger, LedgerError, Role
-from hush.server.people import People
+from hush.server.auth.people import People
 from hush.server.settings import ServiceSettings
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from starlette.routing import Route
+from starlette import routing
 
 from hush.server import app, table
-from hush.server.people import People
-from hush.server.routes import Reached, Visitor
+from hush.server.auth.people import People
+from hush.server.routes import Permission, Route
 from hush.server.settings import ServiceSettings
 
 OPEN = {
@@ -23,43 +23,43 @@ OPEN = {
     ("POST", "/welcome/{secret}"),
     ("GET", "/static/{name}"),
     ("GET", "/what-is-this"),
-    # Releases of standing questions whose owner wrote readers = "public". Of others nothing is told, or to sign in.
-    ("GET", "/standing"),
-    ("GET", "/standing.{ending}"),
-    ("GET", "/standing/{name}"),
-    ("GET", "/standing/{name}/{period}"),
-    ("GET", "/api/v1/standing"),
-    ("GET", "/api/v1/standing/{name}"),
-    ("GET", "/api/v1/standing/{name}/{period}"),
+    # Releases of declared streams whose owner wrote readers = "public". Of others nothing is told, or to sign in.
+    ("GET", "/streams"),
+    ("GET", "/streams.{ending}"),
+    ("GET", "/streams/{name}"),
+    ("GET", "/streams/{name}/{period}"),
+    ("GET", "/api/v1/streams"),
+    ("GET", "/api/v1/streams/{name}"),
+    ("GET", "/api/v1/streams/{name}/{period}"),
 }
 """What anybody may reach: whoever adds to it says why."""
 
 
-def call(browser, place: Reached, headers: dict[str, str] | None = None):
-    path = re.sub(r"{\w+}", "1", place.path)
-    return browser.request(place.method, path, headers=headers, json={} if place.method in {"POST", "PUT"} else None)
+def call(browser, route: Route, headers: dict[str, str] | None = None):
+    path = re.sub(r"{\w+}", "1", route.path)
+    return browser.request(route.method, path, headers=headers, json={} if route.method in {"POST", "PUT"} else None)
 
 
 def test_every_route_of_the_application_is_in_the_table(settings: ServiceSettings) -> None:
     routes = app(settings)._app.routes
-    assert all(isinstance(route, Route) for route in routes)
-    assert {route.path for route in routes} == {place.path for place in table()}
-    assert {(place.method, place.path) for place in table() if place.visitor is Visitor.ANYBODY} <= OPEN
+    assert all(isinstance(route, routing.Route) for route in routes)
+    assert {route.path for route in routes} == {route.path for route in table()}
+    assert {(route.method, route.path) for route in table() if route.permission is Permission.ANYBODY} <= OPEN
 
 
 def test_nobody_gets_in_without_being_signed_in(browser) -> None:
-    for place in table():
-        if place.visitor is Visitor.ANYBODY:
+    for route in table():
+        if route.permission is Permission.ANYBODY:
             continue
-        told = call(browser, place)
-        assert told.status_code == (303 if place.page else 401), place.path
+        told = call(browser, route)
+        assert told.status_code == (303 if route.page else 401), route.path
         assert "hush" not in told.cookies
 
 
 def test_a_bad_token_is_refused_everywhere_and_never_nobody(browser) -> None:
-    for place in table():
+    for route in table():
         for shown in ("Bearer hush_x", "Basic YTpi", "Bearer", "hush_x"):
-            assert call(browser, place, {"authorization": shown}).status_code in {303, 401}, place.path
+            assert call(browser, route, {"authorization": shown}).status_code in {303, 401}, route.path
 
 
 def test_roles_and_scopes(browser, people: People) -> None:
@@ -69,17 +69,17 @@ def test_roles_and_scopes(browser, people: People) -> None:
         for name in ("alice", "olga")
         for scopes in (everything, ("read",))
     }
-    for place in table():
-        if place.visitor is Visitor.ANYBODY or place.method == "DELETE":
+    for route in table():
+        if route.permission is Permission.ANYBODY or route.method == "DELETE":
             continue
         for (name, scopes), headers in tokens.items():
-            role = {"alice": Visitor.ANALYST, "olga": Visitor.OWNER}[name]
-            allowed = place.visitor in {role, Visitor.SIGNED_IN} and place.scope in scopes
-            refused = call(browser, place, headers).status_code == 403
+            role = {"alice": Permission.ANALYST, "olga": Permission.OWNER}[name]
+            allowed = route.permission in {role, Permission.SIGNED_IN} and route.scope in scopes
+            refused = call(browser, route, headers).status_code == 403
             if not allowed:
-                assert refused, (place.path, name, scopes)
-            elif place.visitor is not Visitor.SIGNED_IN:
-                assert not refused, (place.path, name, scopes)
+                assert refused, (route.path, name, scopes)
+            elif route.permission is not Permission.SIGNED_IN:
+                assert not refused, (route.path, name, scopes)
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/budget", "/api/v1/nothing", "/admin", "/api/v1/receipts/abc"])

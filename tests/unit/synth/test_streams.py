@@ -6,6 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hush.core import InvalidValueError
 from hush.synth.measurements import quantile
@@ -99,10 +101,40 @@ def test_rows_that_come_late_count_when_they_come() -> None:
     first, seen = arrivals(seen, np.array([1, 2]), np.array([0, 1]), None, cap=5, bound=1, size=2)
     late, seen = arrivals(seen, np.array([1, 2, 1]), np.array([0, 1, 1]), None, cap=5, bound=1, size=2)
     none, _ = arrivals(seen, np.array([1, 2, 1]), np.array([0, 1, 1]), None, cap=5, bound=1, size=2)
-    assert (first.tolist(), late.tolist(), none.tolist()) == ([1, 1], [0, 1], [0, 0])
+    assert (first.tolist(), late.tolist(), none.tolist()) == ([[1, 1]], [[0, 1]], [[0, 0]])
 
 
 def test_rows_as_units_count_when_they_come() -> None:
     first, seen = arrivals(Seen.nothing(), None, np.array([0, 0, 1]), None, cap=1, bound=1, size=2)
     more, _ = arrivals(seen, None, np.array([0, 0, 1, 1, 1]), None, cap=1, bound=1, size=2)
-    assert (first.tolist(), more.tolist()) == ([2, 1], [0, 2])
+    assert (first.tolist(), more.tolist()) == ([[2, 1]], [[0, 2]])
+
+
+@given(st.data())
+def test_many_periods_at_once_are_the_same_as_one_after_the_other(data: st.DataObject) -> None:
+    """Of one table, at any state before: counts, sums and the state after."""
+    generator = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    alone, bound = data.draw(st.booleans()), data.draw(st.sampled_from([1, 10, 2**40]))
+    terms = {"cap": data.draw(st.integers(1, 6)), "bound": bound, "size": 3}
+
+    def table(rows: int) -> tuple[np.ndarray, ...]:
+        values = generator.integers(-bound, bound + 1, rows) if bound > 1 else None
+        return None if alone else generator.integers(0, 5, rows), generator.integers(0, 3, rows), values
+
+    _, begun = arrivals(Seen.nothing(), *table(data.draw(st.integers(0, 20))), **terms)
+    units, keys, values = table(data.draw(st.integers(0, 40)))
+    period = generator.integers(0, 6, len(keys))
+    at_once, after = arrivals(begun, units, keys, values, **terms, period=period, steps=6)
+    state = begun
+    for number in range(6):
+        there = period <= number
+        came, state = arrivals(
+            state,
+            None if units is None else units[there],
+            keys[there],
+            None if values is None else values[there],
+            **terms,
+        )
+        assert came[0].tolist() == at_once[number].tolist()
+    for name in ("units", "keys", "rows", "sums", "used"):
+        assert getattr(state, name).tolist() == getattr(after, name).tolist()

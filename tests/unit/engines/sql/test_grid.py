@@ -8,13 +8,13 @@ from fractions import Fraction
 import duckdb
 import pytest
 
-from hush.engines.sql.build import Sql, alias, cast, column
+from hush.engines.duckdb.session import text_of
 from hush.engines.sql.forcing import force, force_index
 from hush.engines.sql.grid import grid_index, times_finer
-from hush.engines.sql.queries import read, select
+from hush.engines.sql.nodes import Scalar, alias, cast, column, read, select
 from hush.engines.sql.values import Form, Value
 from hush.query.expressions import Column
-from hush.query.plan.statistics import Factor
+from hush.query.plan.stability import Factor
 from hush.query.types import Kind, Type
 
 _ODD = [None, math.nan, math.inf, -math.inf, -0.0, 0.49999999999999994, 0.005, 0.015, -0.005, 2.675, 1e300, 5e-324]
@@ -36,11 +36,13 @@ def _values(type_: Type) -> list[float | None]:
     return [*_ODD, *points, *middles, *around]
 
 
-def _integers(values: list[float | None], index: Sql) -> list[int | None]:
+def _integers(values: list[float | None], index: Scalar) -> list[int | None]:
     with duckdb.connect() as connection:
         connection.execute('CREATE TABLE "place" (a DOUBLE)')
         connection.executemany('INSERT INTO "place" VALUES (?)', [[value] for value in values])
-        return [row[0] for row in connection.execute(select([alias(index, "i")], read("place", "s")).text).fetchall()]
+        return [
+            row[0] for row in connection.execute(text_of(select([alias(index, "i")], read("place", "s")))).fetchall()
+        ]
 
 
 @pytest.mark.parametrize("type_", _TYPES, ids=lambda type_: f"{type_.lower}..{type_.upper} by {type_.step}")
@@ -59,7 +61,7 @@ def test_whole_numbers_are_multiplied_as_such() -> None:
     factor = Factor.raw(Column("a", Type(kind=Kind.INTEGER, lower=Fraction(-5), upper=Fraction(120))), weighted=True)
     whole = Value(cast(column("a", "s"), "BIGINT"), Form.INTEGER, within=(-5, 120))
     index = grid_index(whole, factor)
-    assert "DOUBLE" not in index
+    assert "DOUBLE" not in text_of(select([index]))
     assert _integers([None, -5, 0, 7, 120], index) == [None, *(value / factor.step for value in (-5, 0, 7, 120))]
 
 
@@ -73,4 +75,4 @@ def test_whole_numbers_are_multiplied_as_such() -> None:
     ],
 )
 def test_other_grids_go_by_floats(within: tuple[int, int] | None, own: Fraction, step: Fraction) -> None:
-    assert times_finer(Value(Sql("a"), Form.INTEGER, within=within), own, step) is None
+    assert times_finer(Value(column("a"), Form.INTEGER, within=within), own, step) is None
