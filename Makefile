@@ -38,7 +38,7 @@ check: $(VENV)/.test
 # Files, casts and bounds of work on the oldest DuckDB that pyproject.toml allows; `check` runs them on the newest.
 oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -c 'import duckdb; assert duckdb.__version__ == "$(DUCKDB)", duckdb.__version__'
-	$(OLDEST)/bin/pytest -n $(JOBS) --dist worksteal tests/unit/engines/duckdb/test_delimited.py tests/unit/curator/test_data_sets.py \
+	$(OLDEST)/bin/pytest -n $(JOBS) --dist worksteal tests/unit/engines/duckdb/test_text_files.py tests/unit/curator/test_data_sets.py \
 		tests/conformance/test_text_files.py tests/conformance/test_sources.py tests/conformance/test_more_sources.py \
 		tests/conformance/same_as_duckdb/test_statements.py tests/conformance/same_as_duckdb/test_from_clauses.py tests/attacks/test_work.py
 
@@ -51,15 +51,18 @@ docs: $(VENV)/.test
 
 # What takes too long for every change: a thousand processes killed at random moments, thousands of random statements.
 nightly: $(VENV)/.test
+	HUSH_AUDIT_SECONDS=70 $(BIN)/pytest tests/unit/audit/test_ourselves.py -k all_parts
 	HUSH_KILLS=1000 $(BIN)/pytest tests/conformance/ledger -k kill
 	HUSH_EVERY_BYTE=1 $(BIN)/pytest tests/attacks/ledger/test_ledger_flips.py
 	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py tests/conformance/test_over_answers.py tests/conformance/test_whole_way.py tests/conformance/same_as_duckdb/test_wide_numbers.py tests/attacks/test_borders.py
+	HUSH_CASES=1 $(BIN)/pytest -n $(JOBS) tests/statistical/test_coverage.py tests/statistical/test_mechanisms_audit.py
+	$(BIN)/python benchmarks/mutants.py
 	HUSH_CASES=2000 HUSH_SPARK_CASES=200 $(BIN)/pytest tests/conformance/engines
 	HUSH_SAIL_CASES=200 $(MAKE) sail
 	HUSH_SPARK_SERVER=connect $(BIN)/pytest $(addprefix tests/conformance/engines/test_,same_integers.py functions.py spark.py spark_faults.py spark_escapes.py) -k spark
 	HUSH_SPARK_SERVER=cluster $(BIN)/pytest $(addprefix tests/conformance/engines/test_,same_integers.py spark_faults.py spark_escapes.py) -k spark
 	HUSH_STATEMENTS=10000 $(BIN)/pytest -n $(JOBS) tests/conformance/same_as_duckdb/test_random_statements.py
-	HUSH_EXAMPLES=200 HUSH_QUESTIONS=2000 HUSH_RELEASES=300 $(BIN)/pytest tests/conformance/test_api_document.py tests/statistical/test_service_secrecy.py tests/statistical/test_release_secrecy.py
+	HUSH_EXAMPLES=200 HUSH_QUESTIONS=2000 HUSH_RELEASES=300 $(BIN)/pytest tests/conformance/test_api_document.py tests/statistical/test_service_secrecy.py tests/statistical/test_service_time.py tests/statistical/test_release_secrecy.py
 
 # Measures hush against its peers on this machine, and writes docs/benchmarks.md.
 bench: $(VENV)/.bench

@@ -149,7 +149,7 @@ class DuckDBBench(Bench):
         )  # fmt: skip
 
     def forget(self, curator: opening.Curator) -> None:
-        curator.data_sets["data"].engine.forget()
+        curator.data_sets["data"].engine.connection.forget()
 
     def close(self) -> None:
         self._connection.close()

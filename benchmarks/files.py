@@ -51,12 +51,12 @@ def spent(act: object) -> float:
     return time.process_time() - start
 
 
-def asked(path: Path, unit: str | None, keep: Path | None = None) -> tuple[float, list[float]]:
+def asked(path: Path, unit: str | None) -> tuple[float, list[float]]:
     """Return what the first question costs, with opening the file, and what each next one does."""
     opened: list[hush.Curator] = []
 
     def first() -> None:
-        curator = hush.protect(path, unit=unit, bounds=BOUNDS, values={"city": CITIES}, budget=10**6, keep=keep)
+        curator = hush.protect(path, unit=unit, bounds=BOUNDS, values={"city": CITIES}, budget=10**6)
         opened.append(curator)
         curator.ask(FIRST, epsilon=1)
 
@@ -90,12 +90,6 @@ def main() -> None:
             for text, one, other, ratio in zip(NEXT, later, again, ratios, strict=True):
                 print(f"  {ratio:5.2f} = {one:.2f} s / {other:.2f} s  {text}")
             print(f"  next questions: median ratio {statistics.median(ratios):.2f} to parquet's")
-            keep = Path(place) / "kept"
-            written, _ = asked(texts, unit, keep)
-            kept, later = asked(texts, unit, keep)
-            ratio = statistics.median(one / other for one, other in zip(later, again, strict=True))
-            print(f"  with keep: {written:.2f} s once; then, in another process, the first question {kept:.2f} s,")
-            print(f"  {kept / read:.2f} of the read, and the next ones a median ratio of {ratio:.2f} to parquet's")
 
 
 if __name__ == "__main__":

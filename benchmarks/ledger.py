@@ -26,10 +26,10 @@ from pathlib import Path
 
 from hush.accounting import LaplaceEvent
 from hush.ledger import Actor, Ledger
-from hush.ledger.book import account_state
 from hush.ledger.budgets import price
 from hush.ledger.entries import Entry
 from hush.ledger.rules import charge_to_json, question_hash
+from hush.ledger.state import account_state
 
 OWNER = Actor.owner("owner")
 QUESTION = "SELECT disease, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE age >= 30 GROUP BY disease"
@@ -116,7 +116,7 @@ def grow(path: str | Path, entries: int) -> None:
                 after = Entry.draft("answered", outcome, after=entry.head, about=entry.number, **names)
                 chain.store.append(after, after=entry.head)
                 book.head, number = after.head, after.number
-            chain.store.commit()
+            chain.store.storage.commit()
 
 
 def best(act, repeat: int = 5) -> float:  # type: ignore[no-untyped-def]

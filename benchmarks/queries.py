@@ -131,7 +131,7 @@ def forgetful(curator: opening.Curator, sql: str) -> Callable[[], object]:
     """Return the question, asked by somebody who never asked anything before."""
 
     def ask() -> object:
-        curator.data_sets["data"].engine.forget()  # measure the work, not what is kept of it
+        curator.data_sets["data"].engine.connection.forget()  # measure the work, not what is kept of it
         return curator.ask(sql, epsilon=1, fresh=True)
 
     return ask
@@ -154,7 +154,7 @@ def many_rows_a_unit(many: Path, rounds: int) -> None:
             statement = by_hand(many, values=values)
             mine, other = turns(forgetful(curator, sql), lambda text=statement: plain.execute(text).fetchall(), rounds)
             line(f"{what} by city, {GROUPS} groups a unit, first question", mine, other, 1.3)
-        curator.data_sets["data"].engine.forget()
+        curator.data_sets["data"].engine.connection.forget()
         statement = by_hand(many, values=False)
         hand = spent(lambda: plain.execute(statement).fetchall())
         first = spent(lambda: curator.ask(COUNTED, epsilon=1, fresh=True))

@@ -27,8 +27,6 @@ from typing import Any
 
 from engines import EPSILON, QUESTION, SparkBench
 
-from hush.engines.server import ParameterisedText
-
 ASKED = 16
 """GB that a hundred million rows may take."""
 A_TASK, TWICE = 4 * 10**6, 10**6
@@ -116,13 +114,13 @@ def live(session: Any) -> int:
 def planned(curator: Any) -> tuple[int, int]:
     """Return how many characters the question's statements have, and how many nodes their physical plans."""
     data_set, plan = curator.plan(QUESTION, epsilon=EPSILON)
-    compiled = data_set.engine.compile(plan)
-    texts = [item.text for item in compiled.statements.statements]
+    compiled = data_set.engine.prepare(plan)
+    texts = [item.text for item in compiled.statements]
     nodes = 0
-    with data_set.engine._begin() as transaction:  # noqa: SLF001 - as the engine itself runs them
-        for text in texts:
-            written = transaction._written(ParameterisedText.of(text), compiled.lists.parameters)  # noqa: SLF001
-            execution = transaction.session.sql(written)._jdf.queryExecution()  # noqa: SLF001
+    with data_set.engine.connection.begin() as transaction:  # as the engine itself runs them
+        for item in compiled.statements:
+            frame = transaction._query(item.rendered, compiled.lists.parameters)  # noqa: SLF001
+            execution = frame._jdf.queryExecution()  # noqa: SLF001
             nodes += len(execution.executedPlan().treeString().splitlines())
     return sum(map(len, texts)), nodes
 

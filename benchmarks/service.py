@@ -43,7 +43,7 @@ from hush.curator.data_sets import read_policy
 from hush.curator.opening import open_policy
 from hush.ledger import Actor, Ledger, Role
 from hush.policy.ledger import make_ledger
-from hush.server.people import People
+from hush.server.auth.people import People
 
 NUMBERS = itertools.count()
 HEAVY = (

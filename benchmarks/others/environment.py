@@ -18,7 +18,12 @@ from typing import Any
 
 HERE = Path(__file__).parent
 HOME = Path(os.environ.get("HUSH_PEERS", HERE.parent.parent / ".peers"))
+AUDITED = ["numpy", "python-flint", "cryptography"]
+"""What hush.audit needs in the environment of what it audits."""
 PACKAGES = {
+    "diffprivlib": ["diffprivlib==0.6.6", "scikit-learn<1.6", *AUDITED],
+    "opendp-0.14.1": ["opendp==0.14.1", *AUDITED],
+    "opendp-0.16.0": ["opendp==0.16.0", *AUDITED],
     "opendp": ["opendp[polars]==0.16.0"],
     "tumult": ["tmlt.analytics==0.21.0", "setuptools"],
 }

@@ -26,7 +26,7 @@ def main() -> None:
         curator = protect(table, unit="id", bounds={"x": (0, 2)}, budget=budget)
     times = []
     for at in range(asked["repeats"]):
-        curator.data_sets["data"].engine.forget()  # measure the work, not what is kept of it
+        curator.data_sets["data"].engine.connection.forget()  # measure the work, not what is kept of it
         start = time.perf_counter()
         if asked["table"]:
             answer = curator.ask("SELECT city, COUNT(*) AS n FROM data GROUP BY city", epsilon=1, fresh=True)
