@@ -21,7 +21,7 @@ FROM visits
 WHERE age BETWEEN 18 AND 65
 GROUP BY disease
 ORDER BY visits DESC"""
-ROWS = "SELECT age, sex, region, disease FROM visits"
+ROWS = "SELECT age, sex, region, disease\nFROM visits"
 _BEN = """
 [analysts.ben]
 data = ["clinic"]

@@ -251,7 +251,7 @@ def _drawn(made: Any) -> dict[str, Any]:
     else:
         text = str(made.summary()) if hasattr(made, "summary") else made.explain()
         return {**drawn, "text": visible(text, lines=True), "headline": f"{type(made).__name__} at {made.price}"}
-    return {**drawn, "notes": [visible(caveat) for caveat in made.caveats], "question": visible(made.question)}
+    return {**drawn, "notes": [visible(caveat) for caveat in made.caveats], "question": visible(made.question, lines=True)}
 
 
 def _error(made: MarginalRelease, columns: tuple[str, ...]) -> str:
