@@ -42,7 +42,7 @@ _RESERVED = frozenset(
     full group grouping having in inner interval intersect into is join left like limit not null offset on or
     order outer over partition right row rows select set some table then time timestamp to true union unique using
     values when where window with
-    """.split()
+    """.split()  # noqa: SIM905 - one word a line says no more
 )
 """Reserved words of SQL: a column with this name must be quoted."""
 _LISTED = 12
