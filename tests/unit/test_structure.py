@@ -61,6 +61,7 @@ _PLACES = {
     "engines": ("unit/engines", "conformance"),
     "ledger": ("unit/ledger", "conformance/ledger"),
     "mechanisms": ("unit/mechanisms", "theory", "statistical"),
+    "notebook": ("browser",),
     "policy": ("unit/policy", "e2e"),
     "query": ("unit/query", "conformance"),
     "server": ("unit/server", "conformance", "browser", "serving"),

@@ -6,7 +6,7 @@ synthetic rows, ranges and models, so that conditions, roll-ups, more rows and f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
@@ -27,6 +27,7 @@ from hush.curator.terms import (
     MarginalOrder,
     MarginalTerms,
     Order,
+    Parameters,
     QuestionOrder,
     QuestionTerms,
     RangeOrder,
@@ -82,6 +83,17 @@ class RemoteCurator:
     def explain(self, terms: QuestionTerms) -> RemoteExplanation:
         """Explain a question: its price and how accurate its answer would be. Reads no data and spends nothing."""
         return RemoteExplanation(self._post("/explain", body_of(terms)))
+
+    def at_prices(
+        self, question: str | Builder, /, parameters: Parameters = (), *, epsilons: Sequence[Number], **terms: Any
+    ) -> list[RemoteExplanation]:
+        """Explain a question at several prices; see `Curator.at_prices`. Spends nothing."""
+        body = body_of(QuestionTerms(question, parameters, **terms))
+        prices = [amount(epsilon, "epsilons") for epsilon in epsilons]
+        return [
+            RemoteExplanation(explained)
+            for explained in self._post("/explain", {**body, "epsilons": prices})["explanations"]
+        ]
 
     @takes(QuestionOrder)
     def ask(self, terms: QuestionOrder) -> Answer:
