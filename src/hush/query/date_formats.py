@@ -49,7 +49,7 @@ _YEARS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class DateReading:
     """One way in which a text may be a date: the test, and how its parts become ISO's."""
 
     valid: str
@@ -82,11 +82,11 @@ class DateFormat:
         """Whether a text has a time, too."""
         return "%H" in self.text
 
-    def readings(self, *, time: bool) -> tuple[Reading, ...]:
+    def readings(self, *, time: bool) -> tuple[DateReading, ...]:
         """Return the ways in which a text is a date in this format, with its time or without; none fits two."""
         parts = self._written({"Y": "[0-9]{4}", "y": "[0-9]{2}"} | dict.fromkeys("dmHMS", "[0-9]{1,2}"))
         return tuple(
-            Reading(valid=self._valid(*years), parts=parts, order=self._order(century, time=time))
+            DateReading(valid=self._valid(*years), parts=parts, order=self._order(century, time=time))
             for (directive, century), years in _YEARS.items()
             if f"%{directive}" in self.text
         )
