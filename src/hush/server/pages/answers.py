@@ -131,7 +131,7 @@ def compared(first: Answer, second: Answer) -> list[dict[str, Any]]:
     numbers = [
         [column for column in answer.columns if column.noisy and column.kind.numeric] for answer in (first, second)
     ]
-    pairs = [(one, two) for one in numbers[0] for two in numbers[1] if one.name == two.name]
+    pairs = [(column, other) for column in numbers[0] for other in numbers[1] if column.name == other.name]
     pairs = pairs or list(zip(*numbers, strict=False))
     places = {tuple(others[name][row] for name in keys): row for row in range(len(second))}
     shared = [
@@ -141,18 +141,18 @@ def compared(first: Answer, second: Answer) -> list[dict[str, Any]]:
     ]
     return [
         {
-            "names": list(dict.fromkeys((visible(one.name), visible(two.name)))),
+            "names": list(dict.fromkeys((visible(column.name), visible(other.name)))),
             "rows": [
                 {
                     "key": ", ".join("NULL" if part is None else visible(str(part)) for part in key) or "all rows",
-                    "a": cell(one, row),
-                    "b": cell(two, other),
-                    "difference": _difference(one, row, two, other),
+                    "a": cell(column, row),
+                    "b": cell(other, second_row),
+                    "difference": _difference(column, row, other, second_row),
                 }
-                for key, row, other in shared
+                for key, row, second_row in shared
             ],
         }
-        for one, two in pairs
+        for column, other in pairs
         if shared
     ]
 
