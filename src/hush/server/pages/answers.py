@@ -92,11 +92,11 @@ async def compare_page(request: Request, service: Service, who: Person) -> Respo
             except (UnknownPlaceError, LedgerError):
                 problem = {"text": f"There is no answer of yours under receipt {number}.", "pointer": ""}
     pair = answers if len(answers) == 2 else []
-    known = ("answered", "shared")
+    outcomes = ("answered", "shared")
     recent = [
         release
         for release in await service.history(who, _RECENT)
-        if release["outcome"] in known and not kind_of(release["question"])
+        if release["outcome"] in outcomes and not kind_of(release["question"])
     ]
     listed = {str(release["number"]) for release in recent}
     recent += [
