@@ -33,7 +33,7 @@ from hush.curator.explanation import figures
 from hush.curator.terms import QuestionOrder, TermKind, terms_of
 
 if TYPE_CHECKING:
-    from hush.client.explanation import RemoteExplanation
+    from hush.client.curator import RemoteExplanation
     from hush.curator.explanation import Explanation
 
 PRICES = ("0.01", "0.03", "0.1", "0.3", "1", "3")

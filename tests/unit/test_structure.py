@@ -74,9 +74,7 @@ _ELSEWHERE = {
     "hush.accounting.profile.cumulant": "unit/accounting/profile/test_direction.py",
     "hush.accounting.profile.method": "unit/accounting/profile/test_direction.py",
     "hush.cli.interview": "e2e/test_cli_init_questions.py",
-    "hush.client.explanation": "unit/client/test_client.py",
     "hush.client.transport": "unit/client/test_remote_releases.py",
-    "hush.client.streams": "unit/client/test_remote_releases.py",
     "hush.core.storage": "unit/engines/duckdb/test_text_files.py",
     "hush.curator.kept_release": "unit/curator/test_releases.py",
     "hush.curator.estimates": "unit/curator/test_curator.py",
@@ -121,7 +119,6 @@ _ELSEWHERE = {
     "hush.storage.postgresql": "conformance/service/test_queue.py",
     "hush.storage.sqlite": "attacks/ledger/test_ledger_faults.py",
     "hush.synth.bins": "unit/synth/test_synthesis.py",
-    "hush.synth.selection": "unit/synth/test_synthesis.py",
 }
 """The tests of modules that are reached through others alone."""
 

@@ -176,9 +176,9 @@ def release_caveats(planned: PlannedRows, coding: Coding, price: Price) -> tuple
     dropped = [column.name for column in coding.columns if column.coded.type.nullable and not column.coded.null]
     if dropped:
         caveats.append(f"rows without a value in {', '.join(dropped)} are left out")
-    grouped = [f"{column.name} (by {column.width})" for column in coding.columns if column.width > 1]
+    grouped = [f"{column.name} (of width {column.width})" for column in coding.columns if column.width > 1]
     if grouped:
-        caveats.append(f"neighbouring values are one: {', '.join(grouped)}")
+        caveats.append(f"values are put into ranges: {', '.join(grouped)}")
     if price.law == "gaussian":
         caveats.append(gaussian_price(planned.delta))
     return tuple(caveats)

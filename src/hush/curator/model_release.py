@@ -41,7 +41,7 @@ from hush.learn import (
     model_from_json,
 )
 from hush.learn.additive import AdditiveModel
-from hush.learn.schema import Column, plain
+from hush.learn.schema import ModelColumn, plain
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.rows import CodedColumn
@@ -198,14 +198,14 @@ def _named(columns: Sequence[CodedColumn], model: str, target: str | None) -> di
     return {"schema": specs, "target": spec}
 
 
-def _spec(column: CodedColumn) -> Column:
+def _spec(column: CodedColumn) -> ModelColumn:
     """Return a column's public bounds, days or microseconds for dates and times; or its values."""
     if column.factor is None:
-        return Column.parse(column.name, list(column.values))
+        return ModelColumn.parse(column.name, list(column.values))
     low, high = (float(end * column.factor.step) for end in (column.factor.first, column.factor.last))
     # a column of one value: models need an interval of positive length
     high = high if low < high else low + 1.0
-    return Column(name=column.name, lower=low, upper=high, unit=_UNITS.get(column.type.kind))
+    return ModelColumn(name=column.name, lower=low, upper=high, unit=_UNITS.get(column.type.kind))
 
 
 def _values(column: CodedColumn, codes: Any) -> Any:
