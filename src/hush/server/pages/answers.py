@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hush.core.format import figure, visible
-from hush.curator.answer import Answer
+from hush.curator.answer import CAVEATS_SHOWN, Answer
 from hush.ledger import LedgerError
 from hush.report.columns import AnswerColumn
 from hush.report.pictures import picture
@@ -156,7 +156,8 @@ def shown(answer: Answer) -> dict[str, Any]:
         "price": str(answer.price),
         "confidence": f"{100 * answer.confidence:.6g} %",
         "receipt": answer.receipt,
-        "notes": [*marks(answer.columns), *answer.caveats],
+        "notes": [*marks(answer.columns), *answer.caveats[:CAVEATS_SHOWN]],
+        "more_notes": answer.caveats[CAVEATS_SHOWN:],
         "made_up": answer.made_up,
     }
 

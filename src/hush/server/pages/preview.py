@@ -32,8 +32,7 @@ from hush.ledger.history import AccountView, repeats
 from hush.query.plan.keys import Listed
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown_error
-from hush.report.pictures import picture
-from hush.report.plots import label
+from hush.report.pictures import label, picture
 from hush.utility import posterior
 
 PRICES = 25
