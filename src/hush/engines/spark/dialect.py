@@ -374,7 +374,7 @@ class SparkDialect(ServerDialect):
 
     def rearranged(self, value: str, *, to: str, parts: str, order: str) -> str:
         iso = f"REGEXP_REPLACE({value}, {text(parts)}, {text(order.replace(_GROUP, '$'))})"
-        return self._tried(iso, to)
+        return self.narrowed(iso, to)
 
     def days(self, value: str) -> str:
         return f"UNIX_DATE({value})"
