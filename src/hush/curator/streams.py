@@ -664,11 +664,10 @@ class StreamRelease:
             values = tuple((series[series_name] * step).ravel().tolist())
             how = {"values": values, "errors": tuple(errors), "counts": definition["counts"]}
             columns.append(AnswerColumn(name=name, kind=Kind.DECIMAL, **how))
-        epsilon = Fraction(definition["epsilon"])
         return Answer(
             columns=tuple(columns),
             confidence=definition["confidence"],
-            price=Money(epsilon=epsilon, delta=Fraction(0), items=(("the whole stream", epsilon, Fraction(0)),)),
+            price=Money.single("the whole stream", Fraction(definition["epsilon"])),
             receipt=definition["receipt"],
             question=definition["question"],
         )
