@@ -479,8 +479,8 @@ class ServerDialect(Dialect):
 
     def from_fixed(self, value: str, to: str) -> str | None:
         """Return a cast of a DECIMAL."""
-        whole = to in self.bits or to == "HUGEINT"
-        return self.narrowed(f"ROUND({value})", to) if whole else self.from_exact(value, to)
+        is_whole = to in self.bits or to == "HUGEINT"
+        return self.narrowed(f"ROUND({value})", to) if is_whole else self.from_exact(value, to)
 
     days_of_times: ClassVar[tuple[str, str]]
     """The first and the last date that is taken as a timestamp: there are fewer of these."""
