@@ -492,6 +492,11 @@ class PlannedRows:
         """Whether the accounts have a price for Gaussian noise on integers."""
         return self.accounts.take_gaussian
 
+    def dropped(self) -> list[str]:
+        """Return a caveat about rows that are left out because a value is missing, if there may be some."""
+        names = [column.name for column in self.plan.columns if column.type.nullable and not column.null]
+        return [f"rows without a value in {', '.join(names)} are left out"] if names else []
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:

@@ -78,7 +78,7 @@ from hush.query.question import AggregateKind, Question, RowQuestion, fingerprin
 from hush.query.relations import Project, scans
 from hush.query.types import Kind, position
 from hush.report.columns import AnswerColumn, uniform
-from hush.synth.streams import MAX_KEYS, MAX_PERIODS, Seen, Stream, StreamPlan, arrivals, plan_stream, seconds
+from hush.synth.streams import MAX_KEYS, MAX_PERIODS, RunningTotals, Seen, StreamPlan, arrivals, plan_stream, seconds
 
 PART = 2.0
 """The seconds of work, by public figures and besides reading rows, that are released at once."""
@@ -232,7 +232,9 @@ class Streams:
                 )
 
             def begin() -> str:
-                state = StreamState(definition | {"receipt": receipt}, Stream.begin(plan, asked.size), Seen.nothing())
+                state = StreamState(
+                    definition | {"receipt": receipt}, RunningTotals.begin(plan, asked.size), Seen.nothing()
+                )
                 self._files.write(name, state.to_bytes())
                 return json.dumps(public | {"receipt": receipt})
 
@@ -669,11 +671,10 @@ class StreamRelease:
             values = tuple((series[series_name] * step).ravel().tolist())
             how = {"values": values, "errors": tuple(errors), "counts": definition["counts"]}
             columns.append(AnswerColumn(name=name, kind=Kind.DECIMAL, **how))
-        epsilon = Fraction(definition["epsilon"])
         return Answer(
             columns=tuple(columns),
             confidence=definition["confidence"],
-            price=Money(epsilon=epsilon, delta=Fraction(0), items=(("the whole stream", epsilon, Fraction(0)),)),
+            price=Money.single("the whole stream", Fraction(definition["epsilon"])),
             receipt=definition["receipt"],
             question=definition["question"],
         )

@@ -192,6 +192,14 @@ def test_explanations_are_those_of_a_local_curator(curator: RemoteCurator) -> No
         assert getattr(there, what)() == getattr(here, what)()
 
 
+def test_several_prices_are_explained_in_one_request(curator: RemoteCurator) -> None:
+    explained = curator.at_prices(COUNT, epsilons=["0.5", 1], confidence="0.9")
+    assert [str(explanation.price) for explanation in explained] == ["ε=0.5", "ε=1"]
+    for explanation in explained:
+        alone = curator.explain(COUNT, epsilon=explanation.price.epsilon, confidence="0.9")
+        assert explanation.errors() == alone.errors()
+
+
 def test_what_bounds_cut_is_estimated_elsewhere_too(tmp_path: Path) -> None:
     """Half of 400 units have one row, the others three: of 800 rows 200 lie beyond two. Fails by chance below 1e-6."""
     frame = pa.table({"id": [*range(200), *(200 + number // 3 for number in range(600))], "city": ["a"] * 800})
