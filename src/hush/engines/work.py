@@ -299,8 +299,8 @@ class PublicRows:
             # an aggregate without keys is one row
             case PerUnit() if not public.keys:
                 return 1
-            case PerUnit() if (most := self.rows(public.source)) > _COUNTABLE:
-                return most
+            case PerUnit() if (source_rows := self.rows(public.source)) > _COUNTABLE:
+                return source_rows
             case Scan() | PerUnit():
                 rendered = RelationWriter(self._catalogue).write(public, alone=True)
                 return int(self._fetch(select([count()], rendered.query))[0][0])

@@ -456,15 +456,15 @@ def _of_join(relation: Join, schema: Schema, by: Keys, matches: Matches) -> _Typ
     # keys of public columns alone tell public rows apart; one that is mixed with others may have a value for each row
     keys = [key for key in by if key is not None and columns_in(key) and columns_in(key) <= theirs]
     mixed = any(key is None or (columns_in(key) & theirs and columns_in(key) & ours) for key in by)
-    most = matches(public, on)
-    if most == 1:
+    row_count = matches(public, on)
+    if row_count == 1:
         return made
-    made = replace(made, matches=made.matches * most)
+    made = replace(made, matches=made.matches * row_count)
     if not keys and not mixed:
-        return replace(made, matches_in_group=made.matches_in_group * most)
+        return replace(made, matches_in_group=made.matches_in_group * row_count)
     made = replace(made, matches_in_group=made.matches_in_group * matches(public, [*on, *keys]))
     if mixed:
-        return replace(made, groups_of_row=made.groups_of_row * most, keys=MAX_GROUPS)
+        return replace(made, groups_of_row=made.groups_of_row * row_count, keys=MAX_GROUPS)
     if len(keys) == len(by):
         # no private column tells groups apart, so units are in no more groups than there are keys
         made = replace(made, groups=1, groups_of_row=made.groups_of_row * made.groups)
