@@ -72,8 +72,7 @@ function move(index) {
   find("#before output").textContent = `ε ${price}`;
   for (const place of all("[data-price]")) place.textContent = price;
   find("#odds").textContent = known.odds[index];
-  find("#share [data-share]").textContent = Number((100 * known.shares[index]).toPrecision(2));
-  find("#share [data-left]").textContent = known.left[index];
+  find("#share").textContent = known.takes[index];
   find("[data-more]").textContent = known.more[index];
   known.outputs.forEach((output, number) => {
     find(`[data-error="${number}"]`).textContent = output.words[index];
