@@ -336,11 +336,11 @@ def outlook(accounts: Sequence[Whose], events: Sequence[Event]) -> Outlook | Non
 def binding(shares: Sequence[tuple[Fraction, Fraction]]) -> int:
     """Return the index of the account that binds a charge, given for each the share that it takes and what was left.
 
-    It is the account of which the charge takes the larger part of what is left; of equal ones the last, which is the
-    analyst's own.
+    It is the account of which the charge takes the larger part of what is left; of equal ones the data set's, which
+    comes first.
     """
     parts = [(took > left, took / left if left else took) for took, left in shares]
-    return max(range(len(parts)), key=lambda index: (parts[index], index))
+    return parts.index(max(parts))
 
 
 _NOTICEABLE = Fraction(99, 100)

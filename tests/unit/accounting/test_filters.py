@@ -57,7 +57,9 @@ def test_ten_tenths_fit_and_the_eleventh_does_not():
     assert account.spent.epsilon == 1
     with pytest.raises(BudgetExceededError) as refusal:
         account.admit(pure("0.1"), owner="alice")
-    assert str(refusal.value) == ("takes 10% of alice's budget, but 0% is left; lower epsilon, or ask the owner for more")
+    assert str(refusal.value) == (
+        "takes 10% of alice's budget, but 0% is left; lower epsilon, or ask the owner for more"
+    )
     assert refusal.value.exit_status == 3
 
 
@@ -366,7 +368,9 @@ def test_messages_name_the_budget_and_show_figures_that_differ():
     ):
         account.admit(pure("0.3"), owner="alice")
     account = PureFilter.open(epsilon=1).admit(pure(1 - Fraction(1, 10) + Fraction(1, 10**30)))
-    with pytest.raises(BudgetExceededError, match=r"takes 10% of the budget, but 9\.999% is left; a price of at most ε=0\.0999999 fits"):
+    with pytest.raises(
+        BudgetExceededError, match=r"takes 10% of the budget, but 9\.999% is left; a price of at most ε=0\.0999999 fits"
+    ):
         account.admit(pure("0.1"))
 
 

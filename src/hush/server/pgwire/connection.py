@@ -391,7 +391,8 @@ class PgConnection:
         finally:
             self.request = ""
         fields, rows = _answered(answer)
-        notes = [f"price {answer.price}; receipt {answer.receipt}; ± at {answer.confidence:.0%} confidence"]
+        took = "" if answer.spending is None else f", which took {answer.spending}"
+        notes = [f"price {answer.price}{took}; receipt {answer.receipt}; ± at {answer.confidence:.0%} confidence"]
         return Result(f"SELECT {len(rows)}", fields, rows, (*notes, *answer.caveats))
 
     async def _explain(self, text: str, parameters: Mapping[str, Any]) -> Explanation:
