@@ -25,7 +25,7 @@ from hush import learn, local
 from hush.mechanisms.grouped import zcdp_budget
 from hush.synth import CodedTable, Domain, Price, Settings, plan_marginals, plan_stream, plan_synthesis, synthesise
 from hush.synth.ranges import plan_ranges
-from hush.synth.streams import Stream
+from hush.synth.streams import RunningTotals
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path.append(str(TESTS / "statistical"))
@@ -144,7 +144,7 @@ def synthetic(rows: int, epsilon: str) -> Ends:
 
 def stream(rows: int, epsilon: str) -> Ends:
     plan = plan_stream(periods=60, rho=zcdp_budget(Fraction(epsilon), Fraction(DELTA)))
-    state = Stream.begin(plan)
+    state = RunningTotals.begin(plan)
     for _ in range(30):
         state = state.advance(np.array([rows // 30]))
     total = float(state.estimates.sum())

@@ -211,5 +211,12 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Add ``%hush`` and ``%%hush`` to a notebook, after ``%load_ext hush``."""
+    from hush.notebook import magic
+
+    shell.register_magic_function(magic(shell), "line_cell", "hush")
+
+
 def __dir__() -> list[str]:
     return __all__

@@ -106,7 +106,7 @@ ESCAPES = {
         "SELECT COUNT(*) FROM sqlite_master",
         "SELECT COUNT(*) FROM pragma_table_info('visits')",
     ],
-    "rows of individuals": [
+    "would show single rows": [
         "SELECT * FROM visits",
         "SELECT visits.* FROM visits",
         "SELECT age FROM visits",

@@ -134,7 +134,7 @@ REFUSED = {
         "SELECT SearchPhrase, MIN(URL), COUNT(*) AS c FROM hits WHERE URL LIKE '%google%' GROUP BY SearchPhrase",
         "MIN",
     ),
-    23: ("SELECT * FROM hits WHERE URL LIKE '%google%' ORDER BY EventTime LIMIT 10", "rows of individuals"),
+    23: ("SELECT * FROM hits WHERE URL LIKE '%google%' ORDER BY EventTime LIMIT 10", "would show single rows"),
     24: ("SELECT SearchPhrase FROM hits WHERE SearchPhrase <> '' ORDER BY EventTime LIMIT 10", "individuals"),
 }
 

@@ -17,7 +17,7 @@ import pytest
 
 from hush.mechanisms.grouped import zcdp_budget
 from hush.synth import CodedTable, Domain, Price, Settings, all_marginals, plan_marginals, plan_synthesis, synthesise
-from hush.synth.streams import Stream, plan_stream
+from hush.synth.streams import RunningTotals, plan_stream
 
 sys.path.append(str(Path(__file__).parents[1] / "unit" / "synth"))
 from census import ADULT, correlated_table
@@ -109,7 +109,7 @@ def test_totals_of_a_stream_hold_as_often_as_they_say() -> None:
     plan = plan_stream(periods=60, rho=Fraction(1, 2))
     held = 0
     for _ in range(200):
-        stream = Stream.begin(plan)
+        stream = RunningTotals.begin(plan)
         for _period in range(30):
             stream = stream.advance(np.array([5]))
         held += abs(float(stream.estimates.sum()) - 150) <= plan.total_error(30)

@@ -10,19 +10,14 @@ import hush
 
 STILL_TWICE = {
     "Charge": "the price of an event in an account, and the ledger's decision to charge: both are public names",
-    "Column": "of a question's expressions, and of the matrix that learning takes: the latter is a public name",
-    "Estimate": "a private estimate of the library, and of a table of marginals: both are public names",
     "Filter": "a relation's WHERE, and an account that admits charges: each is the word of its literature",
     "Form": "an engine's form of a value, and a form that people fill in",
     "Item": "what a cache keeps, and a line of a price",
     "Plan": "of a question, and of mechanisms declared in advance: both are public names",
     "Question": "the typed tree, and a question of the utility planner: both are public names",
-    "Schema": "of tables, and of the matrix that learning takes: the latter is a public name",
-    "Selection": "of private keys, and of features",
     "Session": "of an engine's connection, and of a secure sum: the latter is a public name",
     "Source": "of an engine's rows, of SQL's FROM, and of a statistic: the last two are to be renamed",
     "Spread": "of an engine's joins, and of a law on a grid",
-    "Stream": "of sparse vector answers, and of periods that keep coming",
     "_Table": "private to two modules of engines",
 }
 """Names that stand for two concepts today, with what they are. A name leaves this list, none enters it."""

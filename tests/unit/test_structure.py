@@ -61,6 +61,7 @@ _PLACES = {
     "engines": ("unit/engines", "conformance"),
     "ledger": ("unit/ledger", "conformance/ledger"),
     "mechanisms": ("unit/mechanisms", "theory", "statistical"),
+    "notebook": ("browser",),
     "policy": ("unit/policy", "e2e"),
     "query": ("unit/query", "conformance"),
     "server": ("unit/server", "conformance", "browser", "serving"),
@@ -73,9 +74,7 @@ _ELSEWHERE = {
     "hush.accounting.profile.cumulant": "unit/accounting/profile/test_direction.py",
     "hush.accounting.profile.method": "unit/accounting/profile/test_direction.py",
     "hush.cli.interview": "e2e/test_cli_init_questions.py",
-    "hush.client.explanation": "unit/client/test_client.py",
     "hush.client.transport": "unit/client/test_remote_releases.py",
-    "hush.client.streams": "unit/client/test_remote_releases.py",
     "hush.core.storage": "unit/engines/duckdb/test_text_files.py",
     "hush.curator.kept_release": "unit/curator/test_releases.py",
     "hush.curator.estimates": "unit/curator/test_curator.py",
@@ -108,6 +107,7 @@ _ELSEWHERE = {
     "hush.query.sql.subqueries": "conformance/same_as_duckdb/test_from_clauses.py",
     "hush.server.schemas": "unit/server/test_api.py",
     "hush.server.pgwire.catalogue_rows": "unit/server/test_pgwire.py",
+    "hush.server.mcp": "attacks/test_mcp.py",
     "hush.server.metrics": "attacks/test_service.py",
     "hush.server.auth.csrf": "unit/server/test_auth.py",
     "hush.server.auth.oidc": "attacks/test_oidc.py",
@@ -120,7 +120,6 @@ _ELSEWHERE = {
     "hush.storage.postgresql": "conformance/service/test_queue.py",
     "hush.storage.sqlite": "attacks/ledger/test_ledger_faults.py",
     "hush.synth.bins": "unit/synth/test_synthesis.py",
-    "hush.synth.selection": "unit/synth/test_synthesis.py",
 }
 """The tests of modules that are reached through others alone."""
 

@@ -8,7 +8,7 @@ pairs and events nor the moment of stopping cost confidence (`hush.audit.statist
 >>> import hush
 >>> noise = hush.Laplace(sensitivity=1, epsilon=2)
 >>> report = audit(lambda rows: noise.release(len(rows)), epsilon="1", schema=(0, 1), seconds=20, level="1e-6")
->>> report.violation.pair, report.violation.epsilon > 1
+>>> report.violation.pair.name, report.violation.epsilon > 1
 ('...', True)
 """
 
@@ -18,6 +18,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,13 +49,14 @@ _LATER = 2.0
 """How many times the runs are doubled after a violation is proved, for a better lower bound."""
 
 
+@dataclass(slots=True)
 class _Arm:
     """A pair with its runs and the event that tells most about it."""
 
-    def __init__(self, pair: NeighbourPair) -> None:
-        self.pair = pair
-        self.left, self.right = Sample(), Sample()
-        self.event: OutcomeEvent | None = None
+    pair: NeighbourPair
+    left: Sample = field(default_factory=Sample)
+    right: Sample = field(default_factory=Sample)
+    event: OutcomeEvent | None = None
 
     @property
     def runs(self) -> int:
@@ -112,24 +114,24 @@ def audit(
     False
     """
     points = claimed_points(epsilon, delta, guarantee)
-    error_rate = float(fraction_between(level, "level"))
-    begun = time.monotonic()
-    ends = begun + float(positive(seconds, "seconds"))
     listed = [as_pair(pair, index) for index, pair in enumerate(pairs)] if pairs is not None else None
-    arms = [_Arm(pair) for pair in (listed or hostile(schema, neighbours, unit=unit, outside=outside))]
     game = _Game(
+        name=name or str(getattr(function, "__name__", type(function).__name__)),
         runs=Runs(function, density=density, limit=float(positive(limit, "limit")), isolated=isolated),
-        arms=arms, points=points, level=error_rate, ends=ends, most=runs, timing=timing, low_bits=low_bits,
+        arms=[_Arm(pair) for pair in (listed or hostile(schema, neighbours, unit=unit, outside=outside))],
+        points=points, level=float(fraction_between(level, "level")),
+        ends=time.monotonic() + float(positive(seconds, "seconds")), most=runs, timing=timing, low_bits=low_bits,
         law=None if law is None else (LawTest(law[0]), law[1]), progress=progress,
-        search=None if listed else (lambda best: _another(best, schema, neighbours, unit)),
+        search=None
+        if listed
+        else lambda best: [nearby_pair(best, schema, unit=unit), random_pair(schema, neighbours, unit=unit)],
     )  # fmt: skip
     notes: list[str] = []
     interrupted = False
     with game.runs:
-        if listed:
-            for pair in listed:
-                game.runs.knows(pair.left)
-                game.runs.knows(pair.right)
+        for pair in listed or ():
+            game.runs.knows(pair.left)
+            game.runs.knows(pair.right)
         try:
             game.play()
         except KeyboardInterrupt:
@@ -140,77 +142,65 @@ def audit(
         notes.append(f"{game.runs.failures} runs ended their process or gave no answer within {float(limit):g} s")
     if game.runs.starved:
         notes.append(f"{game.runs.starved} runs met the limit of memory, and count for neither side")
-    return game.report(
-        name=name or str(getattr(function, "__name__", type(function).__name__)),
-        seconds=time.monotonic() - begun, notes=notes, interrupted=interrupted,
-    )  # fmt: skip
+    return game.report(notes, interrupted=interrupted)
 
 
-def _another(
-    best: NeighbourPair, schema: Schema, neighbours: str | Neighbours, unit: str | None
-) -> list[NeighbourPair]:
-    return [nearby_pair(best, schema, unit=unit), random_pair(schema, neighbours, unit=unit)]
-
-
+@dataclass(slots=True, kw_only=True)
 class _Game:
     """One audit as it runs."""
 
-    def __init__(
-        self,
-        *,
-        runs: Runs,
-        arms: list[_Arm],
-        points: list[tuple[float, float]],
-        level: float,
-        ends: float,
-        most: int | None,
-        timing: bool,
-        low_bits: bool,
-        law: tuple[LawTest, Callable[[Any], float]] | None,
-        progress: Progress | None,
-        search: Callable[[NeighbourPair], list[NeighbourPair]] | None,
-    ) -> None:
-        self.runs, self.arms, self.points, self.level, self.ends = runs, arms, points, level, ends
-        self.most, self.timing, self.low_bits, self.law = most, timing, low_bits, law
-        self.progress, self.search = progress, search
-        self.begun = time.monotonic()
-        self.fortune = Fortune(delta=points[0][1])
-        self.tested: tuple[_Arm, OutcomeEvent, Sample, Sample] | None = None
-        self.looks = 0
+    name: str
+    runs: Runs
+    arms: list[_Arm]
+    points: list[tuple[float, float]]
+    level: float
+    ends: float
+    most: int | None
+    timing: bool
+    low_bits: bool
+    law: tuple[LawTest, Callable[[Any], float]] | None
+    progress: Progress | None
+    search: Callable[[NeighbourPair], list[NeighbourPair]] | None
+    fortune: Fortune = field(init=False)
+    share: float = field(init=False)
+    begun: float = field(default_factory=time.monotonic)
+    tested: tuple[_Arm, OutcomeEvent, Sample, Sample] | None = None
+    looks: int = 0
+
+    def __post_init__(self) -> None:
+        self.fortune = Fortune(delta=self.points[0][1])
         # Of α, a tenth is for the law where one is claimed.
-        self.share = level if law is None else 0.9 * level
+        self.share = self.level if self.law is None else 0.9 * self.level
 
     # -- running --------------------------------------------------------------------------------------------------
 
     def play(self) -> None:
         """Run until the claim is refuted or time is up."""
         arms = self.screened()
-        best, batches, explored = arms[0], 0, 0
-        wanted: int | None = None
-        while not self.over(best) and (wanted is None or best.runs < wanted):
+        best, batches = arms[0], 0
+        while not self.over(best):
             batches += 1
-            if self.search is not None and wanted is None and batches % _EXPLORED == 0:
-                explored += 1
-                fresh = _Arm(self.search(best.pair)[explored % 2])
+            if self.search is not None and batches % _EXPLORED == 0:
+                fresh = _Arm(self.search(best.pair)[batches // _EXPLORED % 2])
                 self.arms.append(fresh)
                 self.run(fresh, 2 * _FIRST)
                 for arm in self.arms:  # pairs that were given up get their share of the runs, and another chance
                     if not self.over(arm):
                         self.run(arm, best.runs // _REVISITED - arm.runs)
                 arms = [arm for arm in self.arms if arm.runs]
-            elif wanted is None and batches % _EXPLORED == 2 and len(arms) > 1:
-                second = min(arms[:_FINALISTS], key=lambda arm: arm.runs)
-                self.batch(second)
+            elif batches % _EXPLORED == 2 and len(arms) > 1:
+                self.batch(min(arms[:_FINALISTS], key=lambda arm: arm.runs))
             else:
                 self.batch(best)
-            if wanted is None and self.fortune.won(self.share):
-                best = self.tested[0] if self.tested is not None else best
-                wanted = int(_LATER * best.runs)
-                self.ends = min(self.ends, time.monotonic() + (time.monotonic() - self.begun) + 1)
-                continue
-            if wanted is None:
-                arms.sort(key=_rank)
-                best = arms[0]
+            if self.tested is not None and self.fortune.won(self.share):
+                break
+            arms.sort(key=_rank)
+            best = arms[0]
+        if self.tested is not None and self.fortune.won(self.share):
+            winner, now = self.tested[0], time.monotonic()
+            wanted, self.ends = int(_LATER * winner.runs), min(self.ends, 2 * now - self.begun + 1)
+            while not self.over(winner) and winner.runs < wanted:
+                self.batch(winner)
 
     def screened(self) -> list[_Arm]:
         """Run every pair a little, the better half again, and return the last ones, best first."""
@@ -301,38 +291,31 @@ class _Game:
 
     # -- telling --------------------------------------------------------------------------------------------------
 
-    def report(self, *, name: str, seconds: float, notes: list[str], interrupted: bool) -> Report:
+    def report(self, notes: list[str], *, interrupted: bool) -> Report:
         """Return the report of this audit."""
         epsilon, delta = self.points[0]
         bound = self.fortune.epsilon(self.share)
-        won = self.fortune.won(self.share)
         measured, mu = self.measured()
-        longest = max((arm.runs for arm in self.arms), default=0)
-        violation = None
-        if won and self.tested is not None and measured is not None:
+        violation, law = None, ""
+        if measured is not None and self.fortune.won(self.share):
             how = f"{measured.kind}, chosen on earlier runs and tested on later ones, {self.looks} batches"
-            violation = Violation(
-                epsilon=max(bound, epsilon), event=measured.event, pair=measured.pair, how=how,
-                left=measured.left, right=measured.right,
-            )  # fmt: skip
-        forms = {outcome.form for arm in self.arms for outcome in arm.left.outcomes}
-        if forms and all(form.startswith("raises ") for form in forms):
-            notes.append(f"every run {min(forms)}: nothing else was audited")
-        law = ""
+            violation = Violation(max(bound, epsilon), measured.event, measured.pair, how)
         if self.law is not None:
             law = "not the claimed one" if self.law_refuted() else "agrees with the claimed one"
             if self.law_refuted() and violation is None:
-                pair = self.arms[0].pair
-                violation = Violation(
-                    epsilon=bound, event="the noise has not the claimed law", pair=pair.name,
-                    how="goodness of fit with the exact probabilities", left=pair.left, right=pair.right,
-                )  # fmt: skip
-        tested = max(longest - _FIRST, 0)
+                how = "goodness of fit with the exact probabilities"
+                violation = Violation(bound, "the noise has not the claimed law", self.arms[0].pair, how)
+        forms = {outcome.form for arm in self.arms for outcome in arm.left.outcomes}
+        if forms and all(form.startswith("raises ") for form in forms):
+            notes.append(f"every run {min(forms)}: nothing else was audited")
+        longest = max((arm.runs for arm in self.arms), default=0)
+        later = max(longest - _FIRST, 0)
         return Report(
-            name=name, points=tuple(self.points), level=self.level, violation=violation, epsilon=bound,
-            detectable=detectable(claimed=epsilon, runs=tested, level=self.share, delta=delta) if tested else math.inf,
-            mu=mu, runs=longest, pairs=sum(1 for arm in self.arms if arm.runs), seconds=seconds, measured=measured,
-            law=law, timing="the only thing that was tested" if self.timing else "", notes=tuple(notes),
+            name=self.name, points=tuple(self.points), level=self.level, violation=violation, epsilon=max(bound, 0.0),
+            detectable=detectable(claimed=epsilon, runs=later, level=self.share, delta=delta) if later else math.inf,
+            mu=mu, runs=longest, pairs=sum(1 for arm in self.arms if arm.runs),
+            seconds=time.monotonic() - self.begun, measured=measured, law=law,
+            timing="the only thing that was tested" if self.timing else "", notes=tuple(notes),
             interrupted=interrupted,
         )  # fmt: skip
 
@@ -341,15 +324,14 @@ class _Game:
         if self.tested is None:
             return None, 0.0
         arm, event, left, right = self.tested
-        sides = (right, left) if event.swapped else (left, right)
-        counts = [int(np.count_nonzero(event.holds(side))) for side in sides]
         runs = min(len(left), len(right))
-        ends = [interval(count, runs, level=self.level / 2, look=max(self.looks, 1)) for count in counts]
-        measured = Evidence(
-            pair=arm.pair.name, left=arm.pair.left, right=arm.pair.right, event=event.name, kind=event.kind,
-            swapped=event.swapped, runs=runs, counts=(counts[0], counts[1]), p=ends[0], q=ends[1],
-        )  # fmt: skip
-        return measured, gaussian_mu(*ends)
+        counts = [
+            int(np.count_nonzero(event.holds(side))) for side in ((right, left) if event.swapped else (left, right))
+        ]
+        p, q = (interval(count, runs, level=self.level / 2, look=max(self.looks, 1)) for count in counts)
+        return Evidence(
+            arm.pair, event.name, event.kind, event.swapped, runs, (counts[0], counts[1]), p, q
+        ), gaussian_mu(p, q)
 
 
 def _rank(arm: _Arm) -> float:

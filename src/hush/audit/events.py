@@ -15,8 +15,9 @@ True
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ import numpy.typing as npt
 from hush.audit.outcomes import Sample
 from hush.audit.statistics import Floats, rough_growth
 from hush.core.format import figure
-from hush.core.on_demand import optional
 
 Booleans = npt.NDArray[np.bool_]
 Score = Callable[[Sample], Floats]
@@ -35,7 +35,10 @@ _VALUES = 16
 _LOOKED_AT = 100_000
 """How many runs per side an event is chosen on, the latest."""
 _COORDINATES = 24
+_BITS = 4
+"""The low bits of the first numbers are looked at."""
 _DEEP = 3
+_TREE_ROWS = 10_000
 _CELLS = 400
 _LEAST_LEAF = 10
 
@@ -68,33 +71,26 @@ def best_event(
     """Return the event that promises most, at whichever point of the claim; None if all outcomes are the same."""
     count = min(len(left), len(right), _LOOKED_AT)
     left, right = left.part(len(left) - count, len(left)), right.part(len(right) - count, len(right))
-    if timing:
-        scores: list[tuple[str, str, Score]] = [("time", "seconds", _seconds)]
-    else:
-        scores = list(_scores(left, right, ratio=ratio, low_bits=low_bits))
+    scores = [("time", "seconds", _column("seconds"))] if timing else _scores(left, right, ratio, low_bits)
     caution = 1 + 0.25 * np.log(len(scores) + 1)
     # Where nothing speaks against the claim, the event that speaks most against half of it bounds ε from below.
     half = points[len(points) // 2]
+    claims = [np.array(points), np.array([[half[0] / 2, half[1]]])]
     best: list[OutcomeEvent | None] = [None, None]
     for kind, name, score in scores:
-        one, other = score(left), score(right)
-        if kind == "model":  # fitted to the first half: only the second can say how good it is
-            one, other = one[count // 2 :], other[count // 2 :]
-        for condition, threshold, ours, theirs in _conditions(one, other, single=kind not in {"time", "model"}):
+        first = count // 2 if kind == "model" else 0  # fitted to the first half: only the second can say how good it is
+        sides = score(left)[first:], score(right)[first:]
+        for condition, thresholds, ours, theirs in _conditions(*sides, single=kind not in {"time", "model"}):
             for swapped in (False, True):
-                first, second = (theirs, ours) if swapped else (ours, theirs)
-                p, q = _cautious(first, second, len(one), caution)
-                for rank, claim in enumerate((points, [(half[0] / 2, half[1])])):
-                    epsilons, deltas = (np.array(part)[None, :] for part in zip(*claim, strict=True))
-                    gains = rough_growth(p[:, None], q[:, None], epsilons, deltas)
+                p, q = _cautious(*((theirs, ours) if swapped else (ours, theirs)), count - first, caution)
+                for rank, claim in enumerate(claims):
+                    gains = rough_growth(p[:, None], q[:, None], claim[None, :, 0], claim[None, :, 1])
                     event, point = np.unravel_index(int(np.argmax(gains)), gains.shape)
-                    before = best[rank]
-                    if before is None or gains[event, point] > before.gain:
+                    before, gain, threshold = best[rank], float(gains[event, point]), float(thresholds[event])
+                    if before is None or gain > before.gain:
                         best[rank] = OutcomeEvent(
-                            _named(name, condition, float(threshold[event])),
-                            _held(score, condition, float(threshold[event])),
-                            swapped, float(p[event]), float(q[event]),
-                            points[int(point)] if rank == 0 else half, float(gains[event, point]), kind,
+                            _named(name, condition, threshold), _held(score, condition, threshold), swapped,
+                            float(p[event]), float(q[event]), points[int(point)] if rank == 0 else half, gain, kind,
                         )  # fmt: skip
     against, below = best
     if against is None or below is None or against.gain > 0:
@@ -111,10 +107,10 @@ def _cautious(ours: Floats, theirs: Floats, count: int, caution: float) -> tuple
     return np.maximum(p_low, 0.0), np.minimum(q_high, 1.0)
 
 
-def _conditions(one: Floats, other: Floats, *, single: bool) -> Any:
+def _conditions(one: Floats, other: Floats, *, single: bool) -> Iterator[tuple[str, Floats, Floats, Floats]]:
     """Yield ≥, < and = with thresholds, and how many runs of each side fulfil them. NaN fulfils none."""
-    ours, theirs = np.sort(one[~np.isnan(one)]), np.sort(other[~np.isnan(other)])
-    pooled = np.sort(np.concatenate([ours, theirs]))
+    sides = [np.sort(side[~np.isnan(side)]) for side in (one, other)]
+    pooled = np.sort(np.concatenate(sides))
     if not len(pooled):
         return
     cuts = np.unique(pooled[np.minimum((_QUANTILES * len(pooled)).astype(int), len(pooled) - 1)])
@@ -123,18 +119,16 @@ def _conditions(one: Floats, other: Floats, *, single: bool) -> Any:
     with np.errstate(invalid="ignore", over="ignore"):
         middle = (cuts + lower) / 2
     cuts = np.unique(np.where(np.isfinite(middle) & (middle > lower), middle, cuts))
-    below = [np.searchsorted(side, cuts).astype(float) for side in (ours, theirs)]
-    yield "≥", cuts, len(ours) - below[0], len(theirs) - below[1]
-    yield "<", cuts, below[0], below[1]
-    if single:
-        values, times = np.unique(pooled, return_counts=True)
-        if times.max() > 1:
-            values = values[np.argsort(times)[::-1][:_VALUES]]
-            counts = [
-                (np.searchsorted(side, values, "right") - np.searchsorted(side, values)).astype(float)
-                for side in (ours, theirs)
-            ]
-            yield "=", values, counts[0], counts[1]
+    ours, theirs = (np.searchsorted(side, cuts).astype(float) for side in sides)
+    yield "≥", cuts, len(sides[0]) - ours, len(sides[1]) - theirs
+    yield "<", cuts, ours, theirs
+    values, times = np.unique(pooled, return_counts=True)
+    if single and times.max() > 1:
+        values = values[np.argsort(times)[::-1][:_VALUES]]
+        ours, theirs = (
+            (np.searchsorted(side, values, "right") - np.searchsorted(side, values)).astype(float) for side in sides
+        )
+        yield "=", values, ours, theirs
 
 
 def _held(score: Score, condition: str, threshold: float) -> Callable[[Sample], Booleans]:
@@ -148,41 +142,47 @@ def _named(name: str, condition: str, threshold: float) -> str:
     return f"{name} {condition} {figure(threshold)}"
 
 
-def _scores(left: Sample, right: Sample, *, ratio: bool, low_bits: bool) -> Any:
-    """Yield kind, name and score of everything that may tell the samples apart."""
+def _scores(left: Sample, right: Sample, ratio: bool, low_bits: bool) -> list[tuple[str, str, Score]]:
+    """Return kind, name and score of everything that may tell the samples apart."""
+    scores: list[tuple[str, str, Score]] = []
     for column in ("form", "token"):
-        counts = Counter(left.column(column).tolist())
-        others = Counter(right.column(column).tolist())
-        values = sorted(set(counts) | set(others), key=lambda value: -abs(counts[value] - others[value]))
+        counts, others = (Counter(side.column(column).tolist()) for side in (left, right))
+        values = sorted(counts.keys() | others.keys(), key=lambda value: (-abs(counts[value] - others[value]), value))
         if len(values) > 1:
-            for value in values[: _VALUES if len(values) < len(left) else 4]:
-                yield "value", f"the outcome is {value}", _indicator(column, value)
+            tried = values[: _VALUES if len(values) < len(left) else 4]
+            scores += [("value", f"the outcome is {value}", _indicator(column, value)) for value in tried]
     keys = Counter(key for sample in (left, right) for outcome in sample.outcomes for key in outcome.keys)
     for key, times in keys.most_common(200):
         if times < len(left) + len(right):
-            yield "key", f"shows {key}", lambda sample, key=key: sample.has(key).astype(float)
+            scores.append(("key", f"shows {key}", partial(_shows, key=key)))
     if ratio:
-        yield "likelihood", "likelihood ratio", lambda sample: sample.column("ratio")
-    width = min(left.numbers().shape[1], right.numbers().shape[1])
-    if not width:
-        width = max(left.numbers().shape[1], right.numbers().shape[1])
+        scores.append(("likelihood", "likelihood ratio", _column("ratio")))
+    widths = [side.numbers().shape[1] for side in (left, right)]
+    width = min(widths) or max(widths)
     for index in range(min(width, _COORDINATES)):
-        yield "number", f"number {index + 1}", lambda sample, index=index: _coordinate(sample, index)
-    for index in range(min(width, 4)):
-        if low_bits and (_fractional(left, index) or _fractional(right, index)):
-            yield "low bits", f"lowest bit of number {index + 1}", lambda sample, index=index: _lowest(sample, index)
+        coordinate = partial(_coordinate, index=index)
+        scores.append(("number", f"number {index + 1}", coordinate))
+        if low_bits and index < _BITS and any(_fractional(coordinate(side)) for side in (left, right)):
+            scores.append(("low bits", f"lowest bit of number {index + 1}", partial(_lowest, index=index)))
     if width > 1:
-        yield "number", "sum of numbers", lambda sample: _reduced(sample, np.nansum)
-        yield "number", "largest number", lambda sample: _reduced(sample, np.nanmax)
-        yield "number", "smallest number", lambda sample: _reduced(sample, np.nanmin)
-        yield "number", "how many are not 0", lambda sample: _reduced(sample, _nonzero)
+        reductions: dict[str, Callable[..., Any]] = {
+            "sum of numbers": np.nansum, "largest number": np.nanmax, "smallest number": np.nanmin,
+            "how many are not 0": _nonzero,
+        }  # fmt: skip
+        scores += [("number", name, partial(_reduced, reduce=reduce)) for name, reduce in reductions.items()]
     half = len(left) // 2
     if width and half >= _LEAST_LEAF:
-        yield from _models(left.part(0, half), right.part(0, half), width)
+        models = _models(left.part(0, half), right.part(0, half), width)
+        scores += [("model", name, model) for name, model in models.items()]
+    return scores
 
 
-def _seconds(sample: Sample) -> Floats:
-    return sample.column("seconds")
+def _shows(sample: Sample, key: str) -> Floats:
+    return sample.has(key).astype(float)
+
+
+def _column(name: str) -> Score:
+    return lambda sample: sample.column(name)
 
 
 def _indicator(column: str, value: str) -> Score:
@@ -194,8 +194,7 @@ def _coordinate(sample: Sample, index: int) -> Floats:
     return table[:, index] if index < table.shape[1] else np.full(len(sample), np.nan)
 
 
-def _fractional(sample: Sample, index: int) -> bool:
-    column = _coordinate(sample, index)
+def _fractional(column: Floats) -> bool:
     return bool(np.any(np.isfinite(column) & (column != np.round(column))))
 
 
@@ -225,12 +224,17 @@ def _reduced(sample: Sample, reduce: Callable[..., Any]) -> Floats:
     return result
 
 
-def _models(left: Sample, right: Sample, width: int) -> Any:
-    """Yield scores that tell the sides apart: a histogram of one number; a linear model and a small tree of more."""
+def _models(left: Sample, right: Sample, width: int) -> dict[str, Score]:
+    """Return scores that tell the sides apart: a histogram of one number; a linear model and a small tree of more."""
     if width == 1:
-        yield "model", "histogram score", _histogram(left, right)
-        return
-    table = _prepared(np.concatenate([_padded(left, width), _padded(right, width)]))
+        return {"histogram score": _histogram(left, right)}
+
+    def padded(sample: Sample) -> Floats:
+        table = sample.numbers()[:, :width]
+        table = np.pad(table, ((0, 0), (0, width - table.shape[1])), constant_values=np.nan)
+        return np.clip(np.nan_to_num(table, nan=-1e6, posinf=1e9, neginf=-1e9), -1e9, 1e9)
+
+    table = np.concatenate([padded(left), padded(right)])
     side = np.concatenate([np.ones(len(left)), np.zeros(len(right))])
     centre, spread = table.mean(axis=0), table.std(axis=0)
     spread[spread == 0] = 1.0
@@ -238,12 +242,12 @@ def _models(left: Sample, right: Sample, width: int) -> Any:
     # Fisher's discriminant, with a ridge for columns that move together.
     gap = scaled[side == 1].mean(axis=0) - scaled[side == 0].mean(axis=0)
     weights = np.linalg.solve(np.cov(scaled, rowvar=False) + 0.05 * np.eye(width), gap)
-    yield (
-        "model", "linear score",
-        lambda sample: ((_prepared(_padded(sample, width)) - centre) / spread) @ weights,
-    )  # fmt: skip
-    predict = _forest(scaled, side) or _tree(scaled, side, _DEEP)
-    yield "model", "tree score", lambda sample: predict((_prepared(_padded(sample, width)) - centre) / spread)
+    step = 1 + len(side) // _TREE_ROWS
+    tree = _tree(scaled[::step], side[::step], _DEEP)
+    return {
+        "linear score": lambda sample: ((padded(sample) - centre) / spread) @ weights,
+        "tree score": lambda sample: tree((padded(sample) - centre) / spread),
+    }
 
 
 def _histogram(left: Sample, right: Sample) -> Score:
@@ -254,27 +258,6 @@ def _histogram(left: Sample, right: Sample) -> Score:
     counts = [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in (ours, theirs)]
     ratios = np.log((counts[0] + 2.0) / (counts[1] + 2.0))
     return lambda sample: ratios[np.searchsorted(edges, np.nan_to_num(_coordinate(sample, 0)))]
-
-
-def _padded(sample: Sample, width: int) -> Floats:
-    table = sample.numbers()[:, :width]
-    return np.pad(table, ((0, 0), (0, width - table.shape[1])), constant_values=np.nan)
-
-
-def _prepared(table: Floats) -> Floats:
-    return np.clip(np.nan_to_num(table, nan=-1e6, posinf=1e9, neginf=-1e9), -1e9, 1e9)
-
-
-def _forest(table: Floats, side: Floats) -> Callable[[Floats], Floats] | None:
-    """Return scikit-learn's tree where the extra is installed and the sample is large enough to pay for it."""
-    if len(table) < 2000:
-        return None
-    try:
-        model = optional("sklearn.tree", "learn").DecisionTreeClassifier(max_depth=4, min_samples_leaf=50)
-    except Exception:  # noqa: BLE001 - without the extra our own tree does
-        return None
-    model.fit(table, side)
-    return lambda rows: np.asarray(model.predict_proba(rows)[:, 1])
 
 
 def _tree(table: Floats, side: Floats, depth: int) -> Callable[[Floats], Floats]:

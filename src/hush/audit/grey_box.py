@@ -27,15 +27,15 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hush.accounting import ApproximateDPEvent, GaussianEvent, LaplaceEvent, compose
-from hush.audit.neighbours import NeighbourPair, Schema, as_pair, hostile
-from hush.audit.outcomes import described, observed
+from hush.audit.neighbours import Schema, as_pair, hostile
+from hush.audit.outcomes import Outcome, described, observed
 from hush.core import HushError, Neighbours, Number, exact, nonnegative, probability
 from hush.core.errors import shown
 from hush.core.format import ToldInLines, figure
@@ -65,7 +65,7 @@ class RecordedDraw:
     sensitivity: float | None
     event: Any
     """The event for an accountant, or (law, scale)."""
-    result: Any
+    result: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,53 +99,27 @@ class Replayed(ToldInLines):
         """Return the findings, one of each kind."""
         head = "is not as private as claimed" if self.violation else "replay shows no violation"
         first = {finding.kind: finding for finding in reversed(self.findings)}
-        counts = f"{self.pairs} pairs, {self.draws} draws recorded at most"
-        return [
-            f"{self.name}: {head} ({counts})",
-            *(f"  {kind}: {each.words} [{each.pair}]" for kind, each in sorted(first.items())),
-            *(
-                ["  no draw was recorded: the noise is none of the primitives that replay knows"]
-                if not self.draws
-                else []
-            ),
-        ]
+        lines = [f"{self.name}: {head} ({self.pairs} pairs, {self.draws} draws recorded at most)"]
+        lines += [f"  {kind}: {finding.words} [{finding.pair}]" for kind, finding in sorted(first.items())]
+        if not self.draws:
+            lines.append("  no draw was recorded: the noise is none of the primitives that replay knows")
+        return lines
 
     def to_json(self) -> dict[str, Any]:
         """Return the findings as JSON."""
-        listed = [{"kind": each.kind, "words": each.words, "pair": each.pair} for each in self.findings]
+        listed = [asdict(finding) for finding in self.findings]
         return {"name": self.name, "violation": self.violation, "draws": self.draws, "findings": listed}
 
 
-class _Rows(list[Any]):
-    """Rows that know when they were last read."""
-
-    tape: _Tape | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        self._read()
-        return super().__iter__()
-
-    def __getitem__(self, index: Any) -> Any:
-        self._read()
-        return super().__getitem__(index)
-
-    def __len__(self) -> int:
-        self._read()
-        return super().__len__()
-
-    def _read(self) -> None:
-        if self.tape is not None:
-            self.tape.read_after = len(self.tape.draws)
-
-
+@dataclass(slots=True)
 class _Tape:
     """The draws of a run; with ``before`` their results come from another run."""
 
-    def __init__(self, before: list[RecordedDraw] | None = None) -> None:
-        self.draws: list[RecordedDraw] = []
-        self.before = before
-        self.read_after = 0
-        self._inside = False
+    before: list[RecordedDraw] = field(default_factory=list)
+    draws: list[RecordedDraw] = field(default_factory=list)
+    read_after: int = 0
+    """The number of draws before the last time that rows were read."""
+    _inside: bool = False
 
     def wrap(self, name: str, original: Callable[..., Any], *, mechanism: bool = False) -> Callable[..., Any]:
         """Return a primitive that records, and replays where there is something to replay."""
@@ -155,11 +129,11 @@ class _Tape:
                 return original(*arguments, **options)
             self._inside = True
             try:
-                place = len(self.draws)
-                draw = _drawn(name, arguments, options, mechanism=mechanism)
-                known = self.before is not None and place < len(self.before) and self.before[place].name == name
+                draw = (_released if mechanism else _drawn)(name, arguments, options)
                 self.draws.append(draw)
-                draw.result = self.before[place].result if known and self.before else original(*arguments, **options)
+                recorded = self.before[len(self.draws) - 1 : len(self.draws)]
+                replayed = bool(recorded) and recorded[0].name == name
+                draw.result = recorded[0].result if replayed else original(*arguments, **options)
                 return draw.result
             finally:
                 self._inside = False
@@ -167,32 +141,50 @@ class _Tape:
         return call
 
 
-def _drawn(name: str, arguments: tuple[Any, ...], options: dict[str, Any], *, mechanism: bool) -> RecordedDraw:
-    if mechanism:
-        owner, *rest = arguments
-        value = rest[0] if rest else next(iter(options.values()), None)
-        event = getattr(owner, "event", None)
-        if event is None and hasattr(owner, "epsilon"):
-            event = ApproximateDPEvent(epsilon=owner.epsilon, delta=getattr(owner, "delta", 0))
-        reach = getattr(owner, "sensitivity", None)
-        return RecordedDraw(name, value, _told(owner), None if reach is None else float(reach), event, None)
-    law = name.rpartition(".")[2]
+class _Rows(list[Any]):
+    """Rows that tell a tape when they are read."""
+
+    def __init__(self, rows: list[Any], tape: _Tape) -> None:
+        super().__init__(rows)
+        self.tape = tape
+
+    def __iter__(self) -> Iterator[Any]:
+        self.tape.read_after = len(self.tape.draws)
+        return super().__iter__()
+
+    def __getitem__(self, index: Any) -> Any:
+        self.tape.read_after = len(self.tape.draws)
+        return super().__getitem__(index)
+
+    def __len__(self) -> int:
+        self.tape.read_after = len(self.tape.draws)
+        return super().__len__()
+
+
+def _released(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> RecordedDraw:
+    """Return the record of a mechanism that is given a value."""
+    owner, *values = [*arguments, *options.values()]
+    event = getattr(owner, "event", None)
+    if event is None and hasattr(owner, "epsilon"):
+        event = ApproximateDPEvent(epsilon=owner.epsilon, delta=getattr(owner, "delta", 0))
+    names = [part for part in ("sensitivity", "epsilon", "delta", "scale", "sigma") if hasattr(owner, part)]
+    told = ", ".join(f"{part}={getattr(owner, part)}" for part in names) or type(owner).__name__
+    reach = getattr(owner, "sensitivity", None)
+    return RecordedDraw(name, values[0] if values else None, told, None if reach is None else float(reach), event)
+
+
+def _drawn(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> RecordedDraw:
+    """Return the record of noise alone."""
+    law, value = name.rpartition(".")[2], None
+    kind = "laplace" if "laplace" in law else "gaussian"
     if law in {"laplace", "normal", "gauss"}:  # numpy and random: location, scale
-        place = options.get("loc", arguments[0] if arguments else 0.0)
+        value = options.get("loc", arguments[0] if arguments else 0.0)
         scale = options.get("scale", arguments[1] if len(arguments) > 1 else 1.0)
-        kind = "laplace" if law == "laplace" else "gaussian"
-        return RecordedDraw(name, place, f"scale {scale}", None, (kind, scale), None)
-    if law in {"discrete_laplace", "rounded_laplace", "discrete_gaussian", "rounded_gaussian"}:
+    elif law in {"discrete_laplace", "rounded_laplace", "discrete_gaussian", "rounded_gaussian"}:
         scale = arguments[0] if arguments else next(iter(options.values()))
-        return RecordedDraw(
-            name, None, f"scale {scale}", None, ("laplace" if "laplace" in law else "gaussian", scale), None
-        )
-    return RecordedDraw(name, None, shown((arguments, options)), None, None, None)
-
-
-def _told(owner: Any) -> str:
-    names = ("sensitivity", "epsilon", "delta", "scale", "sigma")
-    return ", ".join(f"{name}={getattr(owner, name)}" for name in names if hasattr(owner, name)) or type(owner).__name__
+    else:
+        return RecordedDraw(name, None, shown((arguments, options)), None, None)
+    return RecordedDraw(name, value, f"scale {scale}", None, (kind, scale))
 
 
 class _Place(NamedTuple):
@@ -203,6 +195,10 @@ class _Place(NamedTuple):
     label: str
     original: Any
     mechanism: bool = False
+
+
+def _exported(module: Any) -> list[Any]:
+    return [getattr(module, name) for name in dir(module)] if module is not None else []
 
 
 def _places() -> list[_Place]:
@@ -219,11 +215,9 @@ def _places() -> list[_Place]:
             if primitive and not source.startswith(module.__name__ + "."):
                 places.append(_Place(module, name, f"{source}.{primitive}", value))
     for source, method in _METHODS.items():
-        owner = sys.modules.get(source)
-        kinds = [getattr(owner, name) for name in dir(owner)] if owner is not None else []
+        kinds = {kind for kind in _exported(sys.modules.get(source)) if isinstance(kind, type) and method in vars(kind)}
         places += [
-            _Place(kind, method, f"{kind.__name__}.{method}", vars(kind)[method], mechanism=True)
-            for kind in {kind for kind in kinds if isinstance(kind, type) and method in vars(kind)}
+            _Place(kind, method, f"{kind.__name__}.{method}", vars(kind)[method], mechanism=True) for kind in kinds
         ]
     return places
 
@@ -231,31 +225,28 @@ def _places() -> list[_Place]:
 @contextmanager
 def recording(tape: _Tape, places: Sequence[_Place]) -> Iterator[None]:
     """Put recording functions in the place of all primitives, and take them away again."""
-    numpy_random = import_module("numpy.random")
+    numpy_random: Any = import_module("numpy.random")
     default_rng = numpy_random.default_rng
-    try:
-        numpy_random.default_rng = _maker(default_rng, tape, "numpy.random.Generator")  # type: ignore[attr-defined]
-        for place in places:
-            setattr(place.owner, place.name, tape.wrap(place.label, place.original, mechanism=place.mechanism))
-        yield
-    finally:
-        numpy_random.default_rng = default_rng  # type: ignore[attr-defined]
-        for place in places:
-            setattr(place.owner, place.name, place.original)
 
-
-def _maker(original: Callable[..., Any], tape: _Tape, name: str) -> Callable[..., Any]:
     class Generator:
         """A generator with recorded methods."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            self._inner = original(*arguments, **options)
+            self._inner = default_rng(*arguments, **options)
 
         def __getattr__(self, method: str) -> Any:
             inner = getattr(self._inner, method)
-            return tape.wrap(f"{name}.{method}", inner) if callable(inner) else inner
+            return tape.wrap(f"numpy.random.Generator.{method}", inner) if callable(inner) else inner
 
-    return Generator
+    try:
+        numpy_random.default_rng = Generator
+        for place in places:
+            setattr(place.owner, place.name, tape.wrap(place.label, place.original, mechanism=place.mechanism))
+        yield
+    finally:
+        numpy_random.default_rng = default_rng
+        for place in places:
+            setattr(place.owner, place.name, place.original)
 
 
 def replay(
@@ -285,90 +276,72 @@ def replay(
     findings: list[Finding] = []
     most, places = 0, _places()
     for pair in listed:
-        first, tape = _run(function, pair.left, None, places)
-        second, again = _run(function, pair.right, tape.draws, places)
+        tape = _Tape()
+        again = _Tape(before=tape.draws)
+        outcomes = _outcome(function, pair.left, tape, places), _outcome(function, pair.right, again, places)
         most = max(most, len(tape.draws))
-        findings += _compared(pair, tape, again, (first, second), claim)
+        findings += [Finding(kind, words, pair.name) for kind, words in _compared(tape, again, *outcomes, claim)]
     label = name or str(getattr(function, "__name__", type(function).__name__))
     return Replayed(name=label, findings=tuple(findings), draws=most, pairs=len(listed))
 
 
-def _run(
-    function: Callable[[Any], Any], rows: Any, before: list[RecordedDraw] | None, places: Sequence[_Place]
-) -> tuple[Any, _Tape]:
-    tape = _Tape(before)
-    handed = rows
-    if type(rows) is list:
-        handed = _Rows(rows)
-        handed.tape = tape
+def _outcome(function: Callable[[Any], Any], rows: Any, tape: _Tape, places: Sequence[_Place]) -> Outcome:
     with recording(tape, places):
-        outcome = observed(function, handed)
-    return outcome, tape
+        return observed(function, _Rows(rows, tape) if type(rows) is list else rows)
 
 
-def _compared(pair: NeighbourPair, tape: _Tape, again: _Tape, outcomes: Any, claim: Any) -> list[Finding]:
-    """Return the differences between a run and its replay."""
-    findings = []
-
-    def add(kind: str, words: str) -> None:
-        findings.append(Finding(kind, words, pair.name))
-
+def _compared(tape: _Tape, again: _Tape, first: Outcome, second: Outcome, claim: Any) -> Iterator[tuple[str, str]]:
+    """Yield the differences between a run and its replay."""
     names, others = [draw.name for draw in tape.draws], [draw.name for draw in again.draws]
     if names != others:
-        add("control flow", f"{len(names)} draws on one side, {len(others)} on the other, or others in between")
-    events, moved = [], False
+        yield "control flow", f"{len(names)} draws on one side, {len(others)} on the other, or others in between"
+    events: list[Any] = []
+    moved = False
     for draw, other in zip(tape.draws, again.draws, strict=False):
         if draw.parameters != other.parameters:
-            add("scale", f"{draw.name} with {draw.parameters} on one side, {other.parameters} on the other")
+            yield "scale", f"{draw.name} with {draw.parameters} on one side, {other.parameters} on the other"
         # Gaussian noise is calibrated to ℓ₂ distances, all other noise here to ℓ₁.
         distance = _distance(draw.value, other.value, euclidean="auss" in draw.name)
         moved |= distance > 0
         if draw.sensitivity is not None and distance > draw.sensitivity * _SLACK:
-            add("sensitivity", f"{draw.name} is given values {figure(distance)} apart, not {figure(draw.sensitivity)}")
-        if isinstance(draw.event, tuple):
-            if distance:
-                events.append(_event(draw.event, distance))
-        elif draw.event is not None:
-            events.append(draw.event)
-    first, second = outcomes
+            yield "sensitivity", f"{draw.name} is given values {figure(distance)} apart, not {figure(draw.sensitivity)}"
+        if not isinstance(draw.event, tuple):
+            events += [] if draw.event is None else [draw.event]
+        elif distance:
+            events.append(_event(draw.event, distance))
     noises = [draw for draw in tape.draws if isinstance(draw.event, tuple)]
     if names == others and first.token != second.token:
         if noises and not moved:  # noise alone was drawn: how far did the outcome move under it?
-            gap = _distance(first.numbers, second.numbers, euclidean=False)
-            events.append(_event(noises[0].event, gap) if math.isfinite(gap) else None)
+            events.append(_event(noises[0].event, _distance(first.numbers, second.numbers, euclidean=False)))
         elif names and not noises and all(draw.value is not None for draw in tape.draws):
-            add("around the noise", "the outcome differs though every mechanism gave the same")
-    _add_sum(add, events, claim)
-    if max(tape.read_after, again.read_after) >= len(names) > 0:
-        add("late", "rows are read after the last draw")
-    return findings
-
-
-def _add_sum(add: Callable[[str, str], None], events: list[Any], claim: Any) -> None:
-    if None in events:
-        add("sum", "the outcome moves infinitely far under the same noise")
-        return
+            yield "around the noise", "the outcome differs though every mechanism gave the same"
     epsilon, delta = claim
+    if None in events:
+        yield "sum", "the outcome moves infinitely far under the same noise"
+    elif (total := _least_epsilon(events, delta)) > float(epsilon) * _SLACK:
+        yield "sum", f"the draws cost ε = {figure(total, digits=4)}, claimed {figure(float(epsilon))}"
+    if max(tape.read_after, again.read_after) >= len(names) > 0:
+        yield "late", "rows are read after the last draw"
+
+
+def _least_epsilon(events: list[Any], delta: Any) -> float:
+    """Return the certified lower end of ε: a violation is told only where the accountant is sure."""
     try:
-        # The certified lower end: a violation is told only where the accountant is sure.
-        total = compose(events).epsilon(delta).lower if events else 0.0
+        return compose(events).epsilon(delta).lower if events else 0.0
     except (HushError, ArithmeticError):
-        total = math.inf  # pure ε of Gaussian noise, or δ that no ε has
-    if total > float(epsilon) * _SLACK:
-        add("sum", f"the draws cost ε = {figure(total, digits=4)}, claimed {figure(float(epsilon))}")
+        return math.inf  # pure ε of Gaussian noise, or δ that no ε has
 
 
-def _event(draw: tuple[str, Any], distance: float) -> Any:
-    law, scale = draw
+def _event(noise: tuple[str, Any], distance: float) -> Any:
+    """Return the event of noise of this scale against a distance; None where no noise hides it."""
+    law, scale = noise
     spread = float(scale)
     if spread <= 0 or not math.isfinite(spread + distance):
         return None
-    gap = exact(distance, "distance")
-    return (
-        LaplaceEvent(scale=exact(spread, "scale"), sensitivity=gap)
-        if law == "laplace"
-        else GaussianEvent(sigma=exact(spread, "scale"), sensitivity=gap)
-    )
+    gap, width = exact(distance, "distance"), exact(spread, "scale")
+    if law == "laplace":
+        return LaplaceEvent(scale=width, sensitivity=gap)
+    return GaussianEvent(sigma=width, sensitivity=gap)
 
 
 def _distance(one: Any, other: Any, *, euclidean: bool) -> float:

@@ -53,34 +53,32 @@ def _part(function: Callable[[Any], Any], **claim: Any) -> AuditedPart:
     return AuditedPart(function, {"epsilon": 1, "schema": (0, 1), "outside": False, **claim})
 
 
-def _releasing(mechanism: Any, prepare: Callable[[Any], Any] = np.array) -> Callable[[Any], Any]:
-    return lambda rows: mechanism.release(prepare(rows))
+def _releasing(mechanism: Any, prepare: Callable[[Any], Any] = np.array, **claim: Any) -> AuditedPart:
+    return _part(lambda rows: mechanism.release(prepare(rows)), **claim)
 
 
 def _mechanisms() -> dict[str, AuditedPart]:
-    scores = {"pairs": [([3, 1, 0], [2, 0, 0]), ([0, 0, 0], [1, 1, 1]), ([2, 0, 1], [1, 1, 2])]}
+    scores: dict[str, Any] = {"pairs": [([3, 1, 0], [2, 0, 0]), ([0, 0, 0], [1, 1, 1]), ([2, 0, 1], [1, 1, 2])]}
     laplace, gaussian = hush.Laplace(sensitivity=1, epsilon=1), hush.Gaussian(sensitivity=1, epsilon=1, delta=_DELTA)
     smooth, quantile = hush.SmoothNoise(epsilon=1, step="0.25"), hush.Quantile(bounds=(0, 10), epsilon=1, step=1)
     proposed = hush.ProposeTestRelease(epsilon="0.5", delta=_DELTA, eta=1, step=1)
     total, near = proposed.event.total(), int(proposed.threshold)
     keys, few = hush.KeySelection(epsilon=1, delta=_DELTA), [([0] * n, [0] * (n - 1)) for n in (1, 3, 5)]
     return {
-        "Laplace": _part(_releasing(laplace, len), law=(laplace, len)),
-        "Laplace of a vector": _part(_releasing(hush.Laplace(sensitivity=3, epsilon=1)), **scores),
-        "Gaussian": _part(
-            _releasing(gaussian, len), epsilon=None, guarantee=hush.compose([gaussian]), law=(gaussian, len)
-        ),
-        "Exponential": _part(_releasing(hush.Exponential(epsilon=1)), **scores),
-        "PermuteAndFlip": _part(_releasing(hush.PermuteAndFlip(epsilon=1)), **scores),
-        "TopK": _part(_releasing(hush.TopK(k=2, epsilon=1)), **scores),
-        "AboveThreshold": _part(_releasing(hush.AboveThreshold(threshold=2, epsilon=1)), **scores),
-        "Quantile": _part(_releasing(quantile), schema=(0, 10)),
+        "Laplace": _releasing(laplace, len, law=(laplace, len)),
+        "Laplace of a vector": _releasing(hush.Laplace(sensitivity=3, epsilon=1), **scores),
+        "Gaussian": _releasing(gaussian, len, epsilon=None, guarantee=hush.compose([gaussian]), law=(gaussian, len)),
+        "Exponential": _releasing(hush.Exponential(epsilon=1), **scores),
+        "PermuteAndFlip": _releasing(hush.PermuteAndFlip(epsilon=1), **scores),
+        "TopK": _releasing(hush.TopK(k=2, epsilon=1), **scores),
+        "AboveThreshold": _releasing(hush.AboveThreshold(threshold=2, epsilon=1), **scores),
+        "Quantile": _releasing(quantile, schema=(0, 10)),
         "SmoothNoise": _part(lambda rows: smooth.release(*rows), pairs=[([0, 1], [1, 1])]),
         "ProposeTestRelease": _part(
             lambda rows: str(proposed.release(*rows)), epsilon=total.epsilon, delta=total.delta,
             pairs=[([0, near], [1, near + 1])],
         ),
-        "KeySelection": _part(_releasing(keys, lambda rows: [len(rows)]), delta=_DELTA, pairs=few),
+        "KeySelection": _releasing(keys, lambda rows: [len(rows)], delta=_DELTA, pairs=few),
     }  # fmt: skip
 
 
@@ -88,8 +86,8 @@ def _estimators() -> dict[str, AuditedPart]:
     """Return the estimators: rows are numbers from 0 to 10, or words."""
     bounds, words = {"bounds": (0, 10), "step": 1}, {"categories": _CATEGORIES}
     listed: dict[str, Any] = {
-        "count": {}, "sum": bounds, "mean": bounds, "median": bounds, "min": bounds, "max": bounds, "variance": bounds,
-        "std": bounds, "quantile": {**bounds, "q": "0.9"}, "quantiles": {**bounds, "q": ["0.1", "0.9"]},
+        "count": {}, **dict.fromkeys(("sum", "mean", "median", "min", "max", "variance", "std"), bounds),
+        "quantile": {**bounds, "q": "0.9"}, "quantiles": {**bounds, "q": ["0.1", "0.9"]},
         "histogram": words, "mode": words, "top_k": {**words, "k": 2},
     }  # fmt: skip
 
@@ -104,13 +102,16 @@ def _estimators() -> dict[str, AuditedPart]:
 
 def _local() -> dict[str, AuditedPart]:
     """Return mechanisms of local privacy (neighbours replace the one answer), and a sum of shares of noise."""
-    claim = {"neighbours": "replace", "pairs": [(["a"], ["b"]), (["c"], ["a"])]}
+    claim: dict[str, Any] = {"neighbours": "replace", "pairs": [(["a"], ["b"]), (["c"], ["a"])]}
     share = hush.distributed.LaplaceShare(sensitivity=1, epsilon=1, parties=4, honest=4)
-    parts = {"LaplaceShare": _part(lambda rows: len(rows) + sum(int(share.draw()) for _ in range(4)))}
-    for kind in (hush.RandomizedResponse, hush.LocalHashing, hush.SubsetSelection):
-        made: Any = kind(epsilon=1, categories=_CATEGORIES)
-        parts[kind.__name__] = _part(_releasing(made, lambda rows: rows[0]), **claim)
-    return parts
+    kinds: tuple[Any, ...] = (hush.RandomizedResponse, hush.LocalHashing, hush.SubsetSelection)
+    return {
+        "LaplaceShare": _part(lambda rows: len(rows) + sum(int(share.draw()) for _ in range(4))),
+        **{
+            kind.__name__: _releasing(kind(epsilon=1, categories=_CATEGORIES), lambda rows: rows[0], **claim)
+            for kind in kinds
+        },
+    }
 
 
 # -- the whole way ------------------------------------------------------------------------------------------------
@@ -159,7 +160,7 @@ def _curator(rows: str, delta: str) -> Any:
     return hush.protect(
         {"visits": listed, "stays": stays}, unit="who", types=kinds, max_rows=2, max_groups=2,
         bounds={"day": (0, 3), "x": (0, 10), "bed": (0, 1)}, values={"c": _CATEGORIES},
-        budget={"epsilon": "10000000000", "delta": delta} if delta != "0" else {"epsilon": "10000000000"},
+        budget={"epsilon": "10000000000"} | ({"delta": delta} if delta != "0" else {}),
     )  # fmt: skip
 
 
@@ -169,75 +170,60 @@ def asked(sql: str, rows: Any, delta: str = "0") -> Any:
     return {"rows": answer["rows"], "errors": answer["errors"]}
 
 
-def _asking(sql: str, delta: str) -> Callable[[Any], Any]:
-    return lambda rows: asked(sql, rows, delta)
-
-
 def _questions() -> dict[str, AuditedPart]:
-    # in this process: each pair has engines of its own, and a limit of memory would end those of the later side
-    return {
-        f"ask: {name}": _part(_asking(sql, delta), delta=delta, pairs=question_pairs(), isolated=False)
-        for statements, delta in ((_SQL, "0"), (_PRIVATE, _DELTA))
-        for name, sql in statements.items()
+    def part(sql: str, delta: str) -> AuditedPart:
+        # in this process: each pair has engines of its own, and a limit of memory would end those of the later side
+        return _part(lambda rows: asked(sql, rows, delta), delta=delta, pairs=question_pairs(), isolated=False)
+
+    return {f"ask: {name}": part(sql, "0") for name, sql in _SQL.items()} | {
+        f"ask: {name}": part(sql, _DELTA) for name, sql in _PRIVATE.items()
     }
 
 
-# -- whole releases, in one run -----------------------------------------------------------------------------------
+# -- whole releases, in one run: one canary in each category and on each day ---------------------------------------
+
+_NAMES = [f"k{index:03}" for index in range(_CANARIES)]
+_DAYS = [str(day) for day in np.arange("2025-01-01", "2026-01-01", dtype="datetime64[D]")]
 
 
-def _canaries(coins: list[bool]) -> tuple[Any, list[str]]:
-    """Return a curator of rows with a canary in its own category for every coin, and the categories."""
-    names = [f"k{index:03}" for index in range(len(coins))]
-    here = [index for index, coin in enumerate(coins) if coin]
-    rows: dict[str, list[Any]] = {
-        "who": [*here, -1],
-        "k": [*(names[index] for index in here), names[0]],
-        "x": [*(1 for _ in here), 0],
+def _canaries(coins: list[bool]) -> Any:
+    """Return a curator of rows with a canary in its own category for every coin, and one more row."""
+    included = [index for index, coin in enumerate(coins) if coin]
+    rows = {
+        "who": [*included, -1],
+        "k": [*(_NAMES[index] for index in included), _NAMES[0]],
+        "x": [*(1 for _ in included), 0],
+        "day": [*(_DAYS[index] for index in included), _DAYS[-1]],
     }
-    rows["day"] = [*(str(np.datetime64("2025-01-01") + index) for index in here), "2025-12-31"]
-    curator = hush.protect(
-        rows, unit="who", bounds={"x": (0, 1), "day": ("2025-01-01", "2025-12-31")}, values={"k": names},
+    return hush.protect(
+        rows, unit="who", bounds={"x": (0, 1), "day": (_DAYS[0], _DAYS[-1])}, values={"k": _NAMES},
         types={"day": "date"}, budget={"epsilon": "100", "delta": "1e-6"},
     )  # fmt: skip
-    return curator, names
-
-
-def _by_name(rows: Any, names: list[str]) -> list[float]:
-    counts = dict.fromkeys(names, 0.0)
-    for name, number in rows:
-        counts[str(name)] = counts.get(str(name), 0.0) + float(number)
-    return [counts[name] for name in names]
 
 
 def _marginals(coins: list[bool]) -> list[float]:
-    curator, names = _canaries(coins)
-    table = curator.marginals("data", by=["k"], degree=1, epsilon="1")["k"]
-    return _by_name(((row[0], row[1]) for row in table.to_json()["rows"]), names)
+    table = _canaries(coins).marginals("data", by=["k"], degree=1, epsilon="1")["k"]
+    counts = {row[0]: float(row[1]) for row in table.to_json()["rows"]}
+    return [counts.get(name, 0.0) for name in _NAMES]
 
 
 def _synth(coins: list[bool]) -> list[float]:
-    curator, names = _canaries(coins)
-    return _by_name(
-        ((name, 1) for name in curator.synth("SELECT k, x FROM data", epsilon="1").table["k"].to_pylist()), names
-    )
+    table = _canaries(coins).synth("SELECT k, x FROM data", epsilon="1").table
+    return [float(table["k"].to_pylist().count(name)) for name in _NAMES]
 
 
 def _stream(coins: list[bool]) -> list[float]:
-    curator, _ = _canaries(coins)
-    days = curator.stream.create(
+    days = _canaries(coins).stream.create(
         "SELECT day, COUNT(*) AS n FROM data GROUP BY day", name="days", horizon="365 days", epsilon="1"
     )
-    days.advance("2025-12-31")
-    seen = {
-        str(row[0]): float(row[1]) for row in zip(*(days.table[name].to_pylist() for name in ("day", "n")), strict=True)
-    }
-    return [seen[f"2025-{1 + index // 28:02}-{1 + index % 28:02}"] for index in range(len(coins))]
+    days.advance(_DAYS[-1])
+    counts = dict(zip(map(str, days.table["day"].to_pylist()), days.table["n"].to_pylist(), strict=True))
+    return [float(counts[day]) for day in _DAYS[:_CANARIES]]
 
 
 def _fit(coins: list[bool]) -> list[float]:
-    curator, names = _canaries(coins)
-    model = curator.fit("SELECT k, x FROM data", target="x", model="regression", epsilon="1")
-    return [float(value) for value in model.predict({"k": names})]
+    model = _canaries(coins).fit("SELECT k, x FROM data", target="x", model="regression", epsilon="1")
+    return [float(value) for value in model.predict({"k": _NAMES})]
 
 
 def _releases() -> dict[str, AuditedPart]:

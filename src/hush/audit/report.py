@@ -13,22 +13,21 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hush.accounting.trade_off import trade_off_chart, trade_off_points
+from hush.audit.neighbours import NeighbourPair
 from hush.core.chart import Chart, ChartLine
 from hush.core.errors import shown
 from hush.core.format import ToldInLines, figure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """The event that told most, with both probabilities from runs that had no part in choosing it."""
 
-    pair: str
-    left: Any
-    right: Any
+    pair: NeighbourPair
     event: str
     kind: str
     swapped: bool
@@ -38,7 +37,7 @@ class Evidence:
     q: tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Violation:
     """A proof that a claim does not hold.
 
@@ -49,10 +48,8 @@ class Violation:
 
     epsilon: float
     event: str
-    pair: str
+    pair: NeighbourPair
     how: str
-    left: Any
-    right: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -95,21 +92,20 @@ class Report(ToldInLines):
         claim = f"ε = {figure(epsilon)}" + (f", δ = {figure(delta)}" if delta else "")
         claim = f"a profile of {len(self.points)} points, {claim} the first" if more else claim
         confidence = f"{figure(100 * (1 - self.level), digits=8)} %"
-        lines = []
         if self.violation is not None:
-            found = self.violation
-            lines += [
-                f"{self.name} is not as private as claimed: ε ≥ {figure(found.epsilon, digits=4)}, claimed {claim}",
-                f"  proved with confidence {confidence}, {found.how}",
-                f"  pair       {found.pair}",
-                f"    left     {_rows(found.left)}",
-                f"    right    {_rows(found.right)}",
-                f"  event      {found.event}",
+            proved = self.violation
+            lines = [
+                f"{self.name} is not as private as claimed: ε ≥ {figure(proved.epsilon, digits=4)}, claimed {claim}",
+                f"  proved with confidence {confidence}, {proved.how}",
+                f"  pair       {proved.pair.name}",
+                f"    left     {_rows(proved.pair.left)}",
+                f"    right    {_rows(proved.pair.right)}",
+                f"  event      {proved.event}",
             ]
         else:
-            lines += [
+            lines = [
                 f"{self.name}: no violation found of {claim}",
-                f"  lower bound of ε {figure(max(self.epsilon, 0.0), digits=4)}, confidence {confidence}",
+                f"  lower bound of ε {figure(self.epsilon, digits=4)}, confidence {confidence}",
                 f"  a true ε of {figure(self.detectable, digits=4)} would have been found nine times in ten"
                 if math.isfinite(self.detectable)
                 else "  too few runs: no true ε would have been found nine times in ten",
@@ -119,7 +115,7 @@ class Report(ToldInLines):
             seen = self.measured
             sides = ("right", "left") if seen.swapped else ("left", "right")
             if self.violation is None:
-                lines += [f"  best pair  {seen.pair}", f"  event      {seen.event}"]
+                lines += [f"  best pair  {seen.pair.name}", f"  event      {seen.event}"]
             for side, count, ends in zip(sides, seen.counts, (seen.p, seen.q), strict=True):
                 low, high = (figure(end, digits=3) for end in ends)
                 lines.append(f"    on the {side:5} {count} of {seen.runs} runs, {low} to {high}")
@@ -140,46 +136,35 @@ class Report(ToldInLines):
         if self.violation is not None:
             return f"ε ≥ {figure(self.violation.epsilon, digits=3)}: {self.violation.event}"
         missed = figure(self.detectable, digits=3) if math.isfinite(self.detectable) else "none"
-        return f"ε ≥ {figure(max(self.epsilon, 0.0), digits=3)}; found would be {missed}"
+        return f"ε ≥ {figure(self.epsilon, digits=3)}; found would be {missed}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON."""
-        found, seen = self.violation, self.measured
-        return {
-            "name": self.name,
+        plain = ("name", "epsilon", "mu", "runs", "pairs", "seconds", "law", "interrupted")
+        proved, seen = self.violation, self.measured
+        return {name: getattr(self, name) for name in plain} | {
             "claim": [{"epsilon": epsilon, "delta": delta} for epsilon, delta in self.points],
             "confidence": 1 - self.level,
-            "violation": None
-            if found is None
-            else {
-                "epsilon": found.epsilon, "event": found.event, "pair": found.pair, "how": found.how,
-                "left": _plain(found.left), "right": _plain(found.right),
+            "violation": proved
+            and {
+                "epsilon": proved.epsilon, "event": proved.event, "pair": proved.pair.name, "how": proved.how,
+                "left": _plain(proved.pair.left), "right": _plain(proved.pair.right),
             },
-            "epsilon": max(self.epsilon, 0.0),
             "detectable": self.detectable if math.isfinite(self.detectable) else None,
-            "mu": self.mu,
-            "runs": self.runs,
-            "pairs": self.pairs,
-            "seconds": self.seconds,
-            "event": None
-            if seen is None
-            else {
-                "pair": seen.pair, "event": seen.event, "runs": seen.runs, "counts": list(seen.counts),
+            "event": seen
+            and {
+                "pair": seen.pair.name, "event": seen.event, "runs": seen.runs, "counts": list(seen.counts),
                 "p": list(seen.p), "q": list(seen.q),
             },
-            "law": self.law,
             "time": self.timing,
             "notes": list(self.notes),
-            "interrupted": self.interrupted,
         }  # fmt: skip
 
     def pair_json(self) -> str:
         """Return the pair of the violation, or the best pair, as ``--rows`` reads it."""
         best = self.violation or self.measured
-        if best is None:
-            return "[]"
         # Python's JSON has NaN and infinities, and reads them back.
-        return json.dumps([{"name": best.pair, "left": best.left, "right": best.right}], default=shown)
+        return json.dumps([] if best is None else [asdict(best.pair)], default=shown)
 
     def chart(self) -> Chart:
         """Return the claimed trade-off curve with the measured point and its interval."""
@@ -192,12 +177,9 @@ class Report(ToldInLines):
             cross = [(left, beta), (right, beta), (alpha, beta), (alpha, low), (alpha, high)]
             measured.append(ChartLine(name="measured", points=cross, dot=(alpha, beta)))
         return trade_off_chart(
-            [trade_off_points(self.points)],
-            names=["claimed"],
-            title=f"Audit of {self.name}",
-            subtitle="a point below the claimed curve is a violation",
-            measured=measured,
-        )
+            [trade_off_points(self.points)], names=["claimed"], title=f"Audit of {self.name}",
+            subtitle="a point below the claimed curve is a violation", measured=measured,
+        )  # fmt: skip
 
 
 def _rows(rows: Any) -> str:

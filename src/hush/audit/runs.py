@@ -14,18 +14,21 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import csv
+import io
 import json
 import os
-import select
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+import weakref
 from collections.abc import Callable
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from hush.audit.outcomes import Outcome, observed
@@ -60,27 +63,22 @@ class Runs:
         self.starved = 0
         """Runs that met our limit of memory: they say something about the limit, not about the rows."""
         self._known: list[Any] = []
-        self._child: int | None = None
-        self._input = self._output = -1
-        self._buffer = b""
+        self._child: tuple[int, Connection] | None = None
         self._careful = False
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def of(self, rows: Any, *, times: int, other: Any = None, until: float | None = None) -> list[Outcome]:
         """Return the outcomes of ``times`` runs on rows, or of the runs that fit before ``until``."""
         outcomes: list[Outcome] = []
-        if not self.isolated:
-            while len(outcomes) < times and (until is None or not outcomes or time.monotonic() < until):
-                outcomes.append(observed(self.function, _fresh(rows), self._ratio(rows, other)))
-            return outcomes
         while len(outcomes) < times and (until is None or not outcomes or time.monotonic() < until):
+            if not self.isolated:
+                outcomes.append(observed(self.function, _fresh(rows), self._ratio(rows, other)))
+                continue
             outcomes += self._from_child(rows, other, times - len(outcomes), until)
             if self.failures + self.starved > _MOST_FAILURES:
                 raise AuditError(
@@ -90,121 +88,93 @@ class Runs:
                 )
         return outcomes
 
-    def _ratio(self, rows: Any, other: Any) -> Callable[[Any], float] | None:
-        if self.density is None:
-            return None
-        density = self.density
-        return lambda value: density(value, rows) - density(value, other)
-
-    # -- the child ----------------------------------------------------------------------------------------------------
-
-    def _from_child(self, rows: Any, other: Any, times: int, until: float | None) -> list[Outcome]:
-        if self._child is None:
-            self._start()
-        order = {"rows": self._sent(rows), "other": self._sent(other), "times": times, "careful": self._careful}
-        if until is not None:
-            order["seconds"] = max(until - time.monotonic(), 0.0)
-        outcomes: list[Outcome] = []
-        try:
-            os.write(self._input, json.dumps(order).encode() + b"\n")
-            while True:
-                line = self._line()
-                if line == "end":
-                    return outcomes
-                outcomes += [Outcome(*fields) for fields in line if fields is not None]
-                self.starved += line.count(None)
-        except (TimeoutError, EOFError, BrokenPipeError) as error:
-            self._stop()
-            self._careful = True
-            self.failures += 1
-            form = f"gives no answer in {self.limit:g} s" if isinstance(error, TimeoutError) else "ends its process"
-            return [*outcomes, Outcome(form, form, [], [])]
-
-    def _sent(self, rows: Any) -> Any:
-        """Return rows as JSON that the child reads back; objects that it has from its birth go by number."""
-        for index, known in enumerate(self._known):
-            if rows is known:
-                return {"known": index}
-        return {"rows": rows}
-
     def knows(self, rows: Any) -> None:
         """Let the child have an object that is no JSON; before the first run."""
         self._known.append(rows)
 
-    def _line(self) -> Any:
-        deadline = time.monotonic() + self.limit + 2 * _CHUNK_SECONDS
-        while b"\n" not in self._buffer:
-            ready, _, _ = select.select([self._output], [], [], max(deadline - time.monotonic(), 0))
-            if not ready:
-                raise TimeoutError
-            part = os.read(self._output, 2**16)
-            if not part:
-                raise EOFError
-            self._buffer += part
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return json.loads(line)
+    def _ratio(self, rows: Any, other: Any) -> Callable[[Any], float] | None:
+        density = self.density
+        return None if density is None else lambda value: density(value, rows) - density(value, other)
 
-    def _start(self) -> None:
+    # -- the child ----------------------------------------------------------------------------------------------------
+
+    def _from_child(self, rows: Any, other: Any, times: int, until: float | None) -> list[Outcome]:
+        _, pipe = self._child = self._child or self._started()
+        seconds = 1e9 if until is None else max(until - time.monotonic(), 0.0)
+        order = [self._sent(rows), self._sent(other), times, seconds, self._careful]
+        outcomes: list[Outcome] = []
+        try:
+            pipe.send_bytes(json.dumps(order).encode())
+            while pipe.poll(self.limit + 2 * _CHUNK_SECONDS):
+                chunk = json.loads(pipe.recv_bytes())
+                if chunk == "end":
+                    return outcomes
+                outcomes += [Outcome(*fields) for fields in chunk if fields is not None]
+                self.starved += chunk.count(None)
+            form = f"gives no answer in {self.limit:g} s"
+        except (EOFError, ConnectionError):
+            form = "ends its process"
+        self._stop()
+        self._careful = True
+        self.failures += 1
+        return [*outcomes, Outcome(form, form, [], [])]
+
+    def _sent(self, rows: Any) -> Any:
+        """Return rows as JSON that the child reads back; objects that it has from its birth go by number."""
+        number = next((index for index, known in enumerate(self._known) if rows is known), None)
+        return {"rows": rows} if number is None else {"known": number}
+
+    def _started(self) -> tuple[int, Connection]:
         sys.stdout.flush()
         sys.stderr.flush()
-        input_end, self._input = os.pipe()
-        self._output, output_end = os.pipe()
+        ours, theirs = Pipe()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # threads of the parent are not needed in the child
-            self._child = os.fork()
-        if self._child == 0:  # pragma: no cover - another process
-            status = 1
+            child = os.fork()
+        if child == 0:  # pragma: no cover - another process
             try:
-                os.close(self._input)
-                os.close(self._output)
-                self._serve(input_end, output_end)
-                status = 0
+                ours.close()
+                self._serve(theirs)
             finally:
                 # Not sys.exit: the parent's own clean-up must not run a second time in the child.
-                os._exit(status)
-        os.close(input_end)
-        os.close(output_end)
-        self._buffer = b""
+                os._exit(1)
+        theirs.close()
+        return child, ours
 
-    def _serve(self, orders: int, results: int) -> None:  # pragma: no cover - another process
+    def _serve(self, pipe: Connection) -> None:  # pragma: no cover - another process
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends the child
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
-        _reseed()
+        for module in {"random", "numpy.random"} & sys.modules.keys():  # not the numbers that its predecessor had
+            sys.modules[module].seed(int.from_bytes(os.urandom(4)))
         _limit_memory()
-        with os.fdopen(orders, "rb") as lines, os.fdopen(results, "wb") as out:
-            for line in lines:
-                order = json.loads(line)
-                rows, other = (
-                    self._known[part["known"]] if "known" in part else part["rows"]
-                    for part in (order["rows"], order["other"])
-                )
-                ratio, ends = self._ratio(rows, other), time.monotonic() + order.get("seconds", 1e9)
-                chunk: list[Any] = []
-                flushed = time.monotonic()
-                for index in range(order["times"]):
-                    try:
-                        chunk.append(observed(self.function, _fresh(rows), ratio).to_json())
-                    except MemoryError:
-                        chunk.append(None)
-                    now = time.monotonic()
-                    if order["careful"] or now > flushed + _CHUNK_SECONDS or index + 1 == order["times"] or now > ends:
-                        out.write(json.dumps(chunk).encode() + b"\n")
-                        out.flush()
-                        chunk, flushed = [], now
+        while True:
+            *sent, times, seconds, careful = json.loads(pipe.recv_bytes())
+            rows, other = (self._known[part["known"]] if "known" in part else part["rows"] for part in sent)
+            ratio, flushed = self._ratio(rows, other), time.monotonic()
+            ends, chunk = flushed + seconds, list[Any]()
+            while times:
+                times -= 1
+                try:
+                    chunk.append(observed(self.function, _fresh(rows), ratio).to_json())
+                except MemoryError:
+                    chunk.append(None)
+                now = time.monotonic()
+                if careful or now > min(flushed + _CHUNK_SECONDS, ends) or not times:
+                    pipe.send_bytes(json.dumps(chunk).encode())
+                    chunk, flushed = [], now
                     if now > ends:
                         break
-                out.write(b'"end"\n')
-                out.flush()
+            pipe.send_bytes(b'"end"')
 
     def _stop(self) -> None:
         if self._child is not None:
+            child, pipe = self._child
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._child, signal.SIGKILL)
-            os.waitpid(self._child, 0)
-            os.close(self._input)
-            os.close(self._output)
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            pipe.close()
             self._child = None
 
 
@@ -215,13 +185,6 @@ def _fresh(rows: Any) -> Any:
     if type(rows) is list and all(type(row) is dict for row in rows):
         return [dict(row) for row in rows]
     return copy.deepcopy(rows)
-
-
-def _reseed() -> None:
-    """Give a new child other pseudo-random numbers than its predecessor had."""
-    for module, seed in (("random", "seed"), ("numpy.random", "seed")):
-        if module in sys.modules:
-            getattr(sys.modules[module], seed)(int.from_bytes(os.urandom(4)))
 
 
 def _limit_memory() -> None:
@@ -242,8 +205,8 @@ def program(arguments: list[str], *, limit: float = 10.0) -> Function:
     >>> program(["wc", "-l", "{rows}"])([1, 2, 3])["status"]
     0
     """
-    with tempfile.NamedTemporaryFile(prefix="hush-audit-", suffix=".csv", delete=False) as file:
-        path = Path(file.name)
+    folder = tempfile.mkdtemp(prefix="hush-audit-")
+    path = Path(folder, "rows.csv")
 
     def run(rows: Any) -> Any:
         path.write_text(_csv(rows), "utf-8")
@@ -255,18 +218,13 @@ def program(arguments: list[str], *, limit: float = 10.0) -> Function:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return {"status": "no answer in time", "printed": []}
-        finally:
-            path.unlink(missing_ok=True)
         return {"status": done.returncode, "printed": _parsed(done.stdout[:_OUTPUT].decode("utf-8", "replace"))}
 
-    path.unlink()
+    weakref.finalize(run, shutil.rmtree, folder, ignore_errors=True)
     return run
 
 
 def _csv(rows: Any) -> str:
-    import csv
-    import io
-
     out = io.StringIO()
     listed = [row if isinstance(row, dict) else {"value": row} for row in rows]
     writer = csv.DictWriter(out, list(listed[0]) if listed else ["value"])
@@ -283,7 +241,7 @@ def _parsed(text: str) -> Any:
 
 
 def _word(word: str) -> Any:
-    try:
-        return float(word) if any(mark in word for mark in ".einEIN") else int(word)
-    except ValueError:
-        return word
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(word)
+    return word

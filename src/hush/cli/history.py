@@ -143,4 +143,4 @@ def show(
     chosen = the_format(format_, as_json=as_json)
     with options.opened() as book:
         answer = Answer.shown(book, receipt, options.reader(book))
-    print_answer(answer, chosen)
+    print_answer(answer, chosen, every_note=True)

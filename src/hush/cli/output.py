@@ -189,8 +189,8 @@ def the_format(chosen: Format | None, *, as_json: bool = False, as_csv: bool = F
     return form
 
 
-def print_answer(answer: Answer, form: Format) -> None:
-    """Print an answer to standard output."""
+def print_answer(answer: Answer, form: Format, *, every_note: bool = False) -> None:
+    """Print an answer to standard output, with all its notes or the most important ones."""
     match form:
         case Format.JSON:
             print_json(answer.to_json())
@@ -201,7 +201,9 @@ def print_answer(answer: Answer, form: Format) -> None:
         case Format.PARQUET:
             optional("pyarrow.parquet", "arrow").write_table(answer.table, sys.stdout.buffer)
         case _:
-            console().print(answer)
+            from hush.report.tables import rich_table
+
+            console().print(rich_table(answer.columns, notes=answer.notes()) if every_note else answer)
 
 
 def _private(path: str, flags: int) -> int:

@@ -12,8 +12,7 @@ later, for a while.
 
 from __future__ import annotations
 
-from hush.client.curator import RemoteCurator
-from hush.client.explanation import RemoteExplanation
+from hush.client.curator import RemoteCurator, RemoteExplanation
 from hush.client.transport import RemoteError
 
 __all__ = ["RemoteCurator", "RemoteError", "RemoteExplanation", "connect"]

@@ -6,18 +6,18 @@ synthetic rows, ranges and models, so that conditions, roll-ups, more rows and f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
-from hush.accounting.events import Event
+from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import filter_from_json
-from hush.client.explanation import RemoteExplanation, RemoteReleaseExplanation
-from hush.client.streams import RemoteStreams, request_id
 from hush.client.transport import ANSWER, RELEASE, Connection, Response, amount, answer_in, body_of, remaining_in
-from hush.core import InvalidValueError, Number, positive
+from hush.core import HushError, InvalidValueError, Number, positive
+from hush.core.format import ToldInLines, visible
 from hush.curator.answer import Answer, Money
 from hush.curator.terms import (
     FamilyOrder,
@@ -27,6 +27,7 @@ from hush.curator.terms import (
     MarginalOrder,
     MarginalTerms,
     Order,
+    Parameters,
     QuestionOrder,
     QuestionTerms,
     RangeOrder,
@@ -38,9 +39,10 @@ from hush.curator.terms import (
     takes_options,
 )
 from hush.ledger import AccountView, ParkedQuestion, Release
+from hush.ledger.actors import label
 from hush.query.builder import Builder
 from hush.query.builder import table as start
-from hush.query.errors import UnknownTableError, did_you_mean
+from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind, Type
 
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from hush.curator.model_release import Recorded
     from hush.curator.owner import Bounding
     from hush.curator.range_release import RangeRelease
+    from hush.curator.stream_views import StreamView
     from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
 
 
@@ -82,6 +85,17 @@ class RemoteCurator:
     def explain(self, terms: QuestionTerms) -> RemoteExplanation:
         """Explain a question: its price and how accurate its answer would be. Reads no data and spends nothing."""
         return RemoteExplanation(self._post("/explain", body_of(terms)))
+
+    def at_prices(
+        self, question: str | Builder, /, parameters: Parameters = (), *, epsilons: Sequence[Number], **terms: Any
+    ) -> list[RemoteExplanation]:
+        """Explain a question at several prices; see `Curator.at_prices`. Spends nothing."""
+        body = body_of(QuestionTerms(question, parameters, **terms))
+        prices = [amount(epsilon, "epsilons") for epsilon in epsilons]
+        return [
+            RemoteExplanation(explained)
+            for explained in self._post("/explain", {**body, "epsilons": prices})["explanations"]
+        ]
 
     @takes(QuestionOrder)
     def ask(self, terms: QuestionOrder) -> Answer:
@@ -265,6 +279,15 @@ class RemoteCurator:
         """Close all connections; nothing can be asked any more."""
         self._service.close()
 
+    def __repr__(self) -> str:
+        """Return analyst, service, tables and budgets, line by line; only the first line where no service answers."""
+        head = f"<{type(self).__name__} of {self.analyst} at {self._service.host}"
+        try:
+            lines = [f"{head}: {', '.join(self.tables())}>", *(f"  {view}" for view in self.budget())]
+        except HushError as error:
+            lines = [f"{head}> ({error})"]
+        return "\n".join(map(visible, lines))
+
     def __enter__(self) -> Self:
         return self
 
@@ -337,3 +360,235 @@ def _schema(public: Mapping[str, Any]) -> Schema:
         for table in public["tables"]
     }
     return Schema(data=public["name"], tables=tables, unit=public["unit"])
+
+
+# explanations
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Told:
+    """The common part of all explanations from a service: price and caveats."""
+
+    content: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def price(self) -> Money:
+        """The price, item by item."""
+        return Money.from_json(self.content["exact"])
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """The facts that a reader must know, for example causes of bias."""
+        return tuple(self.content["caveats"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the explanation as plain JSON values."""
+        # these fields are for this class alone; without them the JSON equals a local explanation's
+        return {name: value for name, value in self.content.items() if name not in {"exact", "drawable", "lines"}}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RemoteExplanation(ToldInLines, _Told):
+    """The price of a question and the half-widths of its answers, as a service states them."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events that an accountant would charge."""
+        return tuple(event_from_json(event) for event in self.content["events"])
+
+    @property
+    def keys(self) -> str:
+        """Where the group keys come from."""
+        return str(self.content["keys"])
+
+    def errors(self) -> dict[str, float | None]:
+        """Return each noisy number's half-width where it is known in advance; None where it depends on the data."""
+        return dict(self.content["errors"])
+
+    def errors_if_settled(self) -> dict[str, float]:
+        """Return half-widths for rows in which noise cannot have decided HAVING, for outputs with HAVING over noise."""
+        return dict(self.content["errors_if_settled"])
+
+    def errors_times_rows(self) -> dict[str, float]:
+        """Return for each average about the largest half-width times the number of rows in the group."""
+        return dict(self.content["errors_times_rows"])
+
+    def rows_off(self) -> dict[str, float]:
+        """Return for each quantile about how many rows it is off."""
+        return dict(self.content["rows_off"])
+
+    def rows_needed(self) -> dict[str, float]:
+        """Return for each quantile about how many rows a group needs; with fewer, the quantile may be any value."""
+        return dict(self.content["rows_needed"])
+
+    def drawable(self) -> bool:
+        """Return whether the answer can be drawn."""
+        return bool(self.content["drawable"])
+
+    def lines(self) -> list[str]:
+        """Return the explanation line by line."""
+        return list(self.content["lines"])
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RemoteReleaseExplanation(_Told):
+    """The price of a whole release and its errors, as a service states them."""
+
+    @property
+    def event(self) -> Event:
+        """The event that an accountant would charge for a model."""
+        return event_from_json(self.content["event"])
+
+    def errors(self) -> dict[Any, float]:
+        """Return half-widths or deviations: by table, by column, or by the length of an interval."""
+        if "tables" in self.content:
+            return {tuple(table["columns"]): table["error"] for table in self.content["tables"]}
+        return dict(self.content.get("deviations") or self.content.get("errors") or {})
+
+    def __str__(self) -> str:
+        return "\n".join(self.content["lines"])
+
+    __repr__ = __str__
+
+
+# streams
+
+
+class RemoteStreams:
+    """The streams at a service that one may read: one's own running totals, and declared ones."""
+
+    def __init__(self, service: Connection) -> None:
+        self._service = service
+
+    def names(self) -> list[str]:
+        """Return the names of the streams."""
+        return [view.name for view in self.list()]
+
+    def list(self) -> list[StreamView]:
+        """Return the streams, declared ones with every period. Free."""
+        return [_view(content) for content in self._service.send("GET", "/streams").json()["streams"]]
+
+    def open(self, name: str) -> RemoteStream:
+        """Return a stream by its name: one's own, else a declared one."""
+        from hush.curator.stream_state import StreamError
+
+        names = self.names()
+        if name.casefold() not in map(str.casefold, names):
+            raise StreamError(f"There is no stream {name!r}; there are: {', '.join(names) or 'none yet'}.")
+        return RemoteStream(self._service, name)
+
+    def explain(self, question: str, **terms: Any) -> dict[str, Any]:
+        """Explain `create`: the price, and how far off days, weeks and totals would be. Spends nothing."""
+        return self._service.send("POST", "/streams/explain", _totals(question, terms)).json()
+
+    def create(self, question: str, *, name: str, request: str | None = None, **terms: Any) -> RemoteStream:
+        """Create running totals and charge their whole life; see `hush.curator.streams.Streams.create`."""
+        body = {**_totals(question, terms), "name": name, "request": request_id(request)}
+        return RemoteStream(self._service, self._service.send("POST", "/streams", body).json()["name"])
+
+    def explain_declaration(self, question: str, **terms: Any) -> dict[str, Any]:
+        """Explain `declare`: the price that it would set aside, for an owner's token. Sets nothing aside."""
+        return self._service.send("POST", "/streams/declared/explain", _declaration(question, terms)).json()
+
+    def declare(self, question: str, **terms: Any) -> StreamView:
+        """Set aside the price of a stream, as an owner with a token for it.
+
+        The terms are those of ``[streams.NAME]`` in a policy: ``name``, ``epsilon`` (or ``total_epsilon`` or
+        ``rho``), ``every``, ``first``, ``releases``, ``confidence``, ``late``, ``readers``, ``data``.
+        """
+        return _view(self._service.send("POST", "/streams/declared", _declaration(question, terms)).json())
+
+    def stop(self, name: str, reason: str = "") -> None:
+        """Make no further release of a declared stream, as an owner with a token for it."""
+        self._service.send("DELETE", f"/streams/declared/{quote(name, safe='')}?reason={quote(reason, safe='')}")
+
+
+class RemoteStream:
+    """One stream at a service."""
+
+    def __init__(self, service: Connection, name: str) -> None:
+        self._service, self.name = service, name
+        self._path = f"/streams/{quote(name, safe='')}"
+
+    @property
+    def view(self) -> StreamView:
+        """The question, the price and the progress."""
+        return _view(self._service.send("GET", self._path).json())
+
+    @property
+    def released(self) -> int:
+        """How many periods were released."""
+        return self.view.released
+
+    @property
+    def receipt(self) -> str | None:
+        """The receipt of the newest release, or of the one charge for running totals."""
+        return self.view.receipt
+
+    def advance(self, through: object = None) -> int:
+        """Release all periods of running totals that are over and were not released; return how many there are now."""
+        last = through if through is None or type(through) is int else str(through)
+        while True:  # a service releases one part of bounded work for each request
+            reply = self._service.send("POST", f"{self._path}/advance", {"through": last}).json()
+            if not reply["due"]:
+                return int(reply["released"])
+
+    def stop(self) -> None:
+        """Stop running totals: nothing more will be released, and nothing is refunded."""
+        self._service.send("DELETE", self._path)
+
+    def release(self, period: str = "latest") -> Answer:
+        """Return the release of a date ("2026-11-16"), the latest, or all releases in one table. Free."""
+        response = self._service.send("GET", f"{self._path}/{quote(period, safe='')}", accept=ANSWER)
+        return replace(Answer.from_bytes(response.body), receipt=response.headers["hush-receipt"])
+
+    @property
+    def answer(self) -> Answer:
+        """All releases in one table."""
+        return self.release("all")
+
+    @property
+    def table(self) -> Any:
+        """The same as a pyarrow.Table."""
+        return self.answer.table
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the stream as plain JSON values, with all that was released."""
+        return {**self.view.to_json(), **self.answer.to_json()}
+
+    def __repr__(self) -> str:
+        return f"<stream {self.name!r}, {self.released} periods released>"
+
+
+def _view(content: Mapping[str, Any]) -> StreamView:
+    from hush.curator.stream_views import StreamView
+
+    return StreamView.from_json(content)
+
+
+def request_id(request: str | None) -> str:
+    """Return the asker's own id, or a new one: a request that is sent again with its id is paid once."""
+    return uuid.uuid4().hex if request is None else label(request, "request")
+
+
+def _totals(question: str, terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of running totals."""
+    if "horizon" not in terms:
+        raise QuestionError("A stream needs its length.", "Say horizon='10 years'.")
+    body = {name: value for name, value in terms.items() if value is not None}
+    if "epsilon" in body:
+        body["epsilon"] = amount(body["epsilon"], "epsilon")
+    if "start" in body and not isinstance(body["start"], int):
+        body["start"] = str(body["start"])
+    return {"question": question, **body}
+
+
+def _declaration(question: str, terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a declaration, as plain JSON values with exact numbers."""
+    exact = {"epsilon", "total_epsilon", "rho", "confidence", "delta"}
+    body = {name: amount(value, name) if name in exact else value for name, value in terms.items() if value is not None}
+    if isinstance(body.get("late"), str):
+        body["late"] = body["late"] != "skip"
+    if "first" in body:
+        body["first"] = str(body["first"])
+    return {"question": question, **body}

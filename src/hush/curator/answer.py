@@ -50,6 +50,11 @@ class Money:
         items = tuple((expense.what, expense.epsilon, expense.delta) for expense in plan.items)
         return cls(epsilon=plan.epsilon, delta=plan.delta, items=items)
 
+    @classmethod
+    def single(cls, purpose: str, epsilon: Fraction) -> Money:
+        """Return the price of a single item, which has no δ of its own."""
+        return cls(epsilon=epsilon, delta=Fraction(0), items=((purpose, epsilon, Fraction(0)),))
+
     def to_json(self) -> dict[str, str]:
         """Return ε and δ as exact text."""
         return {"epsilon": figure(self.epsilon, exact=True), "delta": figure(self.delta, exact=True)}
@@ -99,6 +104,8 @@ def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
 
 
 _MADE_UP = "MADE-UP ROWS"
+CAVEATS_SHOWN = 2
+"""How many caveats stand under an answer at once; the most important come first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -279,8 +286,18 @@ class Answer:
             )
         return (*lines, *tables.marks(self.columns), *self.caveats)
 
+    def brief_notes(self) -> tuple[str, ...]:
+        """Return the notes with at most two caveats; a last line says where the others are."""
+        hidden = len(self.caveats) - CAVEATS_SHOWN
+        if hidden <= 0:
+            return self.notes()
+        where = f"hush show {self.receipt}, or answer.notes()" if self.receipt else "answer.notes()"
+        return (*self.notes()[:-hidden], f"{hidden} more note{'s' if hidden > 1 else ''}: {where}")
+
     def _repr_html_(self) -> str:
-        return tables.html_table(self.columns, notes=self.notes())
+        hidden = max(len(self.caveats) - CAVEATS_SHOWN, 0)
+        notes = self.notes()
+        return tables.html_table(self.columns, notes=notes[: len(notes) - hidden], more=notes[len(notes) - hidden :])
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Return the answer as notebooks keep it: the table with its chart beside it, and the chart alone."""
@@ -296,10 +313,10 @@ class Answer:
         return chart | plain | {"text/html": tables.beside(table, drawn)}
 
     def __rich__(self) -> Any:
-        return tables.rich_table(self.columns, notes=self.notes())
+        return tables.rich_table(self.columns, notes=self.brief_notes())
 
     def __str__(self) -> str:
-        return "\n".join([tables.text_table(self.columns), *map(visible, self.notes())])
+        return "\n".join([tables.text_table(self.columns), *map(visible, self.brief_notes())])
 
     __repr__ = __str__
 

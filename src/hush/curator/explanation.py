@@ -186,22 +186,11 @@ class Explanation(ToldInLines):
         """Return a line for each choice of tighter limits, with the half-widths that it would have."""
         lines = []
         for rung in map(Explanation, self.tighter):
-            figures = rung._figures()  # noqa: SLF001 - another one of this class
-            if figures:
-                words = "; ".join(f"{name} {figure}" for name, figure in figures.items())
+            words = "; ".join(f"{name} {error}" for name, error in figures(rung).items())
+            if words:
                 limits = ", ".join(f"{name}={value}" for name, value in rung._limits_to_json().items())  # noqa: SLF001
                 lines.append(f"  with {limits}: {words}")
         return ["at tighter limits there is less noise, but more of a unit is left out:", *lines] if lines else []
-
-    def _figures(self) -> dict[str, str]:
-        """Return a short text for each output with an error that is known in advance."""
-        figures = {name: f"± {shown_error(error)}" for name, error in self.errors().items() if error is not None}
-        figures |= {name: f"± {shown_error(error)}" for name, error in self.errors_if_settled().items()}
-        for name, error in self.errors_times_rows().items():
-            figures[name] = f"about ± {_rounded(error)} over the number of rows"
-        for name, rows in self.rows_off().items():
-            figures[name] = f"about {_rounded(rows)} rows off"
-        return figures
 
     def _items(self) -> list[tuple[Item, str]]:
         """Return the items of the price, each with its ε as it is shown."""
@@ -283,6 +272,17 @@ class ComposedExplanation(Explanation):
             width = "depends on the data; known with the answer" if error is None else f"at most ± {shown_error(error)}"
             lines.append(f"{name}: {width}")
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
+
+
+def figures(explained: Any) -> dict[str, str]:
+    """Return a short text for each output with an error that is known in advance, of a local or remote explanation."""
+    texts = {name: f"± {shown_error(error)}" for name, error in explained.errors().items() if error is not None}
+    texts |= {name: f"± {shown_error(error)}" for name, error in explained.errors_if_settled().items()}
+    for name, error in explained.errors_times_rows().items():
+        texts[name] = f"about ± {_rounded(error)} over the number of rows"
+    for name, rows in explained.rows_off().items():
+        texts[name] = f"about {_rounded(rows)} rows off"
+    return texts
 
 
 def _rounded(value: float) -> str:

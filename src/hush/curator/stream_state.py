@@ -35,7 +35,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hush.core import HushError
-from hush.synth.streams import Seen, Stream, StreamPlan
+from hush.synth.streams import RunningTotals, Seen, StreamPlan
 
 KEY = "HUSH_STREAMS_KEY"
 """The environment variable that names the file of the key."""
@@ -178,7 +178,7 @@ class StreamState:
     """All that a stream remembers. Private."""
 
     definition: dict[str, Any]
-    stream: Stream
+    stream: RunningTotals
     seen: Seen
 
     def to_bytes(self) -> bytes:
@@ -217,7 +217,7 @@ class StreamState:
             )
             measured = _wide(members["measured"])
             # the exact series and the units are private members, so they stay empty here
-            return cls(definition, Stream(plan=plan, exact=measured[:0], measured=measured), Seen.nothing())
+            return cls(definition, RunningTotals(plan=plan, exact=measured[:0], measured=measured), Seen.nothing())
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from hush.learn.logistic import LogisticRegression
 from hush.learn.model import Model, load, model_from_json
 from hush.learn.pca import PCA
 from hush.learn.regression import Regression
-from hush.learn.select import Selection, select, selection_event
+from hush.learn.select import SelectedModel as Selection
+from hush.learn.select import select, selection_event
 
 __all__ = [
     "PCA",

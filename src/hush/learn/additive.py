@@ -35,7 +35,7 @@ from hush.learn.budget import Looks, Shares, gaussian_budget, read_budget, requi
 from hush.learn.convex_fits import MOMENTS, STEPS, NewtonDesign, Perturbation, Preconditioner
 from hush.learn.features import Design, Knots, choose_knots, column_map, how_many
 from hush.learn.model import Model
-from hush.learn.schema import Codes, Column, Floats
+from hush.learn.schema import Codes, Floats, ModelColumn
 
 _SIGNIFICANT = 4.0
 _CATEGORY = Fraction(1, 4)
@@ -81,7 +81,7 @@ class Features:
     looks: Looks
 
     @classmethod
-    def choose(cls, columns: Sequence[Column], looks: Looks, mu: float, *, linear: bool) -> Features:
+    def choose(cls, columns: Sequence[ModelColumn], looks: Looks, mu: float, *, linear: bool) -> Features:
         """Choose knots and weights from noisy counts."""
         # One knot asks `choose_knots` for the line alone.
         largest = 1 if linear else how_many(looks.rows, mu)
@@ -182,7 +182,7 @@ class AdditiveModel(Model):
     def _unit_rows(self) -> int:
         return integer(self.rows, "rows", minimum=1, maximum=10**6)
 
-    def _columns(self) -> tuple[Column, ...]:
+    def _columns(self) -> tuple[ModelColumn, ...]:
         if self.basis not in {"additive", "linear"}:
             raise InvalidValueError("basis", got=self.basis, allowed="'additive' or 'linear'")
         return self._schema().columns

@@ -30,7 +30,7 @@ from hush.core import Number
 from hush.learn.budget import deviation, gaussian_budget, read_budget
 from hush.learn.features import choose_knots, how_many
 from hush.learn.model import Classifier, require_equal_rows
-from hush.learn.schema import Codes, Column, Floats
+from hush.learn.schema import Codes, Floats, ModelColumn
 from hush.noise import discrete_laplace, rounded_gaussian
 
 
@@ -108,7 +108,7 @@ class NaiveBayes(Classifier):
         return self.classes_[np.argmax(self._log_odds(X), axis=1)]
 
 
-def _log_chances(column: Column, table: Floats, totals: Floats, sigma: float) -> Floats:
+def _log_chances(column: ModelColumn, table: Floats, totals: Floats, sigma: float) -> Floats:
     """Return ln P(bin | class) − ln P(bin) for each class and level."""
     bins = np.arange(column.levels)
     if column.numeric:

@@ -50,7 +50,7 @@ from itertools import pairwise
 import numpy as np
 
 from hush.core.work import check_wanted
-from hush.learn.schema import Codes, Column, Floats
+from hush.learn.schema import Codes, Floats, ModelColumn
 
 _CHUNK = 1 << 16
 _HIGH, _LOW = 2.0**26, 2.0**27
@@ -188,7 +188,7 @@ def _hats(levels: int, knots: np.ndarray[tuple[int], np.dtype[np.int_]]) -> Floa
     return result
 
 
-def column_map(column: Column, knots: Knots | None) -> Floats:
+def column_map(column: ModelColumn, knots: Knots | None) -> Floats:
     """Return a column's map."""
     return one_hot(column.levels) if knots is None else numeric_map(column.levels, knots)
 

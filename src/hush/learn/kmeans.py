@@ -34,7 +34,7 @@ from hush.core import InvalidValueError, Number, integer
 from hush.core.work import check_wanted
 from hush.learn.budget import read_budget
 from hush.learn.model import Model
-from hush.learn.schema import Column, Floats
+from hush.learn.schema import Floats, ModelColumn
 from hush.mechanisms.grouped import zcdp_budget
 from hush.noise import discrete_laplace, uniform_integer
 from hush.synth import CodedTable, Domain, Settings, SynthesisPlan, plan_synthesis, synthesise
@@ -61,7 +61,7 @@ class KMeans(Model):
         self.delta = delta
         self.clusters = clusters
 
-    def _columns(self) -> tuple[Column, ...]:
+    def _columns(self) -> tuple[ModelColumn, ...]:
         columns = self._schema().columns
         integer(self.clusters, "clusters", minimum=1, maximum=_MAX_CLUSTERS)
         if not all(column.numeric for column in columns):
@@ -73,7 +73,7 @@ class KMeans(Model):
             )
         return columns
 
-    def _synthesis(self, columns: Sequence[Column]) -> SynthesisPlan:
+    def _synthesis(self, columns: Sequence[ModelColumn]) -> SynthesisPlan:
         epsilon, delta = read_budget(self.epsilon, self.delta)
         pure = Price(law="laplace", amount=epsilon)
         price = Price(law="gaussian", amount=zcdp_budget(epsilon, delta)) if delta else pure
@@ -133,7 +133,7 @@ def _synthetic_points(plan: SynthesisPlan, rows: Floats) -> tuple[Floats, Floats
     return (cells + 0.5) / _LEVELS, counts.astype(np.float64)
 
 
-def unit_rows(columns: Sequence[Column], parts: Sequence[Any]) -> Floats:
+def unit_rows(columns: Sequence[ModelColumn], parts: Sequence[Any]) -> Floats:
     """Return numbers scaled to [0, 1] by their bounds; missing ones stay NaN."""
     return np.stack([column.shares(values) for column, values in zip(columns, parts, strict=True)], axis=1)
 

@@ -68,7 +68,7 @@ from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
 from hush.core import InvalidValueError, Number, fraction_between
 from hush.learn.budget import deviation, gaussian_budget, read_budget
 from hush.learn.model import Model, Regressor
-from hush.learn.schema import Codes, Column, Floats, Schema
+from hush.learn.schema import Codes, Floats, ModelColumn, ModelSchema
 from hush.noise import discrete_laplace, rounded_gaussian
 
 _NORMAL = NormalDist()
@@ -119,7 +119,7 @@ class LeastSquares:
     @classmethod
     def of(cls, moments: Moments, target: str, columns: Sequence[str] | None = None) -> LeastSquares:
         """Fit a number of the moments' schema on some of its other columns."""
-        schema = Schema.parse(moments.schema)
+        schema = ModelSchema.parse(moments.schema)
         if schema[target].values is not None:
             raise InvalidValueError("target", got=target, allowed="a number of the schema, not a category")
         chosen = [name for name in schema.names if name != target] if columns is None else list(columns)
@@ -254,7 +254,7 @@ class LinearModel(Regressor):
         name = "target"
         while any(column.name == name for column in columns):
             name += "_"
-        return Moments(Schema((*columns, replace(self._bounds(), name=name))), self.epsilon, self.delta)
+        return Moments(ModelSchema((*columns, replace(self._bounds(), name=name))), self.epsilon, self.delta)
 
     @property
     def event(self) -> Event:
@@ -282,7 +282,7 @@ class LinearModel(Regressor):
     def summary(self, columns: Sequence[str] | None = None) -> LeastSquares:
         """Return the fit on all columns, or on the given columns, at no further price."""
         moments = self.moments()
-        return LeastSquares.of(moments, Schema.parse(moments.schema).names[-1], columns)
+        return LeastSquares.of(moments, ModelSchema.parse(moments.schema).names[-1], columns)
 
     @property
     def coef_(self) -> Floats:
@@ -318,7 +318,7 @@ _GRID = 2.0**12
 _CHUNK = 1 << 15
 
 
-def feature_names(columns: Sequence[Column]) -> list[str]:
+def feature_names(columns: Sequence[ModelColumn]) -> list[str]:
     """Return the names of z's entries after the constant: numbers by name, categories as ``name=value``."""
     return [
         name
@@ -327,7 +327,7 @@ def feature_names(columns: Sequence[Column]) -> list[str]:
     ]
 
 
-def integer_rows(columns: Sequence[Column], parts: Sequence[Any]) -> Iterator[Floats]:
+def integer_rows(columns: Sequence[ModelColumn], parts: Sequence[Any]) -> Iterator[Floats]:
     """Yield chunks of z in units of 2⁻¹²: whole numbers within ±4096 in floats, with exact sums of products."""
     prepared: list[Floats | Codes] = []
     for column, values in zip(columns, parts, strict=True):
@@ -363,7 +363,7 @@ class Moments(Model):
         self.epsilon = epsilon
         self.delta = delta
 
-    def _columns(self) -> tuple[Column, ...]:
+    def _columns(self) -> tuple[ModelColumn, ...]:
         return self._schema().columns
 
     def _sensitivity(self) -> int:

@@ -29,7 +29,7 @@ from hush.learn.convex_fits import (
 )
 from hush.learn.features import Design
 from hush.learn.model import Classifier, require_equal_rows
-from hush.learn.schema import Codes, Column, Floats
+from hush.learn.schema import Codes, Floats, ModelColumn
 
 _LOOKS, _WEIGHT = Fraction(1, 10), Fraction(1, 50)
 """The share of the budget for looks, and the part of it for the total curvature, to see whether slopes stand out."""
@@ -109,7 +109,7 @@ class LogisticRegression(Classifier, AdditiveModel):
         shares = self._shares()
         return self.fit_codes(codes, labels, self._columns(), shares)
 
-    def fit_codes(self, codes: Sequence[Codes], labels: Codes, columns: Sequence[Column], shares: Shares) -> Self:
+    def fit_codes(self, codes: Sequence[Codes], labels: Codes, columns: Sequence[ModelColumn], shares: Shares) -> Self:
         """Fit rows that are codes already."""
         require_equal_rows(codes, labels)
         classes = self._classes().levels

@@ -25,7 +25,7 @@ from hush.accounting import Event, compose
 from hush.core import HushError, InvalidValueError
 from hush.core.storage import path_of, writing
 from hush.learn.budget import read_budget
-from hush.learn.schema import Codes, Column, Floats, Schema, column_from_json, names_of, target_column
+from hush.learn.schema import Codes, Floats, ModelColumn, ModelSchema, column_from_json, names_of, target_column
 
 VERSION = 1
 _KINDS: dict[str, type[Model]] = {}
@@ -93,15 +93,15 @@ class Model:
     def _story(self) -> str:
         return ""
 
-    def _target_column(self, expected: str) -> Column:
+    def _target_column(self, expected: str) -> ModelColumn:
         """Return the public target: given as bounds or classes, or by the name of one of the schema's columns."""
         target = getattr(self, "target", None)
-        if isinstance(target, str) and isinstance(self.schema, (Mapping, Schema)):
-            return Schema.parse(self.schema)[target]
+        if isinstance(target, str) and isinstance(self.schema, (Mapping, ModelSchema)):
+            return ModelSchema.parse(self.schema)[target]
         if target is None or isinstance(target, str):
             hint = "It is public, and never read from the rows; or name one of the schema's columns."
             raise InvalidValueError("target", got=target, allowed=expected, hint=hint)
-        return Column.parse("target", target)
+        return ModelColumn.parse("target", target)
 
     def _target_values(self, rows: Any, values: Any) -> Any:
         """Return the target of the rows: as given, or the column that ``target`` names."""
@@ -110,14 +110,14 @@ class Model:
             return rows[name]
         return values
 
-    def _schema(self, rows: Any = None) -> Schema:
+    def _schema(self, rows: Any = None) -> ModelSchema:
         """Return the public columns; bounds for all columns alike are given names when ``rows`` are fitted."""
         if isinstance(self.schema, tuple):
             if rows is not None:
-                self.schema_ = Schema.alike(rows, self.schema)
-            schema: Schema = self._fitted("schema_")
+                self.schema_ = ModelSchema.alike(rows, self.schema)
+            schema: ModelSchema = self._fitted("schema_")
             return schema
-        return Schema.parse(self.schema).without(getattr(self, "target", None))
+        return ModelSchema.parse(self.schema).without(getattr(self, "target", None))
 
     # -- scikit-learn's conventions -------------------------------------------------------------------------------
 
@@ -221,9 +221,9 @@ class Classifier(Model):
 
     target: Any
 
-    def _classes(self) -> Column:
+    def _classes(self) -> ModelColumn:
         named = isinstance(self.target, str)
-        column = self._target_column("the public classes") if named else Column.parse("target", list(self.target))
+        column = self._target_column("the public classes") if named else ModelColumn.parse("target", list(self.target))
         if column.values is None:
             raise InvalidValueError("target", got=self.target, allowed="classes: a list, or a column with values")
         if column.levels < 2:
@@ -245,7 +245,7 @@ class Regressor(Model):
 
     target: Any
 
-    def _bounds(self) -> Column:
+    def _bounds(self) -> ModelColumn:
         column = self._target_column("the target's bounds (lower, upper)")
         if column.values is not None:
             raise InvalidValueError("target", got=list(column.values), allowed="a number's bounds (lower, upper)")
@@ -303,9 +303,9 @@ def load(path: str | Path) -> Model:
 
 def _written(value: Any, name: str = "") -> Any:
     """Return a parameter or a released value as JSON; arrays, schemas and tuples carry their type."""
-    if isinstance(value, Schema) or (name == "schema" and isinstance(value, Mapping)):
-        return {"schema": Schema.parse(value).to_json()}
-    if isinstance(value, Column):
+    if isinstance(value, ModelSchema) or (name == "schema" and isinstance(value, Mapping)):
+        return {"schema": ModelSchema.parse(value).to_json()}
+    if isinstance(value, ModelColumn):
         return {"column": value.to_json(), "name": value.name}
     if isinstance(value, np.ndarray):
         return {"array": value.tolist()}
@@ -325,7 +325,7 @@ def _written(value: Any, name: str = "") -> Any:
 def _read(value: Any) -> Any:
     if isinstance(value, Mapping):
         if "schema" in value:
-            return Schema.from_json(value["schema"])
+            return ModelSchema.from_json(value["schema"])
         if "column" in value:
             return column_from_json(value["name"], value["column"])
         if "array" in value:

@@ -26,7 +26,7 @@ from hush.core import InvalidValueError, Number, integer
 from hush.learn.budget import deviation, gaussian_budget, noisy, read_budget, require_delta
 from hush.learn.linear import feature_names
 from hush.learn.model import Model
-from hush.learn.schema import Column, Floats
+from hush.learn.schema import Floats, ModelColumn
 from hush.noise import rounded_gaussian
 
 _GRID = 2.0**12
@@ -45,7 +45,7 @@ class PCA(Model):
         self.delta = delta
         self.components = components
 
-    def _columns(self) -> tuple[Column, ...]:
+    def _columns(self) -> tuple[ModelColumn, ...]:
         columns = self._schema().columns
         integer(self.components, "components", minimum=1, maximum=len(feature_names(columns)))
         return columns
@@ -100,7 +100,7 @@ class PCA(Model):
         )
 
 
-def scaled_rows(columns: tuple[Column, ...], parts: list[Any]) -> Floats:
+def scaled_rows(columns: tuple[ModelColumn, ...], parts: list[Any]) -> Floats:
     """Return rows in units of 2⁻¹²: numbers from 0 to 4096, categories one-hot, missing values zero."""
     blocks = []
     for column, values in zip(columns, parts, strict=True):

@@ -45,7 +45,7 @@ from hush.learn.convex_fits import (
 )
 from hush.learn.features import Design
 from hush.learn.model import Regressor, require_equal_rows
-from hush.learn.schema import Codes, Column, Floats
+from hush.learn.schema import Codes, Floats, ModelColumn
 
 _LOOKS = Fraction(13, 100)
 _FIRST, _SECOND = Fraction(35, 100), Fraction(52, 100)
@@ -132,7 +132,7 @@ class Regression(Regressor, AdditiveModel):
         shares = self._shares()
         return self.fit_codes(codes, target, self._columns(), shares)
 
-    def fit_codes(self, codes: Sequence[Codes], target: Floats, columns: Sequence[Column], shares: Shares) -> Self:
+    def fit_codes(self, codes: Sequence[Codes], target: Floats, columns: Sequence[ModelColumn], shares: Shares) -> Self:
         """Fit rows that are codes already."""
         require_equal_rows(codes, target)
         bounds = self._bounds()
@@ -210,7 +210,7 @@ class Regression(Regressor, AdditiveModel):
         return self
 
     @staticmethod
-    def _scale(y: Floats, bounds: Column, mu_squared: Fraction, rows: float) -> tuple[float, float]:
+    def _scale(y: Floats, bounds: ModelColumn, mu_squared: Fraction, rows: float) -> tuple[float, float]:
         """Return the target's noisy centre and spread."""
         share = (y - bounds.lower) / (bounds.upper - bounds.lower)
         sigma = deviation(mu_squared)

@@ -11,7 +11,7 @@ column has finitely many public *levels*, and a row is one code per column:
 
 Coding is total. No value a row can hold makes it fail; only the number and the names of columns can.
 
->>> schema = Schema.parse({"age": (0, 120), "sex": ["f", "m"]})
+>>> schema = ModelSchema.parse({"age": (0, 120), "sex": ["f", "m"]})
 >>> [codes.tolist() for codes in schema.codes({"age": [-5, 30.2, float("nan")], "sex": ["m", "x", None]})]
 [[0, 30, 121], [1, 2, 2]]
 """
@@ -43,7 +43,7 @@ _FINE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class ModelColumn:
     """A public column: a number with bounds (``values`` is None) or a category with values."""
 
     name: str
@@ -70,9 +70,9 @@ class Column:
             raise InvalidValueError(f"schema[{self.name!r}]", got=list(self.values), allowed=allowed)
 
     @classmethod
-    def parse(cls, name: str, spec: object) -> Column:
+    def parse(cls, name: str, spec: object) -> ModelColumn:
         """Read ``(lower, upper)`` or a list of values."""
-        if isinstance(spec, Column):
+        if isinstance(spec, ModelColumn):
             return spec
         if isinstance(spec, tuple) and len(spec) == 2:
             if all(_is_number(bound) for bound in spec):
@@ -144,24 +144,24 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class ModelSchema:
     """The public columns of a table, in order."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ModelColumn, ...]
 
     @classmethod
-    def parse(cls, spec: object) -> Schema:
+    def parse(cls, spec: object) -> ModelSchema:
         """Read ``{column: (lower, upper) or [values]}``."""
-        if isinstance(spec, Schema):
+        if isinstance(spec, ModelSchema):
             return spec
         if not isinstance(spec, Mapping) or not spec:
             raise InvalidValueError(
                 "schema", got=spec, allowed="a mapping of at least one column to (lower, upper) or [values]"
             )
-        return cls(tuple(Column.parse(str(name), part) for name, part in spec.items()))
+        return cls(tuple(ModelColumn.parse(str(name), part) for name, part in spec.items()))
 
     @classmethod
-    def alike(cls, rows: Any, bounds: tuple[float, float]) -> Schema:
+    def alike(cls, rows: Any, bounds: tuple[float, float]) -> ModelSchema:
         """Return a schema with the same bounds for all columns of a table; their number and names are public."""
         names = names_of(rows)
         if names is None:
@@ -169,7 +169,7 @@ class Schema:
         return cls.parse({name: tuple(bounds) for name in names})
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Schema:
+    def from_json(cls, data: Mapping[str, Any]) -> ModelSchema:
         """Read a schema that ``to_json`` wrote."""
         return cls(tuple(column_from_json(name, part) for name, part in data.items()))
 
@@ -177,16 +177,16 @@ class Schema:
         """Return the schema as plain JSON."""
         return {column.name: column.to_json() for column in self.columns}
 
-    def without(self, name: object) -> Schema:
+    def without(self, name: object) -> ModelSchema:
         """Return the schema without a column; the same schema where it has no column of that name."""
-        return Schema(tuple(column for column in self.columns if not isinstance(name, str) or column.name != name))
+        return ModelSchema(tuple(column for column in self.columns if not isinstance(name, str) or column.name != name))
 
     @property
     def names(self) -> list[str]:
         """The columns' names."""
         return [column.name for column in self.columns]
 
-    def __getitem__(self, name: str) -> Column:
+    def __getitem__(self, name: str) -> ModelColumn:
         for column in self.columns:
             if column.name == name:
                 return column
@@ -256,11 +256,11 @@ def target_column(values: Any) -> npt.NDArray[Any]:
     return array
 
 
-def column_from_json(name: str, part: Any) -> Column:
+def column_from_json(name: str, part: Any) -> ModelColumn:
     """Read one column that ``to_json`` wrote."""
     if isinstance(part, Mapping):
-        return Column(name=name, lower=float(part["lower"]), upper=float(part["upper"]), unit=part.get("unit"))
-    return Column(name=name, values=tuple(part))
+        return ModelColumn(name=name, lower=float(part["lower"]), upper=float(part["upper"]), unit=part.get("unit"))
+    return ModelColumn(name=name, values=tuple(part))
 
 
 def plain(value: Any) -> Any:

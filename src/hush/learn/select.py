@@ -41,7 +41,7 @@ _ORDERS += [Fraction(n) for n in (32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 51
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SelectedModel:
     """The best model of a random number of trials, with the price of the search.
 
     >>> from hush.learn import NaiveBayes
@@ -91,7 +91,7 @@ def select(
     *,
     score: Callable[[Model], float],
     expected_trials: Number = 10,
-) -> Selection:
+) -> SelectedModel:
     """Fit a random number of randomly picked candidates and return the one with the best score.
 
     ``score`` takes a fitted model and returns a number, larger for better; it may look at public rows only.
@@ -115,7 +115,7 @@ def select(
             best, top = model, value
         # Stopping with probability 1/m after each trial makes their number geometric with mean m.
         if bernoulli(chance):
-            return Selection(best, event)
+            return SelectedModel(best, event)
 
 
 def _mean(expected_trials: Number) -> float:

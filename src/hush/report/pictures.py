@@ -1,7 +1,16 @@
-"""Pictures of answers in SVG: bars with whiskers, histograms, lines with bands, maps of two keys, single numbers.
+"""Pictures of answers in SVG. How they look is in ``chart.css``; nothing but the standard library is needed.
 
-What is drawn follows from `hush.report.plots`; how it looks, from ``chart.css``. Nothing but the standard library is
-needed.
+What is drawn follows from the keys (`plot`):
+
+* no key: a single number on a scale of its own;
+* a key of dates, times or more than forty numbers: a line with a band;
+* a key of numbers: a histogram, its bars side by side;
+* any other key: bars with whiskers;
+* a second key: colours side by side, or a map where it has more than six values.
+
+Bars and whiskers end where the truth must end (`AnswerColumn.limits`). Points of which nothing is known are drawn
+faintly, and the axis is chosen without them: those that say nothing (`AnswerColumn.tells`) and whose error bar is not
+short either, on the axis that the others need. So a count of 2 ± 3 beside one of 900 is drawn as what it is: small.
 
 >>> from hush.query.types import Kind
 >>> from hush.report.columns import AnswerColumn
@@ -14,8 +23,17 @@ needed.
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
+from hush.core import HushError
+from hush.core.format import visible
 from hush.core.svg import (
     DAY,
     LINE,
@@ -32,12 +50,187 @@ from hush.core.svg import (
     time_ticks,
     wrapped,
 )
+from hush.query.errors import did_you_mean
 from hush.query.types import Kind
-from hush.report.columns import AnswerColumn
-from hush.report.plots import COLOURS, MANY, TIMES, Plot, PlotKind, Point, label, places, plot
+from hush.report.columns import AnswerColumn, shown, shown_error
 
 _WIDTH, _HEIGHT = 640.0, 240.0
 _SHADES = 7
+MANY = 40
+"""More numbers than these are a line, not a histogram."""
+COLOURS = 6
+"""More values of a second key than these are a map, not colours."""
+_SHORT = 0.25
+"""An error bar is short if it takes no more of the axis than this."""
+TIMES = {Kind.DATE, Kind.TIMESTAMP}
+
+
+class PlotKind(Enum):
+    """How an answer is drawn."""
+
+    NUMBER = "number"
+    BARS = "bars"
+    HISTOGRAM = "histogram"
+    LINE = "line"
+    MAP = "map"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One noisy number and where it belongs."""
+
+    keys: tuple[Any, ...]
+    value: float
+    low: float | None
+    high: float | None
+    tells: bool
+    text: str
+    """The number with its error, as tables show it."""
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """From where to where the point extends, error bar included."""
+        ends = [end for end in (self.low, self.high) if end is not None] or [self.value]
+        return min(ends), max(ends)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A chart before it is drawn."""
+
+    kind: PlotKind
+    column: AnswerColumn
+    keys: tuple[AnswerColumn, ...]
+    points: tuple[Point, ...]
+    title: str
+    aside: tuple[str, ...] = ()
+    """Numbers without a place on a line: their key is NULL."""
+
+    def labels(self, key: int) -> list[str]:
+        """Return the values of a key in their order, each once, as they are written at an axis."""
+        return list(dict.fromkeys(label(point.keys[key]) for point in self.points))
+
+    @cached_property
+    def groups(self) -> list[str]:
+        """The values of the second key, as they are written; an empty text where there is no second key."""
+        return self.labels(1) if len(self.keys) > 1 else [""]
+
+    def group(self, point: Point) -> int:
+        """Return the number of a point's group."""
+        return self.groups.index(label(point.keys[1])) if len(self.keys) > 1 else 0
+
+    def extent(self) -> tuple[float, float]:
+        """Return the least and the greatest number that the axis has to show: of points that say something, if any.
+
+        >>> n = AnswerColumn(name="n", kind=Kind.INTEGER, values=(28, 2), errors=(3.0, 900.0))
+        >>> plot([AnswerColumn(name="k", kind=Kind.TEXT, values=("a", "b")), n]).extent()
+        (25.0, 31.0)
+        """
+        telling = [point.reach for point in self.points if point.tells] or [point.reach for point in self.points]
+        values = [point.value for point in self.points if point.tells]
+        lows, highs = [low for low, _ in telling], [high for _, high in telling]
+        return min([*lows, *self._possible(values)], default=0.0), max([*highs, *self._possible(values)], default=1.0)
+
+    def shown_value(self, point: Point) -> float:
+        """Return where a bar or dot ends: at the value, or where the truth must end if noise carried it further."""
+        return next(iter(self._possible([point.value])))
+
+    def _possible(self, values: Sequence[float]) -> list[float]:
+        lower, upper = self.column.limits
+        moved = [value if lower is None else max(value, lower) for value in values]
+        return [value if upper is None else min(value, upper) for value in moved]
+
+
+def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "") -> Plot:
+    """Return the chart of a noisy column over the first two keys: the first noisy column unless one is named."""
+    values = _noisy_number(columns, column)
+    keys = tuple(other for other in columns if not other.noisy)[:2]
+    kind = _kind(keys)
+    points, aside = [], []
+    for row, value in enumerate(values.values):
+        if value is None:
+            continue
+        point = _point(values, keys, row)
+        if kind is PlotKind.LINE and point.keys[0] is None:
+            aside.append(f"{visible(keys[0].name)} NULL: {point.text}")
+        else:
+            points.append(point)
+    points = _compared(points, single=kind is PlotKind.NUMBER)
+    said = title or " by ".join([values.name, " and ".join(key.name for key in keys)] if keys else [values.name])
+    return Plot(kind=kind, column=values, keys=keys, points=tuple(points), title=said, aside=tuple(aside))
+
+
+def label(value: Any) -> str:
+    """Return a key as it is written at an axis."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dt.datetime):
+        return value.isoformat(sep=" ", timespec="minutes")
+    return "NULL" if value is None else visible(str(value))
+
+
+def places(key: AnswerColumn) -> list[Any]:
+    """Return the places of a histogram's bars, those without a bar between them too; none if keys are not in order."""
+    known = list(dict.fromkeys(value for value in key.values if value is not None))
+    if len(known) < 2 or known != sorted(known):
+        return []
+    step = min(after - before for before, after in pairwise(known))
+    even = [known[0] + place * step for place in range(min(round((known[-1] - known[0]) / step), MANY) + 1)]
+    if isinstance(step, float):
+        # Sums of float steps miss the keys by a rounding error: the key itself takes the place.
+        nearest = {round((value - known[0]) / step): value for value in known}
+        even = [nearest.get(index, place) for index, place in enumerate(even)]
+    if not set(known) <= set(even):
+        return []
+    return [*even, *([None] if None in key.values else [])]
+
+
+def _noisy_number(columns: Sequence[AnswerColumn], name: str) -> AnswerColumn:
+    numbers = [column for column in columns if column.noisy and column.kind.numeric]
+    if not numbers:
+        raise HushError("there is nothing to draw: the answer has no noisy number")
+    named = [column for column in numbers if column.name == name] if name else numbers
+    if not named:
+        known = [column.name for column in numbers]
+        raise HushError(f"there is no noisy number {name!r} to draw; {did_you_mean(name, known) or ', '.join(known)}")
+    return named[0]
+
+
+def _kind(keys: Sequence[AnswerColumn]) -> PlotKind:
+    if not keys:
+        return PlotKind.NUMBER
+    first = keys[0]
+    if len(keys) > 1 and len(set(keys[1].values)) > COLOURS:
+        return PlotKind.MAP
+    if first.kind in TIMES or (first.kind.numeric and len(set(first.values)) > MANY):
+        return PlotKind.LINE
+    return PlotKind.HISTOGRAM if first.kind.numeric else PlotKind.BARS
+
+
+def _compared(points: list[Point], *, single: bool) -> list[Point]:
+    """Return points that know whether they say something beside the others."""
+    # Bars begin at 0, so the axis holds it too.
+    ends = [end for point in points if point.tells for end in (*point.reach, 0.0)]
+    short = math.inf if single else _SHORT * (max(ends) - min(ends)) if ends else 0.0
+    return [
+        point
+        if point.tells or point.low is None or point.high is None
+        else replace(point, tells=point.high - point.low <= short)
+        for point in points
+    ]
+
+
+def _point(values: AnswerColumn, keys: Sequence[AnswerColumn], row: int) -> Point:
+    value, error = values.values[row], None if values.errors is None else values.errors[row]
+    low, high = values.interval(row) or (None, None)
+    return Point(
+        keys=tuple(key.values[row] for key in keys),
+        value=value,
+        low=low,
+        high=high,
+        tells=values.tells(row),
+        text=f"{shown(value, error)} ± {shown_error(error)}",
+    )
 
 
 def picture(
@@ -57,7 +250,7 @@ def picture(
     columns
         The columns of an answer.
     title, subtitle
-        What is shown, and its price and confidence; the title says the column and its keys unless given.
+        What is drawn, and its price and confidence; the title says the column and its keys unless given.
     column
         Which noisy number, the first unless named.
     width
@@ -68,10 +261,10 @@ def picture(
     heading
         Whether the title and subtitle are drawn; a page may write them itself.
     """
-    shown = plot(columns, column=column, title=title)
-    said = "; ".join(part for part in (subtitle, *shown.aside) if part)
-    few = "; ".join(_words(point) for point in shown.points[:20])
-    sheet = Sheet(width=width, title=shown.title, subtitle=said, details=few)
+    drawn = plot(columns, column=column, title=title)
+    said = "; ".join(part for part in (subtitle, *drawn.aside) if part)
+    few = "; ".join(_words(point) for point in drawn.points[:20])
+    sheet = Sheet(width=width, title=drawn.title, subtitle=said, details=few)
     top = sheet.heading() if heading else MARGIN
     if dummy:
         _hatching(sheet, dummy)
@@ -81,8 +274,8 @@ def picture(
         PlotKind.HISTOGRAM: _bars,
         PlotKind.LINE: _line,
         PlotKind.MAP: _map,
-    }[shown.kind]
-    sheet.height = drawing(sheet, shown, top, dummy) if shown.points else sheet.nothing(top)
+    }[drawn.kind]
+    sheet.height = drawing(sheet, drawn, top, dummy) if drawn.points else sheet.nothing(top)
     return sheet
 
 
@@ -94,49 +287,49 @@ def _hatching(sheet: Sheet, name: str) -> None:
     )
 
 
-def _legend(sheet: Sheet, shown: Plot, top: float) -> float:
+def _legend(sheet: Sheet, drawn: Plot, top: float) -> float:
     """Write the values of the second key beside their colours."""
-    if len(shown.keys) < 2:
+    if len(drawn.keys) < 2:
         return top
-    colour = "d" if shown.kind is PlotKind.LINE else "c"
-    entries = [(text, f"{colour}{index % COLOURS}") for index, text in enumerate(shown.labels(1))]
-    return sheet.legend(top, f"{shown.keys[1].name}:", entries)
+    colour = "d" if drawn.kind is PlotKind.LINE else "c"
+    entries = [(text, f"{colour}{index % COLOURS}") for index, text in enumerate(drawn.labels(1))]
+    return sheet.legend(top, f"{drawn.keys[1].name}:", entries)
 
 
 # bars and histograms
 
 
-def _bars(sheet: Sheet, shown: Plot, top: float, dummy: str) -> float:
-    top = _legend(sheet, shown, top)
-    labels = shown.labels(0)
-    if shown.kind is PlotKind.HISTOGRAM and (even := places(shown.keys[0])):
+def _bars(sheet: Sheet, drawn: Plot, top: float, dummy: str) -> float:
+    top = _legend(sheet, drawn, top)
+    labels = drawn.labels(0)
+    if drawn.kind is PlotKind.HISTOGRAM and (even := places(drawn.keys[0])):
         labels = [label(value) for value in even]
     # made-up bars keep their axis however long their whiskers become
-    low, high = (0.0, 1.2 * max(point.value for point in shown.points)) if dummy else shown.extent()
-    axis = ChartAxis.around(shown.column.name, min(low, 0.0), max(high, 0.0))
+    low, high = (0.0, 1.2 * max(point.value for point in drawn.points)) if dummy else drawn.extent()
+    axis = ChartAxis.around(drawn.column.name, min(low, 0.0), max(high, 0.0))
     slot = (sheet.width - axis.room() - MARGIN) / len(labels)
     rows = [wrapped(text, slot - 6, lines=3) for text in labels]
-    narrow = slot < 12 * max(1, len(shown.labels(1)) if len(shown.keys) > 1 else 1)
-    if shown.kind is PlotKind.BARS and not dummy and (narrow or None in rows):
-        return _lying(sheet, shown, top, axis, labels)
+    narrow = slot < 12 * len(drawn.groups)
+    if drawn.kind is PlotKind.BARS and not dummy and (narrow or None in rows):
+        return _lying(sheet, drawn, top, axis, labels)
     names = [] if None in rows else [row for row in rows if row is not None]
-    return _upright(sheet, shown, top, axis, labels, names, dummy)
+    return _upright(sheet, drawn, top, axis, labels, names, dummy)
 
 
 def _upright(
-    sheet: Sheet, shown: Plot, top: float, axis: ChartAxis, labels: list[str], names: list[list[str]], dummy: str
+    sheet: Sheet, drawn: Plot, top: float, axis: ChartAxis, labels: list[str], names: list[list[str]], dummy: str
 ) -> float:
     left, bottom = axis.room(), top + _HEIGHT
     y = sheet.ordinate(axis, top, bottom)
     slot = (sheet.width - left - MARGIN) / len(labels)
-    groups = shown.labels(1) if len(shown.keys) > 1 else [""]
-    gap = 0.06 if shown.kind is PlotKind.HISTOGRAM else 0.28
+    groups = drawn.groups
+    gap = 0.06 if drawn.kind is PlotKind.HISTOGRAM else 0.28
     bar = min(slot * (1 - gap), 90 * len(groups)) / len(groups)
     zero = y(0.0)
-    for point in shown.points:
-        group = groups.index(label(point.keys[1])) if len(shown.keys) > 1 else 0
+    for point in drawn.points:
+        group = drawn.group(point)
         middle = left + slot * (labels.index(label(point.keys[0])) + 0.5) + bar * (group - (len(groups) - 1) / 2)
-        end = y(shown.shown_value(point))
+        end = y(drawn.shown_value(point))
         box = {"x": middle - bar / 2 + 0.5, "y": min(end, zero), "width": max(bar - 1, 0.5), "height": abs(end - zero)}
         fill: dict[str, str] = {"fill": f"url(#{dummy})"} if dummy else {}
         classes = "dummy" if dummy else _faint(f"c{group % COLOURS}", point)
@@ -145,8 +338,8 @@ def _upright(
     sheet.add("line", "axis", x1=left, x2=sheet.width - MARGIN, y1=zero, y2=zero)
     if dummy:
         sheet.data["scale"] = f"{axis.low:.10g} {axis.high:.10g} {bottom:.1f} {top + 12:.1f}"
-    depth = _names(sheet, labels, names, left, slot, bottom, thin=shown.kind is PlotKind.HISTOGRAM)
-    sheet.text((left + sheet.width - MARGIN) / 2, bottom + depth + 18, shown.keys[0].name, "name", anchor="middle")
+    depth = _names(sheet, labels, names, left, slot, bottom, thin=drawn.kind is PlotKind.HISTOGRAM)
+    sheet.text((left + sheet.width - MARGIN) / 2, bottom + depth + 18, drawn.keys[0].name, "name", anchor="middle")
     return bottom + depth + 30
 
 
@@ -172,15 +365,14 @@ def _names(
     return 14 + min(widest, 120) * 0.65 if turned else 4 + LINE
 
 
-def _lying(sheet: Sheet, shown: Plot, top: float, axis: ChartAxis, labels: list[str]) -> float:
-    groups = shown.labels(1) if len(shown.keys) > 1 else [""]
+def _lying(sheet: Sheet, drawn: Plot, top: float, axis: ChartAxis, labels: list[str]) -> float:
     bars = []
-    for point in shown.points:
-        group = groups.index(label(point.keys[1])) if len(shown.keys) > 1 else 0
+    for point in drawn.points:
+        group = drawn.group(point)
         bar = ChartBar(
             row=labels.index(label(point.keys[0])),
             lane=group,
-            end=shown.shown_value(point),
+            end=drawn.shown_value(point),
             classes=_faint(f"c{group % COLOURS}", point),
             reach=None if point.low is None else point.reach,
             tooltip=_words(point),
@@ -210,32 +402,31 @@ def _faint(classes: str, point: Point) -> str:
 # lines
 
 
-def _line(sheet: Sheet, shown: Plot, top: float, _dummy: str) -> float:
-    top = _legend(sheet, shown, top)
-    low, high = shown.extent()
-    ordinate = ChartAxis.around(shown.column.name, min(low, 0.0) if low < 0.6 * abs(high) else low, max(high, 0.0))
+def _line(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
+    top = _legend(sheet, drawn, top)
+    low, high = drawn.extent()
+    ordinate = ChartAxis.around(drawn.column.name, min(low, 0.0) if low < 0.6 * abs(high) else low, max(high, 0.0))
     bottom = top + _HEIGHT
-    times = [seconds(point.keys[0]) for point in shown.points]
-    abscissa = _along(shown, min(times), max(times), about=max(3, int(sheet.width / 105)))
+    times = [seconds(point.keys[0]) for point in drawn.points]
+    abscissa = _along(drawn, min(times), max(times), about=max(3, int(sheet.width / 105)))
     y, x = sheet.ordinate(ordinate, top, bottom), sheet.abscissa(abscissa, ordinate.room(), bottom)
-    groups = shown.labels(1) if len(shown.keys) > 1 else [""]
-    for index, group in enumerate(groups):
-        points = [point for point in shown.points if len(shown.keys) < 2 or label(point.keys[1]) == group]
-        _series(sheet, shown, sorted(points, key=lambda point: seconds(point.keys[0])), index % COLOURS, x, y)
+    for index in range(len(drawn.groups)):
+        points = [point for point in drawn.points if drawn.group(point) == index]
+        _series(sheet, drawn, sorted(points, key=lambda point: seconds(point.keys[0])), index % COLOURS, x, y)
     return bottom + 48
 
 
-def _along(shown: Plot, first: float, last: float, *, about: int) -> ChartAxis:
-    key = shown.keys[0]
+def _along(drawn: Plot, first: float, last: float, *, about: int) -> ChartAxis:
+    key = drawn.keys[0]
     if key.kind not in TIMES:
         return ChartAxis.between(key.name, first, last, about=about)
-    ticks = [(first, label(shown.points[0].keys[0]))]
+    ticks = [(first, label(drawn.points[0].keys[0]))]
     if first < last:
         ticks = time_ticks(first, last, about=about, least=DAY if key.kind is Kind.DATE else 0)
     return ChartAxis(name=key.name, low=first, high=last, ticks=ticks)
 
 
-def _series(sheet: Sheet, shown: Plot, points: Sequence[Point], colour: int, x: Scale, y: Scale) -> None:
+def _series(sheet: Sheet, drawn: Plot, points: Sequence[Point], colour: int, x: Scale, y: Scale) -> None:
     """Draw one line with its band; of points that say nothing, a hollow dot alone."""
     run: list[Point] = []
     for point in [*points, None]:
@@ -243,36 +434,36 @@ def _series(sheet: Sheet, shown: Plot, points: Sequence[Point], colour: int, x: 
             run.append(point)
             continue
         if len(run) > 1:
-            places = [x(seconds(member.keys[0])) for member in run]
-            upper = [(place, y(member.reach[1])) for place, member in zip(places, run, strict=True)]
-            lower = [(place, y(member.reach[0])) for place, member in zip(places, run, strict=True)]
+            moments = [x(seconds(member.keys[0])) for member in run]
+            upper = [(moment, y(member.reach[1])) for moment, member in zip(moments, run, strict=True)]
+            lower = [(moment, y(member.reach[0])) for moment, member in zip(moments, run, strict=True)]
             sheet.path(f"band d{colour}", [*upper, *reversed(lower)], end="Z")
-            middle = [(place, y(shown.shown_value(member))) for place, member in zip(places, run, strict=True)]
+            middle = [(moment, y(drawn.shown_value(member))) for moment, member in zip(moments, run, strict=True)]
             sheet.path(f"line s{colour}", middle)
         elif run:
             _whisker(sheet, run[0], y, x(seconds(run[0].keys[0])), 4)
         run = []
     if len(points) <= 2 * MANY:
         for point in points:
-            place = {"cx": x(seconds(point.keys[0])), "cy": y(shown.shown_value(point)), "r": 3.0}
+            place = {"cx": x(seconds(point.keys[0])), "cy": y(drawn.shown_value(point)), "r": 3.0}
             sheet.add("circle", f"d{colour}" if point.tells else f"hollow s{colour} faint", _words(point), **place)
 
 
 # maps
 
 
-def _map(sheet: Sheet, shown: Plot, top: float, _dummy: str) -> float:
+def _map(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
     """Draw a cell for each pair of keys, the darker the greater; of cells that say nothing, the outline alone."""
-    across, down = shown.labels(1), shown.labels(0)
-    widest = max(text_width(shown.keys[0].name, 12), *map(text_width, down))
+    across, down = drawn.labels(1), drawn.labels(0)
+    widest = max(text_width(drawn.keys[0].name, 12), *map(text_width, down))
     left = MARGIN + min(widest, sheet.width * 0.3) + 8
     slot = (sheet.width - left - MARGIN) / len(across)
     height = min(max(22.0, 360 / len(down)), 30.0)
     straight = all(text_width(text) <= slot - 4 for text in across)
     depth = 20.0 if straight else min(max(map(text_width, across)) * 0.64 + 18, 100)
-    sheet.text(left, top + 12, shown.keys[1].name, "name")
+    sheet.text(left, top + 12, drawn.keys[1].name, "name")
     head = top + 16 + depth
-    sheet.text(left - 8, head - 6, cut(shown.keys[0].name, left - MARGIN), "name", anchor="end")
+    sheet.text(left - 8, head - 6, cut(drawn.keys[0].name, left - MARGIN), "name", anchor="end")
     every = int(14 / slot) + 1
     for index in range(0, len(across), every):
         place, text = left + slot * (index + 0.5), across[index]
@@ -284,19 +475,19 @@ def _map(sheet: Sheet, shown: Plot, top: float, _dummy: str) -> float:
     for index, text in enumerate(down):
         written = cut(text, left - MARGIN - 6)
         sheet.text(left - 8, head + height * (index + 0.5) + 4, written, anchor="end", whole=text)
-    low, high = shown.extent()
-    values = [shown.shown_value(point) for point in shown.points if point.tells]
+    low, high = drawn.extent()
+    values = [drawn.shown_value(point) for point in drawn.points if point.tells]
     low, high = (min(values), max(values)) if values else (low, high)
-    axis = ChartAxis.around(shown.column.name, min(low, 0.0) if low < 0.6 * high else low, high)
+    axis = ChartAxis.around(drawn.column.name, min(low, 0.0) if low < 0.6 * high else low, high)
     shade = Scale(axis=axis, start=0, end=_SHADES - 0.001)
-    for point in shown.points:
-        _cell(sheet, shown, point, shade, left + slot * across.index(label(point.keys[1])), slot, head, height, down)
-    return _shades(sheet, left, head + height * len(down) + 16, axis, shown)
+    for point in drawn.points:
+        _cell(sheet, drawn, point, shade, left + slot * across.index(label(point.keys[1])), slot, head, height, down)
+    return _shades(sheet, left, head + height * len(down) + 16, axis, drawn)
 
 
 def _cell(
     sheet: Sheet,
-    shown: Plot,
+    drawn: Plot,
     point: Point,
     shade: Scale,
     x: float,
@@ -306,7 +497,7 @@ def _cell(
     down: list[str],
 ) -> None:
     y = head + height * down.index(label(point.keys[0]))
-    step = int(shade(shown.shown_value(point)))
+    step = int(shade(drawn.shown_value(point)))
     classes = f"h{step}" if point.tells else "unknown"
     sheet.add("rect", classes, _words(point), x=x + 1, y=y + 1, width=max(slot - 2, 0.5), height=height - 2, rx=2)
     text = point.text.split(" ± ")[0] if point.tells else "?"
@@ -314,7 +505,7 @@ def _cell(
         sheet.text(x + slot / 2, y + height / 2 + 4, text, f"on{step} number" if point.tells else "", anchor="middle")
 
 
-def _shades(sheet: Sheet, left: float, y: float, axis: ChartAxis, shown: Plot) -> float:
+def _shades(sheet: Sheet, left: float, y: float, axis: ChartAxis, drawn: Plot) -> float:
     """Draw the legend of the shades."""
     sheet.text(left, y + 10, axis.name, "name")
     begin = left + text_width(axis.name, 12) + 14
@@ -323,7 +514,7 @@ def _shades(sheet: Sheet, left: float, y: float, axis: ChartAxis, shown: Plot) -
     low, high = tick_text(axis.low), tick_text(axis.high)
     sheet.text(begin, y + 26, low, "number", anchor="middle")
     sheet.text(begin + 22 * _SHADES, y + 26, high, "number", anchor="middle")
-    if any(not point.tells for point in shown.points):
+    if any(not point.tells for point in drawn.points):
         place, words = begin + 22 * _SHADES + 30, "says nothing at this price"
         if place + 26 + text_width(words) > sheet.width:
             place, y = left, y + 34
@@ -335,17 +526,17 @@ def _shades(sheet: Sheet, left: float, y: float, axis: ChartAxis, shown: Plot) -
 # a single number
 
 
-def _number(sheet: Sheet, shown: Plot, top: float, _dummy: str) -> float:
-    point = shown.points[0]
+def _number(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
+    point = drawn.points[0]
     low, high = point.reach
     pad = (high - low) * 0.35 or abs(point.value) * 0.1 or 1.0
     ticks = number_ticks(low - pad, high + pad, about=5)
-    if (least := shown.column.limits[0]) is not None:
+    if (least := drawn.column.limits[0]) is not None:
         ticks = [tick for tick in ticks if tick >= least] or ticks
-    ends = ChartAxis(name=shown.column.name, low=ticks[0], high=ticks[-1], ticks=[])
+    ends = ChartAxis(name=drawn.column.name, low=ticks[0], high=ticks[-1], ticks=[])
     x = Scale(axis=ends, start=MARGIN + 30, end=sheet.width - MARGIN - 30)
     middle, axis = top + 52, top + 78
-    place = x(shown.shown_value(point))
+    place = x(drawn.shown_value(point))
     near = min(
         max(place, text_width(point.text, 20) / 2 + MARGIN), sheet.width - text_width(point.text, 20) / 2 - MARGIN
     )
@@ -359,5 +550,5 @@ def _number(sheet: Sheet, shown: Plot, top: float, _dummy: str) -> float:
         path = f"M{start:.1f} {middle - 6:.1f}v12M{end:.1f} {middle - 6:.1f}v12M{start:.1f} {middle:.1f}H{end:.1f}"
         sheet.add("path", _faint("whisker", point), d=path)
     sheet.add("circle", "d0" if point.tells else "hollow s0", point.text, cx=place, cy=middle, r=5)
-    sheet.text(sheet.width / 2, axis + 36, shown.column.name, "name", anchor="middle")
+    sheet.text(sheet.width / 2, axis + 36, drawn.column.name, "name", anchor="middle")
     return axis + 48

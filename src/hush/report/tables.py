@@ -181,8 +181,10 @@ def _cut(column: AnswerColumn, text: str) -> str:
     return text if column.kind is not Kind.TEXT or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def html_table(columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> str:
-    """Return a table for notebooks; every text is escaped."""
+def html_table(
+    columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), more: Sequence[str] = (), limit: int = MAX_ROWS
+) -> str:
+    """Return a table for notebooks, with notes below and ``more`` of them behind a click; every text is escaped."""
     styles = [_RIGHT if column.kind.numeric else _LEFT if column.kind is Kind.TEXT else _NARROW for column in columns]
     names = [escape(visible(column.name)) for column in columns]
     head = "".join(f'<th style="{style}">{name}</th>' for name, style in zip(names, styles, strict=True))
@@ -194,9 +196,16 @@ def html_table(columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), li
             for column, style in zip(columns, styles, strict=True)
         )
         rows.append(f"<tr>{cells}</tr>")
-    more = f"<p>… {size - limit:,} more rows</p>" if size > limit else ""
-    foot = f"<p><small>{'<br>'.join(escape(visible(note)) for note in notes)}</small></p>" if notes else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{more}{foot}"
+    cut = f"<p>… {size - limit:,} more rows</p>" if size > limit else ""
+    foot = f"<p><small>{_html_lines(notes)}</small></p>" if notes else ""
+    if more:
+        count = f"{len(more)} more note{'s' if len(more) > 1 else ''}"
+        foot += f"<details><summary><small>{count}</small></summary><p><small>{_html_lines(more)}</small></p></details>"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{cut}{foot}"
+
+
+def _html_lines(notes: Sequence[str]) -> str:
+    return "<br>".join(escape(visible(note)) for note in notes)
 
 
 def _html_cell(column: AnswerColumn, at: int) -> str:

@@ -5,10 +5,12 @@ everything else of that, free of charge.
 """
 
 from hush.synth.domain import CodedTable, Domain
-from hush.synth.marginals import Estimate, MarginalPlan, Marginals, MarginalTable, all_marginals, plan_marginals
+from hush.synth.marginals import CountEstimate as Estimate
+from hush.synth.marginals import MarginalPlan, Marginals, MarginalTable, all_marginals, plan_marginals
 from hush.synth.measurements import Price
 from hush.synth.ranges import RangePlan, Ranges, plan_ranges
-from hush.synth.streams import Stream, StreamPlan, plan_stream
+from hush.synth.streams import RunningTotals as Stream
+from hush.synth.streams import StreamPlan, plan_stream
 from hush.synth.synthesis import (
     Certificate,
     CountAnswer,

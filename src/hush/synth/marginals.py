@@ -176,10 +176,10 @@ def _centred(values: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class CountEstimate:
     """An unbiased count and the half-width of its interval.
 
-    >>> Estimate(value=120.0, error=8.0).value
+    >>> CountEstimate(value=120.0, error=8.0).value
     120.0
     """
 
@@ -286,7 +286,7 @@ class Marginals:
                 values += residuals[subset].reshape(shape) / rest
         return values
 
-    def count(self, where: Mapping[str, Iterable[int]]) -> Estimate:
+    def count(self, where: Mapping[str, Iterable[int]]) -> CountEstimate:
         """Return how many rows have, in each named column, one of the given codes.
 
         >>> from hush.synth.domain import CodedTable, Domain
@@ -302,7 +302,7 @@ class Marginals:
             weights = np.multiply.outer(weights, self._indicator(name, where[name]))
         return self.sum_of(columns, weights)
 
-    def sum_of(self, columns: Iterable[str], weights: npt.NDArray[Any]) -> Estimate:
+    def sum_of(self, columns: Iterable[str], weights: npt.NDArray[Any]) -> CountEstimate:
         """Return the weighted sum of a marginal's cells; ``weights`` has an axis for each column, in their order."""
         chosen = _held(self.domain, self.workload, columns)
         given = np.asarray(weights, dtype=np.float64)
@@ -317,7 +317,7 @@ class Marginals:
             part = _centred(given.sum(axis=others)) / math.prod(given.shape[axis] for axis in others)
             variance += self._spread(subset) * float(np.vdot(part, part))
         value = float(np.vdot(given, self[chosen].values))
-        return Estimate(value=value, error=quantile(self.law, self.confidence) * math.sqrt(variance))
+        return CountEstimate(value=value, error=quantile(self.law, self.confidence) * math.sqrt(variance))
 
     def _indicator(self, name: str, codes: Iterable[int]) -> Floats:
         size = self.domain.size(name)

@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, integer
-from hush.synth.marginals import Estimate
+from hush.synth.marginals import CountEstimate
 from hush.synth.measurements import Measurement, Price, quantile
 
 Floats = npt.NDArray[np.float64]
@@ -162,16 +162,16 @@ class Ranges:
         matrix = self.plan.strategy.astype(np.float64)
         return np.asarray(np.linalg.solve(matrix.T @ matrix, matrix.T @ self.measurement.values))
 
-    def count(self, first: int, last: int) -> Estimate:
+    def count(self, first: int, last: int) -> CountEstimate:
         """Return how many rows lie in the cells first … last."""
         low = integer(first, "first", minimum=0, maximum=self.plan.cells - 1)
         high = integer(last, "last", minimum=low, maximum=self.plan.cells - 1)
         variance = float(self.plan.covariance[low : high + 1, low : high + 1].sum())
         # Rounding errors of the inverse may push a variance near 0 below it.
         half = quantile(self.plan.price.law, self.confidence) * math.sqrt(max(variance, 0.0))
-        return Estimate(value=float(self.estimates[low : high + 1].sum()), error=half)
+        return CountEstimate(value=float(self.estimates[low : high + 1].sum()), error=half)
 
-    def histogram(self, edges: list[int]) -> list[Estimate]:
+    def histogram(self, edges: list[int]) -> list[CountEstimate]:
         """Return the counts between edges: cells edges[0] … edges[1]-1 and so on."""
         return [self.count(low, high - 1) for low, high in pairwise(edges)]
 

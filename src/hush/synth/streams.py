@@ -22,7 +22,7 @@ unit adds stays within its cap. Where rows are units there is nothing to tell th
 integers: the public bound decides this, and no row. So do released numbers that are wider than 64 bits.
 
 >>> plan = plan_stream(periods=100, rho=Fraction(1, 2))
->>> stream = Stream.begin(plan).advance(np.array([7])).advance(np.array([5]))
+>>> stream = RunningTotals.begin(plan).advance(np.array([7])).advance(np.array([5]))
 >>> stream.released, plan.total_error(100) < 5
 (2, True)
 """
@@ -304,7 +304,7 @@ def integers(values: Sequence[int]) -> Integers:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Stream:
+class RunningTotals:
     """A stream up to its last period: the exact series, which is private, and the released one."""
 
     plan: StreamPlan
@@ -314,7 +314,7 @@ class Stream:
     """Y: the released integers, in the same shape. Public."""
 
     @classmethod
-    def begin(cls, plan: StreamPlan, keys: int = 1) -> Stream:
+    def begin(cls, plan: StreamPlan, keys: int = 1) -> RunningTotals:
         """Return a stream before its first release."""
         width = integer(keys, "keys", minimum=1, maximum=MAX_KEYS)
         none = np.zeros((0, width), dtype=np.int64)
@@ -325,7 +325,7 @@ class Stream:
         """How many periods were released."""
         return len(self.measured)
 
-    def advance(self, came: Integers) -> Stream:
+    def advance(self, came: Integers) -> RunningTotals:
         """Release one period for each row of ``came``, which has the new counts or sums under each key."""
         rows = np.atleast_2d(came)
         first, last = self.released, self.released + len(rows)

@@ -61,8 +61,18 @@ from hush.core import InvalidValueError, integer
 from hush.synth.bins import Bins, Floats, merge, settled
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
 from hush.synth.measurements import Measurement, MeasurementsError, Price, pack, quantile, shares, unpack
-from hush.synth.model import Draws, Places, Target, TreeModel, given_groups, junction_tree, sample
-from hush.synth.selection import POWERS, choose, score_sensitivities
+from hush.synth.model import (
+    POWERS,
+    Draws,
+    Places,
+    Target,
+    TreeModel,
+    choose,
+    given_groups,
+    junction_tree,
+    sample,
+    score_sensitivities,
+)
 
 Progress = Callable[[str, float], None]
 ONE_WAYS, SCORES = Fraction(30, 100), Fraction(5, 100)

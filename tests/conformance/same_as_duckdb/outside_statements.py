@@ -286,7 +286,7 @@ SELECT MAX(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patien
 SELECT STRING_AGG(city, ',') FROM patients
 SELECT COUNT(*) FROM visits v JOIN prescriptions r ON v.day = r.started
 SELECT a.city, COUNT(*) FROM patients a JOIN patients b ON a.city = b.city AND a.patient_id < b.patient_id GROUP BY a.city
-SELECT city, n, SUM(n) OVER (ORDER BY n DESC ROWS UNBOUNDED PRECEDING) AS running FROM (SELECT city, COUNT(*) AS n FROM patients GROUP BY city) AS t ORDER BY n DESC
+SELECT city, n, SUM(n) OVER (ORDER BY n DESC, city ROWS UNBOUNDED PRECEDING) AS running FROM (SELECT city, COUNT(*) AS n FROM patients GROUP BY city) AS t ORDER BY n DESC
 SELECT ward, "n" FROM (SELECT ward, COUNT(*) AS "n" FROM visits GROUP BY ward) AS t ORDER BY "n" DESC LIMIT 1
 SELECT IFNULL(smoker, FALSE) AS s, COUNT(*) FROM patients GROUP BY s
 SELECT LENGTH(city) AS l, COUNT(*) AS n FROM patients GROUP BY l HAVING n > 0

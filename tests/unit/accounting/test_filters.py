@@ -118,7 +118,7 @@ def test_what_remains_is_admitted_and_a_little_more_is_not(filter_):
     left = account.remaining()
     after = account.admit(pure(left.epsilon))
     assert after.remaining().epsilon < Fraction(2, 100)
-    with pytest.raises(BudgetExceededError, match="takes .* of the budget, but"):
+    with pytest.raises(BudgetExceededError, match=r"takes .* of the budget, but"):
         account.admit(pure(left.epsilon * Fraction(100001, 100000)))
     assert left.share + account.spent.share == 1
     assert account.spent.epsilon >= Fraction(1, 100)

@@ -125,7 +125,7 @@ def test_a_token_that_is_not_valid(curator: RemoteCurator) -> None:
 
 
 def test_errors_are_those_of_a_local_curator(curator: RemoteCurator) -> None:
-    with pytest.raises(BudgetExceededError, match="takes .*, but .* is left"):
+    with pytest.raises(BudgetExceededError, match=r"takes .*, but .* is left"):
         curator.ask(COUNT, epsilon=6)
     with pytest.raises(InvalidValueError) as refusal:
         curator.ask(COUNT, epsilon=-1)
@@ -190,6 +190,14 @@ def test_explanations_are_those_of_a_local_curator(curator: RemoteCurator) -> No
     assert (there.price, there.events, there.caveats, there.keys) == (here.price, here.events, here.caveats, here.keys)
     for what in ("errors", "errors_if_settled", "errors_times_rows", "rows_off", "rows_needed", "drawable"):
         assert getattr(there, what)() == getattr(here, what)()
+
+
+def test_several_prices_are_explained_in_one_request(curator: RemoteCurator) -> None:
+    explained = curator.at_prices(COUNT, epsilons=["0.5", 1], confidence="0.9")
+    assert [str(explanation.price) for explanation in explained] == ["ε=0.5", "ε=1"]
+    for explanation in explained:
+        alone = curator.explain(COUNT, epsilon=explanation.price.epsilon, confidence="0.9")
+        assert explanation.errors() == alone.errors()
 
 
 def test_what_bounds_cut_is_estimated_elsewhere_too(tmp_path: Path) -> None:

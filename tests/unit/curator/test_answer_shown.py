@@ -17,7 +17,7 @@ from hush.ledger.history import Budgets
 from hush.local.survey import Estimated
 
 
-def test_why_a_dearer_quantile_may_have_a_wider_bar_is_said_wherever_it_is_shown() -> None:
+def test_a_note_says_why_a_quantile_at_a_higher_price_may_have_a_wider_bar() -> None:
     rows = pa.table({"income": [1000.0 * (row % 60) for row in range(3000)]})
     with protect(rows, bounds={"income": (0, 500_000, 1)}, budget=10) as curator:
         question = "SELECT MEDIAN(income) AS m FROM data"
@@ -27,8 +27,25 @@ def test_why_a_dearer_quantile_may_have_a_wider_bar_is_said_wherever_it_is_shown
     console.print(answer)
     shown = [str(explained), repr(answer), answer._repr_html_(), console.file.getvalue()]  # type: ignore[attr-defined]
     for text in shown:
-        assert "so may be wider at a higher price" in text
+        assert "may be wider at a higher price" in text
         assert "ROUND in the question, makes it narrower" in text
+
+
+def test_two_caveats_are_shown_and_the_others_are_a_step_away() -> None:
+    rows = pa.table({"patient": [0, 1] * 500, "city": ["Oslo", "Bergen"] * 500, "age": list(range(100)) * 10})
+    with protect(
+        rows, unit="patient", bounds={"age": (0, 120)}, values={"city": ["Oslo", "Bergen"]}, budget=10
+    ) as curator:
+        answer = curator.ask("SELECT city, AVG(age) AS m FROM data GROUP BY city", epsilon=1)
+    first, second, third = answer.caveats
+    assert first.startswith("each patient with more than 1 row")
+    for text in (repr(answer), answer._repr_html_()):
+        assert first in text
+        assert second in text
+        assert "1 more note" in text
+    assert third not in repr(answer)
+    assert "<details>" in answer._repr_html_()
+    assert third in answer.notes()
 
 
 @pytest.mark.parametrize("kind", [Answer, Budgets, Shape, Estimated, type(compose(LaplaceEvent(scale=1)))])

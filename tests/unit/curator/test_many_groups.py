@@ -55,7 +55,7 @@ def test_draws_of_many_groups_compose_by_their_bounded_range(curator: Curator) -
     assert isinstance(pick.mechanism, GroupedQuantile)
     assert pick.mechanism.epsilon > 1.4  # the sum over a unit's groups, which is not what is paid
     assert compose(shown.events).epsilon("1e-6") <= 1
-    assert any("only at some δ" in note for note in shown.caveats)
+    assert any("values drawn from many groups" in note for note in shown.caveats)
     alone = curator.explain(BY_MONTH, epsilon=1, max_groups=1).plan.draws[0].mechanism
     assert alone.epsilon == 1
 

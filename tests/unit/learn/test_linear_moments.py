@@ -12,7 +12,7 @@ from hush.core import InvalidValueError
 from hush.learn.budget import NeedsDeltaError
 from hush.learn.linear import Moments, integer_rows
 from hush.learn.pca import _products, scaled_rows
-from hush.learn.schema import Schema
+from hush.learn.schema import ModelSchema
 
 CHOICE = np.random.default_rng(11)  # picks rows, never noise
 SCHEMA = {"age": (0, 100), "sex": ["f", "m"], "pay": (0, 1000)}
@@ -25,8 +25,8 @@ TABLE = {"age": AGE, "sex": np.array(["f", "m"])[SEX], "pay": PAY}
 
 def plain(count=ROWS):
     """Return Σzzᵀ of the table without noise."""
-    columns = Schema.parse(SCHEMA).columns
-    parts = Schema.parse(SCHEMA).split({name: values[:count] for name, values in TABLE.items()})
+    columns = ModelSchema.parse(SCHEMA).columns
+    parts = ModelSchema.parse(SCHEMA).split({name: values[:count] for name, values in TABLE.items()})
     return sum(rows.T @ rows for rows in integer_rows(columns, parts)) / 2.0**24
 
 
@@ -41,7 +41,7 @@ def test_the_release_is_the_moments_and_noise_of_the_stated_size(delta):
 
 def test_one_row_changes_the_upper_triangle_by_no_more_than_stated():
     """Over hostile rows and random ones; the bound is met with equality at the corners."""
-    columns = Schema.parse(SCHEMA).columns
+    columns = ModelSchema.parse(SCHEMA).columns
     limit = Moments(SCHEMA)._sensitivity()
     worst = 0.0
     for age, sex, pay in [
@@ -167,7 +167,7 @@ def test_components_point_where_the_rows_do(tmp_path):
 
 
 def test_long_rows_are_shortened_to_the_length_that_is_priced():
-    columns = Schema.parse({f"x{i}": (0, 1) for i in range(6)}).columns
+    columns = ModelSchema.parse({f"x{i}": (0, 1) for i in range(6)}).columns
     for row in (np.ones(6), np.linspace(0.1, 1, 6), np.array([np.inf, np.nan, 1, 0, -5, 0.3])):
         product = _products(scaled_rows(columns, list(row[:, None])), 2) / 2.0**24
         change = product[np.triu_indices(7)]
@@ -241,7 +241,7 @@ def test_sums_of_moments_do_not_depend_on_chunks_or_order(monkeypatch):
     first = plain(5000)
     monkeypatch.setattr(sys.modules["hush.learn.linear"], "_CHUNK", 77)
     order = CHOICE.permutation(5000)
-    columns = Schema.parse(SCHEMA).columns
+    columns = ModelSchema.parse(SCHEMA).columns
     parts = [np.asarray(TABLE[name][:5000])[order] for name in SCHEMA]
     again = sum(rows.T @ rows for rows in integer_rows(columns, parts)) / 2.0**24
     assert np.array_equal(first, again)

@@ -350,8 +350,8 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT COUNT(*) AS n, SUM(age) AS N FROM visits", "Two results are called"),
         ("SELECT COUNT(*) FROM visits GROUP BY 7", "number 7 does not exist"),
         ("SELECT COUNT(*) FROM visits LIMIT -1", "whole number"),
-        ("SELECT COUNT(*) FROM visits HAVING age > 3", "would return the rows"),
-        ("SELECT COUNT(*) FROM visits ORDER BY age", "would return the rows"),
+        ("SELECT COUNT(*) FROM visits HAVING age > 3", "would show single rows"),
+        ("SELECT COUNT(*) FROM visits ORDER BY age", "would show single rows"),
         ("SELECT 1 FROM visits", "no aggregate"),
         ("SELECT FROM visits GROUP BY disease", "names no results"),
         ("SELECT COUNT(*) FROM (SELECT FROM visits) t", "names no results"),
@@ -435,7 +435,7 @@ def test_columns_are_renamed_after_the_alias(schema, text):
         ("SELECT n FROM (SELECT COUNT(*) AS n FROM visits) GROUP BY ROLLUP (n)", "List the keys"),
         ("SELECT ANY_VALUE(city) FROM visits", "no aggregate ANY_VALUE"),
         ("SELECT age, COUNT(*) + age AS n FROM visits GROUP BY city", "'age' is neither in GROUP BY"),
-        ("SELECT age + COUNT(*) AS n FROM visits GROUP BY ALL", "would return the rows of individuals"),
+        ("SELECT age + COUNT(*) AS n FROM visits GROUP BY ALL", "would show single rows"),
     ],
 )
 def test_refused_with_the_nearest_form(schema, text, message):

@@ -12,8 +12,7 @@ from chart_kinds import CHARTS, answer, counts, key
 from hush.core.svg import number_ticks, seconds, text_width, time_ticks
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn
-from hush.report.pictures import picture
-from hush.report.plots import PlotKind, plot
+from hush.report.pictures import PlotKind, picture, plot
 
 
 def parsed(svg: str) -> ET.Element:

@@ -18,7 +18,7 @@ from hush.core.svg import text_width
 from hush.curator.answer import Answer, Money
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn
-from hush.report.plots import places
+from hush.report.pictures import places
 from hush.report.tables import cell, html_table, text_table
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hush.core import InvalidValueError
 from hush.synth.measurements import quantile
-from hush.synth.streams import Factorisation, Seen, Stream, arrivals, plan_stream, solve
+from hush.synth.streams import Factorisation, RunningTotals, Seen, arrivals, plan_stream, solve
 
 HALF = Fraction(1, 2)
 
@@ -49,7 +49,7 @@ def test_estimates_are_unbiased_and_days_add_up_to_the_total(monkeypatch: pytest
     from hush.synth import streams
 
     monkeypatch.setattr(streams, "discrete_gaussian", lambda *, size, **_: np.zeros(size, dtype=np.int64))
-    stream = Stream.begin(plan_stream(periods=50, rho=HALF), keys=2)
+    stream = RunningTotals.begin(plan_stream(periods=50, rho=HALF), keys=2)
     series = np.random.default_rng(1).integers(0, 1000, (50, 2))
     for came in series:
         stream = stream.advance(came)
@@ -60,7 +60,7 @@ def test_estimates_are_unbiased_and_days_add_up_to_the_total(monkeypatch: pytest
 
 
 def test_what_was_released_stays_when_periods_come() -> None:
-    stream = Stream.begin(plan_stream(periods=30, rho=HALF))
+    stream = RunningTotals.begin(plan_stream(periods=30, rho=HALF))
     shown = []
     for came in range(30):
         stream = stream.advance(np.array([came]))

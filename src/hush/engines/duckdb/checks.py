@@ -190,7 +190,7 @@ def count_unread(schema: Schema, name: str, source: Source) -> Unread:
             if label not in types:
                 continue
             cell: Scalar = column(label)
-            plain_cell = said(cell, source, type_.kind) if types[label] == "VARCHAR" else cell
+            plain_cell = said(cell, source, type_) if types[label] == "VARCHAR" else cell
             # nullable, or what cannot be read would get the type's default instead of NULL
             forced = force(plain_cell, types[label], replace(type_, nullable=True)).sql
             conditions[label] = binary("AND", not_null(cell), is_null(forced))

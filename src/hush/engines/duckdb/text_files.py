@@ -422,11 +422,11 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The columns of a text file, those that are read, and their declared kinds."""
+    """The columns of a text file, those that are read, and their declared types."""
 
     names: Sequence[str]
     columns: Sequence[str]
-    kinds: Mapping[str, Kind]
+    types: Mapping[str, Type]
     kept: Mapping[str, tuple[str, Type]] = field(default_factory=dict)
     """Columns that are not stored as texts: the engine's type and the declared type of each."""
 
@@ -597,18 +597,18 @@ def _cells(origin: From, source: Source, wanted: Wanted, *, breaks: bool) -> Sel
         if breaks:
             cell = call("replace", cell, text(BREAK.decode()), text("\n"))
             cell = call("replace", cell, text(RETURN.decode()), text("\r"))
-        cells.append(alias(said(cell, source, wanted.kinds.get(label)), label))
+        cells.append(alias(said(cell, source, wanted.types.get(label)), label))
     return select(cells, origin)
 
 
-def said(cell: Scalar, source: Source, kind: Kind | None) -> Scalar:
+def said(cell: Scalar, source: Source, type_: Type | None) -> Scalar:
     """Return a text as the engine's casts understand it, where the owner says how numbers and times are written."""
-    if kind is None:
+    if type_ is None or type_.format:  # no format has an offset
         return cell
-    if kind.numeric and source.decimal != ".":
+    if type_.kind.numeric and source.decimal != ".":
         pointed = call("contains", cell, text("."))
         return case((pointed, NULL), otherwise=call("replace", cell, text(source.decimal), text(".")))
-    if kind in {Kind.DATE, Kind.TIMESTAMP} and source.timezone is not None:
+    if type_.kind in {Kind.DATE, Kind.TIMESTAMP} and source.timezone is not None:
         instant = try_cast(cell, "TIMESTAMPTZ")
         clock = primitive("formatted", local(instant, source.timezone), pattern="%Y-%m-%d %H:%M:%S.%f")
         offset = call("regexp_matches", cell, text(_OFFSET))
@@ -670,7 +670,7 @@ def _json_rows(scratch: Path, source: Source, wanted: Wanted) -> Select:
     cells = []
     for label in wanted.columns:
         cell = call("struct_extract", column("record", "t"), text(label))
-        cells.append(alias(said(cell, source, wanted.kinds.get(label)), label))
+        cells.append(alias(said(cell, source, wanted.types.get(label)), label))
     return select(cells, records)
 
 

@@ -479,6 +479,12 @@ class PostgreSQLDialect(ServerDialect):
 
     # dates and times
 
+    def fits(self, value: str, *, expression: str) -> str:
+        return f"({value} ~ '^{expression}$')"
+
+    def rearranged(self, value: str, *, to: str, parts: str, order: str) -> str:
+        return f"CAST(REGEXP_REPLACE({value}, '^{parts}$', '{order}') AS {type_name(to)})"
+
     def days(self, value: str) -> str:
         return f"({value} - DATE '1970-01-01')"
 

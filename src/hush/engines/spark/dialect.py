@@ -115,6 +115,8 @@ _ALIKE = frozenset(
 _PARTS = {"week": "WEEKOFYEAR"}
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$-&~#")
 _REPLACED = "\ufffd"
+_GROUP = "\\"
+"""The sign before the number of a group in other engines' replacements."""
 _LONG_AGO = 36 * 10**16
 """Microseconds, a whole number of hours, from long before the year 1 to 1970."""
 
@@ -402,6 +404,15 @@ class SparkDialect(ServerDialect):
         return f"({value} RLIKE {text(atomic_expression(characters, atomic='' if self.sail else '>'))})"
 
     # dates and times
+
+    def fits(self, value: str, *, expression: str) -> str:
+        r"""Return whether an expression matches all of a text; ``$`` would let a line's end follow."""
+        anchored = rf"\A{expression}\z"
+        return f"({value} RLIKE {text(anchored)})"
+
+    def rearranged(self, value: str, *, to: str, parts: str, order: str) -> str:
+        iso = f"REGEXP_REPLACE({value}, {text(parts)}, {text(order.replace(_GROUP, '$'))})"
+        return self._tried(iso, to)
 
     def days(self, value: str) -> str:
         return f"UNIX_DATE({value})"

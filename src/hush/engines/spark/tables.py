@@ -3,7 +3,7 @@ r"""Tables of Spark's catalogue and files as an engine: their columns, and rows 
 A source is the name of a table, ``catalogue.schema.table``, or a path: to files whose kind their ending tells, or with
 the kind before it, ``parquet:/data/visits``. Parquet and ORC have types. CSV has a header, and JSON, one object on a
 line, the columns that the policy names; both are read as texts, which become numbers by one grammar, whatever the rows
-are: to infer types would let one row decide those of a column.
+are: types are not guessed from the data, because then one row could change the type of a column.
 
 **A row may not decide whether a question fails**, so what Spark's readers raise for is refused when a policy is opened,
 unless the table is public or its owner promises that there is no such row:

@@ -279,6 +279,14 @@ class Dialect:
         options = f", {self.text(flags)}" if flags else ""
         return f"REGEXP_MATCHES({value}, {self.text(pattern)}{options})"
 
+    def fits(self, value: str, *, expression: str) -> str:
+        """Return whether all of a text matches an expression of `hush.query.date_formats`."""
+        return f"REGEXP_FULL_MATCH({value}, {self.text(expression)})"
+
+    def rearranged(self, value: str, *, to: str, parts: str, order: str) -> str:
+        """Return the date or timestamp of a text that `fits`: its parts in ISO's order."""
+        return f"TRY_CAST(REGEXP_REPLACE({value}, {self.text(parts)}, {self.text(order)}) AS {to})"
+
     # statements of an embedded engine's own session
 
     def prepared(self, label: str, statement: str) -> str:

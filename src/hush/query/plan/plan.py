@@ -61,6 +61,7 @@ from hush.query.plan.stability import (
     DistinctTotal,
     Halves,
     Limits,
+    Matches,
     Noised,
     Population,
     Sensitivity,
@@ -72,6 +73,7 @@ from hush.query.plan.stability import (
     limits,
     members,
     sensitivity,
+    uncounted,
 )
 from hush.query.plan.winners_curse import Winners
 from hush.query.question import Question
@@ -248,12 +250,13 @@ def at_price(
     confidence: float,
     tighter: TighterLimits = AS_DECLARED,
     keys: str | None = None,
+    matches: Matches = uncounted,
 ) -> Plan:
     """Plan a question that costs ε."""
     delta, key_delta = budget.total, budget.for_keys
     public = _public_keys(question, keys, paid=bool(key_delta))
     by = [key for _, key in question.keys]
-    bounds = limits(question.relation, schema, keys=_most(question, public), by=by, tighter=tighter)
+    bounds = limits(question.relation, schema, keys=_most(question, public), matches=matches, by=by, tighter=tighter)
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     private_keys = bool(question.keys) and public is None
     if private_keys and not key_delta:
@@ -307,7 +310,7 @@ def at_price(
         meant_at=meant_at,
         items=_items(selection, noises, draws),
         caveats=(
-            *caveats(question, bounds, estimators, draws, public),
+            *caveats(question, bounds, estimators, draws, public, unit_word(schema)),
             *beyond_bounds(question, bounds, schema),
             *([] if winners is None else chosen_by_noise(winners)),
             *([gaussian_price(meant_at, drawn=not _gaussian(selection, noises, draws))] if meant_at > spent else []),
@@ -520,50 +523,58 @@ def caveats(
     estimators: tuple[Estimator, ...],
     draws: tuple[Draw, ...],
     public: tuple[Domain, ...] | None,
+    unit: str,
 ) -> tuple[str, ...]:
-    """Return the caveats: sources of bias and rows left out, from public facts alone."""
-    lines = []
+    """Return the caveats, the most important first: sources of bias and rows left out, from public facts alone."""
+    lines = list(question.notes)
+    quantiles = [draw.mechanism for draw in draws if isinstance(draw.mechanism, GroupedQuantile)]
+    ranks = [-(-quantile.aims.rank // quantile.row_weight) for quantile in quantiles if quantile.aims.rank]
+    if ranks:
+        lines.append(
+            f"MIN and MAX are quantiles, not the true extremes: about {max(ranks):,} rows lie beyond the value (with "
+            "few rows it is the median); a higher price gets nearer to the extreme"
+        )
     if bounds.units is not Units.ALONE:
-        line = f"a unit with more than {_many(bounds.rows, 'row')} in a group is weighted down to {bounds.rows}"
+        line = (
+            f"each {unit} with more than {_many(bounds.rows, 'row')} in a group counts as {_many(bounds.rows, 'row')}"
+        )
         keys = None if public is None else most_keys(public)
         if question.keys and (keys is None or bounds.groups < keys):
             line += f", and counts in at most {_many(bounds.groups, 'group')}"
         lines.append(line)
+    if bounds.matches > 1:
+        lines.append(
+            f"joins with public tables make up to {bounds.matches:,} rows of one, and the limits leave room for all of "
+            "them, unless the question tightens max_rows or max_groups"
+        )
     read = [type_ for scan in scans(question.relation) if not scan.public for _, _, type_ in scan.columns]
     computed = any(not isinstance(estimator, Drawn) and not _plain_count(estimator) for estimator in estimators)
     if computed or any(map(_clamped, read)):
         lines.append("values outside the declared bounds are moved to the nearest bound")
     if any(map(_distinct, estimators)):
         values = _many(bounds.rows, "different value")
-        lines.append(f"of each unit at most {values} a group {'is' if bounds.rows == 1 else 'are'} counted as distinct")
-    quantiles = [draw.mechanism for draw in draws if isinstance(draw.mechanism, GroupedQuantile)]
-    ranks = [-(-quantile.aims.rank // quantile.row_weight) for quantile in quantiles if quantile.aims.rank]
-    if ranks:
-        lines.append(
-            f"MIN and MAX are extreme private quantiles: the value about {max(ranks)} rows inside the true one, or the "
-            "middle one of fewer than twice as many rows; ± is about that value"
-        )
+        lines.append(f"at most {values} of each {unit} {'is' if bounds.rows == 1 else 'are'} counted in a group")
     if question.keys and not question.aggregates and public is not None:
-        lines.append(
-            "the keys are public, so they cost nothing and say nothing of the data: all that can occur are listed"
-        )
+        lines.append("the keys are public: the list is free, and does not say which of them the data have")
     elif any(quantile.aims.ties is not None for quantile in quantiles):
         lines.append(
-            "where many rows share few values, the ± of a quantile also covers the gaps between these, and so may be "
-            "wider at a higher price: there a step in the policy, or ROUND in the question, makes it narrower"
+            "where many rows share few values, the ± of a quantile also covers the gaps between them, and may be wider "
+            "at a higher price; a step in the policy, or ROUND in the question, makes it narrower"
         )
     if question.keys:
-        lines.append(_chosen_keys(question) if public is None else _keys(question))
-    return (*lines, *question.notes)
+        lines.append(_chosen_keys(question, unit) if public is None else _keys(question))
+    return tuple(lines)
+
+
+def unit_word(schema: Schema) -> str:
+    """Return the word for a unit in notes: its column's name without a trailing ``_id``, or "row"."""
+    return "row" if schema.unit is None else schema.unit.removesuffix("_id") or schema.unit
 
 
 def gaussian_price(meant_at: Fraction, *, drawn: bool = False) -> str:
-    """Return the caveat that Gaussian noise, or many draws (``drawn``), has an ε only at some δ."""
-    subject = "draws from many groups of one unit have so small an ε" if drawn else "Gaussian noise has an ε"
-    return (
-        f"{subject} only at some δ: this one is meant at δ={float(meant_at):.6g}; "
-        "the budget's δ covers that for all questions together"
-    )
+    """Return the caveat that the ε of Gaussian noise, or of many draws (``drawn``), holds at a δ."""
+    subject = "this price, for values drawn from many groups," if drawn else "with Gaussian noise this price"
+    return f"{subject} holds at δ={float(meant_at):.6g}, which the budget's δ already covers: it costs no δ"
 
 
 def beyond_bounds(question: Question, bounds: Limits, schema: Schema) -> list[str]:
@@ -583,7 +594,7 @@ def beyond_bounds(question: Question, bounds: Limits, schema: Schema) -> list[st
                 )
             if beyond.by in grouped and beyond.limit == bounds.groups:
                 lines.append(
-                    f"{estimate} of the groups by {beyond.by} that units of {scan.table} have were beyond max_groups = "
+                    f"{estimate} of the groups by {beyond.by} in {scan.table} were beyond max_groups = "
                     f"{beyond.limit}, and are left out"
                 )
     return list(dict.fromkeys(lines))
@@ -594,32 +605,34 @@ def chosen_by_noise(winners: Winners) -> list[str]:
     lines = []
     if winners.ordered:
         lines.append(
-            "noise has a part in which rows come first and are shown: such rows lie on the lucky side, and their ± is "
-            "wider than of rows named beforehand, so that it holds for those shown"
+            "noise also decides which rows come first, and favours rows whose noise is large: their ± is wider to "
+            "cover that; ask for named groups to have a narrower one"
         )
     if winners.having:
         lines.append(
-            "noise may lift a row over what HAVING asks: where that is possible its ± is much wider, down to no rows "
-            "at all if need be; elsewhere a little"
+            "noise can bring a row past the limit of HAVING: where that is possible its ± is much wider, and covers "
+            "0; leave HAVING out to have narrower ones"
         )
     return lines
 
 
-def _chosen_keys(question: Question) -> str:
+def _chosen_keys(question: Question, unit: str) -> str:
     size = public_size(question.keys, question.relation)
     if size is None or size > MAX_KEYS:
-        return "keys that few units have are left out"
-    return f"of {size:,} public keys those that few units have are left out; keys='public' lists them all"
+        return f"groups with only a few units ({unit}) are left out"
+    return (
+        f"of {size:,} declared groups those with only a few units ({unit}) are left out; keys='public' lists them all"
+    )
 
 
 def _keys(question: Question) -> str:
     types = [expression.type for _, expression in question.keys]
     nulls = [type_.null_is_key for type_ in types if type_.nullable]
-    rows = "rows without a key" if all(map(_clamped, types)) else "rows with other keys, or none,"
+    rows = "rows without a value" if all(map(_clamped, types)) else "rows with another value, or without one,"
     if not any(nulls):
-        return f"every public key is listed; {rows} are left out"
-    otherwise = "" if all(nulls) else ", or left out where NULL is not listed"
-    return f"every public key is listed; {rows} are under NULL{otherwise}"
+        return f"all declared groups are listed, also empty ones; {rows} are not counted"
+    otherwise = "" if all(nulls) else ", or are not counted where NULL is not listed"
+    return f"all declared groups are listed, also empty ones; {rows} count under NULL{otherwise}"
 
 
 def _clamped(type_: Type) -> bool:

@@ -13,7 +13,7 @@ named after the clauses of a SELECT.
 >>> parse("SELECT disease FROM visits", schema)
 Traceback (most recent call last):
 ...
-hush.query.errors.QuestionError: The question has no aggregate, so it would return the rows of individuals. Rows \
+hush.query.errors.QuestionError: The question has no aggregate, so it would show single rows. Rows \
 are never shown. Ask for instance SELECT COUNT(*), AVG(x) FROM …
 """
 

@@ -49,7 +49,7 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "Unnest": ("UNNEST is not supported.", "Keep lists in a table of their own."),
     "Star": (
-        "* would return the rows of individuals.",
+        "* would show single rows.",
         "Rows are never shown. Ask for aggregates: COUNT(*), AVG(x), …",
     ),
     "Interval": (

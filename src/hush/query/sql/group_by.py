@@ -517,7 +517,7 @@ class Grouped(Converter):
                 f"Add it to GROUP BY, or aggregate it, as in {aggregated}.",
             )
         raise QuestionError(
-            f"'{name}' outside an aggregate would return the rows of individuals.",
+            f"'{name}' outside an aggregate would show single rows.",
             f"Add GROUP BY {name} and COUNT(*), or aggregate it, as in {aggregated}.",
         )
 

@@ -185,7 +185,7 @@ def _without_distinct(select: exp.Select) -> tuple[exp.Select, bool]:
 
 def _no_aggregate() -> QuestionError:
     return QuestionError(
-        "The question has no aggregate, so it would return the rows of individuals.",
+        "The question has no aggregate, so it would show single rows.",
         "Rows are never shown. Ask for instance SELECT COUNT(*), AVG(x) FROM …",
     )
 
