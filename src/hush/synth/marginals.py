@@ -42,7 +42,7 @@ from hush.accounting.events import ApproximateDPEvent, ComposedEvent, DiscreteLa
 from hush.core import InvalidValueError, integer
 from hush.mechanisms.estimators.postprocess import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
-from hush.synth.measurements import Measurement, MeasurementsError, pack, quantile, unpack
+from hush.synth.measurements import Measurement, MeasurementsError, noise_variance, pack, quantile, unpack
 from hush.synth.residual import ResidualPlan, marginal_variance, plan_residuals, subsets
 
 Floats = npt.NDArray[np.float64]
@@ -96,7 +96,7 @@ class MarginalPlan:
     def _spreads(self) -> dict[Columns, float]:
         if self.residuals is not None:
             return {columns: self.residuals.spread(columns) for columns in self.residuals.variances}
-        variances = {columns: _laplace_variance(scale) for columns, scale in self.counted.items()}
+        variances = {columns: noise_variance("laplace", scale) for columns, scale in self.counted.items()}
         return _combined(self.domain, variances)
 
     def measure(self, table: CodedTable) -> Marginals:
@@ -297,10 +297,7 @@ class Marginals:
         1
         """
         columns = _held(self.domain, self.workload, where)
-        weights = np.ones(())
-        for name in columns:
-            weights = np.multiply.outer(weights, self._indicator(name, where[name]))
-        return self.sum_of(columns, weights)
+        return self.sum_of(columns, self.domain.mask(columns, where))
 
     def sum_of(self, columns: Iterable[str], weights: npt.NDArray[Any]) -> CountEstimate:
         """Return the weighted sum of a marginal's cells; ``weights`` has an axis for each column, in their order."""
@@ -318,13 +315,6 @@ class Marginals:
             variance += self._spread(subset) * float(np.vdot(part, part))
         value = float(np.vdot(given, self[chosen].values))
         return CountEstimate(value=value, error=quantile(self.law, self.confidence) * math.sqrt(variance))
-
-    def _indicator(self, name: str, codes: Iterable[int]) -> Floats:
-        size = self.domain.size(name)
-        weight = np.zeros(size)
-        for code in codes:
-            weight[integer(code, f"where[{name!r}]", minimum=0, maximum=size - 1)] = 1
-        return weight
 
     def rolled_up(self, columns: Iterable[str], groups: Mapping[str, Sequence[int]]) -> tuple[Floats, Floats]:
         """Return a marginal over coarser keys, and its half-widths: ``groups`` gives the group of every code.
@@ -434,9 +424,3 @@ def _combined(domain: Domain, variances: Mapping[Columns, float]) -> dict[Column
             rest = math.prod(domain.size(name) for name in columns if name not in subset)
             inverse[subset] = inverse.get(subset, 0.0) + 1 / (variance * rest)
     return {subset: 1 / weight for subset, weight in inverse.items()}
-
-
-def _laplace_variance(scale: Fraction) -> float:
-    rate = 1 / float(scale)
-    # expm1 keeps the digits that 1 - e^(-rate) loses for a large scale.
-    return 2 * math.exp(-rate) / math.expm1(-rate) ** 2

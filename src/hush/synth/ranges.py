@@ -33,7 +33,7 @@ import numpy.typing as npt
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, integer
 from hush.synth.marginals import CountEstimate
-from hush.synth.measurements import Measurement, Price, quantile
+from hush.synth.measurements import Measurement, Price, noise_variance, quantile
 
 Floats = npt.NDArray[np.float64]
 MAX_RANGE_CELLS = 1024
@@ -83,18 +83,11 @@ class RangePlan:
     def covariance(self) -> Floats:
         """The covariance of the estimate of x."""
         matrix = self.strategy.astype(np.float64)
-        # Only its variance is read: that of discrete noise with this parameter.
-        unit = Measurement(
-            columns=(), kind="factorised", law=self.price.law, parameter=self.parameter, values=np.zeros(1, np.int64)
-        )
-        return np.asarray(np.linalg.inv(matrix.T @ matrix) * unit.variance)
+        return np.asarray(np.linalg.inv(matrix.T @ matrix) * noise_variance(self.price.law, self.parameter))
 
     def mean_square_error(self) -> float:
         """Return the mean variance over all intervals."""
-        cell = np.arange(1, self.cells + 1)
-        # G counts, for cells i and j, the intervals that hold both.
-        gram = np.minimum.outer(cell, cell) * (self.cells + 1 - np.maximum.outer(cell, cell))
-        return float(np.sum(gram * self.covariance)) / (self.cells * (self.cells + 1) / 2)
+        return float(np.sum(_gram(self.cells) * self.covariance)) / (self.cells * (self.cells + 1) / 2)
 
     def measure(self, counts: npt.NDArray[np.int64]) -> Ranges:
         """Add the noise to exact counts."""
@@ -117,11 +110,15 @@ def plan_ranges(cells: int, price: Price, *, rows: int = 1, touched: int = 1) ->
     )
 
 
+def _gram(cells: int) -> Floats:
+    """Return G: the number of intervals that hold both of two cells."""
+    cell = np.arange(1.0, cells + 1)
+    return np.asarray(np.minimum.outer(cell, cell) * (cells + 1 - np.maximum.outer(cell, cell)))
+
+
 @lru_cache(maxsize=4)
 def _square_root(cells: int) -> npt.NDArray[np.int64]:
-    cell = np.arange(1.0, cells + 1)
-    gram = np.minimum.outer(cell, cell) * (cells + 1 - np.maximum.outer(cell, cell))
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = np.linalg.eigh(_gram(cells))
     # G is positive definite; an eigenvalue below 0 is a rounding error of eigh.
     root = (vectors * np.maximum(values, 0.0) ** 0.25) @ vectors.T
     # The longest column alone sets Δ: a shorter one would be paid for as if it were as long.
