@@ -17,12 +17,15 @@ inverse is the sum of theirs.
 **Half-widths.** Gaussian: the normal quantile times the standard deviation. Laplace: the larger of that and of the
 Laplace law's own quantile at the same standard deviation.
 
->>> from hush.synth.domain import CodedTable, Domain
 >>> domain = Domain.of({"age": 3, "sex": 2})
->>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
->>> found = plan.measure(CodedTable.of(domain, {"age": [0, 1, 1, 2], "sex": [0, 1, 1, 0]}))
->>> found["sex"].rounded().tolist(), found["age", "sex"].rounded().tolist()
-([2, 2], [[1, 0], [0, 2], [1, 0]])
+>>> plan: MarginalPlan = plan_marginals(domain, all_marginals(domain, 2), rho=Fraction(1000))
+>>> released: Marginals = plan.measure(CodedTable.of(domain, {"age": [0, 1, 1, 2], "sex": [0, 1, 1, 0]}))
+>>> table: MarginalTable = released["sex"]
+>>> table.columns, table.rounded().tolist(), released["age", "sex"].rounded().tolist()
+(('sex',), [2, 2], [[1, 0], [0, 2], [1, 0]])
+>>> count: CountEstimate = released.count({"age": range(1, 3), "sex": [1]})
+>>> round(count.value), count.error < 1
+(2, True)
 """
 
 from __future__ import annotations
@@ -52,26 +55,14 @@ _ROUNDS = 60
 
 
 def all_marginals(domain: Domain, degree: int) -> list[Columns]:
-    """Return every set of ``degree`` columns.
-
-    >>> from hush.synth.domain import Domain
-    >>> all_marginals(Domain.of({"age": 3, "sex": 2, "ill": 2}), 2)
-    [('age', 'sex'), ('age', 'ill'), ('sex', 'ill')]
-    """
+    """Return every set of ``degree`` columns."""
     chosen = integer(degree, "degree", minimum=1, maximum=len(domain))
     return list(combinations(domain.names, chosen))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarginalPlan:
-    """The measurements for a set of marginals, their noise and their price. Public.
-
-    >>> from hush.synth.domain import CodedTable, Domain
-    >>> domain = Domain.of({"age": 3, "sex": 2})
-    >>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
-    >>> plan.workload
-    (('age', 'sex'),)
-    """
+    """The measurements for a set of marginals, their noise and their price. Public."""
 
     domain: Domain
     workload: tuple[Columns, ...]
@@ -189,15 +180,7 @@ class CountEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MarginalTable:
-    """One marginal: an axis for each column.
-
-    >>> from hush.synth.domain import CodedTable, Domain
-    >>> domain = Domain.of({"age": 3, "sex": 2})
-    >>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
-    >>> table = plan.measure(CodedTable.of(domain, {"age": [0, 1, 1, 2], "sex": [0, 1, 1, 0]}))["sex"]
-    >>> table.columns, table.error < 1
-    (('sex',), True)
-    """
+    """One marginal: an axis for each column."""
 
     columns: Columns
     values: Floats
@@ -211,15 +194,7 @@ class MarginalTable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Marginals:
-    """A release of marginals, made of its measurements alone. Public.
-
-    >>> from hush.synth.domain import CodedTable, Domain
-    >>> domain = Domain.of({"age": 3, "sex": 2})
-    >>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
-    >>> measured = plan.measure(CodedTable.of(domain, {"age": [0, 1, 1, 2], "sex": [0, 1, 1, 0]}))
-    >>> measured["sex"].rounded().tolist()
-    [2, 2]
-    """
+    """A release of marginals, made of its measurements alone. Public."""
 
     domain: Domain
     workload: tuple[Columns, ...]
@@ -287,15 +262,7 @@ class Marginals:
         return values
 
     def count(self, where: Mapping[str, Iterable[int]]) -> CountEstimate:
-        """Return how many rows have, in each named column, one of the given codes.
-
-        >>> from hush.synth.domain import CodedTable, Domain
-        >>> domain = Domain.of({"age": 4, "sex": 2})
-        >>> rows = CodedTable.of(domain, {"age": [0, 1, 2, 3], "sex": [0, 0, 0, 1]})
-        >>> released = plan_marginals(domain, [("age", "sex")], rho=Fraction(10**6)).measure(rows)
-        >>> round(released.count({"age": range(2, 4), "sex": [1]}).value)
-        1
-        """
+        """Return how many rows have, in each named column, one of the given codes."""
         columns = _held(self.domain, self.workload, where)
         return self.sum_of(columns, self.domain.mask(columns, where))
 

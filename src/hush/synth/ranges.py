@@ -13,8 +13,8 @@ every level; least squares makes them consistent (Hay, Rastogi, Miklau, Suciu 20
 Both give the estimate (KᵀK)⁻¹KᵀY with covariance v·(KᵀK)⁻¹, so that every interval has its own error bar. The monotone
 distribution function is the nearest one; its band holds everywhere at once, by a union bound over the cells.
 
->>> plan = plan_ranges(8, Price(law="gaussian", amount=Fraction(10**4)))
->>> released = plan.measure(np.array([5, 0, 0, 3, 0, 0, 0, 2]))
+>>> plan: RangePlan = plan_ranges(8, Price(law="gaussian", amount=Fraction(10**4)))
+>>> released: Ranges = plan.measure(np.array([5, 0, 0, 3, 0, 0, 0, 2]))
 >>> round(released.count(0, 3).value), released.quantile(0.75)
 (8, (3, 3, 3))
 """
@@ -43,11 +43,7 @@ _CHILDREN = 16
 
 @dataclass(frozen=True, kw_only=True)
 class RangePlan:
-    """The noise on one column's counts, best for all intervals. Public.
-
-    >>> plan_ranges(8, Price(law="gaussian", amount=Fraction(10**4))).cells
-    8
-    """
+    """The noise on one column's counts, best for all intervals. Public."""
 
     cells: int
     price: Price
@@ -142,12 +138,7 @@ def _tree(cells: int) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ranges:
-    """A release of all ranges of one column. Public.
-
-    >>> plan = plan_ranges(8, Price(law="gaussian", amount=Fraction(10**4)))
-    >>> round(plan.measure(np.array([5, 0, 0, 3, 0, 0, 0, 2])).count(0, 3).value)
-    8
-    """
+    """A release of all ranges of one column. Public."""
 
     plan: RangePlan
     measurement: Measurement

@@ -22,10 +22,16 @@ more, or fewer, in the data than in the table, N and N' being their numbers of r
 >>> from hush.synth.domain import CodedTable, Domain
 >>> domain = Domain.of({"age": 10, "sex": 2, "ill": 2}, ordered=["age"])
 >>> rows = CodedTable.of(domain, {"age": [1, 2, 3] * 50, "sex": [0, 1, 0] * 50, "ill": [0, 1, 0] * 50})
->>> plan = plan_synthesis(domain, Price(law="gaussian", amount=Fraction(10)))
->>> made = synthesise(plan, rows)
+>>> price = Price(law="gaussian", amount=Fraction(10))
+>>> plan: SynthesisPlan = plan_synthesis(domain, price, settings=Settings(certificate=Fraction(1, 20)))
+>>> made: Synthetic = synthesise(plan, rows)
 >>> abs(len(made.table) - 150) < 30, made.table.domain == domain
 (True, True)
+>>> certificate: Certificate = made.quality
+>>> worst: Quality = certificate.worst
+>>> count: CountAnswer = made.count({"sex": [1]})
+>>> len(certificate.pairs), worst.distance < 1, count.source
+(3, True, 'measured')
 
 **Synthetic children for synthetic parents: visits of patients, members of households.**
 
@@ -90,11 +96,7 @@ _CLEAR = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Options that affect how good a release is, never how private.
-
-    >>> Settings().certificate
-    Fraction(1, 20)
-    """
+    """Options that affect how good a release is, never how private."""
 
     one_ways: Fraction = ONE_WAYS
     scores: Fraction = SCORES
@@ -122,13 +124,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisPlan:
-    """The steps of a synthesis and their price. Public: nothing was read.
-
-    >>> from hush.synth import Domain, Price, plan_synthesis
-    >>> plan = plan_synthesis(Domain.of({"age": 10, "sex": 2}), Price(law="gaussian", amount=Fraction(10)))
-    >>> plan.settings.rounds
-    1
-    """
+    """The steps of a synthesis and their price. Public: nothing was read."""
 
     domain: Domain
     price: Price
@@ -312,11 +308,7 @@ class Fitting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """The certified distance of one pair's table from the data: the sum of all differences of shares, from 0 to 2.
-
-    >>> Quality(columns=("age", "sex"), distance=0.2, error=0.01).distance
-    0.2
-    """
+    """The certified distance of one pair's table from the data: the sum of all differences of shares, from 0 to 2."""
 
     columns: Columns
     distance: float
@@ -326,12 +318,7 @@ class Quality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """How far the synthetic table is from the data, itself private.
-
-    >>> worst = Quality(columns=("age", "sex"), distance=0.2, error=0.01)
-    >>> Certificate(pairs=(worst,), mean=0.2, mean_error=0.01, confidence=0.95).worst.columns
-    ('age', 'sex')
-    """
+    """How far the synthetic table is from the data, itself private."""
 
     pairs: tuple[Quality, ...]
     mean: float
@@ -346,11 +333,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountAnswer:
-    """A count of rows, its half-width, and where it comes from.
-
-    >>> CountAnswer(value=120.0, error=8.0, source="marginal").error
-    8.0
-    """
+    """A count of rows, its half-width, and where it comes from."""
 
     value: float
     error: float | None
@@ -361,16 +344,7 @@ class CountAnswer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Synthetic:
-    """Synthetic rows, counts and certificate, made from measurements alone. Public.
-
-    >>> from fractions import Fraction
-    >>> from hush.synth import CodedTable, Domain, Price, plan_synthesis, synthesise
-    >>> domain = Domain.of({"age": 10, "sex": 2})
-    >>> plan = plan_synthesis(domain, Price(law="gaussian", amount=Fraction(10)))
-    >>> made = synthesise(plan, CodedTable.of(domain, {"age": [1, 2, 3] * 50, "sex": [0, 1, 0] * 50}))
-    >>> made.table.domain == domain
-    True
-    """
+    """Synthetic rows, counts and certificate, made from measurements alone. Public."""
 
     plan: SynthesisPlan
     measurements: tuple[Measurement, ...]
