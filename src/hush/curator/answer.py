@@ -50,6 +50,11 @@ class Money:
         items = tuple((expense.what, expense.epsilon, expense.delta) for expense in plan.items)
         return cls(epsilon=plan.epsilon, delta=plan.delta, items=items)
 
+    @classmethod
+    def single(cls, purpose: str, epsilon: Fraction) -> Money:
+        """Return the price of a single item, which has no δ of its own."""
+        return cls(epsilon=epsilon, delta=Fraction(0), items=((purpose, epsilon, Fraction(0)),))
+
     def to_json(self) -> dict[str, str]:
         """Return ε and δ as exact text."""
         return {"epsilon": figure(self.epsilon, exact=True), "delta": figure(self.delta, exact=True)}
