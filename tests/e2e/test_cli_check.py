@@ -240,7 +240,7 @@ def test_a_file_of_utf_8_that_is_declared_otherwise_is_a_mistake(
     assert 'Write encoding = "utf-8".' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("line", "words"), [("1;2;f;\n", "3 of 3 rows have too few"), ("1,2,5,f,\n", "too many")])
+@pytest.mark.parametrize(("line", "words"), [("1;2;f;\n", "3 of 3 rows have too few"), ("1,2,5,f,7\n", "too many")])
 def test_fields_with_another_separator_are_a_mistake(
     folder: Path, capsys: pytest.CaptureFixture[str], line: str, words: str
 ) -> None:

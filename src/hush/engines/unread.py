@@ -41,7 +41,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cells:
+class ColumnCells:
     """The cells of one column that hold something."""
 
     filled: int
@@ -64,7 +64,7 @@ class Unread:
     """The rows and cells of one table that cannot be read."""
 
     rows: int
-    cells: Mapping[str, Cells]
+    cells: Mapping[str, ColumnCells]
     without_unit: int | None
     """Rows without their unit; None where it is in another table, or every row is one."""
     shared_keys: int
@@ -100,13 +100,13 @@ def count_cells(
         queries += [count(not_null(column(label))), read(label, type_)]
     row_count, *numbers = fetch(select(queries, rows))
     without_unit = numbers.pop(0) if missing else None
-    cells: dict[str, Cells] = {}
+    cells: dict[str, ColumnCells] = {}
     for label, type_ in columns.items():
         filled, readable = numbers.pop(0), numbers.pop(0)
         unread = filled - readable
         # a list may well name few of the values that there are
         mistaken = unread == filled > 0 if type_.values is not None else 2 * unread > filled
-        cells[label] = Cells(filled=filled, unread=unread, mistaken=mistaken)
+        cells[label] = ColumnCells(filled=filled, unread=unread, mistaken=mistaken)
         if cells[label].mistaken and types[label] == "VARCHAR":
             others: dict[Words, Scalar] = {}
             if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
