@@ -95,7 +95,7 @@ class Curator:
         """Plan a question as `ask` would answer it. Reads no data and spends nothing."""
         data_set, parsed, terms = pipeline.parse(self.session, terms)
         accounts = self.session.accounts(data_set.schema.data)
-        return PlannedQuestion(data_set, pipeline.plan(parsed, data_set.schema, accounts, terms))
+        return PlannedQuestion(data_set, pipeline.plan(parsed, data_set, accounts, terms))
 
     def at_prices(
         self, question: str | Builder, /, parameters: Parameters = (), *, epsilons: Sequence[Number], **terms: Any

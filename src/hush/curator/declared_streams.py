@@ -181,7 +181,7 @@ class Publisher:
 
     def _planned(self, declaration: StreamDeclaration, epsilon: Fraction, accounts: Accounts) -> PlannedQuestion:
         data_set, question, terms = pipeline.parse(self.session, _terms(declaration, epsilon, accounts))
-        plan = pipeline.plan(question, data_set.schema, accounts, terms)
+        plan = pipeline.plan(question, data_set, accounts, terms)
         if not plan.events:
             raise QuestionError("The question costs nothing, so there is nothing to set aside.", "Just ask it.")
         return PlannedQuestion(data_set, plan)

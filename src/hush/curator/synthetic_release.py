@@ -115,6 +115,10 @@ class SyntheticRelease(WholeRelease):
         """The synthetic rows as a pyarrow.Table; their number is a private estimate of the number of real rows."""
         return self._drawn(self.synthetic.table, 0)
 
+    def to_pandas(self) -> Any:
+        """Return the synthetic rows as a pandas.DataFrame."""
+        return self.table.to_pandas()
+
     def rows(self, count: int, *, seed: int = 0) -> Any:
         """Return ``count`` rows of the same model as a pyarrow.Table; free, and the same for the same seed."""
         return self._drawn(self.synthetic.rows(count, seed=seed), seed)

@@ -15,8 +15,8 @@ from hush.report import files
 from hush.report.columns import AnswerColumn
 from hush.server.api import number_in
 from hush.server.auth.people import Person
+from hush.server.pages.answers import kind_of
 from hush.server.pages.layout import bar, show
-from hush.server.pages.releases import kind_of
 from hush.server.routes import Permission, Route, page_route
 from hush.server.service import Service
 

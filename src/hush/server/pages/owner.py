@@ -340,7 +340,7 @@ async def audit_page(request: Request, service: Service, who: Person) -> Respons
                         "number": act.number,
                         "when": act.when[:16].replace("T", " "),
                         "by": visible(act.by),
-                        "what": visible(str(act)),
+                        "what": visible(str(act), lines=True),
                     }
                     for act in acts
                 ],

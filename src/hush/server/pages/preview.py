@@ -42,6 +42,9 @@ _DECADE = ("1", "1.3", "1.8", "2.4", "3.2", "4.2", "5.6", "7.5")
 _SHAPE = (1.0, 1.6, 0.45, 0.22, 0.72, 1.25, 0.9, 0.35)
 """Heights of made-up bars, as parts of the rows a group is supposed to have."""
 _MOST_BARS = 8
+_USUAL = 25
+"""The price that is proposed is the limit of the smaller budget over this, whatever is left: it stays while there is
+room."""
 _MADE_UP = tuple(f"group {number}" for number in range(1, 6))
 
 
@@ -162,12 +165,13 @@ def before(
     """Return the values of a question at each price; raise the refusal of a question that cannot be asked."""
     terms: dict[str, Any] = {"data": data, **({"confidence": confidence} if confidence else {})}
     data_set, _ = curator.parse(question, (), data)
-    views = _accounts(curator, data_set.schema.data)
+    views = [view for view in curator.budget() if view.data == data_set.schema.data]
     remaining = min((view.remaining.epsilon for view in views), default=Fraction(0))
+    usual = min((view.epsilon for view in views), default=Fraction(0)) / _USUAL
     prices = ladder(remaining)
     if epsilon and epsilon not in prices:
         prices = _with(prices, epsilon)
-    price_index = prices.index(epsilon) if epsilon else _near(prices, remaining / 10)
+    price_index = prices.index(epsilon) if epsilon else _near(prices, usual)
     explained = curator.at_prices(question, epsilons=prices, **terms)
     charges = [[_charge(view, explanation) for view in views] for explanation in explained]
     labels, key = _labels(explained[0])
@@ -188,10 +192,6 @@ def before(
         labels=labels,
         key=key,
     )
-
-
-def _accounts(curator: Curator, data: str) -> list[AccountView]:
-    return [view for view in curator.budget() if view.data == data]
 
 
 def _with(prices: Sequence[str], epsilon: str) -> list[str]:
