@@ -279,6 +279,34 @@ def test_places_fit_one_row_and_on_a_phone_the_active_one_is_in_view(demo: Demo,
         page.context.close()
 
 
+@pytest.mark.parametrize("script", [True, False])
+def test_every_measure_and_kind_of_chart_can_be_chosen(
+    demo: Demo, browser: Browser, receipts: list[int], script: bool
+) -> None:
+    page = demo.page(browser, script=script)
+    page.goto(f"/answers/{receipts[0]}")
+    for measure in ("mean_cost", "visits"):
+        for kind, mark in (("dots", "circle"), ("bars", "rect.c0")):
+            page.locator("[name=measure]").select_option(measure)
+            page.locator("[name=chart]").select_option(kind)
+            if not script:
+                page.get_by_role("button", name="Draw").click()
+            expect(page.locator(f"svg.wide {mark}")).to_have_count(5)
+            expect(page.locator("svg.wide")).to_have_attribute("aria-label", re.compile(f"^{measure} by disease"))
+    page.context.close()
+
+
+def test_long_tables_scroll_in_place(demo: Demo, browser: Browser, receipts: list[int]) -> None:
+    page = demo.page(browser)
+    page.goto(f"/answers/{receipts[2]}")
+    assert page.locator("table.answer tbody tr").count() == 121
+    assert page.evaluate("document.documentElement.scrollHeight") < 1500
+    page.locator(".scroll").evaluate("box => box.scrollTop = 1000")
+    box, head = (page.locator(place).first.bounding_box() for place in (".scroll", "table.answer thead th"))
+    assert abs(head["y"] - box["y"]) < 2
+    page.context.close()
+
+
 def test_the_page_is_small() -> None:
     from hush.core.svg import style_sheet
 

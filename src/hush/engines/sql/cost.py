@@ -58,7 +58,7 @@ _PRIMITIVES = {
     "power": _CALLS["pow"], "rounded": _CALLS["round"], "row_hash": _CALLS["hash"], "unit_number": 3 * OPERATION,
     "row_number": _WINDOW, "apart": _LIST, "date_trunc": _CALLS["date_trunc"], "date_diff": _CALLS["date_diff"],
     "days": _CALLS["date_diff"] + OPERATION, "microseconds": _CALLS["epoch_us"], "formatted": _CALLS["strftime"],
-    "fits": 400, "rearranged": 1200, "struct": 0, "collated": 0, "instant": 0,
+    "struct": 0, "collated": 0, "instant": 0,
 }  # fmt: skip
 """Those of primitives that cost more than an operation, or nothing."""
 _MOVES = {"months": "to_months", "days": "to_days", "microseconds": "to_microseconds"}

@@ -147,7 +147,7 @@ async def _one(
     if view.released >= (1 if view.pays == "once" else _SERIES):
         released = (await streams.read(request, service, who, view.name, "all")).answer
         if view.pays == "once":
-            answer = shown(released)
+            answer = shown(released, request.url.path, request.query_params)
         else:
             chart = both([picture(released.columns, width=width, heading=False) for width in (_WIDEST, NARROW)])
             series = {"chart": chart, "confidence": f"{100 * released.confidence:.6g} %"}
@@ -179,7 +179,7 @@ async def release_page(request: Request, service: Service, who: Person) -> Respo
         "request": charge.request,
         "hash": release.hash,
     }
-    answer = shown(release.answer)
+    answer = shown(release.answer, request.url.path, request.query_params)
     return await _drawn(request, service, who, release.view, period=release.period, answer=answer, receipt=receipt)
 
 

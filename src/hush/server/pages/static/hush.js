@@ -275,8 +275,23 @@ function ask(event) {
   }, { method: "POST", body: new URLSearchParams(new FormData(form)) });
 }
 
+// a chart is drawn anew in its place
+
+function choose(event) {
+  const form = event.target.closest("form.choose");
+  if (!form) return;
+  get(`${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`, (page, request) => {
+    const fresh = page && request.status === 200 && find("figure:has(form.choose)", page), focus = event.target.name;
+    if (!fresh) return;
+    const taken = document.importNode(fresh, true);
+    form.closest("figure").replaceWith(taken);
+    find(`[name=${focus}]`, taken).focus();
+  });
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   tab();
+  document.addEventListener("change", choose);
   for (const pre of all("[data-paint]")) paint(pre, pre.textContent);
   document.addEventListener("click", event => { for (const menu of all("details.me[open]")) if (!menu.contains(event.target)) menu.open = false; });
   making();
