@@ -17,34 +17,15 @@ if TYPE_CHECKING:
     from hush.mechanisms.grouped.noise_sums import GroupedNoise, SummedNoise, exact_share, sum_error
     from hush.mechanisms.grouped.quantile import GroupedQuantile
 else:
-    __getattr__ = on_demand(
+    __getattr__, __all__ = on_demand(
         __name__,
         {
-            "hush.mechanisms.grouped.base": ("Contribution", "Histograms", "Sparse"),
-            "hush.mechanisms.grouped.distribution": ("GroupedDistribution",),
-            "hush.mechanisms.grouped.noise": ("GroupedGaussian", "GroupedLaplace", "zcdp_budget"),
-            "hush.mechanisms.grouped.keys": ("KeySelection", "KeyThreshold", "units_needed"),
-            "hush.mechanisms.grouped.mode": ("GroupedMode",),
-            "hush.mechanisms.grouped.noise_sums": ("GroupedNoise", "SummedNoise", "exact_share", "sum_error"),
-            "hush.mechanisms.grouped.quantile": ("GroupedQuantile",),
+            "hush.mechanisms.grouped.base": "Contribution Histograms Sparse",
+            "hush.mechanisms.grouped.distribution": "GroupedDistribution",
+            "hush.mechanisms.grouped.keys": "KeySelection KeyThreshold units_needed",
+            "hush.mechanisms.grouped.mode": "GroupedMode",
+            "hush.mechanisms.grouped.noise": "GroupedGaussian GroupedLaplace zcdp_budget",
+            "hush.mechanisms.grouped.noise_sums": "GroupedNoise SummedNoise exact_share sum_error",
+            "hush.mechanisms.grouped.quantile": "GroupedQuantile",
         },
     )
-
-__all__ = [
-    "Contribution",
-    "GroupedDistribution",
-    "GroupedGaussian",
-    "GroupedLaplace",
-    "GroupedMode",
-    "GroupedNoise",
-    "GroupedQuantile",
-    "Histograms",
-    "KeySelection",
-    "KeyThreshold",
-    "Sparse",
-    "SummedNoise",
-    "exact_share",
-    "sum_error",
-    "units_needed",
-    "zcdp_budget",
-]
