@@ -44,7 +44,7 @@ class GridPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Displacement:
     """Bounds of Ξ: its deviation, its largest mean, and its largest modulus."""
 
     deviation: float
@@ -52,7 +52,7 @@ class Spread:
     largest: float
 
     @classmethod
-    def of(cls, widths: list[tuple[float, int]]) -> Spread:
+    def of(cls, widths: list[tuple[float, int]]) -> Displacement:
         """Return the spread of a sum of independent parts, given as (width, count)."""
         square = math.fsum(count * width * width for width, count in widths)
         # Hoeffding's lemma: variance Σw²/4; and a mean of at most Σw²/6, as E e^{-ξ} = 1.
@@ -70,8 +70,8 @@ class GridLaw:
     blur: float
     error: float
     slip: float
-    split: Spread
-    merge: Spread
+    split: Displacement
+    merge: Displacement
 
 
 def log_mean(parts: list[GridPart], step: float) -> float:
@@ -174,8 +174,8 @@ def composed(
         blur,
         error,
         slip,
-        Spread.of([(span, grid_part.count) for grid_part in parts]),
-        Spread.of([(grid_part.width, grid_part.count) for grid_part in parts]),
+        Displacement.of([(span, grid_part.count) for grid_part in parts]),
+        Displacement.of([(grid_part.width, grid_part.count) for grid_part in parts]),
     )
 
 
