@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from hush.mechanisms.metric_privacy import MetricExponential
     from hush.mechanisms.propose_test_release import ProposeTestRelease, Refused
     from hush.mechanisms.randomized_response import RandomizedResponse
-    from hush.mechanisms.selection import Exponential, PermuteAndFlip
+    from hush.mechanisms.selection import Exponential, PermuteAndFlip, TopK
     from hush.mechanisms.smooth_noise import SmoothNoise
-    from hush.mechanisms.top import TopK
 else:
     __getattr__, __all__ = on_demand(
         __name__,
@@ -33,8 +32,7 @@ else:
             "hush.mechanisms.metric_privacy": "MetricExponential",
             "hush.mechanisms.propose_test_release": "ProposeTestRelease Refused",
             "hush.mechanisms.randomized_response": "RandomizedResponse",
-            "hush.mechanisms.selection": "Exponential PermuteAndFlip",
+            "hush.mechanisms.selection": "Exponential PermuteAndFlip TopK",
             "hush.mechanisms.smooth_noise": "SmoothNoise",
-            "hush.mechanisms.top": "TopK",
         },
     )

@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from hush.mechanisms.grouped.distribution import GroupedDistribution
     from hush.mechanisms.grouped.keys import KeySelection, KeyThreshold, units_needed
     from hush.mechanisms.grouped.mode import GroupedMode
-    from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, zcdp_budget
-    from hush.mechanisms.grouped.noise_sums import GroupedNoise, SummedNoise, exact_share, sum_error
+    from hush.mechanisms.grouped.noise import (
+        GroupedGaussian,
+        GroupedLaplace,
+        GroupedNoise,
+        SummedNoise,
+        exact_share,
+        sum_error,
+        zcdp_budget,
+    )
     from hush.mechanisms.grouped.quantile import GroupedQuantile
 else:
     __getattr__, __all__ = on_demand(
@@ -24,8 +31,8 @@ else:
             "hush.mechanisms.grouped.distribution": "GroupedDistribution",
             "hush.mechanisms.grouped.keys": "KeySelection KeyThreshold units_needed",
             "hush.mechanisms.grouped.mode": "GroupedMode",
-            "hush.mechanisms.grouped.noise": "GroupedGaussian GroupedLaplace zcdp_budget",
-            "hush.mechanisms.grouped.noise_sums": "GroupedNoise SummedNoise exact_share sum_error",
+            "hush.mechanisms.grouped.noise": "GroupedGaussian GroupedLaplace GroupedNoise SummedNoise exact_share "
+            "sum_error zcdp_budget",
             "hush.mechanisms.grouped.quantile": "GroupedQuantile",
         },
     )
