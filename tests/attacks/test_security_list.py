@@ -23,6 +23,7 @@ OWNING, AUDIT, EXPLAINED = (
     "unit/server/test_explained.py",
 )
 SERVE, ATTACKS, OIDC = "e2e/test_cli_serve.py", "attacks/test_service.py", "attacks/test_oidc.py"
+MCP = "attacks/test_mcp.py"
 WORK, DOOR = "attacks/test_priced_work.py", "unit/server/test_pgwire.py"
 PAGE, OWNER = "browser/test_page.py", "browser/test_owner.py"
 SECRECY, RELEASES = "statistical/test_service_secrecy.py", "statistical/test_release_secrecy.py"
@@ -103,6 +104,12 @@ SECURITY = {
         f"{IDENTITY}::test_a_token_ends_nothing_that_is_for_more_than_itself",
     ],
     "no uploads: data are files beside the policy": [f"{OWNING}::test_files_beside_the_policy_alone_are_read"],
+    "language models do what their token may, whatever they are told": [
+        f"{MCP}::test_a_model_lists_explains_asks_and_shows",
+        f"{MCP}::test_an_answer_that_cannot_be_paid_for_is_refused",
+        f"{MCP}::test_a_token_to_read_cannot_ask_and_none_cannot_look",
+        f"{MCP}::test_forty_hostile_instructions_change_nothing",
+    ],
     "one question in flight for each person": [
         f"{QUESTIONS}::test_one_question_at_a_time_for_each_person",
         f"{TRAFFIC}::test_nobody_has_two_questions_at_work",

@@ -79,7 +79,7 @@ def build() -> Path:
 
 @pytest.fixture(scope="session")
 def releases(demo: Demo) -> dict[str, str]:
-    """A whole release of each kind, a stream, and two requests that wait."""
+    """A whole release of each kind, a stream, two requests that wait and one that was declined."""
     with hush.connect(demo.address, token=demo.people.make_token("alice")[1]) as curator:
         made = {
             "tables": curator.marginals("visits", ["sex", "region", "disease"], epsilon="0.1").receipt,
@@ -96,5 +96,8 @@ def releases(demo: Demo) -> dict[str, str]:
     with hush.connect(demo.address, token=demo.people.make_token("ben")[1]) as curator:
         with pytest.raises(hush.HushError, match="approval"):
             curator.ask(QUESTION, epsilon="1", reason="for the yearly report")
-        curator.request(epsilon="5", reason="the budget ends before the year does")
+        refused = curator.request(epsilon="5", reason="the budget ends\nbefore the year does")
+        with hush.connect(demo.address, token=demo.people.make_token("olga", scopes=["read", "own"])[1]) as owner:
+            owner.decide(refused.number, approve=False, reason="ask for less:\nhalf of it")
+        curator.request(epsilon="4", reason="half of it")
     return made

@@ -21,7 +21,9 @@ FROM visits
 WHERE age BETWEEN 18 AND 65
 GROUP BY disease
 ORDER BY visits DESC"""
-ROWS = "SELECT age, sex, region, disease FROM visits"
+DAYS = "SELECT day, COUNT(*) AS n\nFROM visits\nWHERE day < DATE '2025-05-02'\nGROUP BY day"
+"""A question with 121 rows."""
+ROWS = "SELECT age, sex, region, disease\nFROM visits"
 _BEN = """
 [analysts.ben]
 data = ["clinic"]

@@ -1,4 +1,4 @@
-"""What is looked at on every page: nobody else is asked, nothing is forbidden, all can read it, it scrolls one way."""
+"""What is looked at on every page: nobody else is asked, nothing is forbidden, all can read it, all is in its place."""
 
 from __future__ import annotations
 
@@ -20,6 +20,47 @@ DOCUMENTED = {
 }
 """What the documentation shows; HUSH_PICTURES=1 makes these pictures anew."""
 NARROWEST = 320
+WIDE = 1000
+"""From this width on, tables scroll sideways no more: all their columns are in view."""
+_MISPLACED = """wide => {
+  const said = [];
+  const words = element => element.outerHTML.slice(0, 120);
+  const shown = element => {
+    const box = element.getBoundingClientRect();
+    return box.width > 1 && box.height > 1 && !element.closest(".hidden, .skip, details:not([open])");
+  };
+  for (const table of document.querySelectorAll("table")) {
+    const head = table.tHead && table.tHead.rows[0], body = table.tBodies[0] && table.tBodies[0].rows[0];
+    if (!head || !body || !shown(head) || head.cells[0].getBoundingClientRect().width <= 1) continue;
+    [...head.cells].forEach((cell, index) => {
+      const above = cell.getBoundingClientRect(), below = body.cells[index].getBoundingClientRect();
+      const apart = Math.max(Math.abs(above.left - below.left), Math.abs(above.right - below.right));
+      if (apart > 1 || above.bottom > below.bottom) said.push(`head beside its column: ${words(cell)}`);
+    });
+  }
+  for (const element of document.querySelectorAll("body *")) {
+    if (!shown(element) || element.closest("svg svg, svg *") || element.closest("svg") !== null) continue;
+    const style = getComputedStyle(element), beyond = element.scrollWidth - element.clientWidth;
+    if (["hidden", "clip"].includes(style.overflowX) && beyond > 1) said.push(`cut text: ${words(element)}`);
+    if (element.matches("button, .button") && beyond > 1) said.push(`cut text: ${words(element)}`);
+    if (wide && element.matches(".scroll") && beyond > 1) said.push(`columns out of view: ${words(element)}`);
+    let holder = element.parentElement;
+    while (holder && !holder.matches(".scroll, .panel, .tile, td, th, li, dd, figure, main, header, body, nav"))
+      holder = holder.parentElement;
+    if (!holder || holder.matches("nav, .scroll") || style.position === "absolute") continue;
+    const inner = element.getBoundingClientRect(), outer = holder.getBoundingClientRect();
+    const hanging = style.display === "inline" ? 10 : 1;  // a space at the end of a line hangs over
+    if (inner.right > outer.right + hanging || inner.left < outer.left - 1) {
+      said.push(`beyond its container: ${words(element)}`);
+    }
+  }
+  for (const text of document.querySelectorAll("svg.hush-chart text")) {
+    const paper = text.closest("svg").getBoundingClientRect(), box = text.getBoundingClientRect();
+    if (box.left < paper.left - 1 || box.right > paper.right + 1) said.push(`cut label: ${text.textContent}`);
+  }
+  if (document.body.innerText.includes(String.raw`\\x0a`)) said.push("a line break is written as an escape");
+  return said;
+}"""
 OWNERS = {"data": "/data", "people": "/people", "requests": "/requests", "audit": "/audit", "account": "/account"}
 DECLARED = {
     "declared": "/streams",
@@ -47,12 +88,15 @@ def watched(page: Page) -> list[str]:
 
 
 def faults(page: Page, title: str, build: Path, *, width: int, scheme: str) -> list[tuple[object, ...]]:
-    """Keep a picture of a page, and return what is wrong with it: axe's findings, and sideways scrolling."""
+    """Keep a picture of a page, and return what is wrong with it: axe's findings, and what is not in its place."""
     page.screenshot(path=build / f"page-{title}-{width}-{scheme}.png", full_page=True)
     if os.environ.get("HUSH_PICTURES") and (title, width, scheme) in DOCUMENTED:
         page.screenshot(path=PICTURES / f"page-{title}-{width}-{scheme}.png", full_page=True)
     violations = Axe().run(page).response["violations"]
     found = [(title, violation["id"], violation["nodes"][0]["html"][:200]) for violation in violations]
+    third_party = page.locator("script[src]:not([src^='/static/'])").count()
+    found += [(title, "script from elsewhere", third_party)] if third_party else []
+    found += [(title, words) for words in page.evaluate(_MISPLACED, width >= WIDE)]
     return [*found, *sideways(page, title)]
 
 

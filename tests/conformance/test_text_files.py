@@ -134,7 +134,35 @@ def test_decimal_commas(tmp_path: Path) -> None:
         protect(path, **options, decimal="'")
 
 
+DAYS = [dt.date(2024, 2, 1), dt.date(2024, 12, 31)]
 TIMES = ["2024-03-01 23:30:00+01:00", "2024-03-01T22:30:00Z", "2024-03-01 23:30:00", "2024-03-01 17:30:00.5-0500", "x"]
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson", "json", "sqlite", "parquet"])
+@pytest.mark.parametrize("details", [{}, {"bounds": {"t": (DAYS[0], DAYS[1])}}, {"values": {"t": DAYS}}])
+def test_dates_as_people_write_them(form: str, details: dict[str, Any], tmp_path: Path) -> None:
+    """Forced where they are loaded, read by each question, and from a list of values: they are the same dates."""
+    path = tmp_path / f"t.{form}"
+    texts = ["31/12/2024", "1/2/2024", "12/31/2024", "2024-12-31", "30/02/2024", "", None]
+    records = [{"id": at, "t": text} for at, text in enumerate(texts)]
+    if form == "csv":
+        write(path, "id,t\n" + "".join(f"{row['id']},{row['t'] or ''}\n" for row in records))
+    elif form == "sqlite":
+        import sqlite3
+
+        with sqlite3.connect(path) as base:
+            base.execute("CREATE TABLE t (id, t)")
+            base.executemany("INSERT INTO t VALUES (?, ?)", [(row["id"], row["t"]) for row in records])
+        base.close()
+    elif form == "parquet":
+        pq.write_table(pa.Table.from_pylist(records), path)
+    else:
+        write(path, json.dumps(records) if form == "json" else "\n".join(map(json.dumps, records)))
+    timezone = None if form == "parquet" else "Europe/Berlin"  # a format has no offset, so it changes nothing
+    with protect(path, unit="id", formats={"t": "%d/%m/%Y"}, budget=10, timezone=timezone, **details) as curator:
+        assert curator.tables()["data"]["t"].kind == "date"
+        sql = "SELECT COUNT(*) AS n, COUNT(t) AS m, COUNT_IF(t = DATE '2024-02-01') AS f FROM data"
+        assert exact(curator, sql) == [7, 2, 1]
 
 
 @pytest.mark.parametrize("form", ["csv", "ndjson", "json", "sqlite"])

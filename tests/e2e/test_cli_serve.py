@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,13 +16,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx2
 import pyarrow as pa
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from served import clinic_with
 
 from hush.cli import run
 from hush.client import RemoteError, connect
 from hush.ledger import Actor, Ledger, RequestUnansweredError
+from hush.policy.file import Policy
 
 COUNT = "SELECT COUNT(*) AS n FROM data"
 
@@ -34,7 +39,7 @@ def policy(tmp_path: Path) -> Path:
 @pytest.fixture
 def service(policy: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
     """Two workers, and what they say when they start."""
-    command = [sys.executable, "-m", "hush", "serve", str(policy), "--port", "0", "--workers", "2", "--json"]
+    command = [sys.executable, "-m", "hush", "serve", str(policy), "--port", "0", "--workers", "2", "--mcp", "--json"]
     process = subprocess.Popen([*command, "--tick", "0.05"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -101,6 +106,19 @@ def test_a_killed_worker_loses_nothing_that_was_paid_for(service, policy: Path, 
         assert spent == len(ledger.history(Actor.analyst("me")))
 
 
+def test_language_models_are_answered_by_any_worker(service, policy: Path, capsys) -> None:
+    _, told = service
+    token = answered(capsys, "people", "token", "me", "--policy", policy)["token"]
+
+    async def asks() -> list[object]:
+        http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"})
+        async with http, Client(streamable_http_client(f"{told['address']}/mcp", http_client=http)) as client:
+            results = [await client.call_tool("explain", {"question": COUNT, "epsilon": "1"}) for _ in range(8)]
+        return [result.structured_content["price"]["epsilon"] for result in results]
+
+    assert asyncio.run(asks()) == ["1"] * 8
+
+
 def test_forwarded_headers_are_believed_of_listed_proxies_alone(service) -> None:
     _, told = service
 
@@ -120,6 +138,13 @@ def test_forwarded_headers_are_believed_of_listed_proxies_alone(service) -> None
 
 
 def test_people_and_their_backup(policy: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(["people", "add", "alice", "--policy", str(policy)]) == 2
+    assert "add [analysts.alice] with its data first" in capsys.readouterr().err
+    data = Policy.read(policy).analysts["me"].data[0]
+    policy.write_text(f'{policy.read_text()}\n[analysts.alice]\ndata = ["{data}"]\n', encoding="utf-8")
+    assert run(["people", "add", "alice", "--policy", str(policy), "--address", "https://hush.example/"]) == 0
+    assert capsys.readouterr().out.startswith("https://hush.example/welcome/")
+    answered(capsys, "people", "remove", "alice", "--policy", policy)
     made = answered(capsys, "people", "add", "alice", "--policy", policy)
     assert str(made["link"]).startswith("/welcome/")
     answered(capsys, "people", "token", "alice", "--policy", policy, "--days", "1", "--scope", "read")

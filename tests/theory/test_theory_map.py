@@ -1,4 +1,4 @@
-"""The table of docs/theory.md is complete and true: its items, its objects and its tests exist."""
+"""docs/theory.md is complete and true: its items, its objects and its tests exist."""
 
 import re
 from importlib import import_module
@@ -6,11 +6,23 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "theory.md"
-ROWS = [
-    [cell.strip() for cell in line.strip("|\n ").split(" | ")]
-    for line in PAGE.read_text(encoding="utf-8").splitlines()
-    if re.match(r"\| \d+ \|", line)
-]
+ITEMS = {
+    int(number): text
+    for number, text in re.findall(
+        r"^## (\d+)\. (.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+}
+"""The text of each item: its statement, then its objects and its tests."""
+
+
+def named(label):
+    """Return the names that the items have in their lines of code, or of tests."""
+    return {
+        (int(number), name)
+        for number, text in ITEMS.items()
+        for line in re.findall(rf"^- \*\*{label}.*$", text, re.MULTILINE)
+        for name in re.findall(r"`([^`]+)`", line)
+    }
 
 
 def find(name):
@@ -27,12 +39,13 @@ def find(name):
 
 
 def test_every_item_is_there():
-    assert {int(row[0]) for row in ROWS} == set(range(1, 21))
-    assert all(len(row) == 4 for row in ROWS)
+    assert set(ITEMS) == set(range(1, 21))
+    for label in ("Code:", "Tests"):
+        assert {number for number, _ in named(label)} == set(ITEMS)
 
 
 def test_every_object_is_public_and_documented():
-    names = {name for row in ROWS for name in re.findall(r"`([^`]+)`", row[2])}
+    names = {name for _, name in named("Code:")}
     assert len(names) > 50
     for name in names:
         found = find(name)
@@ -46,7 +59,7 @@ def test_every_test_exists():
         for path in HERE.glob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     }
-    named = {name for row in ROWS for name in re.findall(r"`([^`]+)`", row[3])}
-    assert named <= written, named - written
-    # And the other way round: whatever is written for an item stands in the table.
-    assert {name for name in written if name.startswith("test_item_")} <= named
+    told = {name for _, name in named("Tests") if name.startswith("test_") and not name.endswith(".py")}
+    assert told <= written, told - written
+    # And the other way round: each test that is written for an item stands on the page.
+    assert {name for name in written if name.startswith("test_item_")} <= told

@@ -107,6 +107,7 @@ _ELSEWHERE = {
     "hush.query.sql.subqueries": "conformance/same_as_duckdb/test_from_clauses.py",
     "hush.server.schemas": "unit/server/test_api.py",
     "hush.server.pgwire.catalogue_rows": "unit/server/test_pgwire.py",
+    "hush.server.mcp": "attacks/test_mcp.py",
     "hush.server.metrics": "attacks/test_service.py",
     "hush.server.auth.csrf": "unit/server/test_auth.py",
     "hush.server.auth.oidc": "attacks/test_oidc.py",

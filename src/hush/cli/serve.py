@@ -54,6 +54,7 @@ def serve(
         int | None,
         typer.Option("--pg", metavar="PORT", help="Also speak PostgreSQL's protocol, at this port.", min=0, max=65535),
     ] = None,
+    mcp: Annotated[bool, typer.Option("--mcp", help="Also let language models ask, at /mcp.")] = False,
     host_name: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A name under which the service is addressed; repeat.")
     ] = None,
@@ -70,6 +71,7 @@ def serve(
         hush serve                                     the policy hush.toml, at http://127.0.0.1:8000
         hush serve --demo                              a hospital that never was, to try everything
         hush serve --pg 5433                           also for psql, DBeaver, Metabase, pandas, Excel
+        hush serve --mcp                               also for language models, at /mcp
         hush serve --workers 2 --host 0.0.0.0 --tls-certificate cert.pem --tls-key key.pem
         hush serve --host 0.0.0.0 --behind-proxy 10.0.0.2
 
@@ -77,6 +79,8 @@ def serve(
     """
     for module in ("argon2", "jinja2", "pydantic", "python_multipart", "starlette", "uvicorn"):
         optional(module, "server")
+    if mcp:
+        optional("mcp", "mcp")
     from hush.server import workers as service
     from hush.server.settings import ServiceSettings, is_loopback, people_of
 
@@ -107,6 +111,7 @@ def serve(
             each=each,
             oidc="" if oidc is None else str(oidc.resolve()),
             two_owners=two_owners,
+            mcp=mcp,
             secure=secure,
             hosts=names,
         )
@@ -127,6 +132,8 @@ def serve(
             out.print(f"hush serves {policy} at {address}; stop with Ctrl-C.")
             if link is not None:
                 out.print(f"This link signs the owner in once, within a day: {address}/welcome/{link}", soft_wrap=True)
+            if mcp:
+                out.print(f"Language models ask at {address}/mcp, with a token.")
             if sql is not None:
                 out.print(f"psql and other tools of PostgreSQL find it at {sql}; the password is a token.")
         sys.stdout.flush()

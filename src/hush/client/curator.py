@@ -16,8 +16,8 @@ from urllib.parse import quote
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import filter_from_json
 from hush.client.transport import ANSWER, RELEASE, Connection, Response, amount, answer_in, body_of, remaining_in
-from hush.core import InvalidValueError, Number, positive
-from hush.core.format import ToldInLines
+from hush.core import HushError, InvalidValueError, Number, positive
+from hush.core.format import ToldInLines, visible
 from hush.curator.answer import Answer, Money
 from hush.curator.terms import (
     FamilyOrder,
@@ -278,6 +278,15 @@ class RemoteCurator:
     def close(self) -> None:
         """Close all connections; nothing can be asked any more."""
         self._service.close()
+
+    def __repr__(self) -> str:
+        """Return analyst, service, tables and budgets, line by line; only the first line where no service answers."""
+        head = f"<{type(self).__name__} of {self.analyst} at {self._service.host}"
+        try:
+            lines = [f"{head}: {', '.join(self.tables())}>", *(f"  {view}" for view in self.budget())]
+        except HushError as error:
+            lines = [f"{head}> ({error})"]
+        return "\n".join(map(visible, lines))
 
     def __enter__(self) -> Self:
         return self

@@ -56,7 +56,7 @@ class Connection:
             raise InvalidValueError("address", got=address, allowed="an https:// URL beyond this machine", hint=hint)
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token:
             raise InvalidValueError("token", got="something else", allowed="the text that the service showed once")
-        self._host, self._port, self._path = parts.hostname, parts.port, parts.path.rstrip("/")
+        self.host, self._port, self._path = parts.hostname, parts.port, parts.path.rstrip("/")
         self._tls = ssl.create_default_context(cafile=certificates) if parts.scheme == "https" else None
         self._token, self._timeout = token, timeout
         self._local = threading.local()
@@ -88,7 +88,7 @@ class Connection:
                 self._drop()
                 failures += 1
                 if isinstance(error, ssl.SSLCertVerificationError) or failures >= _TRIES:
-                    raise RemoteError(f"The service at {self._host} cannot be reached: {_why(error)}.") from None
+                    raise RemoteError(f"The service at {self.host} cannot be reached: {_why(error)}.") from None
                 if failures > 1:  # a connection that was idle for long is simply opened again
                     time.sleep(0.1 * 2**failures)
                 continue
@@ -105,9 +105,9 @@ class Connection:
         connection = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = (
-                http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+                http.client.HTTPConnection(self.host, self._port, timeout=self._timeout)
                 if self._tls is None
-                else http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
+                else http.client.HTTPSConnection(self.host, self._port, timeout=self._timeout, context=self._tls)
             )
             self._connections.append(connection)
         connection.request(method, f"{self._path}/api/v1{path}", content, dict(headers))

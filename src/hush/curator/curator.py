@@ -95,7 +95,7 @@ class Curator:
         """Plan a question as `ask` would answer it. Reads no data and spends nothing."""
         data_set, parsed, terms = pipeline.parse(self.session, terms)
         accounts = self.session.accounts(data_set.schema.data)
-        return PlannedQuestion(data_set, pipeline.plan(parsed, data_set.schema, accounts, terms))
+        return PlannedQuestion(data_set, pipeline.plan(parsed, data_set, accounts, terms))
 
     def at_prices(
         self, question: str | Builder, /, parameters: Parameters = (), *, epsilons: Sequence[Number], **terms: Any
@@ -183,7 +183,7 @@ class Curator:
         """Explain `marginals`: the price, and how far off every cell would be. Reads no data and spends nothing."""
         from hush.curator.marginal_release import plan_marginals
 
-        return plan_marginals(self.session, terms)[1]
+        return plan_marginals(self.session, terms)
 
     @takes(SynthesisOrder)
     def synth(self, order: SynthesisOrder) -> SyntheticRelease:
@@ -197,7 +197,7 @@ class Curator:
         """Explain `synth`: the price, and the noise of the rows. Reads no data and spends nothing."""
         from hush.curator.synthetic_release import plan_synthetic
 
-        return plan_synthetic(self.session, terms)[1]
+        return plan_synthetic(self.session, terms)
 
     @takes(FamilyOrder)
     def synth_children(self, order: FamilyOrder) -> FamilyRelease:
@@ -211,8 +211,7 @@ class Curator:
         """Explain `synth_children`: the prices of the parents and of the children. Reads no data and spends nothing."""
         from hush.curator.synthetic_release import plan_family
 
-        (_, parents), (_, children), _ = plan_family(self.session, terms)
-        return parents, children
+        return plan_family(self.session, terms)[:2]
 
     @takes(RangeOrder)
     def ranges(self, order: RangeOrder) -> RangeRelease:
@@ -229,7 +228,7 @@ class Curator:
         """Explain `ranges`: the price, and how far off intervals would be. Reads no data and spends nothing."""
         from hush.curator.range_release import plan_ranges
 
-        return plan_ranges(self.session, terms)[1]
+        return plan_ranges(self.session, terms)
 
     @takes_options(FitOrder)
     def fit(self, order: FitOrder, options: dict[str, Any]) -> Any:
@@ -246,7 +245,7 @@ class Curator:
         """Explain `fit`: the price, and the noise of the model. Reads no data and spends nothing."""
         from hush.curator.model_release import plan_model
 
-        return plan_model(self.session, terms, options)[1]
+        return plan_model(self.session, terms, options)
 
     def released(self, receipt: str | int) -> Any:
         """Return a whole release of this analyst's by its receipt: tables, synthetic rows, ranges or a model. Free."""

@@ -18,7 +18,7 @@ release is found among the kept ones by a fingerprint of the policy, the plan an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Self, TypeVar
@@ -96,19 +96,15 @@ def unpacked(data: bytes) -> tuple[ReleaseHead | None, bytes]:
     return ReleaseHead.from_json(json.loads(data[begin:end])), data[end:]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WholeRelease:
-    """The base of all releases except models: head, measurements and receipt."""
+@dataclass(frozen=True, kw_only=True)
+class Headed:
+    """The common part of explanations and releases: what their head says."""
 
     head: ReleaseHead
-    kept: bytes = field(repr=False)
-    """The measurements, as they are stored with the receipt."""
-    receipt: str = ""
-    remaining: Money | None = None
 
     @property
     def price(self) -> Money:
-        """The price that was charged."""
+        """The price that is charged."""
         return self.head.price
 
     @property
@@ -126,6 +122,37 @@ class WholeRelease:
         """Its columns."""
         assert self.head.coding is not None  # noqa: S101 - a model alone has none
         return self.head.coding
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseExplanation(Headed):
+    """The base of all explanations: the price of a release, and its rows. Nothing was read or charged."""
+
+    rows: PlannedRows = field(repr=False)
+    text: str
+    """The words that the ledger records, with the options of the release."""
+
+    def lines(self) -> list[str]:
+        """Return the price and the expected errors line by line."""
+        return [str(self.price)]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines(), *(f"  note: {caveat}" for caveat in self.caveats)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WholeRelease(Headed):
+    """The base of all releases except models: head, measurements and receipt."""
+
+    kept: bytes = field(repr=False)
+    """The measurements, as they are stored with the receipt."""
+    receipt: str = ""
+    remaining: Money | None = None
+
+    @classmethod
+    def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
+        """Return the release that measurements make."""
+        return cls(head=head, kept=measurements, receipt=receipt, remaining=remaining)
 
     def to_bytes(self) -> bytes:
         """Return the release as bytes: head and measurements, from which it can be made again."""
@@ -153,11 +180,6 @@ class WholeRelease:
         )
 
 
-def noted(lines: Iterable[str], caveats: Iterable[str]) -> str:
-    """Return the lines of an explanation as one text, with the caveats below them."""
-    return "\n".join([*lines, *(f"  note: {caveat}" for caveat in caveats)])
-
-
 def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
     """Return ε, and the noise that it buys: Gaussian where the accounts take it, else Laplace."""
     if epsilon is None:
@@ -168,46 +190,52 @@ def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
     return amount, Price(law="gaussian", amount=rho) if rho else Price(law="laplace", amount=amount)
 
 
-def release_caveats(planned: PlannedRows, coding: Coding, price: Price) -> tuple[str, ...]:
-    """Return the caveats of a release: rows that do not count, merged values, and the meaning of its price."""
+def head_of(
+    kind: str, planned: PlannedRows, purpose: str, epsilon: Fraction, price: Price, coding: Coding, **details: Any
+) -> ReleaseHead:
+    """Return the head of a release; its caveats are rows that do not count, merged values, and what its price means."""
     limits, caveats = planned.plan.limits, []
     if limits.units.name != "ALONE":
         caveats.append(f"of each unit at most {limits.rows} row{'s' if limits.rows > 1 else ''} count")
-    dropped = [column.name for column in coding.columns if column.coded.type.nullable and not column.coded.null]
-    if dropped:
-        caveats.append(f"rows without a value in {', '.join(dropped)} are left out")
-    grouped = [f"{column.name} (of width {column.width})" for column in coding.columns if column.width > 1]
+    caveats += planned.dropped()
+    grouped = [f"{column.name} (by {column.width})" for column in coding.columns if column.width > 1]
     if grouped:
-        caveats.append(f"values are put into ranges: {', '.join(grouped)}")
+        caveats.append(f"neighbouring values are one: {', '.join(grouped)}")
     if price.law == "gaussian":
         caveats.append(gaussian_price(planned.delta))
-    return tuple(caveats)
+    return ReleaseHead(
+        kind=kind,
+        price=Money.single(purpose, epsilon),
+        caveats=tuple(caveats),
+        question=planned.plan.question.text,
+        coding=coding,
+        details=details,
+    )
 
 
 def release(
     session: Session,
     outlet: Outlet,
-    planned: PlannedRows,
+    explained: ReleaseExplanation,
     events: Sequence[Event],
     measure: Callable[[CodedRows], bytes],
     made: Callable[..., Released],
-    *,
-    head: ReleaseHead,
-    text: str,
     order: Order,
+    *,
     options: object = None,
 ) -> Released:
     """Charge events, measure rows, and return the release that ``made`` builds from head and measurements.
 
     ``options`` are further choices that change the release: with other options it has another fingerprint.
     """
+    head = explained.head
     outcome = release_rows(
         session,
         outlet,
-        planned,
+        explained.rows,
         events,
         lambda rows: packed(head, measure(rows)),
-        text=text,
+        text=explained.text,
         public=head.to_json() if options is None else (head.to_json(), options),
         order=order,
         epsilon=head.price.epsilon,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from html import escape
 from itertools import product
 from math import comb
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +17,13 @@ import numpy.typing as npt
 from hush import synth
 from hush.core import InvalidValueError, integer
 from hush.core.storage import writing
-from hush.curator.answer import Answer, Money
+from hush.curator.answer import Answer
 from hush.curator.coding import Coding, masks
-from hush.curator.kept_release import ReleaseHead, WholeRelease, noted, price_of, release, release_caveats
-from hush.curator.pipeline import Outlet, PlannedRows, plan_rows
+from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, price_of, release
+from hush.curator.pipeline import Outlet, plan_rows
 from hush.curator.session import Session
 from hush.curator.terms import MarginalOrder, MarginalTerms
+from hush.engines.protocol import CodedRows
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown
 from hush.synth import MarginalPlan, Marginals
@@ -52,15 +52,11 @@ def _quoted(name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarginalExplanation:
+class MarginalExplanation(ReleaseExplanation):
     """The price of a release of marginals, and the half-widths of its cells. Nothing was read or charged."""
 
-    coding: Coding
     plan: MarginalPlan
-    price: Money
-    caveats: tuple[str, ...]
     confidence: float
-    text: str
 
     def errors(self) -> dict[tuple[str, ...], float]:
         """Return the half-width of every cell, by table."""
@@ -79,7 +75,8 @@ class MarginalExplanation:
             "caveats": list(self.caveats),
         }
 
-    def __str__(self) -> str:
+    def lines(self) -> list[str]:
+        """Return the price and the half-widths of twenty tables, line by line."""
         lines = [f"{len(self.plan.workload)} tables at {self.price}, noise: {self.plan.law}"]
         errors = self.errors()
         lines += [
@@ -88,25 +85,22 @@ class MarginalExplanation:
         ]
         if len(errors) > 20:
             lines.append(f"  … and {len(errors) - 20} more; the largest is ±{shown(max(errors.values()))}")
-        return noted(lines, self.caveats)
+        return lines
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MarginalRelease(WholeRelease):
     """All marginals of a workload. ``release["age", "sex"]`` returns one table, as an answer."""
 
-    marginals: Marginals
-
-    @classmethod
-    def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
-        """Return the release that measurements make."""
-        marginals = Marginals.from_bytes(measurements, confidence=head.details["confidence"])
-        return cls(head=head, marginals=marginals, receipt=receipt, remaining=remaining, kept=measurements)
+    @cached_property
+    def marginals(self) -> Marginals:
+        """The measurements, ready to be computed with."""
+        return Marginals.from_bytes(self.kept, confidence=self.confidence)
 
     @property
     def confidence(self) -> float:
         """How often an error bar holds."""
-        return self.marginals.confidence
+        return float(self.head.details["confidence"])
 
     @property
     def tables(self) -> tuple[tuple[str, ...], ...]:
@@ -268,7 +262,7 @@ def _kind(values: Sequence[Any]) -> Kind:
     return Kind.TEXT if all(value is None or isinstance(value, str) for value in values) else Kind.DECIMAL
 
 
-def plan_marginals(session: Session, terms: MarginalTerms) -> tuple[PlannedRows, MarginalExplanation]:
+def plan_marginals(session: Session, terms: MarginalTerms) -> MarginalExplanation:
     """Plan a release of marginals without reading anything."""
     sql = rows_of(terms.table, terms.by)
     planned = plan_rows(session, sql, max_rows=terms.max_rows, data=terms.data)
@@ -291,37 +285,20 @@ def plan_marginals(session: Session, terms: MarginalTerms) -> tuple[PlannedRows,
         rows=limits.rows,
         touched=limits.touched,
     )
-    explanation = MarginalExplanation(
-        coding=coding,
+    return MarginalExplanation(
+        head=head_of("marginals", planned, "all tables", epsilon, price, coding, confidence=terms.confidence),
+        rows=planned,
         plan=plan,
-        price=Money(epsilon=epsilon, delta=Fraction(0), items=(("all tables", epsilon, Fraction(0)),)),
-        caveats=release_caveats(planned, coding, price),
         confidence=terms.confidence,
         text=f"MARGINALS of degree {terms.degree}, least {terms.optimise}: {sql}",
     )
-    return planned, explanation
 
 
 def release_marginals(session: Session, outlet: Outlet, order: MarginalOrder) -> MarginalRelease:
     """Release marginals, and charge them."""
-    planned, explanation = plan_marginals(session, order)
-    plan, coding = explanation.plan, explanation.coding
-    head = ReleaseHead(
-        kind="marginals",
-        price=explanation.price,
-        caveats=explanation.caveats,
-        question=planned.plan.question.text,
-        coding=coding,
-        details={"confidence": explanation.confidence},
-    )
-    return release(
-        session,
-        outlet,
-        planned,
-        plan.events,
-        lambda rows: plan.measure(coding.table(rows)).to_bytes(),
-        MarginalRelease.made,
-        head=head,
-        text=explanation.text,
-        order=order,
-    )
+    explained = plan_marginals(session, order)
+
+    def measure(rows: CodedRows) -> bytes:
+        return explained.plan.measure(explained.coding.table(rows)).to_bytes()
+
+    return release(session, outlet, explained, explained.plan.events, measure, MarginalRelease.made, order)

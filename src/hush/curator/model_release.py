@@ -24,7 +24,7 @@ from hush.accounting import Event, ZCDPEvent
 from hush.accounting.errors import DescriptionError
 from hush.core import InvalidValueError, positive
 from hush.curator.answer import Money
-from hush.curator.kept_release import ReleaseHead, noted, release
+from hush.curator.kept_release import ReleaseExplanation, ReleaseHead, release
 from hush.curator.pipeline import Outlet, PlannedRows, plan_rows
 from hush.curator.session import Session
 from hush.curator.terms import FitOrder, FitTerms
@@ -65,14 +65,12 @@ _STEPS = 64
 _MOST_CLASSES = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitExplanation:
+@dataclass(frozen=True, kw_only=True)
+class FitExplanation(ReleaseExplanation):
     """The price of a model and its expected noise. Nothing was read or charged."""
 
     model: Model
     event: Event
-    price: Money
-    caveats: tuple[str, ...]
     options: tuple[tuple[str, str], ...] = ()
     """The model's own options, as pairs of name and text."""
 
@@ -86,9 +84,9 @@ class FitExplanation:
             "caveats": list(self.caveats),
         }
 
-    def __str__(self) -> str:
-        lines = [f"{type(self.model).__name__} at {self.price}", f"  {self.model.explain()}"]
-        return noted(lines, self.caveats)
+    def lines(self) -> list[str]:
+        """Return the price and the noise in two lines."""
+        return [f"{type(self.model).__name__} at {self.price}", f"  {self.model.explain()}"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +99,7 @@ class Recorded:
     remaining: Money
 
 
-def plan_model(session: Session, terms: FitTerms, options: dict[str, Any]) -> tuple[PlannedRows, FitExplanation]:
+def plan_model(session: Session, terms: FitTerms, options: dict[str, Any]) -> FitExplanation:
     """Plan a model without reading anything."""
     model, target = terms.model, terms.target
     if not isinstance(model, str) or model not in MODELS:
@@ -114,26 +112,30 @@ def plan_model(session: Session, terms: FitTerms, options: dict[str, Any]) -> tu
     limits = planned.plan.limits
     counted = "one row counts" if limits.rows == 1 else f"at most {limits.rows} rows count"
     caveats = [] if limits.units.name == "ALONE" else [f"of each unit {counted}, chosen by a keyed hash"]
-    dropped = [column.name for column in planned.plan.columns if column.type.nullable and not column.null]
-    if dropped:
-        caveats.append(f"rows without a value in {', '.join(dropped)} are left out")
     priced = _priced(planned, epsilon, _named(planned.plan.columns, model, target), model, options)
-    return planned, FitExplanation(
+    question = planned.plan.question.text
+    return FitExplanation(
+        head=ReleaseHead(
+            kind="model",
+            price=Money.single(f"model: {model}", epsilon),
+            caveats=(*caveats, *planned.dropped()),
+            question=question,
+        ),
+        rows=planned,
+        text=f"FIT {priced.kind}{f' of {target}' if target else ''}: {question}",
         model=priced,
         event=_event(planned, priced),
-        price=Money(epsilon=epsilon, delta=Fraction(0), items=((f"model: {model}", epsilon, Fraction(0)),)),
-        caveats=tuple(caveats),
         options=tuple(sorted((name, repr(value)) for name, value in options.items())),
     )
 
 
 def release_model(session: Session, outlet: Outlet, order: FitOrder, options: dict[str, Any]) -> Any:
     """Fit a model, and charge it."""
-    planned, explanation = plan_model(session, order, options)
-    model, target = explanation.model, order.target
+    explained = plan_model(session, order, options)
+    model, target, plan = explained.model, order.target, explained.rows.plan
 
     def measure(rows: CodedRows) -> bytes:
-        columns = {column.name: _values(column, rows.codes[column.name]) for column in planned.plan.columns}
+        columns = {column.name: _values(column, rows.codes[column.name]) for column in plan.columns}
         if target is None:
             model.fit(columns)  # type: ignore[attr-defined]
         else:
@@ -141,20 +143,8 @@ def release_model(session: Session, outlet: Outlet, order: FitOrder, options: di
             model.fit(features, columns[target])  # type: ignore[attr-defined]
         return json.dumps(model.to_json(), ensure_ascii=False).encode()
 
-    return release(
-        session,
-        outlet,
-        planned,
-        [explanation.event],
-        measure,
-        fitted_model,
-        head=ReleaseHead(
-            kind="model", price=explanation.price, caveats=explanation.caveats, question=planned.plan.question.text
-        ),
-        text=f"FIT {model.kind}{f' of {target}' if target else ''}: {planned.plan.question.text}",
-        order=order,
-        options=explanation.options,
-    )
+    events, chosen = [explained.event], explained.options
+    return release(session, outlet, explained, events, measure, fitted_model, order, options=chosen)
 
 
 def fitted_model(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Any:

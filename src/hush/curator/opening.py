@@ -135,6 +135,7 @@ def protect(
     bounds: Mapping[str, Sequence[Any]] | None = None,
     values: Mapping[str, Sequence[Any]] | None = None,
     types: Mapping[str, str] | None = None,
+    formats: Mapping[str, str] | None = None,
     budget: Number | Mapping[str, Any],
     max_rows: int = 1,
     max_groups: int = 1,
@@ -156,19 +157,21 @@ def protect(
         fields; or a parquet, CSV, JSON, Arrow, DuckDB, SQLite, Excel, Stata, SPSS or SAS file; CSV and JSON may be
         compressed (.csv.gz); a table of a database is written ``"clinic.duckdb#visits"``, a sheet likewise. A folder or
         a pattern (``"visits/*.parquet"``) is one table. The columns of a JSON file are those that ``unit``, ``bounds``,
-        ``values`` and ``types`` name, and what else its first record has. A dict of such sources is several tables,
-        all protected, each with the column ``unit``.
+        ``values``, ``types`` and ``formats`` name, and what else its first record has. A dict of such sources
+        is several tables, all protected, each with the column ``unit``.
     unit
         The column that says whose row it is, or a name of a pandas index; None if every row is another person.
     bounds
         For each number to be summed or averaged: (lower, upper) or (lower, upper, step), known without the data. Those
         of dates and times may be written as text, such as "2024-12-31". Of several tables, ``"visits.cost"`` names a
-        column of one, and ``"cost"`` that of all that have it; likewise in ``values`` and ``types``.
+        column of one, and ``"cost"`` that of all that have it; likewise in ``values``, ``types`` and ``formats``.
     values
         For each column to be grouped by: its public list of values; None in it asks for a group of what has none.
     types
         For columns that should not have the type of the source's schema, or whose source has none (CSV, JSON): one of
         "integer", "decimal", "text", "boolean", "date", "timestamp". What cannot be read as that is NULL.
+    formats
+        For columns of text with dates that are not written like 2024-12-31: their format, such as "%d/%m/%Y".
     budget
         ε, or ``{"epsilon": "1", "delta": "1e-6"}``.
     max_rows, max_groups
@@ -205,7 +208,7 @@ def protect(
     if not isinstance(public or {}, Mapping) or private.keys() & (public or {}).keys():
         names = " or ".join(map(repr, private))
         raise InvalidValueError("public", got=public, allowed=f"further tables by name, none of them {names}")
-    described = described_tables(private, unit=unit, bounds=bounds, values=values, types=types)
+    described = described_tables(private, unit=unit, bounds=bounds, values=values, types=types, formats=formats)
     sources = private | {name: Source.of(frame) for name, frame in (public or {}).items()}
     check_frames(sources, private)
     relation = Neighbours.parse(neighbours)
@@ -321,18 +324,19 @@ def _indexed(frame: Any, unit: object) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """The owner's description of one table: its unit, and bounds, values and types of columns."""
+    """The owner's description of one table: its unit, and bounds, values, types and formats of columns."""
 
     unit: str | None
     bounds: Mapping[str, Sequence[Any]] | None
     values: Mapping[str, Sequence[Any]] | None
     types: Mapping[str, str] | None
+    formats: Mapping[str, str] | None
 
     def named(self, source: Source) -> list[str]:
         """Return the columns of a JSON file, which has no schema: those that are named or in its first record."""
         if source.format != "json" or source.path is None:
             return []
-        mappings = (self.bounds, self.values, self.types)
+        mappings = (self.bounds, self.values, self.types, self.formats)
         names = [self.unit, *(name for mapping in mappings if isinstance(mapping, Mapping) for name in mapping)]
         return json_columns(source.path, [name for name in dict.fromkeys(names) if isinstance(name, str)])
 
@@ -351,6 +355,7 @@ class Described:
             bounds=self.bounds,
             values=self.values,
             types=self.types,
+            formats=self.formats,
         )
 
 
@@ -361,9 +366,10 @@ def described_tables(
     bounds: Mapping[str, Sequence[Any]] | None,
     values: Mapping[str, Sequence[Any]] | None,
     types: Mapping[str, str] | None,
+    formats: Mapping[str, str] | None,
 ) -> dict[str, Described]:
     """Return the owner's description of each table; among several, ``TABLE.column`` or the column's name selects it."""
-    details = {"bounds": bounds, "values": values, "types": types}
+    details = {"bounds": bounds, "values": values, "types": types, "formats": formats}
     if len(private) == 1:
         return {name: Described(unit=unit, **details) for name in private}  # type: ignore[arg-type]
     with open_sources(private) as opened:

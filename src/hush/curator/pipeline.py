@@ -115,7 +115,7 @@ def ask(session: Session, outlet: Outlet, order: QuestionOrder) -> Answer:
     with session.in_use():
         data_set, question, terms = parse(session, order)
         data, accounts = data_set.schema.data, session.accounts(data_set.schema.data)
-        question_plan = plan(question, data_set.schema, accounts, terms)
+        question_plan = plan(question, data_set, accounts, terms)
         # before the charge: a statement that the engine refuses must cost nothing
         program = prepare(question_plan, data_set)
         if not question_plan.events:  # public keys alone: no row is read, and nothing is charged
@@ -158,13 +158,13 @@ def explain(session: Session, terms: QuestionTerms, accounts: Accounts | None = 
     with session.in_use():
         data_set, question, terms = parse(session, terms)
         accounts = accounts or session.accounts(data_set.schema.data)
-        question_plan = plan(question, data_set.schema, accounts, terms)
+        question_plan = plan(question, data_set, accounts, terms)
         outlook, tighter = accounts.outlook(question_plan.events), []
         if isinstance(question_plan, Plan) and question_plan.epsilon:  # a free question has no error to be traded
             for limits in question_plan.exact_query.limits.rungs():
                 paid = replace(terms, epsilon=question_plan.epsilon, accuracy=None, confidence=question_plan.confidence)
                 paid = replace(paid, max_rows=limits.max_rows, max_groups=limits.max_groups)
-                tighter.append(plan(question, data_set.schema, accounts, paid))
+                tighter.append(plan(question, data_set, accounts, paid))
         return _explanation(question_plan, _notes(data_set, question_plan), cast("list[Plan]", tighter), outlook)
 
 
@@ -173,9 +173,9 @@ def explain_at_prices(session: Session, terms: QuestionTerms, epsilons: Sequence
     with session.in_use():
         data_set, question, terms = parse(session, terms)
         accounts = session.accounts(data_set.schema.data)
-        plans = [plan(question, data_set.schema, accounts, replace(terms, epsilon=price)) for price in epsilons]
+        plans = [plan(question, data_set, accounts, replace(terms, epsilon=price)) for price in epsilons]
         notes = _notes(data_set, plans[0]) if plans else ()
-    return [_explanation(question_plan, notes) for question_plan in plans]
+    return [_explanation(each, notes, outlook=accounts.outlook(each.events)) for each in plans]
 
 
 def parse(session: Session, terms: QuestionTerms) -> tuple[OpenDataSet, Question | Composed, QuestionTerms]:
@@ -223,9 +223,9 @@ def _with_clause(terms: QuestionTerms, clause: PrivacyOptions) -> QuestionTerms:
 
 
 def plan(
-    question: Question | Composed, schema: Schema, accounts: Accounts, terms: QuestionTerms
+    question: Question | Composed, data_set: OpenDataSet, accounts: Accounts, terms: QuestionTerms
 ) -> Plan | ComposedPlan:
-    """Choose mechanisms for a question, in the currency of the accounts that it must fit. Reads nothing."""
+    """Choose mechanisms for a question, in the currency of the accounts that it must fit. Reads public tables alone."""
     key_delta = accounts.delta * KEY_PART if terms.delta is None else terms.delta
     options: dict[str, Any] = {
         "epsilon": terms.epsilon,
@@ -239,10 +239,11 @@ def plan(
         "gaussian": accounts.take_gaussian,
         "prefer_gaussian": accounts.prefer_gaussian,
         "most_rho": accounts.most_rho,
+        "matches": data_set.engine.matches,
     }
     if isinstance(question, Composed):
-        return plan_composed(question, schema, **options)
-    return plan_question(question, schema, **options)
+        return plan_composed(question, data_set.schema, **options)
+    return plan_question(question, data_set.schema, **options)
 
 
 def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet) -> Program:
@@ -491,6 +492,11 @@ class PlannedRows:
         """Whether the accounts have a price for Gaussian noise on integers."""
         return self.accounts.take_gaussian
 
+    def dropped(self) -> list[str]:
+        """Return a caveat about rows that are left out because a value is missing, if there may be some."""
+        names = [column.name for column in self.plan.columns if column.type.nullable and not column.null]
+        return [f"rows without a value in {', '.join(names)} are left out"] if names else []
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
@@ -523,7 +529,7 @@ def plan_rows(
         raise InvalidValueError("question", got=question, allowed="SQL as text")
     with session.in_use():
         data_set, parsed = session.parse(lambda schema: parse_rows(question, schema), data)
-        rows = plan_rows(parsed, data_set.schema, max_rows=max_rows)
+        rows = plan_rows(parsed, data_set.schema, max_rows=max_rows, matches=data_set.engine.matches)
         return PlannedRows(data_set=data_set, plan=rows, accounts=session.accounts(data_set.schema.data))
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from hush import synth
 from hush.core import InvalidValueError
-from hush.curator.answer import Answer, Money
+from hush.curator.answer import Answer
 from hush.curator.coding import Coding, ReleaseColumn
-from hush.curator.kept_release import ReleaseHead, WholeRelease, noted, price_of, release, release_caveats
-from hush.curator.pipeline import Outlet, PlannedRows, plan_rows
+from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, price_of, release
+from hush.curator.pipeline import Outlet, plan_rows
 from hush.curator.session import Session
 from hush.curator.terms import RangeOrder, RangeTerms
 from hush.engines.protocol import CodedRows
@@ -27,14 +28,16 @@ from hush.synth.ranges import MAX_RANGE_CELLS, RangePlan
 
 
 @dataclass(frozen=True, kw_only=True)
-class RangeExplanation:
+class RangeExplanation(ReleaseExplanation):
     """The price of all ranges of a column, and their half-widths. Nothing was read or charged."""
 
-    column: ReleaseColumn
     plan: RangePlan
-    price: Money
-    caveats: tuple[str, ...]
     confidence: float = 0.95
+
+    @property
+    def column(self) -> ReleaseColumn:
+        """The column."""
+        return self.coding.columns[0]
 
     def errors(self) -> dict[str, float]:
         """Return the half-widths, in rows, of one cell, of half of the cells and of all cells."""
@@ -56,29 +59,29 @@ class RangeExplanation:
             "caveats": list(self.caveats),
         }
 
-    def __str__(self) -> str:
+    def lines(self) -> list[str]:
+        """Return the price and the half-widths line by line."""
         headline = f"all ranges of {self.column.name}, {self.plan.cells} cells, at {self.price}"
-        lines = [f"{headline}, noise: {self.plan.price.law}"]
-        lines += [f"  {name}: ±{shown(error)} rows" for name, error in self.errors().items()]
-        return noted(lines, self.caveats)
+        errors = [f"  {name}: ±{shown(error)} rows" for name, error in self.errors().items()]
+        return [f"{headline}, noise: {self.plan.price.law}", *errors]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RangeRelease(WholeRelease):
     """All ranges of one column."""
 
-    column: ReleaseColumn
-    ranges: Ranges
+    @property
+    def column(self) -> ReleaseColumn:
+        """The column."""
+        return self.coding.columns[0]
 
-    @classmethod
-    def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
-        """Return the release that measurements make."""
-        assert head.coding is not None  # noqa: S101 - this kind has a column
-        (column,), details = head.coding.columns, head.details
+    @cached_property
+    def ranges(self) -> Ranges:
+        """The measurements, ready to be computed with; their noise is planned again from the head."""
+        details = self.head.details
         price = Price(law=details["law"], amount=Fraction(details["amount"]))
-        plan = synth.plan_ranges(column.groups, price, rows=details["rows"], touched=details["touched"])
-        ranges = Ranges(plan=plan, measurement=unpack(measurements)[1][0])
-        return cls(head=head, column=column, ranges=ranges, receipt=receipt, remaining=remaining, kept=measurements)
+        plan = synth.plan_ranges(self.column.groups, price, rows=details["rows"], touched=details["touched"])
+        return Ranges(plan=plan, measurement=unpack(self.kept)[1][0])
 
     def histogram(self, edges: Sequence[int] | None = None, *, bins: int = 20) -> Answer:
         """Return counts of neighbouring cells: between cell numbers, or in about ``bins`` equal bins."""
@@ -123,7 +126,7 @@ class RangeRelease(WholeRelease):
         return self._table((key, counts), self.ranges.confidence)
 
 
-def plan_ranges(session: Session, terms: RangeTerms) -> tuple[PlannedRows, RangeExplanation]:
+def plan_ranges(session: Session, terms: RangeTerms) -> RangeExplanation:
     """Plan all ranges of the one column that SQL names, without reading anything."""
     planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
     if len(planned.plan.columns) != 1:
@@ -135,19 +138,16 @@ def plan_ranges(session: Session, terms: RangeTerms) -> tuple[PlannedRows, Range
     column = ReleaseColumn(coded, -(-coded.levels // MAX_RANGE_CELLS))
     epsilon, price = price_of(planned, terms.epsilon)
     limits = planned.plan.limits
-    explanation = RangeExplanation(
-        column=column,
-        plan=synth.plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched),
-        price=Money(epsilon=epsilon, delta=Fraction(0), items=(("all ranges", epsilon, Fraction(0)),)),
-        caveats=release_caveats(planned, Coding((column,)), price),
-    )
-    return planned, explanation
+    plan = synth.plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched)
+    noise = {"law": price.law, "amount": str(price.amount), "rows": plan.rows, "touched": plan.touched}
+    head = head_of("ranges", planned, "all ranges", epsilon, price, Coding((column,)), **noise)
+    return RangeExplanation(head=head, rows=planned, plan=plan, text=f"RANGES: {terms.question}")
 
 
 def release_ranges(session: Session, outlet: Outlet, order: RangeOrder) -> RangeRelease:
     """Release all ranges of the one column that SQL names, and charge them."""
-    planned, explanation = plan_ranges(session, order)
-    column, plan = explanation.column, explanation.plan
+    explained = plan_ranges(session, order)
+    column, plan = explained.column, explained.plan
 
     def measure(rows: CodedRows) -> bytes:
         codes = column.grouped(rows.codes[column.name])
@@ -155,14 +155,4 @@ def release_ranges(session: Session, outlet: Outlet, order: RangeOrder) -> Range
         counts = np.bincount(codes, minlength=column.size)[: column.groups]
         return pack({"release": "ranges", "cells": column.groups}, [plan.measure(counts).measurement])
 
-    head = ReleaseHead(
-        kind="ranges",
-        price=explanation.price,
-        caveats=explanation.caveats,
-        question=planned.plan.question.text,
-        coding=Coding((column,)),
-        # its noise is planned again from these
-        details={"law": plan.price.law, "amount": str(plan.price.amount), "rows": plan.rows, "touched": plan.touched},
-    )
-    text = f"RANGES: {order.question}"
-    return release(session, outlet, planned, plan.events, measure, RangeRelease.made, head=head, text=text, order=order)
+    return release(session, outlet, explained, plan.events, measure, RangeRelease.made, order)

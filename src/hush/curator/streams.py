@@ -336,7 +336,13 @@ def parse_totals(session: Session, question: str, data: str | None) -> _TotalsQu
     columns += [key for index, key in enumerate(query.keys) if index != times[0]]
     columns += [("\0value", argument) for argument in aggregate.arguments]
     # without the policy's limit: `arrivals` counts a unit's rows over the whole life of the stream
-    rows = plan_rows(_rows(query, columns), data_set.schema, max_rows=MAX_ROWS)
+    rows = plan_rows(_rows(query, columns), data_set.schema, max_rows=MAX_ROWS, matches=data_set.engine.matches)
+    if rows.limits.units is Units.NUMBERED:
+        # the numbers of rows may differ from period to period, so nobody could say how much of a row counted already
+        raise QuestionError(
+            "A stream of rows without a unit cannot join a public table, which may make several rows of one.",
+            "Leave the join out, or ask the owner to declare a unit.",
+        )
     time, *tail = rows.columns
     if time.factor is None:
         raise QuestionError(f"The time column {time.name!r} has no bounds.", "Declare them in the policy.")
@@ -395,7 +401,8 @@ def _rows(asked: Question, named: list[tuple[str, Expression]]) -> RowQuestion:
 
 def _declared(asked: _TotalsQuestion) -> int:
     """Return how many rows of one unit count, as the policy declares."""
-    return plan_rows(asked.rows.question, asked.data_set.schema).limits.rows
+    matches = asked.data_set.engine.matches
+    return plan_rows(asked.rows.question, asked.data_set.schema, matches=matches).limits.rows
 
 
 def _periods(horizon: object, every: str) -> int:
@@ -664,11 +671,10 @@ class StreamRelease:
             values = tuple((series[series_name] * step).ravel().tolist())
             how = {"values": values, "errors": tuple(errors), "counts": definition["counts"]}
             columns.append(AnswerColumn(name=name, kind=Kind.DECIMAL, **how))
-        epsilon = Fraction(definition["epsilon"])
         return Answer(
             columns=tuple(columns),
             confidence=definition["confidence"],
-            price=Money(epsilon=epsilon, delta=Fraction(0), items=(("the whole stream", epsilon, Fraction(0)),)),
+            price=Money.single("the whole stream", Fraction(definition["epsilon"])),
             receipt=definition["receipt"],
             question=definition["question"],
         )

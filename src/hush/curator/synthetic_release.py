@@ -21,8 +21,8 @@ from hush.core.on_demand import optional
 from hush.core.storage import writing
 from hush.curator.answer import Money
 from hush.curator.coding import Coding, Masks, masks
-from hush.curator.kept_release import ReleaseHead, WholeRelease, noted, price_of, release, release_caveats
-from hush.curator.pipeline import Outlet, PlannedRows, plan_rows
+from hush.curator.kept_release import ReleaseExplanation, ReleaseHead, WholeRelease, head_of, price_of, release
+from hush.curator.pipeline import Outlet, plan_rows
 from hush.curator.session import Session
 from hush.curator.terms import FamilyOrder, FamilyTerms, SynthesisOrder, SynthesisTerms
 from hush.engines.protocol import CodedRows
@@ -43,14 +43,10 @@ from hush.synth.synthesis import deal
 
 
 @dataclass(frozen=True, kw_only=True)
-class SyntheticExplanation:
+class SyntheticExplanation(ReleaseExplanation):
     """The price of synthetic rows, and the noise of their measurements. Nothing was read or charged."""
 
-    coding: Coding
     plan: SynthesisPlan
-    price: Money
-    caveats: tuple[str, ...]
-    text: str
 
     def errors(self) -> dict[str, float]:
         """Return the standard deviation of the noise on each column's own counts, and of the certificate, in rows."""
@@ -73,7 +69,8 @@ class SyntheticExplanation:
             "caveats": list(self.caveats),
         }
 
-    def __str__(self) -> str:
+    def lines(self) -> list[str]:
+        """Return the price and the noise of each column's counts, line by line."""
         lines = [f"synthetic rows of {len(self.coding.columns)} columns at {self.price}, noise: {self.plan.price.law}"]
         errors = self.errors()
         lines += [
@@ -82,7 +79,7 @@ class SyntheticExplanation:
         ]
         if "certificate" in errors:
             lines.append(f"  certificate: each pair's distance with a deviation of {shown(errors['certificate'])} rows")
-        return noted(lines, self.caveats)
+        return lines
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -117,6 +114,10 @@ class SyntheticRelease(WholeRelease):
     def table(self) -> Any:
         """The synthetic rows as a pyarrow.Table; their number is a private estimate of the number of real rows."""
         return self._drawn(self.synthetic.table, 0)
+
+    def to_pandas(self) -> Any:
+        """Return the synthetic rows as a pandas.DataFrame."""
+        return self.table.to_pandas()
 
     def rows(self, count: int, *, seed: int = 0) -> Any:
         """Return ``count`` rows of the same model as a pyarrow.Table; free, and the same for the same seed."""
@@ -219,7 +220,7 @@ class SyntheticRelease(WholeRelease):
         return words
 
 
-def plan_synthetic(session: Session, terms: SynthesisTerms) -> tuple[PlannedRows, SyntheticExplanation]:
+def plan_synthetic(session: Session, terms: SynthesisTerms) -> SyntheticExplanation:
     """Plan synthetic rows without reading anything."""
     planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
     epsilon, price = price_of(planned, terms.epsilon)
@@ -230,42 +231,24 @@ def plan_synthetic(session: Session, terms: SynthesisTerms) -> tuple[PlannedRows
     limits = planned.plan.limits
     settings = Settings(certificate=share)
     plan = plan_synthesis(coding.domain, price, rows=limits.rows, touched=limits.touched, settings=settings)
-    explanation = SyntheticExplanation(
-        coding=coding,
-        plan=plan,
-        price=Money(epsilon=epsilon, delta=Fraction(0), items=(("synthetic rows", epsilon, Fraction(0)),)),
-        caveats=release_caveats(planned, coding, price),
-        text=f"SYNTHETIC rows, {share} of the price for a certificate: {terms.question}",
-    )
-    return planned, explanation
+    head = head_of("synthetic", planned, "synthetic rows", epsilon, price, coding)
+    text = f"SYNTHETIC rows, {share} of the price for a certificate: {terms.question}"
+    return SyntheticExplanation(head=head, rows=planned, plan=plan, text=text)
 
 
 def release_synthetic(session: Session, outlet: Outlet, order: SynthesisOrder) -> SyntheticRelease:
     """Release synthetic rows, and charge them."""
-    planned, explanation = plan_synthetic(session, order)
-    plan, coding = explanation.plan, explanation.coding
+    explained = plan_synthetic(session, order)
     fitted: list[Synthetic] = []  # so that it is not fitted a second time from its measurements
 
     def measure(rows: CodedRows) -> bytes:
-        fitted.append(synthesise(plan, coding.table(rows), progress=order.progress))
+        fitted.append(synthesise(explained.plan, explained.coding.table(rows), progress=order.progress))
         return fitted[0].to_bytes()
 
-    def made(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> SyntheticRelease:
-        synthetic = fitted[0] if fitted else None
-        return SyntheticRelease.made(head, measurements, receipt=receipt, remaining=remaining, synthetic=synthetic)
+    def made(head: ReleaseHead, measurements: bytes, **paid: Any) -> SyntheticRelease:
+        return SyntheticRelease.made(head, measurements, **paid, synthetic=fitted[0] if fitted else None)
 
-    head = _head(planned, explanation)
-    return release(session, outlet, planned, plan.events, measure, made, head=head, text=explanation.text, order=order)
-
-
-def _head(planned: PlannedRows, explanation: SyntheticExplanation) -> ReleaseHead:
-    return ReleaseHead(
-        kind="synthetic",
-        price=explanation.price,
-        caveats=explanation.caveats,
-        question=planned.plan.question.text,
-        coding=explanation.coding,
-    )
+    return release(session, outlet, explained, explained.plan.events, measure, made, order)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -319,69 +302,58 @@ class FamilyRelease(WholeRelease):
 
 def plan_family(
     session: Session, terms: FamilyTerms
-) -> tuple[tuple[PlannedRows, SyntheticExplanation], tuple[PlannedRows, SyntheticExplanation], tuple[str, ...]]:
+) -> tuple[SyntheticExplanation, SyntheticExplanation, tuple[str, ...]]:
     """Plan parents and children, each for half of the price, and return them with the columns they share."""
     half = positive(terms.epsilon, "epsilon") / 2
-    (parents, explanation), (children, told_of_children) = (
+    parents, children = (
         plan_synthetic(session, SynthesisTerms(sql, epsilon=half, max_rows=rows, data=terms.data))
         for sql, rows in ((terms.parents, 1), (terms.children, terms.max_rows))
     )
-    parent_coding, child_coding = explanation.coding, told_of_children.coding
-    shared = shared_columns(parent_coding.domain.names, child_coding.domain.names, terms.number, terms.children)
-    if parents.data_set is not children.data_set:
-        allowed = f"rows of the data set of their parents, {parents.data_set.schema.data!r}"
+    shared = shared_columns(parents.coding.domain.names, children.coding.domain.names, terms.number, terms.children)
+    data_set = parents.rows.data_set
+    if data_set is not children.rows.data_set:
+        allowed = f"rows of the data set of their parents, {data_set.schema.data!r}"
         raise InvalidValueError("children", got=terms.children, allowed=allowed)
-    number = parent_coding.column(terms.number)
+    number = parents.coding.column(terms.number)
     if number.coded.type.kind is not Kind.INTEGER or number.width > 1:
         allowed = "a column of at most 256 whole numbers"
         raise InvalidValueError("number", got=terms.number, allowed=allowed, hint="CLIP it.")
     for name in shared:
-        if parent_coding.column(name).values != child_coding.column(name).values:
+        if parents.coding.column(name).values != children.coding.column(name).values:
             allowed = f"rows whose column {name!r} has the same values as that of the parents"
             raise InvalidValueError("children", got=terms.children, allowed=allowed)
-    return (parents, explanation), (children, told_of_children), shared
+    return parents, children, shared
 
 
 def release_family(session: Session, outlet: Outlet, order: FamilyOrder) -> FamilyRelease:
     """Release parents and children, each for half of the price, which is charged at once: both are made, or neither."""
-    (parents, told), (children, told_of_children), shared = plan_family(session, order)
-    engine = children.data_set.engine
-    prepared = engine.prepare_rows(children.plan)
+    parents, children, shared = plan_family(session, order)
+    engine, child_rows = children.rows.data_set.engine, children.rows.plan
+    prepared = engine.prepare_rows(child_rows)
 
     def measure(rows: CodedRows) -> bytes:
-        first = synthesise(told.plan, told.coding.table(rows), progress=order.progress).to_bytes()
-        table = told_of_children.coding.table(engine.rows(prepared))
-        second = synthesise(told_of_children.plan, table, progress=order.progress).to_bytes()
+        first = synthesise(parents.plan, parents.coding.table(rows), progress=order.progress).to_bytes()
+        table = children.coding.table(engine.rows(prepared))
+        second = synthesise(children.plan, table, progress=order.progress).to_bytes()
         # the length says where the measurements of the parents end
         return len(first).to_bytes(8, "big") + first + second
 
-    half = told.price.epsilon
+    half = parents.price.epsilon
     items = (("parents", half, Fraction(0)), ("children", half, Fraction(0)))
+    parts = {"parents": parents.head.to_json(), "children": children.head.to_json()}
     head = ReleaseHead(
         kind="family",
         price=Money(epsilon=2 * half, delta=Fraction(0), items=items),
         caveats=(),
-        question=parents.plan.question.text,
-        details={
-            "number": order.number,
-            "shared": list(shared),
-            "parents": _head(parents, told).to_json(),
-            "children": _head(children, told_of_children).to_json(),
-        },
+        question=parents.question,
+        details={"number": order.number, "shared": list(shared), **parts},
     )
-    return release(
-        session,
-        outlet,
-        parents,
-        # one charge for both, so that never one is paid without the other
-        (*told.plan.events, *told_of_children.plan.events),
-        measure,
-        FamilyRelease.made,
-        head=head,
-        text=f"{told.text} -- with children: {children.plan.question.text}",
-        order=order,
-        options=(children.plan.question, children.plan.limits),
-    )
+    text = f"{parents.text} -- with children: {children.question}"
+    # one charge for both, so that never one is paid without the other
+    events = (*parents.plan.events, *children.plan.events)
+    explained = ReleaseExplanation(head=head, rows=parents.rows, text=text)
+    options = (child_rows.question, child_rows.limits)
+    return release(session, outlet, explained, events, measure, FamilyRelease.made, order, options=options)
 
 
 def shared_columns(parents: Sequence[str], own: Sequence[str], number: str, children: str) -> tuple[str, ...]:

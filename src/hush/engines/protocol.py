@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.mechanisms.grouped.base import Histograms, Integers, Sparse
+from hush.query.expressions import Expression
 from hush.query.plan.plan import ExactQuery, Plan
 from hush.query.plan.rows import RowPlan
 from hush.query.plan.stability import Statistic
+from hush.query.relations import Relation
 from hush.query.schema import Schema
 
 
@@ -146,8 +148,8 @@ PreparedRows = TypeVar("PreparedRows")
 class Engine(Protocol[PreparedPlan, PreparedRows]):
     """The place of the data, as the curator knows and calls it.
 
-    An engine never changes once it is made. `described`, `render`, `prepare` and `prepare_rows` read public tables
-    alone and cost nothing. `execute` and `rows` come after the charge; a failure there is an
+    An engine never changes once it is made. `described`, `matches`, `render`, `prepare` and `prepare_rows` read public
+    tables alone and cost nothing. `execute` and `rows` come after the charge; a failure there is an
     `hush.engines.errors.EngineError`, which says nothing of any row.
     """
 
@@ -160,6 +162,9 @@ class Engine(Protocol[PreparedPlan, PreparedRows]):
 
     def described(self) -> Schema:
         """Return the schema, with the ranges of public tables as they are now."""
+
+    def matches(self, public: Relation, keys: Sequence[Expression]) -> int:
+        """Return how many rows of a public relation agree on some expressions at most; counted when last described."""
 
     def render(self, plan: Plan) -> PreparedPlan:
         """Return a plan's statements without having the engine resolve them: for its notes."""

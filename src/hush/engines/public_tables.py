@@ -31,7 +31,7 @@ from hush.engines.sql.nodes import (
     select,
 )
 from hush.engines.sql.relations import Catalogue
-from hush.engines.work import Fetch, public_rows
+from hush.engines.work import Fetch, PublicRows
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.keys import MAX_KEYS, DerivedKey, Domain, Listed, Lookup, public_scans
@@ -127,7 +127,7 @@ def _is_affordable(lookup: Lookup, catalogue: Catalogue, fetch: Fetch) -> bool:
     """Return whether a public table, with those that conditions connect it with, has few enough rows to be read."""
     if lookup.within is None or len(public_scans(lookup.within)) == 1:
         return True
-    return public_rows(lookup.within, catalogue, fetch) <= _MOST_ROWS
+    return PublicRows(catalogue, fetch).rows(lookup.within) <= _MOST_ROWS
 
 
 def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

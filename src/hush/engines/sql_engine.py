@@ -40,6 +40,7 @@ from hush.engines.sql.statements import (
 from hush.engines.sql.values import MAX_TEXT
 from hush.engines.work import (
     Cost,
+    PublicRows,
     bounded,
     check_fanout,
     cost_of,
@@ -48,8 +49,10 @@ from hush.engines.work import (
     effort_of_rows,
     likely_length,
 )
+from hush.query.expressions import Expression
 from hush.query.plan.plan import Plan
 from hush.query.plan.rows import RowPlan
+from hush.query.relations import Relation
 from hush.query.schema import Schema
 
 _SALT = 10**18
@@ -131,6 +134,7 @@ class SqlEngine:
         self._salt = _SALT + secrets.randbelow(3 * _SALT)
         self._described: tuple[Hashable, Schema] | None = None
         self._catalogue = connection.register(schema)
+        self._public_rows = PublicRows(self._catalogue, connection.public)
 
     def load(self) -> Mapping[str, int]:
         """Read the files that questions need, so that no question has to."""
@@ -146,7 +150,12 @@ class SqlEngine:
         stamp, known_schema = self.connection.stamp(), self._described
         if known_schema is None or stamp is None or known_schema[0] != stamp:
             known_schema = self._described = (stamp, with_public_ranges(self._catalogue, self.connection.public))
+            self._public_rows = PublicRows(self._catalogue, self.connection.public)
         return known_schema[1]
+
+    def matches(self, public: Relation, keys: Sequence[Expression]) -> int:
+        """Return how many rows of a public relation agree on some expressions at most; counted when last described."""
+        return self._public_rows.matches(public, keys)
 
     # answers
 

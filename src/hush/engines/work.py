@@ -251,7 +251,7 @@ class Spread:
 
 def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> Spread:
     """Refuse a question with public tables that multiply rows too much; reads public tables at most."""
-    fanout = _Fanout(catalogue, fetch)
+    fanout = _Fanout(PublicRows(catalogue, fetch))
     if fanout.of(relation) > MAX_FANOUT:
         raise UnplannableError(
             f"joins with public tables would make more than {MAX_FANOUT} rows of one; "
@@ -263,15 +263,62 @@ def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> Spre
     return Spread(rows, frozenset(checked), fanout.expected(relation))
 
 
-def public_rows(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> int:
-    """Return how many rows a public relation has at most; reads public tables."""
-    return _Fanout(catalogue, fetch).rows(relation)
+class PublicRows:
+    """Numbers of rows of public relations, each counted once."""
 
-
-class _Fanout:
     def __init__(self, catalogue: Catalogue, fetch: Fetch) -> None:
         self._catalogue = catalogue
         self._fetch = fetch
+        self._counted: dict[tuple[Relation, tuple[Expression, ...]], int] = {}
+
+    def matches(self, public: Relation, keys: Sequence[Expression]) -> int:
+        """Return how many rows of a public relation have the same keys at most, and at least 1."""
+        question = (public, tuple(keys))
+        if question not in self._counted:
+            self._counted[question] = self._most(public, keys)
+        return self._counted[question]
+
+    def _most(self, public: Relation, keys: Sequence[Expression]) -> int:
+        rows = self.rows(public)
+        # without an equality every row matches; too many rows to count are taken to match all at once
+        if not keys or not 1 < rows <= _COUNTABLE:
+            return max(rows, 1)
+        rendered = RelationWriter(self._catalogue).write(public, alone=True)
+        values = [value_of(key, rendered.columns).finite() for key in keys]
+        # as the join may compare them: keys that are one DOUBLE match the same row
+        cells = [value.double().sql if value.form in WHOLE else value.sql for value in values]
+        cells_named = [alias(cell, f"k{index}") for index, cell in enumerate(cells)]
+        by = [column(f"k{index}", "t") for index in range(len(cells))]
+        groups = grouped(select([alias(count(), "n")], select(cells_named, rendered.query)), by)
+        largest = self._fetch(select([call("max", column("n", "t"))], groups))
+        return max(largest[0][0] or 0, 1)
+
+    def rows(self, public: Relation) -> int:
+        """Return how many rows a public relation has at most."""
+        match public:
+            # an aggregate without keys is one row
+            case PerUnit() if not public.keys:
+                return 1
+            case PerUnit() if (source_rows := self.rows(public.source)) > _COUNTABLE:
+                return source_rows
+            case Scan() | PerUnit():
+                rendered = RelationWriter(self._catalogue).write(public, alone=True)
+                return int(self._fetch(select([count()], rendered.query))[0][0])
+            case Filter() | Project() | WithWindows():
+                return self.rows(public.source)
+            case Constants():
+                return len(public.rows)
+            case UnionAll():
+                return sum(self.rows(source) for source in public.sources)
+            case Join() if not public.kind.widens:
+                return self.rows(public.left)
+            case Join():
+                return self.rows(public.left) * self.matches(public.right, [theirs for _, theirs in public.on])
+
+
+class _Fanout:
+    def __init__(self, public: PublicRows) -> None:
+        self._matches = public.matches
 
     def of(self, relation: Relation) -> int:
         """Return how many rows one row of a private table becomes at most."""
@@ -348,42 +395,6 @@ class _Fanout:
                 return lambda sizes: (left if mine else right)(sizes) * matches
             case _:
                 return lambda _: 0
-
-    def _matches(self, public: Relation, keys: Sequence[Expression]) -> int:
-        """Return how many rows of a public relation have the same keys at most, and at least 1."""
-        rows = self.rows(public)
-        # without an equality every row matches; too many rows to count are taken to match all at once
-        if not keys or not 1 < rows <= _COUNTABLE:
-            return max(rows, 1)
-        rendered = RelationWriter(self._catalogue).write(public, alone=True)
-        values = [value_of(key, rendered.columns).finite() for key in keys]
-        # as the join may compare them: keys that are one DOUBLE match the same row
-        cells = [value.double().sql if value.form in WHOLE else value.sql for value in values]
-        cells_named = [alias(cell, f"k{index}") for index, cell in enumerate(cells)]
-        by = [column(f"k{index}", "t") for index in range(len(cells))]
-        groups = grouped(select([alias(count(), "n")], select(cells_named, rendered.query)), by)
-        largest = self._fetch(select([call("max", column("n", "t"))], groups))
-        return max(largest[0][0] or 0, 1)
-
-    def rows(self, public: Relation) -> int:
-        """Return how many rows a public relation has at most."""
-        match public:
-            case Scan():
-                rendered = RelationWriter(self._catalogue).write(public, alone=True)
-                return int(self._fetch(select([count()], rendered.query))[0][0])
-            # an aggregate without keys is one row
-            case PerUnit() if not public.keys:
-                return 1
-            case Filter() | Project() | PerUnit() | WithWindows():
-                return self.rows(public.source)
-            case Constants():
-                return len(public.rows)
-            case UnionAll():
-                return sum(self.rows(source) for source in public.sources)
-            case Join() if not public.kind.widens:
-                return self.rows(public.left)
-            case Join():
-                return self.rows(public.left) * self._matches(public.right, [theirs for _, theirs in public.on])
 
 
 def rate(expression: Expression) -> int:

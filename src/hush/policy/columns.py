@@ -12,12 +12,13 @@ from typing import Any
 from hush.core import InvalidValueError, exact
 from hush.core.errors import shown
 from hush.policy.document import Section
+from hush.query.date_formats import DateFormat
 from hush.query.errors import did_you_mean
 from hush.query.functions.rules import common_step
 from hush.query.types import Kind, Type, Value, position
 
 MAX_VALUES = 1_000_000
-_KEYS = ("type", "lower", "upper", "step", "values", "nullable")
+_KEYS = ("type", "format", "lower", "upper", "step", "values", "nullable")
 _EXAMPLES = {Kind.DATE: "2024-12-31", Kind.TIMESTAMP: "2024-12-31 23:59:59"}
 
 _SQL_KINDS: tuple[tuple[re.Pattern[str], Kind], ...] = (
@@ -108,6 +109,7 @@ def column_type(section: Section) -> Type:
             raise section.error("values", f"{section.name}.values must lie between lower and upper.")
         lower, upper = min(places), max(places)
     step = _step(section, kind, lower, upper, values)
+    date_format = _format(section, kind)
     nullable = section.flag("nullable", default=True)
     if not nullable and not (kind is Kind.BOOLEAN or (kind.numeric and lower is not None and upper is not None)):
         raise section.error(
@@ -119,7 +121,29 @@ def column_type(section: Section) -> Type:
         values = (False, True)
     if kind is Kind.INTEGER and any(end is not None and not -(2**63) <= end < 2**63 for end in (lower, upper)):
         kind = Kind.DECIMAL  # an engine's integers have 64 bits; a value must not be lost between them and a bound
-    return Type(kind, nullable, lower, upper, step, values, lists_null=nullable and "nullable" in section.values)
+    return Type(
+        kind,
+        nullable,
+        lower,
+        upper,
+        step,
+        values,
+        lists_null=nullable and "nullable" in section.values,
+        format=date_format,
+    )
+
+
+def _format(section: Section, kind: Kind) -> str:
+    """Return how a column's dates are written in texts, if it is declared."""
+    if "format" not in section.values:
+        return ""
+    if kind not in _EXAMPLES:
+        raise section.error("format", f"a {kind.value} column has no format.", "It is for dates and timestamps.")
+    try:
+        return DateFormat.parse(section.values["format"]).text
+    except InvalidValueError as error:
+        what = f"{section.name}.format must be {error.allowed}; got {shown(error.got)}."
+        raise section.error("format", what, error.hint) from None
 
 
 def _place(section: Section, key: str, kind: Kind) -> Fraction | None:

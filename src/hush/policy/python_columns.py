@@ -1,8 +1,9 @@
 """The arguments of `protect` that describe columns, read by the policy's own rules.
 
-A type is never taken from the rows. It comes from ``types``, else from the source's schema; and where a source has none
-(CSV, JSON: all is text), from the words in which the owner gives bounds or values: dates, true and false, whole numbers
-as values or with a whole step. Other bounds there mean decimals, since (0, 5000) may well be money with cents.
+A type is never taken from the rows. It comes from ``types`` or ``formats``, else from the source's schema; and where a
+source has none (CSV, JSON: all is text), from the words in which the owner gives bounds or values: dates, true and
+false, whole numbers as values or with a whole step. Other bounds there mean decimals, since (0, 5000) may well be money
+with cents.
 
 >>> stored = {"age": "BIGINT", "day": "DATE", "photo": "BLOB"}
 >>> found, unsupported = describe(stored, bounds={"day": ("2024-01-01", "2024-12-31")})
@@ -32,6 +33,7 @@ _FORMS = {
     "bounds": ("bounds", '{"age": (0, 120)}'),
     "values": ("lists of values", '{"city": ["Oslo", "Bergen"]}'),
     "types": ("types", '{"paid": "boolean"}'),
+    "formats": ("formats of dates", '{"day": "%d/%m/%Y"}'),
 }
 
 
@@ -51,13 +53,14 @@ def describe(
     bounds: Mapping[str, Any] | None = None,
     values: Mapping[str, Any] | None = None,
     types: Mapping[str, str] | None = None,
+    formats: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, Type], dict[str, str]]:
     """Return the columns that can be asked about, and the stored types of the others.
 
     ``stored`` are the names and types of the source's schema; ``untyped`` are the columns
     without a type, which are stored as text.
     """
-    arguments = {"bounds": bounds or {}, "values": values or {}, "types": types or {}}
+    arguments = {"bounds": bounds or {}, "values": values or {}, "types": types or {}, "formats": formats or {}}
     for parameter, mapping in arguments.items():
         _check(parameter, mapping, stored, unit)
     columns, unsupported = {}, {}
@@ -98,6 +101,9 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
     if "types" in words:
         word = words["types"]
         kind = Kind(word) if word in [each.value for each in Kind] else kind
+    elif kind is Kind.TEXT and "formats" in words:
+        word = (Kind.TIMESTAMP if "%H" in str(words["formats"]) else Kind.DATE).value
+        kind = Kind(word)
     elif kind is Kind.TEXT and untyped:
         word = _kind_of_words(bounds, values).value
         kind = Kind(word)
@@ -110,7 +116,7 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
     else:
         word = "" if kind is None else kind.value
         _check_texts(name, kind, values)
-    declared: dict[str, Any] = {"type": word}
+    declared: dict[str, Any] = {"type": word} | ({"format": words["formats"]} if "formats" in words else {})
     if bounds is not None:
         declared |= dict(zip(("lower", "upper", "step"), (_plain(end, kind) for end in bounds), strict=False))
     if values is not None:

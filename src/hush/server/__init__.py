@@ -14,6 +14,7 @@
 *   `auth`: people, tokens, sessions, passwords, codes, OpenID Connect, CSRF;
 *   `rate_limits`, `middleware`: limits of everything that comes;
 *   `audit`: owners' acts in the ledger's chain; `explained`: explanations given a moment ago;
+*   `mcp`: the Model Context Protocol, for language models;
 *   `pgwire`: PostgreSQL's protocol, for tools that speak it;
 *   `problems` (errors as problem+json), `schemas` (schemas, and replies as JSON).
 
@@ -29,7 +30,7 @@ State lies in the stores, none in workers: a worker may be killed at any time.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,13 @@ def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
     from hush.server.service import Service
 
     routes = table()
+    document = openapi.document(routes)
+    mcp_door = None
+    if settings.mcp:
+        from hush.server.mcp import McpDoor
+
+        mcp_door = McpDoor(routes)
+        routes.append(mcp_door.route)
     service = Service(settings)
     scheduler = Scheduler(service)
 
@@ -76,7 +84,8 @@ def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
         pg_server = None if pg is None else await pg.open(service)
         scheduler.start()
         try:
-            yield
+            async with nullcontext() if mcp_door is None else mcp_door.running():
+                yield
         finally:
             await scheduler.close()
             if pg_server is not None:
@@ -96,5 +105,5 @@ def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
     application.router.redirect_slashes = False
     application.add_exception_handler(HTTPException, unknown_route)
     application.state.service, application.state.refused = service, refused
-    application.state.document = openapi.document(routes)
+    application.state.document = document
     return Middleware(application, service)

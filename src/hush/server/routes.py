@@ -72,11 +72,13 @@ def page_route(method: str, path: str, handler: Handler, permission: Permission,
 
 def starlette_routes(table: Sequence[Route]) -> list[routing.Route]:
     """Return the routes of a table for the web framework, each behind its permission."""
-    return [routing.Route(route.path, _endpoint(route), methods=[route.method], name=route.path) for route in table]
+    return [routing.Route(route.path, endpoint(route), methods=[route.method], name=route.path) for route in table]
 
 
-def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
+def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
+    """Return the handler of a route behind its permission."""
+
+    async def permitted(request: Request) -> Response:
         service = cast("Service", request.app.state.service)
         request.scope["hush.route"] = route.path
         try:
@@ -97,7 +99,7 @@ def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
                 return problems.response(error)
             return cast("Response", request.app.state.refused(request, error))
 
-    return endpoint
+    return permitted
 
 
 async def _authorise(route: Route, request: Request, service: Service) -> Person:

@@ -239,12 +239,17 @@ class PersonBody(Body):
 
 
 async def read(request: Request, model: type[Model]) -> Model:
-    """Return the body of a request; an error names the wrong field, but never shows its value."""
+    """Return the body of a request."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequestError("Send JSON, with content-type: application/json.", 415)
+    return parse(await request.body(), model)
+
+
+def parse(content: bytes, model: type[Model]) -> Model:
+    """Return a body; an error names the wrong field, but never shows its value."""
     try:
-        return model.model_validate_json(await request.body())
+        return model.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         path = ".".join(map(str, first["loc"])) or "the body"

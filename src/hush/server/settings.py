@@ -42,6 +42,8 @@ class ServiceSettings:
     """The settings file of the OpenID provider; empty for none."""
     two_owners: bool = False
     """Whether raises of budgets and edits of the policy hold only once a second owner has confirmed them."""
+    mcp: bool = False
+    """Whether language models can ask at /mcp."""
     secure: bool = False
     """Whether browsers come by https, here or at a proxy: cookies are then bound to it."""
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")

@@ -115,7 +115,7 @@ def words(linguistic: str) -> Iterator[SqlEngine]:
 def counted(engine: SqlEngine, sql: str) -> dict[object, int]:
     """Return the exact counts of a question by its keys."""
     about = engine.described()
-    how = plan(parse(sql, about), about, epsilon=1, delta="1e-6")
+    how = plan(parse(sql, about), about, epsilon=1, delta="1e-6", matches=engine.matches)
     exact = engine.run(how)
     (statistic,) = how.exact_query.statistics
     return {

@@ -120,6 +120,22 @@ def test_refusals_are_word_for_word_those_of_a_local_curator(tmp_path: Path) -> 
         assert places[0].history() == []
 
 
+def test_a_remote_curator_shows_itself_as_a_local_one(tmp_path: Path) -> None:
+    with both(tmp_path) as (remote, local):
+        shown = repr(remote).splitlines()
+        assert shown[0].startswith("<RemoteCurator of me at 127.0.0.1: data")
+        assert set(repr(local).splitlines()[1:]) <= set(
+            shown[1:]
+        )  # one more: the analyst of the service has an own budget
+    assert repr(remote).startswith("<RemoteCurator of me at 127.0.0.1> (")
+
+
+def test_synthetic_rows_as_a_data_frame(tmp_path: Path) -> None:
+    with both(tmp_path) as (_, local):
+        rows = local.synth("SELECT age, sex FROM data", epsilon=1)
+        assert rows.to_pandas().to_dict("list") == rows.table.to_pydict()
+
+
 def test_a_release_is_had_again_by_its_receipt_even_when_the_policy_has_changed(tmp_path: Path) -> None:
     rows = "SELECT age, sex FROM data"
     with protected_elsewhere(tmp_path, FRAME, **DECLARED) as curator:

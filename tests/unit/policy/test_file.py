@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import pickle
 import tomllib
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -17,6 +18,7 @@ from hush.policy.columns import kind_of
 from hush.policy.document import PolicyError, locate
 from hush.policy.draft import draft
 from hush.policy.file import Policy
+from hush.query.question import fingerprint
 from hush.query.schema import Hop, UnitPath
 from hush.query.types import Kind, position
 
@@ -299,3 +301,34 @@ def test_the_owner_says_how_long_a_statement_may_take():
     assert Policy.parse(limited).data_set("clinic").time_limit == 7200
     with pytest.raises(PolicyError, match=r"time_limit must be a whole number from 1 to 604800; got 0\. It counts"):
         Policy.parse(limited.replace("7200", "0"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ('type = "date", format = "%d/%m"', "must be a day"),
+        ('type = "date", format = "%d/%b/%Y"', "%b is not read"),
+        ('type = "date", format = "%d/%m/%Y %d"', "each once"),
+        ('type = "timestamp", format = "%d/%m/%Y %M:%S"', "perhaps a time"),
+        ('type = "date", format = "%d\'%m\'%Y"', "spaces and"),
+        ('type = "date", format = "dd/mm/yyyy"', "such as %d/%m/%Y"),
+        ('type = "text", format = "%d/%m/%Y"', "a text column has no format"),
+    ],
+)
+def test_formats_that_engines_would_not_read_alike_are_refused(words: str, message: str) -> None:
+    text = DESIGN.replace("columns.age ", f"columns.day = {{ {words} }}\ncolumns.age ")
+    with pytest.raises(PolicyError, match=message):
+        Policy.parse(text)
+
+
+def test_a_format_belongs_to_a_column_and_its_answers() -> None:
+    day = (
+        Policy.parse(
+            DESIGN.replace("columns.age ", 'columns.day = { type = "date", format = "%d/%m/%Y" }\ncolumns.age ')
+        )
+        .schema("clinic")
+        .tables["visits"]
+        .columns["day"]
+    )
+    assert day.format == "%d/%m/%Y"
+    assert fingerprint(day) != fingerprint(replace(day, format="%m/%d/%Y"))

@@ -71,7 +71,7 @@ def test_a_mode_without_a_public_list_says_how_else_to_ask(schema):
     instead = (
         "SELECT name, COUNT(*) FROM visits JOIN regions USING (region_id) GROUP BY 1 ORDER BY COUNT(*) DESC LIMIT 1"
     )
-    how = plan(parse(instead, schema), schema, epsilon=1)
+    how = plan(parse(instead, schema), schema, epsilon=1, matches=lambda *_: 1)
     assert how.exact_query.domains is not None  # the keys are public
 
 

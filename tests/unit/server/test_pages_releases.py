@@ -103,7 +103,7 @@ def test_refusals_on_the_page_are_those_of_the_curator_and_cost_nothing(browser,
         ({"kind": "marginals", "q": ROWS, "degree": "x"}, "degree"),
         ({"kind": "fit", "q": ROWS, "model": "oracle"}, "There is no model"),
         ({"kind": "stream", "q": STREAM, "horizon": "soon", "name": "daily"}, "horizon"),
-        ({"kind": "synth", "q": ROWS, "epsilon": "1000"}, "needs ε="),
+        ({"kind": "synth", "q": ROWS, "epsilon": "1000"}, "is left"),
     ]:
         told = browser.post("/releases", data={**form, "epsilon": "1", **fields})
         assert told.status_code in {402, 422}
@@ -120,7 +120,7 @@ def test_a_stream_is_ones_own_and_advances_on_the_page(browser, people: People) 
     assert "Nothing is released yet" in browser.get("/streams/daily.csv").text
     moved = browser.post("/streams/daily.csv/change", data={**form, "act": "advance", "through": "2025-01-10"})
     assert moved.status_code == 303
-    assert "10 periods are released" in browser.get("/streams/daily.csv").text
+    assert "Released up to now: 10 periods" in browser.get("/streams/daily.csv").text
     rows = browser.get("/streams/daily.csv/all.csv").text.splitlines()
     assert rows[0].startswith("day,n,n_error,week")
     assert len(rows) == 11

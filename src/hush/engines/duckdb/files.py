@@ -21,7 +21,6 @@ from hush.engines.duckdb.sources import (
     sqlite_rows,
 )
 from hush.engines.duckdb.text_files import (
-    Tally,
     Wanted,
     json_names,
     json_rows,
@@ -49,6 +48,7 @@ from hush.engines.sql.nodes import (
     text,
 )
 from hush.engines.sql.relations import Catalogue
+from hush.engines.unread import Tally
 from hush.query.schema import Schema, Table
 
 if TYPE_CHECKING:
@@ -168,9 +168,13 @@ class OpenSources:
         names = list(self.types[table])
         if source.format in CSV and _header_of_all(source) != names:
             raise SourceError("the first line is another")
-        kinds = {label: type_.kind for label, type_ in schema.tables[table].columns.items()}
         columns = [label for label in names if not declared or label in declared] or names
-        columns_read = Wanted(names=names, columns=columns, kinds=kinds, kept=kept_types(schema.tables[table], source))
+        columns_read = Wanted(
+            names=names,
+            columns=columns,
+            types=schema.tables[table].columns,
+            kept=kept_types(schema.tables[table], source),
+        )
         with reading((source.folder or source.file).name, source.size):
             place = self.places[table]
             self.connection.execute("BEGIN")  # who asks meanwhile sees the rows of before, all of them
@@ -296,15 +300,15 @@ class OpenSources:
         """
         described = self.connection.execute(DUCKDB.described(text_of(_all_of(origin)))).fetchall()
         zones = _zones(source)
-        kinds = {} if table is None else {label: type_.kind for label, type_ in table.columns.items()}
+        types = {} if table is None else table.columns
         columns: list[Scalar] = []
         for row in described:
             cell: Scalar = column(row[0])
             timezone = source.timezone or zones.get(row[0])
             if row[1] == "VARCHAR" and source.format == "duckdb":
                 cell = primitive("collated", cell, by="binary")
-            elif row[1] == "VARCHAR" and (source.untyped or source.format == "sqlite") and row[0] in kinds:
-                cell = said(cell, source, kinds[row[0]])
+            elif row[1] == "VARCHAR" and (source.untyped or source.format == "sqlite") and row[0] in types:
+                cell = said(cell, source, types[row[0]])
             elif row[1] == "TIMESTAMP WITH TIME ZONE" and timezone is not None:
                 cell = local(cell, timezone)
             columns.append(alias(cell, row[0]))

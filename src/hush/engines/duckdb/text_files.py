@@ -102,6 +102,7 @@ from hush.engines.sql.nodes import (
     try_cast,
 )
 from hush.engines.sql.values import FORMS, digits
+from hush.engines.unread import Tally
 from hush.query.schema import Table
 from hush.query.types import Kind, Type
 
@@ -120,21 +121,6 @@ _UNKNOWN = "\ufffd".encode()
 # a CR at the end of a block may be half of a CRLF, so it waits for what follows
 _FIRST_END = re.compile(rb"\n|\r\n|\r(?=.)", re.DOTALL)
 _QUOTED = re.compile(rb'"((?:[^"]++|"")*+)"')
-
-
-@dataclass(slots=True)
-class Tally:
-    """How a file was read. Exact facts about rows, so for the owner alone."""
-
-    rows: int = 0
-    short: int = 0
-    """Rows with fewer fields than there are columns."""
-    long: int = 0
-    """Rows with more."""
-    broken: int = 0
-    """Lines with a quote that opens a field and does not close it."""
-    replaced: int = 0
-    """Characters that the encoding does not have."""
 
 
 def utf8_blocks(path: Path, encoding: str = "utf-8", tally: Tally | None = None) -> Iterator[bytes]:
@@ -422,11 +408,11 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The columns of a text file, those that are read, and their declared kinds."""
+    """The columns of a text file, those that are read, and their declared types."""
 
     names: Sequence[str]
     columns: Sequence[str]
-    kinds: Mapping[str, Kind]
+    types: Mapping[str, Type]
     kept: Mapping[str, tuple[str, Type]] = field(default_factory=dict)
     """Columns that are not stored as texts: the engine's type and the declared type of each."""
 
@@ -597,18 +583,18 @@ def _cells(origin: From, source: Source, wanted: Wanted, *, breaks: bool) -> Sel
         if breaks:
             cell = call("replace", cell, text(BREAK.decode()), text("\n"))
             cell = call("replace", cell, text(RETURN.decode()), text("\r"))
-        cells.append(alias(said(cell, source, wanted.kinds.get(label)), label))
+        cells.append(alias(said(cell, source, wanted.types.get(label)), label))
     return select(cells, origin)
 
 
-def said(cell: Scalar, source: Source, kind: Kind | None) -> Scalar:
+def said(cell: Scalar, source: Source, type_: Type | None) -> Scalar:
     """Return a text as the engine's casts understand it, where the owner says how numbers and times are written."""
-    if kind is None:
+    if type_ is None or type_.format:  # no format has an offset
         return cell
-    if kind.numeric and source.decimal != ".":
+    if type_.kind.numeric and source.decimal != ".":
         pointed = call("contains", cell, text("."))
         return case((pointed, NULL), otherwise=call("replace", cell, text(source.decimal), text(".")))
-    if kind in {Kind.DATE, Kind.TIMESTAMP} and source.timezone is not None:
+    if type_.kind in {Kind.DATE, Kind.TIMESTAMP} and source.timezone is not None:
         instant = try_cast(cell, "TIMESTAMPTZ")
         clock = primitive("formatted", local(instant, source.timezone), pattern="%Y-%m-%d %H:%M:%S.%f")
         offset = call("regexp_matches", cell, text(_OFFSET))
@@ -670,7 +656,7 @@ def _json_rows(scratch: Path, source: Source, wanted: Wanted) -> Select:
     cells = []
     for label in wanted.columns:
         cell = call("struct_extract", column("record", "t"), text(label))
-        cells.append(alias(said(cell, source, wanted.kinds.get(label)), label))
+        cells.append(alias(said(cell, source, wanted.types.get(label)), label))
     return select(cells, records)
 
 

@@ -75,16 +75,6 @@ def collated(value: str) -> str:
     return f'({value} COLLATE "C")'
 
 
-def whole_from_float(value: str) -> str:
-    """Return a whole float below 2¹²⁴ as numeric, exactly: PostgreSQL's own cast keeps fifteen digits.
-
-    With h = trunc(x·2⁻⁶²) the rest x - h·2⁶² is a float and below 2⁶².
-    """
-    high = f"TRUNC({value} * {number(2.0**-62)})"
-    low = f"({value} - {high} * {number(float(_SPLIT))})"
-    return f"(CAST(CAST({high} AS bigint) AS numeric) * {_SPLIT} + CAST({low} AS bigint))"
-
-
 _HALF = "FLOAT8 '0.49999999999999994'"
 _SAFE = (Fraction(1, 10**300), Fraction(10) ** 300)
 _ALIKE = frozenset(
@@ -186,6 +176,7 @@ class PostgreSQLDialect(ServerDialect):
     otherwise: ClassVar[Mapping[str, Callable[[Sequence[str]], str]]] = _OTHERWISE
     anti_joins: ClassVar[bool] = False
     bits: ClassVar[Mapping[str, int]] = _BITS
+    days_of_times: ClassVar[tuple[str, str]] = ("DATE '4000-01-01 BC'", "DATE '200000-01-01'")
     fence: ClassVar[str] = " OFFSET 0"
     longest: ClassVar[int] = 50_000
 
@@ -200,35 +191,22 @@ class PostgreSQLDialect(ServerDialect):
         return f"ARRAY[{', '.join(values)}]"
 
     def cast(self, value: str, to: str, of: str | None = None) -> str:
-        if of == "BOOLEAN":
-            # PostgreSQL casts a boolean to integer, and to no other number
-            value = f"CAST({value} AS integer)"
-        if of == "DOUBLE" and to == "HUGEINT":
-            return whole_from_float(value)
-        plain = f"CAST({value} AS {type_name(to)})"
+        plain = super().cast(value, to, of)
         return collated(plain) if to == "VARCHAR" else plain
 
-    def from_whole(self, value: str, to: str, of: str) -> str | None:
-        if to in _BITS:
-            narrower = of == "HUGEINT" or _BITS[of] > _BITS[to]
-            return self._if_between(value, to, self.cast(value, to)) if narrower else self.cast(value, to)
-        return self.cast(value, to) if to == "HUGEINT" else self._from_exact(value, to)
+    def whole_from_float(self, value: str) -> str:
+        """Return a whole float as numeric: with h = trunc(x·2⁻⁶²) the rest x - h·2⁶² is a float and below 2⁶²."""
+        high = f"TRUNC({value} * {number(2.0**-62)})"
+        low = f"({value} - {high} * {number(float(_SPLIT))})"
+        return f"(CAST(CAST({high} AS bigint) AS numeric) * {_SPLIT} + CAST({low} AS bigint))"
 
-    def _from_exact(self, value: str, to: str) -> str | None:
-        """Return a whole or fixed number as one that is not whole, as a boolean or as a text."""
-        if to in FLOATS or to == "VARCHAR":
-            return self.cast(value, to)
-        if to == "BOOLEAN":
-            return f"({value} <> 0)"
-        return self._if_fixed(value, to) if FIXED.fullmatch(to) else None
-
-    def _if_between(self, value: str, to: str, cast: str) -> str:
-        """Return a cast to whole numbers of some bits, of a value that they hold."""
+    def narrowed(self, value: str, to: str) -> str:
+        if to == "HUGEINT":
+            return value  # numeric holds it
         low, high = _limits(to)
-        return f"CASE WHEN {value} BETWEEN {low} AND {high} THEN {cast} END"
+        return f"CASE WHEN {value} BETWEEN {low} AND {high} THEN {self.cast(value, to)} END"
 
-    def _if_fixed(self, value: str, to: str) -> str:
-        """Return a cast to a DECIMAL, of a number that has no more digits before the point."""
+    def fixed(self, value: str, to: str) -> str:
         fixed = FIXED.fullmatch(to)
         assert fixed is not None  # noqa: S101 - the caller looked
         # tested after rounding: 9.99 as DECIMAL(2,1) is 10.0, one digit too many
@@ -240,18 +218,12 @@ class PostgreSQLDialect(ServerDialect):
             low, high = _limits(to)  # the upper end is excluded: 2⁶³ - 1 is no float
             inside = f"{value} >= {number(low)} AND {value} < {number(high + 1)}"
             return f"CASE WHEN {inside} THEN {self.cast(value, to)} END"
-        if to == "HUGEINT":
-            return f"CASE WHEN ABS({value}) < {number(2.0**120)} THEN {whole_from_float(value)} END"
-        if to == "DOUBLE":
-            return self.cast(value, to)
         if to == "FLOAT":  # below half of the least float32 PostgreSQL raises instead of rounding to 0
             tiny = f"WHEN ABS({value}) <= {number('7.006492321624085e-46')} THEN REAL '0'"
             return f"CASE {tiny} WHEN ABS({value}) < {number('3.4028235677973366e38')} THEN {self.cast(value, to)} END"
-        if to == "BOOLEAN":
-            return f"({value} <> 0)"
         fixed = FIXED.fullmatch(to)
         if fixed is None:
-            return None  # as text: 1 and not 1.0
+            return super().from_float(value, to)
         # by its digits as a whole number: PostgreSQL's own cast keeps fifteen
         scale = int(fixed[2])
         # the scaled number goes through a bigint, so it must stay below 2⁶³
@@ -260,17 +232,6 @@ class PostgreSQLDialect(ServerDialect):
         digits = f"CAST(TRUNC({scaled} + SIGN({value}) * {_HALF}) AS bigint)"
         cast = f"CAST(CAST({digits} AS numeric) / {10**scale} AS {type_name(to)})"
         return f"CASE WHEN ABS({value}) < {number(limit)} THEN {cast} END"
-
-    def from_fixed(self, value: str, to: str) -> str | None:
-        if to in _BITS:
-            return self._if_between(f"ROUND({value})", to, self.cast(value, to))
-        return f"ROUND({value})" if to == "HUGEINT" else self._from_exact(value, to)
-
-    def from_time(self, value: str, to: str) -> str | None:
-        if to == "TIMESTAMP":  # which has fewer years than a date
-            near = f"{value} BETWEEN DATE '4000-01-01 BC' AND DATE '200000-01-01'"
-            return f"CASE WHEN {near} THEN {self.cast(value, to)} END"
-        return self.cast(value, to) if to in {"DATE", "VARCHAR"} else None
 
     def from_text(self, value: str, to: str) -> str | None:
         is_number = f"{value} ~ '{_NUMBER}'"
@@ -284,7 +245,7 @@ class PostgreSQLDialect(ServerDialect):
             low, high = _limits(to)
             inside = f"ROUND({exact}) BETWEEN {low} AND {high}"
             plain = f"WHEN {is_number} THEN CASE WHEN {inside} THEN CAST(ROUND({exact}) AS {type_name(to)}) END"
-            narrow = coded_number if to == "BIGINT" else self._if_between(coded_number, to, self.cast(coded_number, to))
+            narrow = coded_number if to == "BIGINT" else self.narrowed(coded_number, to)
             return f"CASE {plain} {coded} {narrow} END"
         if to == "HUGEINT":
             return f"CASE WHEN {is_number} THEN ROUND({exact}) {coded} CAST({coded_number} AS numeric) END"
@@ -293,7 +254,7 @@ class PostgreSQLDialect(ServerDialect):
         if to in TIMES:
             return _time_in_text(value, to)
         if FIXED.fullmatch(to):
-            return f"CASE WHEN {is_number} THEN {self._if_fixed(exact, to)} END"
+            return f"CASE WHEN {is_number} THEN {self.fixed(exact, to)} END"
         return super().from_text(value, to) if to == "BOOLEAN" else None
 
     def _float_in_text(self, value: str, to: str, is_number: str, exact: str) -> str:
@@ -479,6 +440,12 @@ class PostgreSQLDialect(ServerDialect):
 
     # dates and times
 
+    def fits(self, value: str, *, expression: str) -> str:
+        return f"({value} ~ '^{expression}$')"
+
+    def rearranged(self, value: str, *, to: str, parts: str, order: str) -> str:
+        return f"CAST(REGEXP_REPLACE({value}, '^{parts}$', '{order}') AS {type_name(to)})"
+
     def days(self, value: str) -> str:
         return f"({value} - DATE '1970-01-01')"
 
@@ -495,17 +462,8 @@ class PostgreSQLDialect(ServerDialect):
         """Return the start of a unit; of a plain date it would depend on the session's time zone."""
         return f"DATE_TRUNC('{unit}', CAST({value} AS timestamp))"
 
-    def date_diff(self, first: str, second: str, *, unit: str) -> str:
-        """Return the difference of the numbers of two units; of dates in weeks, the whole weeks between them."""
-        if unit == "week":
-            return f"(({second} - {first}) / 7)"
-        return f"({_unit_number(unit, second)} - {_unit_number(unit, first)})"
-
     def shifted(self, value: str, months: int, days: int, microseconds: int) -> str:
         return f"{value} + INTERVAL '{months} months {days} days {microseconds} microseconds'"
-
-    def year(self, value: str) -> str:
-        return f"EXTRACT(YEAR FROM {value})"
 
 
 def _of(value: int) -> Span:
@@ -558,21 +516,6 @@ def _power(base: str, exponent: str, number_: Fraction) -> str:
 def _escaped(characters: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
     """Return a pattern's characters; a backslash always stands for itself."""
     return [(character, literal or character == "\\") for character, literal in characters]
-
-
-def _unit_number(unit: str, value: str) -> str:
-    """Return which year, month, … a date or timestamp lies in, counted from anywhere."""
-    year = f"CAST(EXTRACT(YEAR FROM {value}) AS bigint)"
-    match unit:
-        case "year":
-            return year
-        case "quarter" | "month":
-            per_year = 4 if unit == "quarter" else 12
-            return f"({year} * {per_year} + CAST(EXTRACT({unit.upper()} FROM {value}) AS bigint))"
-        case "day":
-            return f"(CAST({value} AS date) - DATE '1970-01-01')"
-    seconds = {"hour": 3600, "minute": 60, "second": 1}[unit]
-    return f"CAST(FLOOR(EXTRACT(EPOCH FROM {value}) / {seconds}) AS bigint)"
 
 
 POSTGRESQL = PostgreSQLDialect()

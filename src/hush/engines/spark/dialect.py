@@ -83,16 +83,6 @@ def number(digits: float | str) -> str:
     return f"{literal}D" if "e" in literal else f"{literal}e0D"
 
 
-def whole_from_float(value: str) -> str:
-    """Return a whole float below 2¹²⁴ exactly: Spark's own cast takes its shortest digits.
-
-    With h = trunc(x·2⁻⁶²) the rest x - h·2⁶² is a float and below 2⁶².
-    """
-    high = f"CAST({value} * {number(2.0**-62)} AS BIGINT)"
-    low = f"CAST({value} - CAST({high} AS DOUBLE) * {number(float(_SPLIT))} AS BIGINT)"
-    return f"(CAST({high} AS DECIMAL(38,0)) * {_SPLIT} + {low})"
-
-
 def _digits_of_float(value: str, width: int, scale: int) -> str:
     """Return a float as a decimal by round(x·10ˢ), as other engines do; Spark's own cast rounds its shortest digits.
 
@@ -115,8 +105,8 @@ _ALIKE = frozenset(
 _PARTS = {"week": "WEEKOFYEAR"}
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$-&~#")
 _REPLACED = "\ufffd"
-_LONG_AGO = 36 * 10**16
-"""Microseconds, a whole number of hours, from long before the year 1 to 1970."""
+_GROUP = "\\"
+"""The sign before the number of a group in other engines' replacements."""
 
 
 def _whole_float(function: str) -> Callable[[Sequence[str]], str]:
@@ -160,6 +150,7 @@ class SparkDialect(ServerDialect):
     alike: ClassVar[frozenset[str]] = _ALIKE
     otherwise: ClassVar[Mapping[str, Callable[[Sequence[str]], str]]] = _OTHERWISE
     bits: ClassVar[Mapping[str, int]] = _BITS
+    days_of_times: ClassVar[tuple[str, str]] = ("DATE'0001-01-01'", "DATE'9999-12-31'")
     looks_up: ClassVar[bool] = False
     unnests_together: ClassVar[bool] = False
     narrows: ClassVar[bool] = True
@@ -190,29 +181,16 @@ class SparkDialect(ServerDialect):
     def array_type(self, neutral: str) -> str:
         return f"ARRAY<{type_name(neutral)}>"
 
-    def cast(self, value: str, to: str, of: str | None = None) -> str:
-        if of == "BOOLEAN" and to != "VARCHAR":
-            value = f"CAST({value} AS INT)"
-        if of == "DOUBLE" and to == "HUGEINT":
-            return whole_from_float(value)
-        return f"CAST({value} AS {type_name(to)})"
+    def whole_from_float(self, value: str) -> str:
+        """Return a whole float as a decimal: with h = trunc(x·2⁻⁶²) the rest x - h·2⁶² is a float and below 2⁶²."""
+        high = f"CAST({value} * {number(2.0**-62)} AS BIGINT)"
+        low = f"CAST({value} - CAST({high} AS DOUBLE) * {number(float(_SPLIT))} AS BIGINT)"
+        return f"(CAST({high} AS DECIMAL(38,0)) * {_SPLIT} + {low})"
 
-    def _tried(self, value: str, to: str) -> str:
+    def narrowed(self, value: str, to: str) -> str:
         return f"TRY_CAST({value} AS {type_name(to)})"
 
-    def from_whole(self, value: str, to: str, of: str) -> str | None:
-        if to in _BITS:
-            narrower = of == "HUGEINT" or _BITS[of] > _BITS[to]
-            return self._tried(value, to) if narrower else self.cast(value, to)
-        return self.cast(value, to) if to == "HUGEINT" else self._from_exact(value, to)
-
-    def _from_exact(self, value: str, to: str) -> str | None:
-        """Return a whole or fixed number as one that is not whole, as a boolean or as a text."""
-        if to in FLOATS or to == "VARCHAR":
-            return self.cast(value, to)
-        if to == "BOOLEAN":
-            return f"({value} <> 0)"
-        return self._tried(value, to) if FIXED.fullmatch(to) else None
+    fixed = narrowed
 
     def from_float(self, value: str, to: str) -> str | None:
         if to in _BITS:  # by its ends: TRY_CAST makes 2⁶³ - 1 of the float 2⁶³
@@ -222,26 +200,12 @@ class SparkDialect(ServerDialect):
             rounded = value if to == "BIGINT" else even
             inside = f"{rounded} >= {number(low)} AND {rounded} < {number(high)}"
             return f"CASE WHEN {inside} THEN CAST({even} AS {type_name(to)}) END"
-        if to == "HUGEINT":
-            return f"CASE WHEN ABS({value}) < {number(2.0**120)} THEN {whole_from_float(value)} END"
-        if to == "DOUBLE":
-            return self.cast(value, to)
         if to == "FLOAT":
             return f"CASE WHEN ABS({value}) < {number('3.4028235677973366e38')} THEN {self.cast(value, to)} END"
-        if to == "BOOLEAN":
-            return f"({value} <> 0)"
         fixed = FIXED.fullmatch(to)
-        return None if fixed is None else _digits_of_float(value, int(fixed[1]), int(fixed[2]))
-
-    def from_fixed(self, value: str, to: str) -> str | None:
-        is_whole = to in _BITS or to == "HUGEINT"
-        return self._tried(f"ROUND({value})", to) if is_whole else self._from_exact(value, to)
-
-    def from_time(self, value: str, to: str) -> str | None:
-        if to == "TIMESTAMP":  # which has fewer years than a date
-            near = f"{value} BETWEEN DATE'0001-01-01' AND DATE'9999-12-31'"
-            return f"CASE WHEN {near} THEN {self.cast(value, to)} END"
-        return self.cast(value, to) if to in {"DATE", "VARCHAR"} else None
+        if fixed is None:
+            return super().from_float(value, to)
+        return _digits_of_float(value, int(fixed[1]), int(fixed[2]))
 
     def from_text(self, value: str, to: str) -> str | None:
         is_number = f"{value} RLIKE {text(_NUMBER)}"
@@ -249,9 +213,9 @@ class SparkDialect(ServerDialect):
             decimal = f"TRY_CAST({value} AS DECIMAL(38,0))"
             if self.sail:  # which reads no exponents in decimals
                 far = f"ROUND(CAST({value} AS DOUBLE))"
-                near = f"CASE WHEN ABS({far}) < {number(2.0**120)} THEN {whole_from_float(far)} END"
+                near = f"CASE WHEN ABS({far}) < {number(2.0**120)} THEN {self.whole_from_float(far)} END"
                 decimal = f"CASE WHEN {value} RLIKE '[eE]' THEN {near} ELSE {decimal} END"
-            return f"CASE WHEN {is_number} THEN {decimal if to == 'HUGEINT' else self._tried(decimal, to)} END"
+            return f"CASE WHEN {is_number} THEN {decimal if to == 'HUGEINT' else self.narrowed(decimal, to)} END"
         if to in FLOATS:  # the nearest; one that is too large is infinite, and one that is too small 0
             word = f"LOWER(TRIM(BOTH {text(_BLANK[1:-2])} FROM {value}))"
             kinds = [
@@ -260,15 +224,15 @@ class SparkDialect(ServerDialect):
                 (f"{word} IN ('nan', '-nan', '+nan')", "NaN"),
             ]
             whens = [f"WHEN {test} THEN CAST('{name}' AS {to})" for test, name in kinds]
-            return f"CASE WHEN {is_number} THEN {self._tried(value, to)} {' '.join(whens)} END"
+            return f"CASE WHEN {is_number} THEN {self.narrowed(value, to)} {' '.join(whens)} END"
         if to in TIMES:  # written anew as Spark reads it: with four digits of a year
             plain = f"REGEXP_REPLACE({value}, {text(_DAY)}, {text('000$1-$2$3$4-$5')})"
             plain = f"REGEXP_REPLACE({plain}, '^0+([0-9]{{4}}-)', {text('$1')})"
-            return f"CASE WHEN {value} RLIKE {text(f'{_DAY}{_TIME}{_BLANK}$')} THEN {self._tried(plain, to)} END"
+            return f"CASE WHEN {value} RLIKE {text(f'{_DAY}{_TIME}{_BLANK}$')} THEN {self.narrowed(plain, to)} END"
         fixed = FIXED.fullmatch(to)
         if fixed is None:
             return super().from_text(value, to) if to == "BOOLEAN" else None
-        cast = self._tried(value, to)
+        cast = self.narrowed(value, to)
         if self.sail:
             far = _digits_of_float(f"TRY_CAST({value} AS DOUBLE)", int(fixed[1]), int(fixed[2]))
             cast = f"CASE WHEN {value} RLIKE '[eE]' THEN {far} ELSE {cast} END"
@@ -403,6 +367,15 @@ class SparkDialect(ServerDialect):
 
     # dates and times
 
+    def fits(self, value: str, *, expression: str) -> str:
+        r"""Return whether an expression matches all of a text; ``$`` would let a line's end follow."""
+        anchored = rf"\A{expression}\z"
+        return f"({value} RLIKE {text(anchored)})"
+
+    def rearranged(self, value: str, *, to: str, parts: str, order: str) -> str:
+        iso = f"REGEXP_REPLACE({value}, {text(parts)}, {text(order.replace(_GROUP, '$'))})"
+        return self.narrowed(iso, to)
+
     def days(self, value: str) -> str:
         return f"UNIX_DATE({value})"
 
@@ -423,34 +396,11 @@ class SparkDialect(ServerDialect):
     def date_trunc(self, value: str, *, unit: str, form: str) -> str:  # noqa: ARG002
         return f"CAST(DATE_TRUNC('{unit}', CAST(CAST({value} AS TIMESTAMP_NTZ) AS TIMESTAMP)) AS TIMESTAMP_NTZ)"
 
-    def date_diff(self, first: str, second: str, *, unit: str) -> str:
-        """Return the difference of the numbers of two units; of dates in weeks, the whole weeks between them."""
-        if unit == "week":
-            return f"((UNIX_DATE({second}) - UNIX_DATE({first})) div 7)"
-        return f"({self._unit_number(unit, second)} - {self._unit_number(unit, first)})"
-
-    def _unit_number(self, unit: str, value: str) -> str:
-        """Return which year, month, … a date or timestamp lies in, counted from anywhere."""
-        match unit:
-            case "year":
-                return f"CAST(YEAR({value}) AS BIGINT)"
-            case "quarter" | "month":
-                per_year = 4 if unit == "quarter" else 12
-                return f"(CAST(YEAR({value}) AS BIGINT) * {per_year} + {unit.upper()}({value}))"
-            case "day":
-                return f"CAST(UNIX_DATE(CAST({value} AS DATE)) AS BIGINT)"
-        seconds = {"hour": 3600, "minute": 60, "second": 1}[unit]
-        # made positive first: div truncates towards zero, which before 1970 would be up
-        return f"(({self.microseconds(value)} + {_LONG_AGO}) div {seconds * 10**6})"
-
     def shifted(self, value: str, months: int, days: int, microseconds: int) -> str:
         """Return a timestamp plus months, then plus microseconds."""
         moved = f"({value} + INTERVAL '{months}' MONTH)" if months else value
         more = days * 86_400 * 10**6 + microseconds
         return f"CAST(TIMESTAMP_MICROS({self.microseconds(moved)} + {more}) AS TIMESTAMP_NTZ)" if more else moved
-
-    def year(self, value: str) -> str:
-        return f"YEAR({value})"
 
 
 def atomic_expression(characters: Sequence[tuple[str, bool]], atomic: str = ">") -> str:

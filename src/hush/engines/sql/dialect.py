@@ -279,6 +279,14 @@ class Dialect:
         options = f", {self.text(flags)}" if flags else ""
         return f"REGEXP_MATCHES({value}, {self.text(pattern)}{options})"
 
+    def fits(self, value: str, *, expression: str) -> str:
+        """Return whether all of a text matches an expression of `hush.query.date_formats`."""
+        return f"REGEXP_FULL_MATCH({value}, {self.text(expression)})"
+
+    def rearranged(self, value: str, *, to: str, parts: str, order: str) -> str:
+        """Return the date or timestamp of a text that `fits`: its parts in ISO's order."""
+        return f"TRY_CAST(REGEXP_REPLACE({value}, {self.text(parts)}, {self.text(order)}) AS {to})"
+
     # statements of an embedded engine's own session
 
     def prepared(self, label: str, statement: str) -> str:
@@ -368,6 +376,8 @@ class Dialect:
 
 
 FLOATS, TIMES = {"FLOAT", "DOUBLE"}, {"DATE", "TIMESTAMP"}
+_LONG_AGO = 36 * 10**16
+"""Microseconds, a whole number of hours, from long before the year 1 to 1970."""
 FIXED = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 
 
@@ -422,21 +432,65 @@ class ServerDialect(Dialect):
             raise self.unsupported(f"a cast from {of or 'this'} to {to}", "leave it out or declare its type")
         return guarded
 
+    def cast(self, value: str, to: str, of: str | None = None) -> str:
+        if of == "BOOLEAN" and to != "VARCHAR":  # which becomes an integer, and no other number
+            value = f"CAST({value} AS {self.type_name('INTEGER')})"
+        if of == "DOUBLE" and to == "HUGEINT":
+            return self.whole_from_float(value)
+        return f"CAST({value} AS {self.type_name(to)})"
+
+    def whole_from_float(self, value: str) -> str:
+        """Return a whole float below 2¹²⁴ as HUGEINT, exactly: an engine's own cast takes its shortest digits."""
+        raise NotImplementedError
+
+    def narrowed(self, value: str, to: str) -> str:
+        """Return a whole number as one of fewer bits; NULL where these do not hold it."""
+        raise NotImplementedError
+
+    def fixed(self, value: str, to: str) -> str:
+        """Return a whole or fixed number as a DECIMAL; NULL where that has fewer digits before the point."""
+        raise NotImplementedError
+
     def from_whole(self, value: str, to: str, of: str) -> str | None:
         """Return a cast of a whole number."""
-        raise NotImplementedError
+        if to in self.bits:
+            narrower = of == "HUGEINT" or self.bits[of] > self.bits[to]
+            return self.narrowed(value, to) if narrower else self.cast(value, to)
+        return self.cast(value, to) if to == "HUGEINT" else self.from_exact(value, to)
+
+    def from_exact(self, value: str, to: str) -> str | None:
+        """Return a whole or fixed number as one that is not whole, as a boolean or as a text."""
+        if to in FLOATS or to == "VARCHAR":
+            return self.cast(value, to)
+        if to == "BOOLEAN":
+            return f"({value} <> 0)"
+        return self.fixed(value, to) if FIXED.fullmatch(to) else None
 
     def from_float(self, value: str, to: str) -> str | None:
         """Return a cast of a float, which may be NaN or infinite."""
-        raise NotImplementedError
+        match to:
+            case "HUGEINT":
+                return f"CASE WHEN ABS({value}) < {self.double(2**120)} THEN {self.whole_from_float(value)} END"
+            case "DOUBLE":
+                return self.cast(value, to)
+            case "BOOLEAN":
+                return f"({value} <> 0)"
+        return None  # as text: 1 and not 1.0
 
     def from_fixed(self, value: str, to: str) -> str | None:
         """Return a cast of a DECIMAL."""
-        raise NotImplementedError
+        is_whole = to in self.bits or to == "HUGEINT"
+        return self.narrowed(f"ROUND({value})", to) if is_whole else self.from_exact(value, to)
+
+    days_of_times: ClassVar[tuple[str, str]]
+    """The first and the last date that is taken as a timestamp: there are fewer of these."""
 
     def from_time(self, value: str, to: str) -> str | None:
         """Return a cast of a date or timestamp."""
-        raise NotImplementedError
+        if to == "TIMESTAMP":
+            first, last = self.days_of_times
+            return f"CASE WHEN {value} BETWEEN {first} AND {last} THEN {self.cast(value, to)} END"
+        return self.cast(value, to) if to in {"DATE", "VARCHAR"} else None
 
     def from_text(self, value: str, to: str) -> str | None:
         """Return the number, boolean, date or time that a text spells."""
@@ -474,15 +528,32 @@ class ServerDialect(Dialect):
             return value
         first, last = -(years // 1) - 2, 10_001 - years // 1
         shifted = self.shifted(value, months, days, microseconds)
-        return f"CASE WHEN {self.year(value)} BETWEEN {first} AND {last} THEN {shifted} END"
+        return f"CASE WHEN {self.date_part(value, part='year')} BETWEEN {first} AND {last} THEN {shifted} END"
 
     def shifted(self, value: str, months: int, days: int, microseconds: int) -> str:
         """Return a timestamp moved by an interval that is not 0 and ends near the calendar."""
         raise NotImplementedError
 
-    def year(self, value: str) -> str:
-        """Return the year of a timestamp, to compare it."""
-        raise NotImplementedError
+    def date_diff(self, first: str, second: str, *, unit: str) -> str:
+        """Return the difference of the numbers of two units; of dates in weeks, the whole weeks between them."""
+        if unit == "week":
+            return self.quotient(f"({self.days(second)} - {self.days(first)})", "7")
+        return f"({self._unit_number(unit, second)} - {self._unit_number(unit, first)})"
+
+    def _unit_number(self, unit: str, value: str) -> str:
+        """Return which year, month, … a date or timestamp lies in, counted from anywhere."""
+        long = self.type_name("BIGINT")
+        match unit:
+            case "year":
+                return f"CAST({self.date_part(value, part='year')} AS {long})"
+            case "quarter" | "month":
+                per_year = 4 if unit == "quarter" else 12
+                return f"({self._unit_number('year', value)} * {per_year} + {self.date_part(value, part=unit)})"
+            case "day":
+                return f"CAST({self.days(f'CAST({value} AS DATE)')} AS {long})"
+        seconds = {"hour": 3600, "minute": 60, "second": 1}[unit]
+        # made positive first: a quotient truncates towards zero, which before 1970 would be up
+        return self.quotient(f"({self.microseconds(value)} + {_LONG_AGO})", str(seconds * 10**6))
 
 
 UNICODE_SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))

@@ -65,6 +65,7 @@ from hush.engines.sql.values import (
     unscaled,
     within_calendar,
 )
+from hush.query.date_formats import DateFormat
 from hush.query.types import Kind, Type
 
 _EXACT = 2**53
@@ -166,7 +167,7 @@ def _forced(source: Scalar, physical: str, type_: Type, longest: int) -> Value:
             return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN", physical), Form.BOOLEAN)
         case Kind.DATE | Kind.TIMESTAMP:
             form = FORMS[type_.kind]
-            moment = source if physical == form.value else try_cast(source, form.value, physical)
+            moment = source if physical == form.value else _moment_in(source, physical, form, type_.format)
             if type_.values is None:
                 # tested before it is clamped: what lies outside of the calendar is NULL, and not the nearest bound
                 inside = within_calendar(moment) if form is Form.TIMESTAMP else _in_calendar(moment)
@@ -385,6 +386,22 @@ def _rounded(number: Scalar, step: Fraction, most: Fraction | None) -> Scalar:
 def _greatest(low: Fraction | None, high: Fraction | None) -> Fraction | None:
     """Return the largest magnitude between two ends; None where one is open."""
     return None if low is None or high is None else max(abs(low), abs(high))
+
+
+def _moment_in(source: Scalar, physical: str, form: Form, date_format: str) -> Scalar:
+    """Return a stored value as a date or timestamp; of a text, as its format or ISO has it."""
+    if physical != "VARCHAR" or not date_format:
+        return try_cast(source, form.value, physical)
+    readings = DateFormat(date_format).readings(time=form is Form.TIMESTAMP)
+    return case(
+        *(
+            (
+                primitive("fits", source, expression=reading.valid),
+                primitive("rearranged", source, to=form.value, parts=reading.parts, order=reading.order),
+            )
+            for reading in readings
+        )
+    )
 
 
 def date_in_text(source: Scalar) -> Scalar:

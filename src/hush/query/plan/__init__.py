@@ -14,7 +14,7 @@ from hush.query.expressions import Call
 from hush.query.plan.draws import Draw
 from hush.query.plan.expected import decided, expected_error, known_error
 from hush.query.plan.plan import DeltaBudget, ExactQuery, Item, Noise, Plan, Selection, at_price
-from hush.query.plan.stability import TighterLimits
+from hush.query.plan.stability import Matches, TighterLimits, uncounted
 from hush.query.question import Question
 from hush.query.released import noisy
 from hush.query.schema import Schema
@@ -58,6 +58,7 @@ def plan(
     max_groups: int | None = None,
     most_rho: Fraction | None = None,
     keys: str | None = None,
+    matches: Matches = uncounted,
 ) -> Plan:
     """Plan a question at a price, or at the price that an accuracy needs.
 
@@ -88,6 +89,8 @@ def plan(
         "public" to list all of many public keys, "private" to choose them privately whatever is public of them.
     most_rho
         How much zCDP the accounts that pay can hold when they are empty.
+    matches
+        The engine's number of rows of a public relation that agree on some expressions at most.
     """
     if keys not in {None, "public", "private"}:
         raise InvalidValueError(
@@ -108,25 +111,23 @@ def plan(
         price = positive(epsilon, "epsilon")
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
             raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
-        return at_price(question, schema, price, budget, confident(confidence), tighter, keys)
-    return _reach(question, schema, budget, accuracy, confidence, tighter, keys)
+        return at_price(question, schema, price, budget, confident(confidence), tighter, keys, matches)
+
+    def priced(price: Fraction, certain: float) -> Plan:
+        return at_price(question, schema, price, budget, certain, tighter, keys, matches)
+
+    return _reach(question, priced, accuracy, confidence)
 
 
 def _reach(
-    question: Question,
-    schema: Schema,
-    budget: DeltaBudget,
-    accuracy: object,
-    bars: Number | None,
-    tighter: TighterLimits,
-    keys: str | None,
+    question: Question, priced: Callable[[Fraction, float], Plan], accuracy: object, bars: Number | None
 ) -> Plan:
     """Return the plan at the smallest ε, to three digits, that reaches the accuracy in every output of known error."""
     width, confidence = width_and_confidence(accuracy)
 
     def reached(epsilon: Fraction) -> bool:
         try:
-            candidate = at_price(question, schema, epsilon, budget, confidence, tighter, keys)
+            candidate = priced(epsilon, confidence)
         except TooSmallError:
             return False
         errors = []
@@ -154,7 +155,7 @@ def _reach(
     price = smallest(reached)
     if price is None:
         raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    return at_price(question, schema, price, budget, confidence if bars is None else confident(bars), tighter, keys)
+    return priced(price, confidence if bars is None else confident(bars))
 
 
 def width_and_confidence(accuracy: object) -> tuple[Fraction, float]:

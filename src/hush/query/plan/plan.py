@@ -61,6 +61,7 @@ from hush.query.plan.stability import (
     DistinctTotal,
     Halves,
     Limits,
+    Matches,
     Noised,
     Population,
     Sensitivity,
@@ -72,6 +73,7 @@ from hush.query.plan.stability import (
     limits,
     members,
     sensitivity,
+    uncounted,
 )
 from hush.query.plan.winners_curse import Winners
 from hush.query.question import Question
@@ -248,12 +250,13 @@ def at_price(
     confidence: float,
     tighter: TighterLimits = AS_DECLARED,
     keys: str | None = None,
+    matches: Matches = uncounted,
 ) -> Plan:
     """Plan a question that costs ε."""
     delta, key_delta = budget.total, budget.for_keys
     public = _public_keys(question, keys, paid=bool(key_delta))
     by = [key for _, key in question.keys]
-    bounds = limits(question.relation, schema, keys=_most(question, public), by=by, tighter=tighter)
+    bounds = limits(question.relation, schema, keys=_most(question, public), matches=matches, by=by, tighter=tighter)
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     private_keys = bool(question.keys) and public is None
     if private_keys and not key_delta:
@@ -539,6 +542,11 @@ def caveats(
         if question.keys and (keys is None or bounds.groups < keys):
             line += f", and counts in at most {_many(bounds.groups, 'group')}"
         lines.append(line)
+    if bounds.matches > 1:
+        lines.append(
+            f"joins with public tables make up to {bounds.matches:,} rows of one, and the limits leave room for all of "
+            "them, unless the question tightens max_rows or max_groups"
+        )
     read = [type_ for scan in scans(question.relation) if not scan.public for _, _, type_ in scan.columns]
     computed = any(not isinstance(estimator, Drawn) and not _plain_count(estimator) for estimator in estimators)
     if computed or any(map(_clamped, read)):

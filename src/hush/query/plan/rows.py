@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.stability import MAX_ROWS, Factor, Limits, Units, limits
+from hush.query.plan.stability import MAX_ROWS, Factor, Limits, Matches, Units, limits, uncounted
 from hush.query.question import RowQuestion
 from hush.query.relations import Relation
 from hush.query.schema import Schema
@@ -119,11 +119,13 @@ class RowPlan:
         return self.limits.rows
 
 
-def plan_rows(question: RowQuestion, schema: Schema, *, max_rows: int | None = None) -> RowPlan:
+def plan_rows(
+    question: RowQuestion, schema: Schema, *, max_rows: int | None = None, matches: Matches = uncounted
+) -> RowPlan:
     """Plan the coded rows of a question; at most ``max_rows`` per unit, by default the policy's limit."""
     if max_rows is not None and not 1 <= max_rows <= MAX_ROWS:
         raise UnplannableError(f"max_rows must lie between 1 and {MAX_ROWS}; got {max_rows}")
-    bounds = limits(question.relation, schema, keys=1)
+    bounds = limits(question.relation, schema, keys=1, matches=matches)
     if max_rows is not None and bounds.units is not Units.ALONE:
         bounds = replace(bounds, rows=max_rows)
     return RowPlan(

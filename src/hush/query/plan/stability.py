@@ -29,6 +29,10 @@ lowers them:
   join compares numbers of different types as doubles, and then 1,024 whole numbers near 2⁶³ are equal to one double.
 - *Few keys.* Where there are fewer public keys than ``max_groups``, they are the bound: a row has one key, so no unit
   is in more groups than there are keys, and none is left out.
+- *Public tables that multiply rows.* A join makes as many rows of one as there are matches in the public table, which
+  an engine counts (`Matches`). So ``rows`` is multiplied by the most public rows that agree on what is joined and on
+  the group's key, and ``groups``, where a key has a public column, by ``rows`` and by the most keys that one row meets.
+  2²⁰ is enough for all: engines leave out units with more rows after a join, and a note says so.
 - *Several tables.* A question over several private tables takes the largest ``max_rows`` and ``max_groups`` among them:
   what is counted is the unit's rows *after* the joins, and the owner has declared that number to be typical. A table
   that is only looked at (by EXISTS, IN or a SEMI join), or aggregated to one row per unit, makes no rows, and its
@@ -78,7 +82,7 @@ Factor(expression=..., step=Fraction(1, 1), first=0, last=120, centre=60)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
@@ -87,7 +91,7 @@ from itertools import product
 from hush.core import Grid, InvalidValueError, integer
 from hush.mechanisms.grouped import Contribution
 from hush.query.errors import UnplannableError
-from hush.query.expressions import Call, Column, Expression, Hashed, Op, hashed_once
+from hush.query.expressions import Call, Column, Expression, Hashed, Op, columns_in, hashed_once, with_columns
 from hush.query.functions import all_of, constant
 from hush.query.functions.logic import conjuncts
 from hush.query.functions.rules import describe
@@ -119,6 +123,14 @@ _FINE = 2**20
 _SPAN_OF_PRODUCTS = 2**29
 """A factor of a product spans at most this, so that the product of two stays within 64 bits."""
 
+Matches = Callable[[Relation, Sequence[Expression]], int]
+"""Says how many rows of a public relation agree on some expressions at most, and at least 1."""
+
+
+def uncounted(_public: Relation, _keys: Sequence[Expression]) -> int:
+    """Refuse a join with a public table: without an engine nobody knows how many rows it makes of one."""
+    raise UnplannableError("a join with public rows needs an engine that counts how many of them match a row")
+
 
 # limits: how much of one unit counts (steps 1 to 3)
 
@@ -140,6 +152,8 @@ class Limits:
     groups: int
     touched: int
     """Units that a neighbour changes: 1 for add/remove, 2 for replace."""
+    matches: int = 1
+    """How many rows joins with public tables make of one, at most."""
 
     @property
     def contribution(self) -> Contribution:
@@ -179,11 +193,11 @@ class TighterLimits:
             if value is not None:
                 object.__setattr__(self, name, integer(value, name, minimum=1))
 
-    def within(self, rows: int, groups: int) -> tuple[int, int]:
+    def within(self, rows: int, groups: int, declared_by: str = "the policy declares") -> tuple[int, int]:
         """Return the limits of a question, given those of the policy."""
         for name, tighter, declared in (("max_rows", self.max_rows, rows), ("max_groups", self.max_groups, groups)):
             if tighter is not None and tighter > declared:
-                allowed = f"at most {declared}, which is what the policy declares"
+                allowed = f"at most {declared}, which is what {declared_by}"
                 hint = "A question may tighten the policy's limits, never widen them; leave it out, or ask the owner."
                 raise InvalidValueError(name, got=tighter, allowed=allowed, hint=hint)
         return self.max_rows or rows, self.max_groups or groups
@@ -198,12 +212,13 @@ def limits(
     schema: Schema,
     *,
     keys: int | None,
+    matches: Matches,
     by: Sequence[Expression] = (),
     tighter: TighterLimits = AS_DECLARED,
 ) -> Limits:
     """Return the contribution bounds of a question; ``keys`` is the largest number of its keys, None if unknown.
 
-    ``by`` are the keys themselves.
+    ``by`` are the keys themselves; ``matches`` counts rows of public tables.
     """
     if not private(relation):
         raise UnplannableError("this reads public tables only; ask about at least one private table")
@@ -224,16 +239,18 @@ def limits(
     groups = max(table.max_groups for table in read)
     if not (1 <= rows <= MAX_ROWS and 1 <= groups <= MAX_GROUPS):
         raise UnplannableError(f"max_rows and max_groups must lie between 1 and {MAX_ROWS}; correct the policy")
-    rows, groups = tighter.within(rows, groups)
-    typical = _typical(relation, schema)
-    rows, groups = min(rows, typical[0]), min(groups, typical[1])
+    typical = _typical(relation, schema, by, matches)
+    declared = replace(typical, rows=max(rows, typical.rows), groups=max(groups, typical.groups))
+    declared_by = "the policy declares" if typical.matches == 1 else "the policy and the rows of public tables make it"
+    rows, groups = tighter.within(declared.all_rows, declared.all_groups, declared_by)
+    rows, groups = min(rows, typical.all_rows), min(groups, typical.all_groups)
     if _keyed(relation, frozenset(key.name for key in by if isinstance(key, Column))):
         rows = 1
     kind = Units.COLUMN if owned else Units.NUMBERED
     if keys is not None:
         # a row has one key, so a unit is in no more groups than there are keys
         groups = max(1, min(groups, keys))
-    return Limits(units=kind, rows=rows, groups=groups, touched=touched)
+    return Limits(units=kind, rows=rows, groups=groups, touched=touched, matches=typical.matches)
 
 
 def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
@@ -254,7 +271,7 @@ def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
             return one_row_per_unit(relation.left, owned=owned) and (
                 not relation.kind.widens
                 or (private(relation.right) and one_row_per_unit(relation.right, owned=owned))
-                or _one_row(relation.right, frozenset())
+                or _one_row(relation.right)
             )
         case Constants():
             return False
@@ -287,20 +304,13 @@ def most_by_number(relation: Filter, by: frozenset[str] = frozenset()) -> int | 
     return min(row_limits, default=None)
 
 
-def _on_columns(relation: Join) -> frozenset[str]:
-    """Return the columns of the right side that a join compares."""
-    return frozenset(key.name for _, key in relation.on if isinstance(key, Column))
-
-
-def _one_row(relation: Relation, on: frozenset[str]) -> bool:
-    """Return whether the shape of a public relation proves that no two of its rows agree on some columns."""
+def _one_row(relation: Relation) -> bool:
+    """Return whether the shape of a public relation proves that it has one row at most."""
     match relation:
-        case Filter():
-            return _one_row(relation.source, on)
-        case Project():
-            return _one_row(relation.source, _named_below(relation, on))
+        case Filter() | Project():
+            return _one_row(relation.source)
         case PerUnit():
-            return not private(relation) and {name for name, _ in relation.keys} <= on
+            return not private(relation) and not relation.keys
         case Constants():
             return len(relation.rows) == 1
         case _:
@@ -329,39 +339,136 @@ def _keyed(relation: Relation, by: frozenset[str]) -> bool:
             return False
 
 
-def _typical(relation: Relation, schema: Schema) -> tuple[int, int]:
-    """Return a unit's limits on rows per group and on groups, from the declared limits of the tables that make rows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Typical:
+    """A unit's rows in each of its groups, as the owner declared them, and how joins with public rows multiply them."""
 
-    Where a public table joins, its rows decide how many there are, so all tables count that the question reads.
-    """
+    rows: int = 1
+    groups: int = 1
+    matches: int = 1
+    """How many rows are made of one."""
+    matches_in_group: int = 1
+    """How many of these are in one group."""
+    groups_of_row: int = 1
+    """In how many groups they are."""
+    keys: int = 1
+    """In how many groups the rows of one group are, however many they are."""
+
+    @property
+    def all_rows(self) -> int:
+        """How many rows a unit has in a group."""
+        return min(self.rows * self.matches_in_group, MAX_ROWS)
+
+    @property
+    def all_groups(self) -> int:
+        """In how many groups a unit is: each row of a group may meet other keys."""
+        groups = 1 if self.groups_of_row == 1 else min(self.rows * self.groups_of_row, self.keys)
+        return min(self.groups * groups, MAX_GROUPS)
+
+    def at_most(self, limit: int) -> _Typical:
+        """Return the same for a unit that has no more rows than a limit."""
+        return _Typical(
+            rows=min(self.all_rows, limit), groups=min(self.all_groups, limit), matches=min(self.matches, limit)
+        )
+
+    def joined(self, other: _Typical) -> _Typical:
+        """Return the rows of a join of two private relations: the larger declaration is that of the pairs."""
+        return _Typical(
+            rows=max(self.rows, other.rows),
+            groups=max(self.groups, other.groups),
+            matches=self.matches * other.matches,
+            matches_in_group=self.matches_in_group * other.matches_in_group,
+            groups_of_row=self.groups_of_row * other.groups_of_row,
+            keys=self.keys * other.keys,
+        )
+
+
+Keys = Sequence[Expression | None]
+"""Keys in terms of a relation's columns; None for one that is computed from several rows below."""
+
+
+def _typical(relation: Relation, schema: Schema, by: Keys, matches: Matches) -> _Typical:
+    """Return a unit's rows by the declared limits of the tables that make rows, and by the rows of public tables."""
     match relation:
         case Scan():
             table = schema.tables[relation.table]
-            return (table.max_rows, table.max_groups) if not table.public and table.unit is not None else (1, 1)
-        case Filter():
-            rows, groups = _typical(relation.source, schema)
-            limit = most_by_number(relation)
-            return (rows, groups) if limit is None else (min(rows, limit), min(groups, limit))
-        case Project() | WithWindows():
-            return _typical(relation.source, schema)
-        case PerUnit():
-            return _typical(relation.source, schema) if relation.keys else (1, 1)
-        case UnionAll():
-            parts = [_typical(source, schema) for source in relation.sources]
-            alone = sum(each == (1, 1) for each in parts)  # one row of each
-            return max(alone, *(rows for rows, _ in parts)), max(alone, *(groups for _, groups in parts))
-        case Join() if not relation.kind.widens:
-            return _typical(relation.left, schema)
-        case Join():
-            if private(relation.left) and private(relation.right):
-                left_limits, right_limits = _typical(relation.left, schema), _typical(relation.right, schema)
-                return max(left_limits[0], right_limits[0]), max(left_limits[1], right_limits[1])
-            if _one_row(relation.right, _on_columns(relation)):
-                return _typical(relation.left, schema)
-            # public rows may repeat a unit's rows without limit: the policy's limits decide (`limits`)
-            return MAX_ROWS, MAX_GROUPS
+            if table.public or table.unit is None:
+                return _Typical()
+            return _Typical(rows=table.max_rows, groups=table.max_groups)
         case Constants():
-            return 1, 1
+            return _Typical()
+        case Filter():
+            made = _typical(relation.source, schema, by, matches)
+            limit = most_by_number(relation)
+            return made if limit is None else made.at_most(limit)
+        case Project() | PerUnit():
+            if isinstance(relation, PerUnit) and not relation.keys:
+                return _Typical()
+            named = dict(relation.columns if isinstance(relation, Project) else relation.keys)
+            return _typical(relation.source, schema, [_below(key, named) for key in by], matches)
+        case WithWindows():
+            named = {name: Column(name, type_) for name, type_ in columns(relation.source).items()}
+            return _typical(relation.source, schema, [_below(key, named) for key in by], matches)
+        case UnionAll():
+            parts = [_typical(source, schema, by, matches) for source in relation.sources]
+            return _of_union(parts)
+        case Join() if not relation.kind.widens:
+            return _typical(relation.left, schema, by, matches)
+        case Join():
+            return _of_join(relation, schema, by, matches)
+
+
+def _below(key: Expression | None, named: Mapping[str, Expression]) -> Expression | None:
+    """Return a key in terms of the columns below; None where a window or an aggregate is in it."""
+    return with_columns(key, named) if key is not None and columns_in(key) <= named.keys() else None
+
+
+def _of_union(parts: Sequence[_Typical]) -> _Typical:
+    """Return the rows of a union: those of its largest part, or of all where each has one or public rows multiply."""
+    if max(part.matches for part in parts) > 1:
+        return _Typical(
+            rows=sum(part.all_rows for part in parts),
+            groups=sum(part.all_groups for part in parts),
+            matches=sum(part.matches for part in parts),
+        )
+    single = sum((part.rows, part.groups) == (1, 1) for part in parts)
+    return _Typical(
+        rows=max(single, *(part.rows for part in parts)), groups=max(single, *(part.groups for part in parts))
+    )
+
+
+def _of_join(relation: Join, schema: Schema, by: Keys, matches: Matches) -> _Typical:
+    """Return the rows of a join, which a public side multiplies."""
+    left, right = relation.left, relation.right
+    if private(left) and private(right):
+        return _typical(left, schema, by, matches).joined(_typical(right, schema, by, matches))
+    mine, public = (left, right) if private(left) else (right, left)
+    made = _typical(mine, schema, by, matches)
+    if _one_row(public):
+        return made
+    on = [theirs if mine is left else ours for ours, theirs in relation.on]
+    theirs, ours = columns(public).keys(), columns(mine).keys()
+    # keys of public columns alone tell public rows apart; one that is mixed with others may have a value for each row
+    keys = [key for key in by if key is not None and columns_in(key) and columns_in(key) <= theirs]
+    mixed = any(key is None or (columns_in(key) & theirs and columns_in(key) & ours) for key in by)
+    row_count = matches(public, on)
+    if row_count == 1:
+        return made
+    made = replace(made, matches=made.matches * row_count)
+    if not keys and not mixed:
+        return replace(made, matches_in_group=made.matches_in_group * row_count)
+    made = replace(made, matches_in_group=made.matches_in_group * matches(public, [*on, *keys]))
+    if mixed:
+        return replace(made, groups_of_row=made.groups_of_row * row_count, keys=MAX_GROUPS)
+    if len(keys) == len(by):
+        # no private column tells groups apart, so units are in no more groups than there are keys
+        made = replace(made, groups=1, groups_of_row=made.groups_of_row * made.groups)
+    joined = [(f"on{index}", key) for index, key in enumerate(on)]
+    grouped = [(f"key{index}", key) for index, key in enumerate(keys)]
+    of_match = PerUnit(source=public, keys=(*joined, *grouped), aggregates=())
+    of_all = PerUnit(source=public, keys=tuple(grouped), aggregates=())
+    different = matches(of_match, [Column(name, key.type) for name, key in joined])
+    return replace(made, groups_of_row=made.groups_of_row * different, keys=made.keys * matches(of_all, ()))
 
 
 def _check_unions(relation: Relation) -> None:

@@ -6,7 +6,9 @@ Scripts and notebooks ask again under the same request id, which costs nothing.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from starlette.requests import Request
@@ -16,7 +18,7 @@ from hush.core.format import figure, visible
 from hush.curator.answer import CAVEATS_SHOWN, Answer
 from hush.ledger import LedgerError
 from hush.report.columns import AnswerColumn
-from hush.report.pictures import picture
+from hush.report.pictures import kinds, measures, picture, plot
 from hush.report.tables import MARK, cell, marks
 from hush.server.api import written
 from hush.server.auth.people import Person
@@ -29,6 +31,15 @@ WIDE, NARROW = 520.0, 340.0
 """How wide pictures are on wide screens and on phones."""
 _ENDINGS = {"csv": "csv", "json": "json", "arrow": "arrow"}
 _SHOWN_ROWS = 200
+_WORDS = {"MARGINALS": "marginals", "SYNTHETIC": "synth", "RANGES:": "ranges", "FIT": "fit", "STREAM": "stream"}
+"""How the questions of whole releases begin in the ledger."""
+_RECENT = 50
+"""How many answers can be chosen for Compare."""
+
+
+def kind_of(question: str) -> str:
+    """Return which kind of whole release a question of the ledger is; nothing for another question."""
+    return _WORDS.get(question.split(" ", 1)[0], "")
 
 
 async def answer_page(request: Request, service: Service, who: Person) -> Response:
@@ -63,7 +74,7 @@ async def answer_page(request: Request, service: Service, who: Person) -> Respon
         who,
         "answer.html",
         data=release["data"],
-        answer=shown(answer),
+        answer=shown(answer, f"/answers/{name}", request.query_params),
         receipt=release,
         question=answer.question,
         again="again" in request.query_params,
@@ -83,44 +94,69 @@ async def compare_page(request: Request, service: Service, who: Person) -> Respo
             except (UnknownPlaceError, LedgerError):
                 problem = {"text": f"There is no answer of yours under receipt {number}.", "pointer": ""}
     pair = answers if len(answers) == 2 else []
-    rows = compared(*pair) if pair else []
-    recent = [release for release in await service.history(who, 50) if release["outcome"] == "answered"]
+    outcomes = ("answered", "shared")
+    recent = [
+        release
+        for release in await service.history(who, _RECENT)
+        if release["outcome"] in outcomes and not kind_of(release["question"])
+    ]
+    listed = {str(release["number"]) for release in recent}
+    recent += [
+        {"number": int(answer.receipt), "question": answer.question}
+        for answer in answers
+        if answer.receipt not in listed
+    ]
+    by = [" and ".join(visible(column.name) for column in answer.columns if not column.noisy) for answer in pair]
     return await show(
-        request, service, who, "compare.html", numbers=numbers, answers=pair, rows=rows, recent=recent, problem=problem
+        request,
+        service,
+        who,
+        "compare.html",
+        numbers=numbers,
+        by=by,
+        tables=compared(*pair) if pair else [],
+        recent=recent,
+        problem=problem,
     )
 
 
-def compared(first: Answer, second: Answer) -> list[dict[str, str]]:
-    """Return the values of two answers for their common keys, with the differences.
+def compared(first: Answer, second: Answer) -> list[dict[str, Any]]:
+    """Return for each measure of two answers its values for their common keys, with the differences.
 
-    The ± of a difference is the sum of both: where each holds 19 times in 20, theirs holds at least 9 times in 10.
+    Both answers must have the same key columns, in any order. Measures of one name belong together; where no name is
+    common, those in one place do. The ± of a difference is the sum of both: where each holds 19 times in 20, theirs
+    holds at least 9 times in 10.
     """
-    numbers = [
-        (first_column, second_column)
-        for first_column in first.columns
-        for second_column in second.columns
-        if first_column.noisy
-        and second_column.noisy
-        and first_column.name == second_column.name
-        and first_column.kind.numeric
-        and second_column.kind.numeric
-    ]
-    if not numbers:
+    keys, others = _keys(first), _keys(second)
+    if keys.keys() != others.keys():
         return []
-    first_column, second_column = numbers[0]
-    places = {_keys(second, row): row for row in range(len(second))}
-    rows = []
-    for row in range(len(first)):
-        keys = _keys(first, row)
-        if keys not in places:
-            continue
-        second_row = places[keys]
-        difference = _difference(first_column, row, second_column, second_row)
-        label = ", ".join("NULL" if key is None else visible(str(key)) for key in keys) or "all rows"
-        rows.append(
-            {"key": label, "a": cell(first_column, row), "b": cell(second_column, second_row), "difference": difference}
-        )
-    return rows
+    numbers = [
+        [column for column in answer.columns if column.noisy and column.kind.numeric] for answer in (first, second)
+    ]
+    pairs = [(column, other) for column in numbers[0] for other in numbers[1] if column.name == other.name]
+    pairs = pairs or list(zip(*numbers, strict=False))
+    places = {tuple(others[name][row] for name in keys): row for row in range(len(second))}
+    shared = [
+        (key, row, places[key])
+        for row, key in enumerate(tuple(keys[name][row] for name in keys) for row in range(len(first)))
+        if key in places
+    ]
+    return [
+        {
+            "names": list(dict.fromkeys((visible(column.name), visible(other.name)))),
+            "rows": [
+                {
+                    "key": ", ".join("NULL" if part is None else visible(str(part)) for part in key) or "all rows",
+                    "a": cell(column, row),
+                    "b": cell(other, second_row),
+                    "difference": _difference(column, row, other, second_row),
+                }
+                for key, row, second_row in shared
+            ],
+        }
+        for column, other in pairs
+        if shared
+    ]
 
 
 def _difference(one: AnswerColumn, row: int, two: AnswerColumn, other: int) -> str:
@@ -132,12 +168,12 @@ def _difference(one: AnswerColumn, row: int, two: AnswerColumn, other: int) -> s
     return cell(difference, 0).replace(f" {MARK}", "")
 
 
-def _keys(answer: Answer, row: int) -> tuple[Any, ...]:
-    return tuple(column.values[row] for column in answer.columns if not column.noisy)
+def _keys(answer: Answer) -> dict[str, tuple[Any, ...]]:
+    return {column.name: column.values for column in answer.columns if not column.noisy}
 
 
-def shown(answer: Answer) -> dict[str, Any]:
-    """Return an answer as templates draw it."""
+def shown(answer: Answer, address: str = "", query: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """Return an answer as templates draw it; at an address its measure and kind of chart can be chosen by a query."""
     rows = []
     for row in range(min(len(answer), _SHOWN_ROWS)):
         cells = []
@@ -147,18 +183,35 @@ def shown(answer: Answer) -> dict[str, Any]:
             cells.append({"value": value, "error": error, "numeric": column.kind.numeric, "quiet": quiet})
         rows.append(cells)
     drawable = len(answer) and any(column.noisy and column.kind.numeric for column in answer.columns)
-    drawn = [picture(answer.columns, width=width, heading=False) for width in (WIDE, NARROW)] if drawable else []
+    charts = drawn(answer, query) if drawable else {"chart": "", "measures": [], "kinds": []}
     return {
         "columns": [{"name": visible(column.name), "numeric": column.kind.numeric} for column in answer.columns],
         "rows": rows,
         "further": max(len(answer) - _SHOWN_ROWS, 0),
-        "chart": both(drawn),
+        **charts,
+        "address": address,
         "price": str(answer.price),
         "confidence": f"{100 * answer.confidence:.6g} %",
         "receipt": answer.receipt,
         "notes": [*marks(answer.columns), *answer.caveats[:CAVEATS_SHOWN]],
         "more_notes": answer.caveats[CAVEATS_SHOWN:],
         "made_up": answer.made_up,
+    }
+
+
+def drawn(answer: Answer, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the chart of an answer, and the choices of its measure and kind, the drawn ones marked."""
+    names, possible = measures(answer.columns), kinds(answer.columns)
+    measure = query.get("measure", "") if query.get("measure") in names else names[0]
+    kind = next((kind for kind in possible if kind.value == query.get("chart")), None)
+    sheets = [
+        picture(answer.columns, column=measure, kind=kind, width=width, heading=False) for width in (WIDE, NARROW)
+    ]
+    taken = kind or plot(answer.columns, column=measure).kind
+    return {
+        "chart": both(sheets),
+        "measures": [(name, visible(name), name == measure) for name in names],
+        "kinds": [(kind.value, kind is taken) for kind in possible],
     }
 
 

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from hush.core import BudgetExceededError, HushError
-from hush.core.format import figure, visible
+from hush.core.format import figure, percent, visible
 from hush.core.svg import style_sheet
 from hush.curator.curator import Curator
 from hush.ledger import AccountView, ApprovalNeededError, Role
@@ -45,14 +45,19 @@ _ANALYST = (
     ("Tables", "/tables"),
 )
 _OWNER = (("Data", "/data"), ("People", "/people"), ("Requests", "/requests"), ("Audit", "/audit"))
-_REQUESTS = (("My requests", "/requests"),)
-"""The navigation entry of analysts for their own requests; owners have an entry for all requests."""
 
 
 @cache
 def _templates() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(_FOLDER / "templates")
-    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    templates = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    templates.filters["counted"] = counted
+    return templates
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: ``1 row``, ``1,200 rows``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def draw(request: Request, service: Service, who: Person, template: str, status: int = 200, **values: Any) -> Response:
@@ -106,9 +111,9 @@ def bar(view: AccountView) -> Bar:
     """Return a budget as the head of a page shows it."""
     return Bar(
         whose=view.analyst or "everybody",
-        left=figure(view.remaining.epsilon),
+        left=percent(view.remaining.share),
         budget=figure(view.epsilon),
-        share=round(100 * float(view.remaining.share), 2),
+        share=float(100 * view.remaining.share),
     )
 
 
@@ -129,7 +134,7 @@ async def show(
             await service.with_curator(who, look)
     waiting = await _waiting(service, who) if who.owner else 0
     analyst = Role.ANALYST in who.roles
-    places = [*(_ANALYST if analyst else ()), *(_OWNER if who.owner else _REQUESTS), *(() if analyst else [_STREAMS])]
+    places = [*(_ANALYST if analyst else ()), *(_OWNER if who.owner else ()), *(() if analyst else [_STREAMS])]
     data_set = data or (data_sets[0] if data_sets else "")
     badges = {"/requests": waiting} if waiting else {}
     head = {"places": places, "badges": badges, "bars": bars, "data_sets": data_sets, "data": data_set}

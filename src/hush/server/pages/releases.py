@@ -29,7 +29,7 @@ from hush.server import problems
 from hush.server.api import number_in, whole
 from hush.server.auth.people import Person
 from hush.server.errors import UnknownPlaceError
-from hush.server.pages.answers import shown
+from hush.server.pages.answers import kind_of, shown
 from hush.server.pages.layout import problem_of, quoted, show, text_of
 from hush.server.pages.preview import odds
 from hush.server.releases import FORMS, written
@@ -43,8 +43,6 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "fit": ("Model", "A regression, classification or clustering with differential privacy."),
     "stream": ("Stream", "A count or sum for each day that keeps coming, paid once for its whole life."),
 }
-_WORDS = {"MARGINALS": "marginals", "SYNTHETIC": "synth", "RANGES:": "ranges", "FIT": "fit", "STREAM": "stream"}
-"""How the questions of whole releases begin in the ledger."""
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "marginals": ("degree",),
     "synth": (),
@@ -55,11 +53,6 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 _MOST_LISTED = 1000
 _PREVIEW = 12
 _TABLES_SHOWN = 4
-
-
-def kind_of(question: str) -> str:
-    """Return which kind of whole release a question of the ledger is; nothing for another question."""
-    return _WORDS.get(question.split(" ", 1)[0], "")
 
 
 async def releases_page(request: Request, service: Service, who: Person) -> Response:
@@ -251,7 +244,11 @@ def _drawn(made: Any) -> dict[str, Any]:
     else:
         text = str(made.summary()) if hasattr(made, "summary") else made.explain()
         return {**drawn, "text": visible(text, lines=True), "headline": f"{type(made).__name__} at {made.price}"}
-    return {**drawn, "notes": [visible(caveat) for caveat in made.caveats], "question": visible(made.question)}
+    return {
+        **drawn,
+        "notes": [visible(caveat) for caveat in made.caveats],
+        "question": visible(made.question, lines=True),
+    }
 
 
 def _error(made: MarginalRelease, columns: tuple[str, ...]) -> str:

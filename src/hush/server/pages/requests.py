@@ -81,10 +81,10 @@ def _shown(made: ParkedQuestion) -> dict[str, Any]:
         "question": visible(made.question, lines=True),
         "epsilon": _figure(made.epsilon) or "–",
         "wanted": _figure(made.wanted),
-        "reason": visible(made.reason),
+        "reason": visible(made.reason, lines=True),
         "state": made.state,
         "by": visible(made.by),
-        "why": visible(made.why),
+        "why": visible(made.why, lines=True),
         "address": f"/ask?{urlencode(query)}",
     }
 

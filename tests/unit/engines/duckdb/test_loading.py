@@ -48,7 +48,7 @@ def test_a_value_that_is_forced_twice_is_what_it_is_when_forced_once(label: str,
     kept = kept_types(table, Source.of(path))
     assert list(kept) == ["x"]
     physical = kept["x"][0]
-    wanted = Wanted(names=["x", "y"], columns=["x", "y"], kinds={}, kept=kept)
+    wanted = Wanted(names=["x", "y"], columns=["x", "y"], types={}, kept=kept)
     with duckdb.connect() as base:
         base.execute("CREATE TABLE texts (x VARCHAR)")
         base.executemany("INSERT INTO texts VALUES ($1)", [[text] for text in TEXTS])

@@ -47,6 +47,15 @@ function swap(selector, from) {
   return taken;
 }
 
+// on a phone the places scroll: the one that is shown is in view
+
+function head(page) { if (swap("#head", page)) tab(); }
+
+function tab() {
+  const here = find("#head [aria-current]"), row = find("#head nav");
+  if (here) row.scrollLeft = here.offsetLeft - row.offsetLeft - (row.clientWidth - here.offsetWidth) / 2;
+}
+
 // the slider: 25 prices came with the page
 
 let known = null;
@@ -72,9 +81,9 @@ function move(index) {
   find("#before output").textContent = `ε ${price}`;
   for (const place of all("[data-price]")) place.textContent = price;
   find("#odds").textContent = known.odds[index];
-  find("#share [data-share]").textContent = Number((100 * known.shares[index]).toPrecision(2));
-  find("#share [data-left]").textContent = known.left[index];
+  find("#share").textContent = known.takes[index];
   find("[data-more]").textContent = known.more[index];
+  find("[data-like]").textContent = known.more[index] === 1 ? "question like it fits" : "questions like it fit";
   known.outputs.forEach((output, number) => {
     find(`[data-error="${number}"]`).textContent = output.words[index];
     find(`[data-part="${number}"]`).textContent = output.parts[index];
@@ -127,7 +136,7 @@ function refresh() {
     looking = null;
     const focus = document.activeElement && document.activeElement.id;
     if (!swap("#before", page)) return;
-    swap("#head", page);
+    head(page);
     history.replaceState(null, "", place);
     prepare();
     if (known && asked !== null && asked < known.prices.length) move(asked);
@@ -253,7 +262,7 @@ function ask(event) {
     if (!page) return;
     if (request.status >= 400 || !paid) swap("#before", page);
     const answer = request.status < 400 && swap("#answer", page);
-    swap("#head", page);
+    head(page);
     if (answer && paid) {
       const heading = find("h2", answer), link = document.createElement("a");
       link.href = new URL(request.responseURL).pathname;
@@ -265,7 +274,23 @@ function ask(event) {
   }, { method: "POST", body: new URLSearchParams(new FormData(form)) });
 }
 
+// a chart is drawn anew in its place
+
+function choose(event) {
+  const form = event.target.closest("form.choose");
+  if (!form) return;
+  get(`${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`, (page, request) => {
+    const fresh = page && request.status === 200 && find("figure:has(form.choose)", page), focus = event.target.name;
+    if (!fresh) return;
+    const taken = document.importNode(fresh, true);
+    form.closest("figure").replaceWith(taken);
+    find(`[name=${focus}]`, taken).focus();
+  });
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  tab();
+  document.addEventListener("change", choose);
   for (const pre of all("[data-paint]")) paint(pre, pre.textContent);
   document.addEventListener("click", event => { for (const menu of all("details.me[open]")) if (!menu.contains(event.target)) menu.open = false; });
   making();

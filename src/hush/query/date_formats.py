@@ -1,0 +1,127 @@
+r"""How dates stand in a text: ``%d/%m/%Y``, with the directives that every engine can read alike.
+
+    %d %m            day and month, one or two digits
+    %Y               year, four digits, 0001 to 9999
+    %y               year, two digits: 69 to 99 are 1969 to 1999, and 00 to 68 are 2000 to 2068
+    %H %M %S         hour (0 to 23), minute and second, one or two digits
+
+Letters, spaces and ``. , / - : _`` between them stand for themselves. Where directives touch, as in ``%Y%m%d``, each of
+the format has all its digits. Spaces and tabs around a date do not count.
+
+**A format is a regular expression** that fits a text exactly if it is a moment of the calendar: 30 February does not
+fit. So an engine needs no function of its own for dates, which would read or refuse other texts than that of the next
+engine, and may fail: what fits is put into ISO's order and cast, and everything else is NULL. The expressions use what
+RE2, POSIX, Java and Rust read alike, and no text fits in two ways.
+
+>>> import re
+>>> (reading,) = DateFormat.parse("%d/%m/%Y").readings(time=False)
+>>> re.fullmatch(reading.valid, "29/2/2024") is not None, re.fullmatch(reading.valid, "29/02/2023") is not None
+(True, False)
+>>> re.sub(reading.parts, reading.order, "29/2/2024")
+'2024-2-29'
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from hush.core import InvalidValueError
+
+_DIRECTIVES = "dmYyHMS"
+_ALLOWED = (
+    "a day (%d), a month (%m) and a year (%Y or %y), and perhaps a time (%H, %M, %S), each once, with letters, spaces "
+    "and . , / - : _ between them, such as %d/%m/%Y or %d.%m.%Y %H:%M:%S"
+)
+_FORMAT = re.compile(r"(?:%[dmYyHMS]|[A-Za-z .,/:_-])*")
+_DAYS = (
+    "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d",
+    "%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%m-%y",
+)  # fmt: skip
+USUAL = tuple(day + time for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S"))
+"""Formats that files often have."""
+_CENTURY = "0[48]|[2468][048]|[13579][26]"
+"""Two digits that four divides, but 00."""
+_YEARS = {
+    # the directive, the century that is written before it: all years, and leap years
+    ("Y", ""): (
+        "[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000",
+        f"[0-9]{{2}}(?:{_CENTURY})|(?:{_CENTURY})00",
+    ),
+    ("y", "20"): ("[0-5][0-9]|6[0-8]", "[024][048]|[135][26]|6[048]"),
+    ("y", "19"): ("69|[7-9][0-9]", "[79][26]|8[048]"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DateReading:
+    """One way in which a text may be a date: the test, and how its parts become ISO's."""
+
+    valid: str
+    """The expression of the texts that are moments of the calendar."""
+    parts: str
+    """An expression with a group for each part; it fits all that ``valid`` fits."""
+    order: str
+    r"""ISO's text, with ``\1`` in place of the first group."""
+
+
+@dataclass(frozen=True, slots=True)
+class DateFormat:
+    """A format of dates in texts."""
+
+    text: str
+
+    @classmethod
+    def parse(cls, text: object) -> Self:
+        """Return a format after checking its directives."""
+        letters = re.findall("%(.)", text) if isinstance(text, str) else []
+        once = len(set(letters)) == len(letters) and {"d", "m"} <= set(letters) and len({"Y", "y"} & set(letters)) == 1
+        times = "".join(sorted({"H", "M", "S"} & set(letters)))
+        if not isinstance(text, str) or not _FORMAT.fullmatch(text) or not once or times not in {"", "HM", "HMS"}:
+            unknown = next((f" %{letter} is not read." for letter in letters if letter not in _DIRECTIVES), "")
+            raise InvalidValueError("format", got=text, allowed=_ALLOWED, hint=unknown.strip())
+        return cls(text)
+
+    @property
+    def has_time(self) -> bool:
+        """Whether a text has a time, too."""
+        return "%H" in self.text
+
+    def readings(self, *, time: bool) -> tuple[DateReading, ...]:
+        """Return the ways in which a text is a date in this format, with its time or without; none fits two."""
+        parts = self._written({"Y": "[0-9]{4}", "y": "[0-9]{2}"} | dict.fromkeys("dmHMS", "[0-9]{1,2}"))
+        return tuple(
+            DateReading(valid=self._valid(*years), parts=parts, order=self._order(century, time=time))
+            for (directive, century), years in _YEARS.items()
+            if f"%{directive}" in self.text
+        )
+
+    def _valid(self, years: str, leap_years: str) -> str:
+        """Return the alternatives of the calendar: days that every month has, most months, long months, leap years."""
+        zero = "0" if re.search("%.%", self.text) else "0?"
+        clock = {"H": f"{zero}[0-9]|1[0-9]|2[0-3]", "M": f"{zero}[0-9]|[1-5][0-9]", "S": f"{zero}[0-9]|[1-5][0-9]"}
+        months = f"{zero}[1-9]|1[0-2]"
+        days = [
+            (f"{zero}[1-9]|1[0-9]|2[0-8]", months, years),
+            ("29|30", f"{zero}[13-9]|1[0-2]", years),
+            ("31", f"{zero}[13578]|1[02]", years),
+            ("29", f"{zero}2", leap_years),
+        ]
+        texts = [self._written({**clock, "d": day, "m": month, "Y": of, "y": of}) for day, month, of in days]
+        return f"({'|'.join(texts)})"
+
+    def _written(self, expressions: dict[str, str]) -> str:
+        """Return the format with an expression in place of each directive."""
+        pieces = re.findall("%(.)|([^%]+)", self.text)
+        # of what may stand between them the dot alone means something to an expression
+        cells = [f"({expressions[letter]})" if letter else words.replace(".", "[.]") for letter, words in pieces]
+        return rf"[ \t]*{''.join(cells)}[ \t]*"
+
+    def _order(self, century: str, *, time: bool) -> str:
+        r"""Return ISO's text with ``\1`` in place of the first directive; a time that is not there is midnight."""
+        letters = re.findall("%(.)", self.text)
+        groups = {letter: rf"\{number}" for number, letter in enumerate(letters, start=1)}
+        day = f"{century}{groups.get('Y', groups.get('y'))}-{groups['m']}-{groups['d']}"
+        clock = f" {groups['H']}:{groups['M']}:{groups.get('S', '00')}" if time and self.has_time else ""
+        return day + clock
