@@ -38,6 +38,10 @@ _SCHEMA = (
         "REFERENCES hush_people ON DELETE CASCADE, what TEXT NOT NULL, content TEXT NOT NULL, created {real} NOT NULL, "
         "PRIMARY KEY (id, person))"
     ),
+    (
+        "CREATE TABLE IF NOT EXISTS hush_dashboards (id TEXT PRIMARY KEY, person TEXT NOT NULL "
+        "REFERENCES hush_people ON DELETE CASCADE, content TEXT NOT NULL)"
+    ),
     "CREATE TABLE IF NOT EXISTS hush_outbox (id TEXT PRIMARY KEY, content TEXT NOT NULL)",
     (
         "CREATE TABLE IF NOT EXISTS hush_failures (hour TEXT NOT NULL, person TEXT NOT NULL, address TEXT NOT NULL, "
@@ -51,6 +55,7 @@ COPIED = {
     "hush_people": ("name", "roles", "password", "created", "factor"),
     "hush_tokens": ("hash", "id", "person", "label", "scopes", "created", "expires", "maker"),
     "hush_identities": ("person", "issuer", "subject", "until"),
+    "hush_dashboards": ("id", "person", "content"),
     "hush_outbox": ("id", "content"),
 }
 """The tables and columns in a backup. Sessions and links are left out: an ended one must not become valid again."""

@@ -40,7 +40,7 @@ from hush.server import people_tables
 from hush.server.auth import passwords
 from hush.server.auth.totp import SecondFactor
 from hush.server.errors import PeopleError, SecondOwnerError
-from hush.server.storage import open_storage
+from hush.server.storage import Storage, open_storage
 from hush.storage import ConflictError
 
 SCOPES = ("read", "ask", "own")
@@ -669,6 +669,11 @@ class People:
         """Return the proposals that wait for a second owner, each as proposer and content, oldest first."""
         query = "SELECT person, content FROM hush_proposals WHERE what = ? AND created >= ? ORDER BY created"
         return [(row[0], row[1]) for row in self._storage.rows(query, what, self._clock() - PROPOSAL)]
+
+    @property
+    def storage(self) -> Storage:
+        """The tables themselves, for what lies beside the people (`hush.server.dashboards`)."""
+        return self._storage
 
     # backup
 
