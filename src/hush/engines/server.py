@@ -31,8 +31,8 @@ from hush.engines.sql.dialect import Dialect
 from hush.engines.sql.keys import NUMBER, Axis, in_form
 from hush.engines.sql.nodes import From, ParameterRows, Scalar, Select, alias, integer, select
 from hush.engines.sql.relations import Catalogue, shared_key_counts
-from hush.engines.sql.render import CHOSEN_PARAMETER, StatementText, render
-from hush.engines.sql.statements import Groups, ReleasedStatement, Row, Statement, Statements
+from hush.engines.sql.render import CHOSEN_PARAMETER, Statement, render
+from hush.engines.sql.statements import Groups, ReleasedStatement, Row, Statements
 from hush.engines.sql.values import Form
 from hush.engines.sql_engine import PreparedRows
 from hush.query.errors import UnplannableError
@@ -90,10 +90,10 @@ class Rights:
 class Transaction(Protocol):
     """One snapshot of a server's tables, read-only; every failure is an `EngineError`."""
 
-    def fetch(self, statement: StatementText, parameters: Mapping[int, Any]) -> list[Row]:
+    def fetch(self, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
         """Run a statement and return its rows."""
 
-    def stream(self, statement: StatementText, parameters: Mapping[int, Any], size: int) -> Iterator[list[Row]]:
+    def stream(self, statement: Statement, parameters: Mapping[int, Any], size: int) -> Iterator[list[Row]]:
         """Run a statement and yield its rows in batches of a size."""
 
 
@@ -206,23 +206,20 @@ class ServerConnection(ABC):
         if max((len(statement.text) for statement in statements), default=0) > self.dialect.longest:
             raise UnplannableError("the question is too large for this engine; split it or simplify its expressions")
         try:
-            self._let_resolve([statement.rendered for statement in statements])
+            self._let_resolve(statements)
         except EngineError:
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
 
     @abstractmethod
-    def _let_resolve(self, statements: Sequence[StatementText]) -> None:
+    def _let_resolve(self, statements: Sequence[Statement]) -> None:
         """Let the server resolve statements without running them."""
 
     def results(self, prepared: Statements) -> list[list[Row]]:
         """Return the rows of all statements, in one transaction."""
         with self.begin() as transaction:
-            return [
-                transaction.fetch(statement.rendered, prepared.rows.lists.parameters)
-                for statement in prepared.statements
-            ]
+            return [transaction.fetch(statement, prepared.rows.lists.parameters) for statement in prepared.statements]
 
     def private(self, prepared: Statements, choose: Choose | None) -> Exact:
         """Choose groups from the stream of all, and compute the other statistics of the chosen ones."""
@@ -230,7 +227,7 @@ class ServerConnection(ABC):
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
         units, groups_wanted = main.labels.index("units"), []
         with self.begin() as transaction:
-            for batch in transaction.stream(main.rendered, parameters, AT_ONCE):
+            for batch in transaction.stream(main, parameters, AT_ONCE):
                 counts = np.array([int(row[units]) for row in batch], dtype=np.int64)
                 picked = np.ones(len(batch), dtype=np.bool_) if choose is None else choose(counts)
                 groups_wanted += [row for row, is_chosen in zip(batch, picked.tolist(), strict=True) if is_chosen]
@@ -244,9 +241,7 @@ class ServerConnection(ABC):
                 CHOSEN_PARAMETER + 1 + index: [row[index] for row in groups_wanted] for index in range(key_count)
             }
             # fetched one by one inside the transaction, so all statements see the rows that the groups came from
-            results = (
-                transaction.fetch(statement.rendered, {**parameters, **key_lists}) for statement in prepared.others
-            )
+            results = (transaction.fetch(statement, {**parameters, **key_lists}) for statement in prepared.others)
             groups = Groups(keys=[row[:key_count] for row in groups_wanted], grouped=True)
             numbered = [(index, *row) for index, row in enumerate(groups_wanted)]
             return groups.exact(prepared, [NUMBER, *main.labels], numbered, results)
@@ -255,7 +250,7 @@ class ServerConnection(ABC):
         """Return the columns of coded rows by name."""
         labels = prepared.statement.labels
         with self.begin() as transaction:
-            rows = transaction.fetch(prepared.statement.rendered, prepared.lists.parameters)
+            rows = transaction.fetch(prepared.statement, prepared.lists.parameters)
         table = np.array(rows, dtype=np.int64).reshape(-1, len(labels))
         return {label: table[:, index] for index, label in enumerate(labels)}
 

@@ -27,12 +27,12 @@ from hush.engines.sql.dialect import Dialect
 from hush.engines.sql.keys import Lists, every_key
 from hush.engines.sql.nodes import Select
 from hush.engines.sql.relations import Bounds, Catalogue, unit_type
+from hush.engines.sql.render import Statement, render
 from hush.engines.sql.statements import (
     CodedStatement,
     Groups,
     ReleasedStatement,
     Row,
-    Statement,
     Statements,
     coded_statement,
     released_statement,
@@ -227,7 +227,7 @@ class SqlEngine:
             return coded, cost_of_rows(coded.rows, cost(coded.query))
 
         coded, work, _ = bounded(write, spread, MAX_TEXT)
-        statement = Statement.of(coded.query, self._catalogue.dialect, lists.views)
+        statement = render(coded.query, self._catalogue.dialect, views=lists.views)
         self.connection.resolve([statement])
         effort = effort_of_rows(work, spread, len(plan.columns), self.connection.pace)
         return PreparedRows(plan=plan, coded=coded, statement=statement, lists=lists, effort=effort)

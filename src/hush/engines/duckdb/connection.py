@@ -28,7 +28,8 @@ from hush.engines.sql.bounding import StoredRows
 from hush.engines.sql.dialect import CHOSEN, DUCKDB, Dialect
 from hush.engines.sql.nodes import EVERYTHING, Select, TableName, count, select
 from hush.engines.sql.relations import Catalogue
-from hush.engines.sql.statements import KEPT, ReleasedStatement, Row, Statement, Statements
+from hush.engines.sql.render import Statement
+from hush.engines.sql.statements import KEPT, ReleasedStatement, Row, Statements
 from hush.engines.sql_engine import PreparedRows, SqlEngine
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema

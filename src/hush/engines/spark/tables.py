@@ -45,13 +45,10 @@ from hush.engines.spark.dialect import SAIL, SPARK, SparkDialect
 from hush.engines.spark.session import SparkServer
 from hush.engines.sql.nodes import From, Scalar, Select, SourceView, column, primitive
 from hush.engines.sql.relations import Catalogue
-from hush.engines.sql.render import StatementText, plain
-from hush.engines.sql.statements import ReleasedStatement, Statement
+from hush.engines.sql.render import Statement, plain
+from hush.engines.sql.statements import ReleasedStatement
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -364,7 +361,7 @@ class SparkTables(ServerConnection):
                 raise
             super().resolve(statements, released, keys)
 
-    def _let_resolve(self, statements: Sequence[StatementText]) -> None:
+    def _let_resolve(self, statements: Sequence[Statement]) -> None:
         with self.server.transaction(self.read) as transaction:
             for statement in statements:
                 transaction.resolve(statement)

@@ -114,7 +114,7 @@ from hush.engines.sql.nodes import (
     with_before,
 )
 from hush.engines.sql.relations import UNBOUNDED, UNIT, Bounds, Catalogue, identity_text
-from hush.engines.sql.render import StatementText, render
+from hush.engines.sql.render import Statement, render
 from hush.engines.sql.scalars import name_of, value_of
 from hush.engines.sql.values import FORMS, Form, Value
 from hush.mechanisms.grouped import GroupedQuantile
@@ -692,30 +692,6 @@ def _code(rows: FreshRows, coded: CodedColumn, lists: Lists) -> tuple[FreshRows,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """A query, and its text in a dialect."""
-
-    query: Select
-    rendered: StatementText
-    """The query in the engine's dialect."""
-
-    @classmethod
-    def of(cls, query: Select, dialect: Dialect, views: str = "view") -> Statement:
-        """Return a query in a dialect; ``views`` is how the names of its views begin."""
-        return cls(query=query, rendered=render(query, dialect, views=views))
-
-    @property
-    def text(self) -> str:
-        """The SQL text."""
-        return self.rendered.text
-
-    @property
-    def labels(self) -> list[str]:
-        """The names of the columns."""
-        return self.query.labels
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Statements:
     """A plan's statements, those that any number of rows need.
 
@@ -742,67 +718,49 @@ class Statements:
     """How much there is to do, by public figures."""
 
     @classmethod
-    def of(cls, plan: Plan, rows: FreshRows, *, shown: list[int] | None, released: ReleasedStatement | None) -> Self:
-        """Write all statements over fresh rows; refuse those that are too long."""
-        main, distinct, histograms = _written(plan, rows, rows.lists)
+    def of(
+        cls,
+        plan: Plan,
+        rows: FreshRows,
+        *,
+        shown: list[int] | None,
+        released: ReleasedStatement | None,
+        stored: StoredRows | None = None,
+    ) -> Self:
+        """Write all statements over fresh rows, or over stored ones that equal them; refuse those that are too long."""
+        exact_query, lists, source = plan.exact_query, rows.lists, stored or rows
+
+        def other(reader: DrawnAggregate | Distinct) -> OtherWriter:
+            return OtherWriter(exact_query, source, Reads.by(reader), lists)
+
+        first = MainWriter(exact_query, source).statement()
+        main = None if first is None else render(first, source.dialect, views=lists.views)
+        done = frozenset() if main is None else frozenset(main.labels)
+        distinct = tuple(
+            (index, render(other(statistic).distinct(statistic), source.dialect, views=lists.views))
+            for index, statistic in enumerate(exact_query.statistics)
+            if isinstance(statistic, Distinct) and f"s{index}" not in done
+        )
+        histograms = tuple(
+            render(other(draw.choice).histogram(draw), source.dialect, views=lists.views) for draw in plan.draws
+        )
         return cls(
-            plan=plan,
-            rows=rows,
-            main=main,
-            distinct=distinct,
-            histograms=histograms,
-            released=released,
-            shown=shown,
+            plan=plan, rows=rows, main=main, distinct=distinct, histograms=histograms, released=released, shown=shown
         )
 
-    def over(self, rows: StoredRows) -> list[Statement]:
+    def over(self, stored: StoredRows) -> list[Statement]:
         """Return statements that compute the same as `statements` from stored rows."""
-        return _in_order(*_written(self.plan, rows, self.rows.lists))
-
-    @property
-    def bounds(self) -> Bounds:
-        """Bounds of the work for one unit's rows."""
-        return self.rows.bounds
+        return self.of(self.plan, self.rows, shown=self.shown, released=self.released, stored=stored).statements
 
     @property
     def others(self) -> list[Statement]:
         """All but the main one."""
-        return _in_order(None, self.distinct, self.histograms)
+        return [*(statement for _, statement in self.distinct), *self.histograms]
 
     @property
     def statements(self) -> list[Statement]:
         """All statements, in an order that depends on the plan alone."""
-        return _in_order(self.main, self.distinct, self.histograms)
-
-
-_Written = tuple[Statement | None, tuple[tuple[int, Statement], ...], tuple[Statement, ...]]
-
-
-def _written(plan: Plan, rows: Rows, lists: Lists) -> _Written:
-    """Return the main statement, those of distinct values that it lacks, and the histograms, over some rows."""
-    exact_query = plan.exact_query
-
-    def rendered(query: Select) -> Statement:
-        return Statement.of(query, rows.dialect, lists.views)
-
-    def other(reader: DrawnAggregate | Distinct) -> OtherWriter:
-        return OtherWriter(exact_query, rows, Reads.by(reader), lists)
-
-    first = MainWriter(exact_query, rows).statement()
-    main = None if first is None else rendered(first)
-    done = frozenset() if main is None else frozenset(main.labels)
-    distinct = tuple(
-        (index, rendered(other(statistic).distinct(statistic)))
-        for index, statistic in enumerate(exact_query.statistics)
-        if isinstance(statistic, Distinct) and f"s{index}" not in done
-    )
-    return main, distinct, tuple(rendered(other(draw.choice).histogram(draw)) for draw in plan.draws)
-
-
-def _in_order(
-    main: Statement | None, distinct: Sequence[tuple[int, Statement]], histograms: Sequence[Statement]
-) -> list[Statement]:
-    return [*([] if main is None else [main]), *(statement for _, statement in distinct), *histograms]
+        return [*([] if self.main is None else [self.main]), *self.others]
 
 
 _LARGEST = 2**63 - 1
