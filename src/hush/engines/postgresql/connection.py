@@ -413,7 +413,7 @@ class PostgreSQLTables(ServerConnection):
     def _rows(self, table: str) -> From:
         return TableName(self.names[table])
 
-    def _labels(self, schema: Schema, table: str, keys: frozenset[str]) -> Collection[str]:
+    def _labels(self, schema: Schema, table: str, keys: Collection[str]) -> Collection[str]:
         """Return the columns that the policy names, and remember them; one of a type that is not read is refused."""
         stored = self._stored[table]
         declared = schema.tables[table].columns if table in schema.tables else stored
