@@ -39,7 +39,6 @@ from hush.engines.sql.nodes import (
     FALSE,
     Scalar,
     TableName,
-    binary,
     column,
     count,
     is_null,
@@ -193,7 +192,7 @@ def count_unread(schema: Schema, name: str, source: Source) -> Unread:
             plain_cell = said(cell, source, type_) if types[label] == "VARCHAR" else cell
             # nullable, or what cannot be read would get the type's default instead of NULL
             forced = force(plain_cell, types[label], replace(type_, nullable=True)).sql
-            conditions[label] = binary("AND", not_null(cell), is_null(forced))
+            conditions[label] = not_null(cell) & is_null(forced)
         unit = table.unit.column if table.unit is not None and not table.unit.hops else None
         missing = is_null(column(unit)) if unit is not None and unit in types else FALSE
         counted = [count(), count(missing), *(count(condition) for condition in conditions.values())]

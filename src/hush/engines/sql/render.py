@@ -50,10 +50,8 @@ from hush.engines.sql.nodes import (
     WindowCall,
     WithClause,
     alias,
-    binary,
     bottom_up,
     column,
-    integer,
     select,
     where,
 )
@@ -284,7 +282,7 @@ def _without_qualify(query: Select) -> Select:
     rank, limit = query.qualify
     ranked = replace(query, columns=(*query.columns, alias(rank, "rank")), qualify=None)
     outer = select([column(label, "t") for label in query.labels], ranked)
-    return where(outer, binary("<=", column("rank", "t"), integer(limit)))
+    return where(outer, column("rank", "t") <= limit)
 
 
 __all__ = ["CHOSEN_PARAMETER", "MOST", "Renderer", "Statement", "plain", "render"]
