@@ -6,11 +6,12 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
+DIST   := $(VENV)-dist
 OLDEST := $(VENV)-oldest
 SAIL   := $(VENV)-sail
 DUCKDB := $(shell sed -n 's/.*"duckdb>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 
-.PHONY: demo demo-spark test lint types layers check oldest sail docs bench nightly clean format
+.PHONY: demo demo-spark test lint types layers check oldest sail docs bench nightly dist clean format
 
 demo: $(VENV)/.core
 	$(BIN)/hush demo
@@ -68,11 +69,18 @@ nightly: $(VENV)/.test
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
 
+# Builds the source distribution, and the wheel from it; the wheel alone then runs the demo, in an environment outside of this folder.
+dist: $(DIST)/.build
+	rm -rf dist
+	$(DIST)/bin/python -m build --outdir dist .
+	set -e; empty=$$(mktemp -d); trap 'rm -rf '$$empty EXIT; \
+		$(PYTHON) -m venv $$empty; $$empty/bin/python -m pip install --quiet dist/hush-*.whl; cd $$empty; bin/hush demo
+
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(SAIL) docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(SAIL) $(DIST) dist docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hush needs Python 3.11 or newer; set PYTHON=...")'
@@ -89,6 +97,11 @@ $(VENV)/.test: $(VENV)/.core
 
 $(VENV)/.bench: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	touch $@
+
+$(DIST)/.build:
+	$(PYTHON) -m venv $(DIST)
+	$(DIST)/bin/python -m pip install --quiet build
 	touch $@
 
 $(OLDEST)/.test: pyproject.toml

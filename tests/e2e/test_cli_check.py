@@ -102,8 +102,9 @@ def test_what_cannot_be_read_is_counted(
 ) -> None:
     (folder / "hush.toml").write_text(GOOD, encoding="utf-8")
     with caplog.at_level(logging.DEBUG):
-        assert run(["check", "--rows", "--json"]) == 0
-    [found] = json.loads(capsys.readouterr().out)["rows"]
+        assert run(["check", "--rows", "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    [found] = told["rows"]
     assert found == {
         "data": "clinic",
         "table": "visits",
@@ -117,7 +118,10 @@ def test_what_cannot_be_read_is_counted(
         "unread_cells": {"cost": 3, "sex": 1, "day": 1},
     }
     assert not caplog.records
-    assert run(["check", "--rows"]) == 0
+    encoding, cost = (mistake["message"] for mistake in told["mistakes"])
+    assert 'Write encoding = "windows-1252".' in encoding
+    assert "columns.cost: 3 of 5 cells cannot be read as decimal" in cost
+    assert run(["check", "--rows"]) == 2
     said = capsys.readouterr().out
     assert "clinic.visits: 5 rows" in said
     assert "3 cells of cost" in said
@@ -168,3 +172,92 @@ def test_decimal_marks_are_counted_as_they_are_declared(folder: Path, capsys: py
         (folder / "hush.toml").write_text(policy, encoding="utf-8")
         assert run(["check", "--rows", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["rows"][0]["unread_cells"]["cost"] == unread
+
+
+MESS = """
+[data.clinic]
+unit = "id"
+budget = { epsilon = "100000" }
+[data.clinic.tables.visits]
+source = "visits.csv"
+separator = ";"
+columns.born = { type = "date" }
+columns.seen = { type = "timestamp", lower = 2020-01-01, upper = 2030-12-31 }
+columns.cost = { type = "decimal", lower = 0, upper = 10 }
+columns.ward = { type = "text", values = ["Pädiatrie", "Chirurgie", "Augen"] }
+[analysts.alice]
+data = ["clinic"]
+"""
+
+
+def messy(encoding: str = "windows-1252") -> bytes:
+    lines = [
+        f"{number};{number % 28 + 1:02}.{number % 12 + 1:02}.{1930 + number % 90};"
+        f"{number % 9 + 1}/{number % 28 + 1}/24 8:05;{number % 9},5;{('Pädiatrie', 'Chirurgie')[number % 2]}"
+        for number in range(300)
+    ]
+    return "\r\n".join(["id;born;seen;cost;ward", *lines]).encode(encoding)
+
+
+def test_columns_that_nobody_could_read_are_mistakes_with_what_to_write(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "visits.csv").write_bytes(messy())
+    (folder / "hush.toml").write_text(MESS, encoding="utf-8")
+    assert run(["check"]) == 0  # no row is read
+    capsys.readouterr()
+    assert run(["check", "--rows", "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    proposed = {(found["column"], found["key"]): found["value"] for found in told["proposals"]}
+    assert proposed == {
+        (None, "encoding"): "windows-1252",
+        (None, "decimal"): ",",
+        ("born", "format"): "%d.%m.%Y",
+        ("seen", "format"): "%m/%d/%y %H:%M",
+    }
+    assert run(["check", "--rows"]) == 2
+    assert 'Write format = "%d.%m.%Y", which reads 300 of 300.' in capsys.readouterr().out
+    right = MESS.replace('";"', '";"\nencoding = "windows-1252"\ndecimal = ","')
+    for kind, words in (("date", "%d.%m.%Y"), ("timestamp", "%m/%d/%y %H:%M")):
+        right = right.replace(f'type = "{kind}"', f'type = "{kind}", format = "{words}"')
+    (folder / "hush.toml").write_text(right, encoding="utf-8")
+    assert run(["check", "--rows"]) == 0
+    assert run(["ledger", "open"]) == 0
+    capsys.readouterr()
+    sql = "SELECT COUNT(born) AS b, COUNT(seen) AS s, COUNT(cost) AS c, COUNT_IF(ward = 'Pädiatrie') AS w FROM visits"
+    assert run(["ask", sql, "--epsilon", "10000", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [[300, 300, 300, 150]]
+
+
+def test_a_file_of_utf_8_that_is_declared_otherwise_is_a_mistake(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = GOOD.replace('visits.csv"', 'visits.csv"\nencoding = "windows-1252"')
+    for rows, status in ((b"id,cost,sex,day\n1,1,f,\n", 0), ("id,cost,sex,day\n1,1,f,ä\n2,1,m,\n".encode(), 2)):
+        (folder / "visits.csv").write_bytes(rows)
+        (folder / "hush.toml").write_text(policy, encoding="utf-8")
+        assert run(["check", "--rows"]) == status
+    assert 'Write encoding = "utf-8".' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("line", "words"), [("1;2;f;\n", "3 of 3 rows have too few"), ("1,2,5,f,7\n", "too many")])
+def test_fields_with_another_separator_are_a_mistake(
+    folder: Path, capsys: pytest.CaptureFixture[str], line: str, words: str
+) -> None:
+    (folder / "hush.toml").write_text(GOOD, encoding="utf-8")
+    (folder / "visits.csv").write_text("id;cost;sex;day\n1;1;f;\n", encoding="utf-8")
+    assert run(["check"]) == 2
+    assert 'write separator = ";"' in capsys.readouterr().out
+    (folder / "visits.csv").write_text("id,cost,sex,day\n" + line * 3, encoding="utf-8")
+    assert run(["check"]) == 0
+    assert run(["check", "--rows"]) == 2
+    assert words in capsys.readouterr().out
+
+
+def test_few_listed_values_and_few_unread_cells_are_no_mistake(folder: Path) -> None:
+    lines = [f"{number},{'x' if number % 3 == 0 else 1},{'f' if number == 5 else 'x'},\n" for number in range(30)]
+    (folder / "visits.csv").write_text("id,cost,sex,day\n" + "".join(lines), encoding="utf-8")
+    (folder / "hush.toml").write_text(GOOD, encoding="utf-8")
+    assert run(["check", "--rows"]) == 0
+    (folder / "hush.toml").write_text(GOOD.replace('"f", "m"', '"F", "M"'), encoding="utf-8")
+    assert run(["check", "--rows"]) == 2

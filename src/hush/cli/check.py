@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,10 +26,12 @@ def check(
     """Check the policy against the schemas of its files, and report every mistake at once; without one, show what an
     analyst will see. Reads no rows, spends nothing.
 
-    With --rows all files are read, and it says how many rows and cells cannot be read as the policy declares them: a
+    With --rows all tables are read, and it says how many rows and cells cannot be read as the policy declares them: a
     line with too few or too many fields, a character that the encoding does not have, a cell that is no number. Such
-    rows still count, and such cells are NULL. THESE NUMBERS ARE EXACT, so they are facts about people: they are for the
-    owner of the rows, are printed here and kept nowhere, and must not be shown to an analyst.
+    rows still count, and such cells are NULL. A column of which most cells cannot be read is a mistake, told with what
+    to write instead: a format of dates, a decimal mark, an encoding, a separator. THESE NUMBERS ARE EXACT, so they are
+    facts about people: they are for the owner of the rows, are printed here and kept nowhere, and must not be shown to
+    an analyst.
 
     Examples:
 
@@ -44,7 +47,8 @@ def check(
         mistakes = [{"code": error.code, "message": str(error)} for error in result.mistakes]
         tables = {data: list(names) for data, names in result.tables.items()}
         content = {"policy": str(policy), "tables": tables, "mistakes": mistakes, "notes": list(result.notes)}
-        print_json(content | ({"rows": _unread(result)} if rows else {}))
+        proposals = [asdict(proposal) for proposal in result.proposals]
+        print_json(content | ({"rows": _unread(result), "proposals": proposals} if rows else {}))
         return 2 if number else 0
     lines = [str(error) for error in result.mistakes]
     if result.seen and not number:
@@ -83,7 +87,7 @@ def _unread(result: Any) -> list[dict[str, Any]]:
             "unknown_characters": 0 if facts.lines is None else facts.lines.replaced,
             "without_unit": facts.without_unit,
             "shared_keys": facts.shared_keys,
-            "unread_cells": dict(facts.cells),
+            "unread_cells": {name: cells.unread for name, cells in facts.cells.items()},
         }
         for (data, table), facts in result.unread.items()
     ]
@@ -107,7 +111,8 @@ def _unread_lines(result: Any) -> list[str]:
         lines += [f"  {facts[key]} {words}" for key, words in _WORDS.items() if facts[key]]
         cells = facts["unread_cells"].items()
         lines += [f"  {count} cells of {name} that are not what the policy says" for name, count in cells if count]
-    return [*lines, "These numbers are exact: they are for you, and for nobody who asks questions."]
+    exact = "These numbers are exact: they are for you, and for nobody who asks questions."
+    return [*lines, exact] if lines else []
 
 
 def tables(

@@ -68,14 +68,15 @@ class _Formatter(logging.Formatter):
     """Log lines that may quote a file or an engine."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with visible control characters."""
-        return visible(super().format(record), lines=True)
+        """Return the line, with visible control characters; what an engine says of a file is the reason of an error."""
+        sort = record.levelname if record.levelno >= logging.WARNING else "why"
+        return visible(f"{sort}: {super().format(record)}", lines=True)
 
 
 def log_to_terminal() -> None:
     """Send log lines to standard error: warnings, and more where `owner_log` is on."""
     handler = logging.StreamHandler()
-    handler.setFormatter(_Formatter("%(levelname)s: %(message)s"))
+    handler.setFormatter(_Formatter("%(message)s"))
     logging.getLogger("hush").addHandler(handler)
 
 

@@ -103,9 +103,8 @@ def line_chart(
     if len(curves) > 1:
         entries = [(curve.name, f"d{colour}") for curve, colour in zip(curves, colours, strict=True)]
         top = sheet.legend(top, "", entries)
-    sheet.text(14, top + 12, y.name, "name")
     bottom = top + 320
-    upwards, along = sheet.ordinate(y, top + 14, bottom), sheet.abscissa(x, y.room(), bottom)
+    upwards, along = sheet.ordinate(y, top, bottom), sheet.abscissa(x, y.room(), bottom)
     for curve, colour in zip(curves, colours, strict=True):
         places = [(along(across), upwards(up)) for across, up in curve.points]
         sheet.path(f"line s{colour}{' dashed' if curve.dashed else ''}", places, tooltip=curve.name)

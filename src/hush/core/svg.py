@@ -247,9 +247,10 @@ class Sheet:
         return y + 22
 
     def ordinate(self, axis: ChartAxis, top: float, bottom: float) -> Scale:
-        """Draw the upright axis, right of its texts, with its grid, and return the scale."""
+        """Draw the upright axis, right of its texts and under its name, with its grid, and return the scale."""
         left = axis.room()
-        y = Scale(axis=axis, start=bottom, end=top + 12)
+        y = Scale(axis=axis, start=bottom, end=top + 30)
+        self.text(MARGIN, top + 12, cut(axis.name, self.width - 2 * MARGIN, 12), "name", whole=axis.name)
         for tick, text in axis.ticks:
             self.add("line", "grid", x1=left, x2=self.width - MARGIN, y1=y(tick), y2=y(tick))
             self.text(left - 6, y(tick) + 4, text, "number", anchor="end")

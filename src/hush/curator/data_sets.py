@@ -11,6 +11,7 @@ whatever the paths look like (`hush.engines.duckdb.checks`); only public tables 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hush.core import HushError
+from hush.core.storage import SEPARATORS
 from hush.engines.errors import SourceError
 from hush.engines.protocol import AnyEngine
 from hush.engines.registry import (
@@ -232,6 +234,9 @@ def missing_columns(policy: Policy, schema: Schema, stored: Mapping[str, Mapping
             columns = stored.get(holder)
             if columns is not None and column not in columns:
                 hint = did_you_mean(column, columns, otherwise=f"It has {', '.join(list(columns)[:20])}.")
+                separators = [mark for mark in SEPARATORS if mark in next(iter(columns), "")]
+                if len(columns) == 1 and separators:
+                    hint = f"Its first line is {next(iter(columns))!r}: write separator = {json.dumps(separators[0])}."
                 location = policy.document.place(key)
                 yield SourceError(f"{location}: table {holder!r} has no column {column!r}. {hint}", table=holder)
 

@@ -3,7 +3,8 @@
 **Checks.**
 `check` reads the policy and the schemas of its sources, and no rows. With ``rows`` it also counts how many rows and
 cells cannot be read as the policy says. Those numbers are exact, so they are told the owner alone: they are neither
-logged nor stored, and nothing that an analyst may run returns them.
+logged nor stored, and nothing that an analyst may run returns them. A column that is mostly unread is a mistake, and so
+are a wrong encoding and a wrong separator; what to write instead is a `Proposal`.
 
 **Bounds.**
 A unit counts with at most ``max_rows`` rows in a group and in at most ``max_groups`` groups. What it has beyond is
@@ -27,9 +28,10 @@ decides no noise, and using it touches no row.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -71,6 +73,21 @@ from hush.query.schema import Beyond, Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A word of the policy with which more of a table can be read."""
+
+    data: str
+    table: str
+    column: str | None
+    """The column that it is for; None for a word about the file."""
+    key: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.key} = {json.dumps(self.value, ensure_ascii=False)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
     """The result of a check: mistakes, tables, unreadable cells and notes."""
 
@@ -83,6 +100,8 @@ class Checked:
     """The tables as an analyst will see them."""
     notes: tuple[str, ...] = ()
     """Remarks for the owner that are no mistakes."""
+    proposals: tuple[Proposal, ...] = ()
+    """What to write in place of words with which a column cannot be read; found out from rows."""
 
 
 def check(path: str | Path, *, rows: bool = False) -> Checked:
@@ -97,7 +116,9 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
     for data in policy.data.values():
         schema = policy.schema(data.name)
         if is_server(data.engine):
-            mistakes += _server_mistakes(policy, data, schema, rows=rows)
+            found_mistakes, counts = _server_mistakes(policy, data, schema, rows=rows)
+            mistakes += found_mistakes
+            unread |= {(data.name, name): count for name, count in counts.items()}
             continue
         sources = _sources(policy, data, mistakes)
         stored = _stored(policy, data, schema, sources, mistakes)
@@ -110,13 +131,21 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
             for name in stored:
                 with suppress(HushError):  # told above, or by opening it
                     unread[data.name, name] = count_unread(described, name, sources[name])
-            counts = {name: count.shared_keys for (of, name), count in unread.items() if of == data.name}
-            mistakes += _shared_key_mistakes(policy, data, counts)
+    proposals: list[Proposal] = []
+    for (of, name), count in unread.items():
+        mistakes += _row_mistakes(policy, policy.data[of], name, count, proposals)
     mistakes += shared(policy)
     mistakes.sort(key=_line)
     tables = {name: tuple(data.tables) for name, data in policy.data.items()}
     notes = _stream_notes(policy)
-    return Checked(mistakes=tuple(mistakes), tables=tables, unread=unread, seen=DescribedTables(schemas), notes=notes)
+    return Checked(
+        mistakes=tuple(mistakes),
+        tables=tables,
+        unread=unread,
+        seen=DescribedTables(schemas),
+        notes=notes,
+        proposals=tuple(proposals),
+    )
 
 
 def _stream_notes(policy: Policy) -> tuple[str, ...]:
@@ -159,28 +188,69 @@ def _sources(policy: Policy, data: DataSet, mistakes: list[HushError]) -> dict[s
     return sources
 
 
-def _server_mistakes(policy: Policy, data: DataSet, schema: Schema, *, rows: bool) -> list[HushError]:
+def _server_mistakes(
+    policy: Policy, data: DataSet, schema: Schema, *, rows: bool
+) -> tuple[list[HushError], Mapping[str, Unread]]:
     try:
         with open_server_tables(policy, data) as opened:
             mistakes: list[HushError] = list(missing_columns(policy, schema, opened.types))
-            if rows and not mistakes:
-                mistakes += _shared_key_mistakes(policy, data, opened.shared_keys(schema))
-            return mistakes
+            return mistakes, opened.unread(schema) if rows and not mistakes else {}
     except HushError as error:
-        return [error]
+        return [error], {}
 
 
-def _shared_key_mistakes(policy: Policy, data: DataSet, shared_keys: Mapping[str, int]) -> list[HushError]:
-    """Return a mistake for each table in which other tables find several units by one key."""
-    return [
-        policy.document.error(
-            ("data", data.name, "tables", name),
-            f"data.{data.name}.tables.{name}: other tables find their unit by a key that several units share.",
+def _row_mistakes(
+    policy: Policy, data: DataSet, name: str, counts: Unread, proposals: list[Proposal]
+) -> Iterator[HushError]:
+    """Yield the mistakes that show in the rows of a table, and add what to write instead to the proposals."""
+    section = ("data", data.name, "tables", name)
+    where = f"data.{data.name}.tables.{name}"
+
+    def proposed(options: Sequence[tuple[str, str]], label: str) -> str:
+        columns = [label if key == "format" else None for key, _ in options]  # all other words are about the file
+        words = [
+            Proposal(data=data.name, table=name, column=column, key=key, value=value)
+            for column, (key, value) in zip(columns, options, strict=True)
+        ]
+        proposals.extend(proposal for proposal in words[:1] if proposal not in proposals)
+        return " or ".join(map(str, words))
+
+    if counts.shared_keys:
+        yield policy.document.error(
+            section,
+            f"{where}: other tables find their unit by a key that several units share.",
             "A row behind such a key counts for each of them, and is protected less. Make the key unique.",
         )
-        for name, count in shared_keys.items()
-        if count
-    ]
+    if counts.encoding:
+        words = proposed([("encoding", counts.encoding)], "")
+        yield policy.document.error(
+            (*section, "encoding"), f"{where}: the file is not in the encoding that is declared.", f"Write {words}."
+        )
+    lines = counts.lines
+    if lines is not None and 2 * max(lines.short, lines.long) > counts.rows:
+        few = "few" if lines.short > lines.long else "many"
+        yield policy.document.error(
+            (*section, "separator"),
+            f"{where}: {max(lines.short, lines.long)} of {counts.rows} rows have too {few} fields.",
+            "Write what stands between the fields of the first line as separator. Where that stands inside of fields, "
+            "too, as a decimal comma may, store the file with another.",
+        )
+    if counts.rows and counts.without_unit == counts.rows:
+        yield policy.document.error((*section, "unit"), f"{where}: no row has a unit.", "Is it another column?")
+    for label, cells in counts.cells.items():
+        if not cells.mistaken:
+            continue
+        type_ = data.tables[name].table.columns[label]
+        kind = f"a listed {type_.kind.value}" if type_.values is not None else type_.kind.value
+        problem = f"{where}.columns.{label}: {cells.unread} of {cells.filled} cells cannot be read as {kind}."
+        if cells.proposals:
+            best = cells.others[cells.proposals[0]]
+            hint = f"Write {proposed(cells.proposals, label)}, which reads {best} of {cells.filled}."
+        elif type_.values is not None:
+            hint = "Compare how its values are spelt there, capitals too."
+        else:
+            hint = "Look at some of them: is it of another type?"
+        yield policy.document.error((*section, "columns", label), problem, hint)
 
 
 def rights(policy: Policy, data: DataSet) -> Rights:

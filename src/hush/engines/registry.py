@@ -22,7 +22,7 @@ from pathlib import Path
 
 from hush.core.storage import DEFAULT_CACHE
 from hush.engines.duckdb import duckdb_engine
-from hush.engines.duckdb.checks import Unread, count_unread, overlap
+from hush.engines.duckdb.checks import count_unread, overlap
 from hush.engines.duckdb.files import OpenSources
 from hush.engines.duckdb.sources import (
     CSV,
@@ -37,6 +37,7 @@ from hush.engines.duckdb.text_files import json_columns
 from hush.engines.protocol import TIMEOUT, AnyEngine
 from hush.engines.server import Rights, ServerConnection
 from hush.engines.sql_engine import SqlEngine
+from hush.engines.unread import Unread
 from hush.query.schema import Schema
 
 _SERVERS = {

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Protocol, Self
 
@@ -28,12 +28,13 @@ from hush.engines.duckdb.session import Calculator
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
 from hush.engines.sql.keys import NUMBER, Axis, in_form
-from hush.engines.sql.nodes import From, ParameterRows, Scalar, Select, alias, integer, select
+from hush.engines.sql.nodes import From, ParameterRows, Scalar, Select, alias, integer, read, select
 from hush.engines.sql.relations import Catalogue, shared_key_counts
 from hush.engines.sql.render import CHOSEN_PARAMETER, Statement, render
 from hush.engines.sql.statements import Groups, ReleasedStatement, Row, Statements
 from hush.engines.sql.values import Form
 from hush.engines.sql_engine import PreparedRows, SqlConnection
+from hush.engines.unread import Unread, count_cells
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
 from hush.query.types import Value
@@ -158,13 +159,19 @@ class ServerConnection(SqlConnection):
     def rights(self, needed: Mapping[str, Sequence[str]]) -> Rights:
         """Return the rights of the role that is connected; ``needed`` are the columns of each table that are read."""
 
-    def shared_keys(self, schema: Schema) -> dict[str, int]:
-        """Return how many keys of each table lead to several units. Exact facts about rows, for the owner alone."""
+    def unread(self, schema: Schema) -> dict[str, Unread]:
+        """Return how many rows and cells of each table cannot be read. Exact facts about rows, for the owner alone."""
         catalogue = self.register(schema)
-        return {
-            table: sum(self.public(query)[0][0] for query in shared_key_counts(catalogue, table))
-            for table in self._stored
-        }
+
+        def fetch(query: Select) -> Row:
+            return self.public(query)[0]
+
+        def counted(table: str) -> Unread:
+            rows = read(catalogue.tables[table], "t")
+            shared = sum(fetch(query)[0] for query in shared_key_counts(catalogue, table))
+            return replace(count_cells(schema.tables[table], catalogue.types[table], rows, fetch), shared_keys=shared)
+
+        return {table: counted(table) for table in self._stored}
 
     def lists(self) -> ArrayLists:
         """Return lists for a new question."""

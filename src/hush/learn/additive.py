@@ -22,7 +22,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +32,9 @@ from hush.core import InvalidValueError, Number, integer
 from hush.core.chart import Chart, ChartLine, bar_chart, line_chart
 from hush.core.svg import ChartAxis, ChartBar
 from hush.learn.budget import Looks, Shares, gaussian_budget, read_budget, require_delta
-from hush.learn.convex_fits import MOMENTS, STEPS, NewtonDesign, Perturbation, Preconditioner
+from hush.learn.convex_fits import MOMENTS, STEPS, Loss, NewtonDesign, Perturbation, Preconditioner, newton_error
 from hush.learn.features import Design, Knots, choose_knots, column_map, how_many
-from hush.learn.model import Model
+from hush.learn.model import Model, require_equal_rows
 from hush.learn.schema import Codes, Floats, ModelColumn
 
 _SIGNIFICANT = 4.0
@@ -150,11 +150,14 @@ class AdditiveModel(Model):
 
     pure_variant: ClassVar[str]
     """The model to take where the budget has no δ."""
+    loss: ClassVar[Loss]
+    curvature: ClassVar[float]
+    """A usual mean of the loss's second derivative, for Newton steps: more than half of the largest, or steps stray."""
+    held: ClassVar[float]
+    """The mean second derivative that an error in advance supposes."""
 
     def __init__(self, schema: Any, epsilon: Number, delta: Number, *, target: Any, basis: str, rows: int) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(schema, epsilon, delta)
         self.target = target
         self.basis = basis
         self.rows = rows
@@ -178,6 +181,42 @@ class AdditiveModel(Model):
     def event(self) -> Event:
         """The price of a fit, known before a row is read."""
         return self._shares().event if self._unit_rows() == 1 else GaussianEvent(sigma_squared=1 / self._total())
+
+    def _perturbation(self, shares: Shares, number: int, radius_squared: Fraction, width: int) -> Perturbation:
+        """Return one of the fits."""
+        price = shares.fits[number]
+        return Perturbation(
+            loss=self.loss, radius_squared=radius_squared, mu_squared=price, curvature=shares.curvature, width=width
+        )
+
+    def error(self, *, rows: int) -> float:
+        """Return about the deviation of the noise in the effect of a level with this number of rows.
+
+        It is meant on the scale of log-odds, or in widths of residuals.
+        """
+        columns = len(self._columns())
+        if self._unit_rows() > 1:
+            return newton_error(self._total(), self._unit_rows(), columns, weight=self.curvature, rows=rows)
+        how = self._perturbation(self._shares(), -1, Fraction(columns + 1), 1)
+        return float(how.sigma) / (self.held * rows + float(how.ridge))
+
+    def _target(self, rows: Any, values: Any) -> Any:
+        """Return the target of rows, as the fits take it."""
+        raise NotImplementedError
+
+    def _fit_rows(self, codes: Sequence[Codes], target: Any) -> Self:
+        """Fit rows by objective perturbation."""
+        raise NotImplementedError
+
+    def _fit_units(self, codes: Sequence[Codes], target: Any) -> Self:
+        """Fit rows where a unit has several, by noisy Newton steps."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
+        """Fit the curves to rows and their targets, at the price of ``event``."""
+        codes, target = self._schema(X).codes(X), self._target(X, y)
+        require_equal_rows(codes, target)
+        return self._fit_units(codes, target) if self._unit_rows() > 1 else self._fit_rows(codes, target)
 
     def _unit_rows(self) -> int:
         return integer(self.rows, "rows", minimum=1, maximum=10**6)

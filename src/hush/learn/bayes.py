@@ -19,19 +19,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
+from hush.accounting import Event
 from hush.core import Number
-from hush.learn.budget import deviation, gaussian_budget, read_budget
+from hush.learn.budget import IntegerNoise
 from hush.learn.features import choose_knots, how_many
 from hush.learn.model import Classifier, require_equal_rows
-from hush.learn.schema import Codes, Floats, ModelColumn
-from hush.noise import discrete_laplace, rounded_gaussian
+from hush.learn.schema import Floats, ModelColumn
 
 
 class NaiveBayes(Classifier):
@@ -42,40 +40,22 @@ class NaiveBayes(Classifier):
     def __init__(
         self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, target: Sequence[Any] | str = (0, 1)
     ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(schema, epsilon, delta)
         self.target = target
 
     @property
     def event(self) -> Event:
         """The price of a fit, known before a row is read."""
-        epsilon, delta = read_budget(self.epsilon, self.delta)
-        if delta == 0:
-            return ApproximateDPEvent(epsilon=epsilon)
-        return GaussianEvent(sigma_squared=1 / gaussian_budget(epsilon, delta))
-
-    def _noise(self) -> tuple[float, Any]:
-        """Return the noise's deviation and a function that draws an array of noise."""
-        epsilon, delta = read_budget(self.epsilon, self.delta)
-        histograms = len(self._schema().columns) + 1
-        if delta == 0:
-            scale = Fraction(histograms) / epsilon
-            return math.sqrt(2) * float(scale), lambda size: discrete_laplace(scale, size)
-        sigma = deviation(gaussian_budget(epsilon, delta), histograms)
-        return float(sigma), lambda size: rounded_gaussian(sigma, size)
+        return IntegerNoise.of(self.epsilon, self.delta).event
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Release the counts, at the price of ``event``."""
-        return self.fit_codes(self._schema(X).codes(X), self._target(X, y))
-
-    def fit_codes(self, codes: Sequence[Codes], labels: Codes) -> Self:
-        """Release the counts of rows that are codes already."""
+        codes, labels = self._schema(X).codes(X), self._target(X, y)
         require_equal_rows(codes, labels)
         columns, classes = self._schema().columns, self._classes().levels
-        sigma, draw = self._noise()
+        noise, histograms = IntegerNoise.of(self.epsilon, self.delta), len(columns) + 1
         counted = labels < classes
-        totals = np.bincount(labels[counted], minlength=classes) + draw(classes)
+        totals = np.bincount(labels[counted], minlength=classes) + noise.draw(histograms, classes)
         totals = np.maximum(totals.astype(np.float64), 1.0)
         rows = float(totals.sum())
         self.log_prior_ = np.log(totals / rows)
@@ -83,9 +63,11 @@ class NaiveBayes(Classifier):
         for column, code in zip(columns, codes, strict=True):
             present = counted & (code < column.levels)
             cells = labels[present] * column.levels + code[present]
-            counts = np.bincount(cells, minlength=classes * column.levels) + draw(classes * column.levels)
+            counts = np.bincount(cells, minlength=classes * column.levels) + noise.draw(
+                histograms, classes * column.levels
+            )
             table = counts.reshape(classes, column.levels).astype(np.float64)
-            self.log_chances_.append(_log_chances(column, table, totals, sigma))
+            self.log_chances_.append(_log_chances(column, table, totals, noise.sigma(histograms)))
         return self
 
     def _log_odds(self, rows: object) -> Floats:

@@ -32,14 +32,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from hush.accounting import ComposedEvent, Event, GaussianEvent, ObjectivePerturbationEvent, compose
+from hush.accounting import (
+    ApproximateDPEvent,
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    ObjectivePerturbationEvent,
+    compose,
+)
 from hush.core import HushError, InvalidValueError, Number, positive, probability
 from hush.core.rounding import largest_decimal
 from hush.learn.schema import Codes, Floats
-from hush.noise import rounded_gaussian
+from hush.noise import discrete_laplace, rounded_gaussian
 
 DETERMINANT = Fraction(1, 10)
 """The share of ε that pays for the determinants."""
@@ -155,6 +164,44 @@ def deviation(mu_squared: Fraction, sensitivity_squared: Number = 1) -> Fraction
     # Rounded up twice: a larger σ is the safe side.
     root = math.isqrt(math.ceil(square * unit * unit)) + 1
     return Fraction(root) / unit
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerNoise:
+    """Noise on one vector of whole numbers for the whole budget: discrete Laplace without δ, else a rounded Gaussian.
+
+    Its users have vectors with equal sensitivities Δ₂² and Δ₁, which is the ``sensitivity`` below.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    @classmethod
+    def of(cls, epsilon: Number, delta: Number) -> IntegerNoise:
+        """Return the noise that a budget buys."""
+        return cls(*read_budget(epsilon, delta))
+
+    @property
+    def event(self) -> Event:
+        """The price: the whole budget."""
+        if self.delta == 0:
+            return ApproximateDPEvent(epsilon=self.epsilon)
+        return GaussianEvent(sigma_squared=1 / gaussian_budget(self.epsilon, self.delta))
+
+    def _parameter(self, sensitivity: int) -> Fraction:
+        """Return the scale of the Laplace law, or the deviation of the Gaussian."""
+        if self.delta == 0:
+            return Fraction(sensitivity) / self.epsilon
+        return deviation(gaussian_budget(self.epsilon, self.delta), sensitivity)
+
+    def sigma(self, sensitivity: int) -> float:
+        """Return the standard deviation of an entry."""
+        return (1.0 if self.delta else math.sqrt(2)) * float(self._parameter(sensitivity))
+
+    def draw(self, sensitivity: int, size: int, *, unit: int = 1) -> npt.NDArray[Any]:
+        """Return independent noise for numbers in units of 1/``unit``."""
+        parameter = self._parameter(sensitivity) * unit
+        return rounded_gaussian(parameter, size) if self.delta else discrete_laplace(parameter, size)
 
 
 _ROWS = Fraction(1, 2)

@@ -56,9 +56,7 @@ class KMeans(Model):
     kind: ClassVar[str] = "kmeans"
 
     def __init__(self, schema: Any, epsilon: Number = "1", delta: Number = 0, *, clusters: int = 8) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(schema, epsilon, delta)
         self.clusters = clusters
 
     def _columns(self) -> tuple[ModelColumn, ...]:

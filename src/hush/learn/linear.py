@@ -47,15 +47,18 @@ The first prices Gaussian noise, the second discrete Laplace noise for a budget 
 **What follows.** Everything below is post-processing: means, covariances, correlations, least squares of any number
 on any columns, with intervals that hold the sampling error *and* the noise (:mod:`hush.learn.linear`).
 
->>> m = moments({"x": [0.0, 1.0] * 5000, "y": [0.0, 2.0] * 5000}, {"x": (0, 1), "y": (0, 2)}, epsilon="1")
->>> bool(abs(m.correlation()[0, 1] - 1) < 0.05)
-True
+>>> rows = {"x": [0.0, 1.0] * 5000, "y": [0.0, 2.0] * 5000}
+>>> m: Moments = moments(rows, {"x": (0, 1), "y": (0, 2)}, epsilon="1")
+>>> line: LeastSquares = m.regression("y", ["x"])
+>>> slope: Coefficient = line.coefficients[1]
+>>> bool(abs(m.correlation()[0, 1] - 1) < 0.05), line.names, abs(slope.estimate - 2) < 0.1
+(True, ('(intercept)', 'x'), True)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
@@ -64,12 +67,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting import ApproximateDPEvent, Event, GaussianEvent
+from hush.accounting import Event
 from hush.core import InvalidValueError, Number, fraction_between
-from hush.learn.budget import deviation, gaussian_budget, read_budget
+from hush.learn.budget import IntegerNoise
 from hush.learn.model import Model, Regressor
 from hush.learn.schema import Codes, Floats, ModelColumn, ModelSchema
-from hush.noise import discrete_laplace, rounded_gaussian
 
 _NORMAL = NormalDist()
 _ROUNDING = 2.0**-26
@@ -82,11 +84,7 @@ _WITHIN = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """One line of a summary; the interval is that at 95 %.
-
-    >>> Coefficient("age", 2.0, 1.8, 2.2, 1e-9).name
-    'age'
-    """
+    """One line of a summary; the interval is that at 95 %."""
 
     name: str
     estimate: float
@@ -98,13 +96,7 @@ class Coefficient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeastSquares:
-    """A least-squares line made of moments; the first coefficient is the intercept.
-
-    >>> m = moments({"x": [0.0, 1.0] * 5000, "y": [0.0, 2.0] * 5000}, {"x": (0, 1), "y": (0, 2)}, epsilon="1")
-    >>> line = LeastSquares.of(m, "y", ["x"])
-    >>> line.names, line.interval().shape
-    (('(intercept)', 'x'), (2, 2))
-    """
+    """A least-squares line made of moments; the first coefficient is the intercept."""
 
     target: str
     names: tuple[str, ...]
@@ -244,9 +236,7 @@ class LinearModel(Regressor):
         *,
         target: tuple[float, float] | str | None = None,
     ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(schema, epsilon, delta)
         self.target = target
 
     def _moments(self) -> Moments:
@@ -348,20 +338,18 @@ def integer_rows(columns: Sequence[ModelColumn], parts: Sequence[Any]) -> Iterat
         yield np.hstack(blocks)
 
 
-class Moments(Model):
-    """The noisy second moments of a table.
+def noisy_products(total: Floats, noise: Callable[[int, int], npt.NDArray[Any]]) -> Floats:
+    """Return sums of products, whole numbers in units of 2⁻²⁴, with ``noise(size, unit)`` on the upper triangle."""
+    upper, unit = np.triu_indices(len(total)), int(_GRID) ** 2
+    result = np.empty_like(total)
+    result[upper] = result.T[upper] = (total[upper].astype(np.int64) + noise(len(upper[0]), unit)) / unit
+    return result
 
-    >>> fitted = Moments({"age": (0, 120)}, epsilon="1").fit({"age": [40] * 1000})
-    >>> type(fitted).__name__
-    'Moments'
-    """
+
+class Moments(Model):
+    """The noisy second moments of a table."""
 
     kind: ClassVar[str] = "moments"
-
-    def __init__(self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6") -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
 
     def _columns(self) -> tuple[ModelColumn, ...]:
         return self._schema().columns
@@ -371,23 +359,17 @@ class Moments(Model):
         size = len(self._columns()) + 1
         return size * (size + 1) // 2
 
+    def _noise(self) -> IntegerNoise:
+        return IntegerNoise.of(self.epsilon, self.delta)
+
     @property
     def event(self) -> Event:
         """The price of the release, known before a row is read."""
-        epsilon, delta = read_budget(self.epsilon, self.delta)
-        if delta == 0:
-            return ApproximateDPEvent(epsilon=epsilon)
-        return GaussianEvent(sigma_squared=1 / gaussian_budget(epsilon, delta))
+        return self._noise().event
 
     def _story(self) -> str:
-        return f"Each entry of Σzzᵀ, z scaled to [−1, 1], has noise of standard deviation {self._sigma():.4g}."
-
-    def _sigma(self) -> float:
-        """Return the deviation of each entry's noise in units of z."""
-        epsilon, delta = read_budget(self.epsilon, self.delta)
-        if delta == 0:
-            return float(2**0.5 * self._sensitivity() / float(epsilon))
-        return float(deviation(gaussian_budget(epsilon, delta), self._sensitivity()))
+        sigma = self._noise().sigma(self._sensitivity())
+        return f"Each entry of Σzzᵀ, z scaled to [−1, 1], has noise of standard deviation {sigma:.4g}."
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's names
         """Release the moments of the rows, at the price of ``event``."""
@@ -400,24 +382,10 @@ class Moments(Model):
         total = np.zeros((size, size))
         for rows in integer_rows(columns, parts):
             total += rows.T @ rows  # whole numbers below 2⁵³: exact, in any order
-        self.matrix_ = self._noisy(total)
-        self.sigma_ = self._sigma()
+        noise, sensitivity = self._noise(), self._sensitivity()
+        self.matrix_ = noisy_products(total, lambda size, unit: noise.draw(sensitivity, size, unit=unit))
+        self.sigma_ = noise.sigma(sensitivity)
         return self
-
-    def _noisy(self, total: Floats) -> Floats:
-        epsilon, delta = read_budget(self.epsilon, self.delta)
-        upper = np.triu_indices(len(total))
-        unit = int(_GRID) ** 2
-        if delta == 0:
-            noise = discrete_laplace(Fraction(self._sensitivity() * unit) / epsilon, len(upper[0]))
-        else:
-            sigma = deviation(gaussian_budget(epsilon, delta), self._sensitivity())
-            noise = rounded_gaussian(sigma * unit, len(upper[0]))
-        values = (total[upper].astype(np.int64) + noise) / unit
-        result = np.empty_like(total)
-        result[upper] = values
-        result.T[upper] = values
-        return result
 
     # -- what follows ---------------------------------------------------------------------------------------------
 
@@ -461,10 +429,8 @@ class Moments(Model):
         inverse = np.where(deviations > 0, 1 / np.where(deviations > 0, deviations, 1.0), 0.0)
         return np.asarray(np.clip(inverse[:, None] * covariance * inverse, -1.0, 1.0))
 
-    def regression(self, target: str, columns: Sequence[str] | None = None) -> Any:
+    def regression(self, target: str, columns: Sequence[str] | None = None) -> LeastSquares:
         """Return least squares of a number on some columns (all others by default), with intervals, at no price."""
-        from hush.learn.linear import LeastSquares
-
         return LeastSquares.of(self, target, columns)
 
 

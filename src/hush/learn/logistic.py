@@ -23,18 +23,16 @@ from hush.learn.convex_fits import (
     LOGISTIC,
     LOOKS,
     STEPS,
-    Perturbation,
-    newton_error,
+    Loss,
     noisy_newton,
 )
 from hush.learn.features import Design
-from hush.learn.model import Classifier, require_equal_rows
-from hush.learn.schema import Codes, Floats, ModelColumn
+from hush.learn.model import Classifier
+from hush.learn.schema import Codes, Floats
 
 _LOOKS, _WEIGHT = Fraction(1, 10), Fraction(1, 50)
 """The share of the budget for looks, and the part of it for the total curvature, to see whether slopes stand out."""
-_CURVATURE, _NEWTON_STEPS = 0.15, 4
-"""A usual mean of p(1−p), for steps: as it is more than half of the largest, ¼, no step goes astray."""
+_NEWTON_STEPS = 4
 
 
 class LogisticRegression(Classifier, AdditiveModel):
@@ -58,6 +56,9 @@ class LogisticRegression(Classifier, AdditiveModel):
 
     kind: ClassVar[str] = "logistic_regression"
     pure_variant: ClassVar[str] = "NaiveBayes"
+    loss: ClassVar[Loss] = LOGISTIC
+    curvature: ClassVar[float] = 0.15
+    held: ClassVar[float] = 0.15
 
     def __init__(
         self,
@@ -84,51 +85,19 @@ class LogisticRegression(Classifier, AdditiveModel):
             f"{sigma:.3g} or so on the log-odds scale, more where columns go together."
         )
 
-    def error(self, *, rows: int) -> float:
-        """Return about the noise's standard deviation in the effect of a level with this number of rows."""
-        columns = len(self._columns())
-        if self._unit_rows() > 1:
-            return newton_error(self._total(), self._unit_rows(), columns, weight=_CURVATURE, rows=rows)
+    def _fit_rows(self, codes: Sequence[Codes], labels: Codes) -> Self:
         shares = self._shares()
-        how = Perturbation(
-            loss=LOGISTIC,
-            radius_squared=Fraction(columns + 1),
-            mu_squared=shares.fits[0],
-            curvature=shares.curvature,
-            width=1,
-        )
-        return float(how.sigma) / (0.15 * rows + float(how.ridge))
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
-        """Fit the curves to rows and their labels, at the price of ``event``."""
-        self._classes()
-        codes = self._schema(X).codes(X)
-        labels = self._target(X, y)
-        if self._unit_rows() > 1:
-            return self._fit_units(codes, labels)
-        shares = self._shares()
-        return self.fit_codes(codes, labels, self._columns(), shares)
-
-    def fit_codes(self, codes: Sequence[Codes], labels: Codes, columns: Sequence[ModelColumn], shares: Shares) -> Self:
-        """Fit rows that are codes already."""
-        require_equal_rows(codes, labels)
         classes = self._classes().levels
         counted = labels < classes
         mu = math.sqrt(float(shares.fits[0]))
         looks = self._look(codes, shares.looks * (1 - _WEIGHT))
-        features = Features.choose(columns, looks, mu, linear=self.basis == "linear")
+        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
         design = features.design(codes)
         weight_share = shares.looks * _WEIGHT / len(shares.fits)
         fits = []
-        for number, mu_squared in enumerate(shares.fits):
+        for number in range(len(shares.fits)):
             positive = labels == (1 if classes == 2 else number)
-            how = Perturbation(
-                loss=LOGISTIC,
-                radius_squared=features.radius_squared,
-                mu_squared=mu_squared,
-                curvature=shares.curvature,
-                width=design.width,
-            )
+            how = self._perturbation(shares, number, features.radius_squared, design.width)
             penalty = how.penalty()
             theta = how.release(design, positive.astype(np.float64), counted, np.zeros(design.width), penalty)
             weight = _noisy_weight(design, theta, weight_share)
@@ -137,8 +106,6 @@ class LogisticRegression(Classifier, AdditiveModel):
         return self
 
     def _fit_units(self, codes: Sequence[Codes], labels: Codes) -> Self:
-        """Fit rows where a unit has several, by noisy Newton steps."""
-        require_equal_rows(codes, labels)
         classes, total, unit_rows = self._classes().levels, self._total(), self._unit_rows()
         counted = labels < classes
         features, rows, preconditioner = self._newton_design(codes, counted, total * LOOKS / unit_rows**2)
@@ -157,7 +124,7 @@ class LogisticRegression(Classifier, AdditiveModel):
                     start=np.zeros(rows.width),
                     counted=counted,
                     preconditioner=preconditioner,
-                    weight=_CURVATURE,
+                    weight=self.curvature,
                     mu_squared=total * STEPS / len(numbers),
                     steps=_NEWTON_STEPS,
                 )

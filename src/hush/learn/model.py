@@ -7,6 +7,13 @@ and released numbers as JSON, without code; ``load`` reads them back, and the mo
 Two fits of one model are two releases: each has its own noise and its own price. There is no ``random_state``, and a
 model that is fitted again inside a grid search or a cross-validation spends the budget every time
 (:func:`hush.learn.select` is the way to choose among models at one known price).
+
+>>> import tempfile
+>>> from hush.learn import Moments
+>>> model: Model = Moments({"age": (0, 120)}, epsilon="1").fit({"age": [40] * 1000})
+>>> saved = load(model.save(Path(tempfile.mkdtemp()) / "ages.json"))
+>>> saved.to_json() == model_from_json(model.to_json()).to_json() == model.to_json()
+True
 """
 
 from __future__ import annotations
@@ -22,7 +29,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hush.accounting import Event, compose
-from hush.core import HushError, InvalidValueError
+from hush.core import HushError, InvalidValueError, Number
 from hush.core.storage import path_of, writing
 from hush.learn.budget import read_budget
 from hush.learn.schema import Codes, Floats, ModelColumn, ModelSchema, column_from_json, names_of, target_column
@@ -54,21 +61,18 @@ class UnpricedSearchError(HushError, TypeError):
 
 
 class Model:
-    """The base of all models: a public schema, a budget, and a fit that costs it.
-
-    >>> from hush.learn import NaiveBayes
-    >>> isinstance(NaiveBayes({"x": (0, 9)}, epsilon="0.1", delta=0), Model)
-    True
-    """
+    """The base of all models: a public schema, a budget, and a fit that costs it."""
 
     kind: ClassVar[str] = ""
     receipt: str = ""
     """The receipt of a fit that a curator charged, with its price and the budget that remained."""
     price: str = ""
     remaining: str = ""
-    schema: Any
-    epsilon: Any
-    delta: Any
+
+    def __init__(self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6") -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -263,13 +267,7 @@ def require_equal_rows(codes: Sequence[Any], target: Any) -> None:
 
 
 def model_from_json(data: Mapping[str, Any]) -> Model:
-    """Read a model that ``to_json`` wrote.
-
-    >>> import hush
-    >>> model = hush.learn.Moments({"age": (0, 120)}, epsilon="1").fit({"age": [40] * 1000})
-    >>> type(model_from_json(model.to_json())).__name__
-    'Moments'
-    """
+    """Read a model that ``to_json`` wrote."""
     if not isinstance(data, Mapping) or data.get("format") != "hush model":
         raise InvalidValueError("model", got=type(data).__name__, allowed="an object that a model's to_json wrote")
     if data.get("version") != VERSION or data.get("kind") not in _KINDS:
@@ -282,14 +280,7 @@ def model_from_json(data: Mapping[str, Any]) -> Model:
 
 
 def load(path: str | Path) -> Model:
-    """Read a model from a file that ``save`` wrote.
-
-    >>> import hush, tempfile
-    >>> model = hush.learn.Moments({"age": (0, 120)}, epsilon="1").fit({"age": [40] * 1000})
-    >>> place = Path(tempfile.mkdtemp()) / "ages.json"
-    >>> type(load(model.save(place))).__name__
-    'Moments'
-    """
+    """Read a model from a file that ``save`` wrote."""
     try:
         data = json.loads(path_of(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -24,7 +24,7 @@ import numpy as np
 from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number, integer
 from hush.learn.budget import deviation, gaussian_budget, noisy, read_budget, require_delta
-from hush.learn.linear import feature_names
+from hush.learn.linear import feature_names, noisy_products
 from hush.learn.model import Model
 from hush.learn.schema import Floats, ModelColumn
 from hush.noise import rounded_gaussian
@@ -40,9 +40,7 @@ class PCA(Model):
     kind: ClassVar[str] = "pca"
 
     def __init__(self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, components: int = 2) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(schema, epsilon, delta)
         self.components = components
 
     def _columns(self) -> tuple[ModelColumn, ...]:
@@ -70,12 +68,7 @@ class PCA(Model):
         # ½[(1+r²)² + 1 + Σxᵢ⁴], Σxᵢ⁴ ≤ min(r², r⁴).
         square = Fraction((1 + longest) ** 2 + 1 + longest, 2)
         sigma = deviation(mu_squared * (1 - _LOOK), square)
-        unit = int(_GRID) ** 2
-        upper = np.triu_indices(len(total))
-        values = (total[upper].astype(np.int64) + rounded_gaussian(sigma * unit, len(upper[0]))) / unit
-        matrix = np.empty_like(total)
-        matrix[upper] = values
-        matrix.T[upper] = values
+        matrix = noisy_products(total, lambda size, unit: rounded_gaussian(sigma * unit, size))
         count = max(float(matrix[0, 0]), 1.0)
         self.mean_ = matrix[0, 1:] / count
         variances, vectors = np.linalg.eigh(matrix[1:, 1:] / count - np.outer(self.mean_, self.mean_))

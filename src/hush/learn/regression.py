@@ -39,20 +39,18 @@ from hush.learn.convex_fits import (
     HUBER,
     LOOKS,
     STEPS,
-    Perturbation,
-    newton_error,
+    Loss,
     noisy_newton,
 )
 from hush.learn.features import Design
-from hush.learn.model import Regressor, require_equal_rows
+from hush.learn.model import Regressor
 from hush.learn.schema import Codes, Floats, ModelColumn
 
 _LOOKS = Fraction(13, 100)
 _FIRST, _SECOND = Fraction(35, 100), Fraction(52, 100)
 _COLUMNS, _TARGET, _RESIDUALS = Fraction(58, 100), Fraction(19, 100), Fraction(23, 100)
 """How looks are shared: columns and rows, the target, the residuals."""
-_CURVATURE, _NEWTON_STEPS = 0.75, (2, 3)
-"""Of noisy Newton steps: more than half of the largest second derivative, so that no step goes astray; their number."""
+_NEWTON_STEPS = (2, 3)
 _CELLS = 64
 _EDGES = 2.0 ** np.arange(-5, 3.5, 0.5)
 _QUANTILE = 0.7
@@ -81,6 +79,9 @@ class Regression(Regressor, AdditiveModel):
 
     kind: ClassVar[str] = "regression"
     pure_variant: ClassVar[str] = "LinearModel"
+    loss: ClassVar[Loss] = HUBER
+    curvature: ClassVar[float] = 0.75
+    held: ClassVar[float] = _QUANTILE  # 1 within the width, which holds this part of the residuals, and 0 beyond
 
     def __init__(
         self,
@@ -104,50 +105,21 @@ class Regression(Regressor, AdditiveModel):
             f"{self.error(rows=1000):.3g} or so times the residuals' 70 % quantile, more where columns go together."
         )
 
-    def _how(self, shares: Shares, number: int, radius_squared: Fraction, width: int) -> Perturbation:
-        return Perturbation(
-            loss=HUBER,
-            radius_squared=radius_squared,
-            mu_squared=shares.fits[number],
-            curvature=shares.curvature,
-            width=width,
-        )
-
-    def error(self, *, rows: int) -> float:
-        """Return about the noise's deviation in the effect of a level with this number of rows, in residual widths."""
-        if self._unit_rows() > 1:
-            columns = len(self._columns())
-            return newton_error(self._total(), self._unit_rows(), columns, weight=_CURVATURE, rows=rows)
-        how = self._how(self._shares(), 1, Fraction(len(self._columns()) + 1), 1)
-        # Huber's second derivative is 1 within the width, which holds 70 % of residuals, and 0 beyond.
-        return float(how.sigma) / (_QUANTILE * rows + float(how.ridge))
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
-        """Fit the curves to rows and their targets, at the price of ``event``."""
-        self._bounds()
-        codes = self._schema(X).codes(X)
-        target = self._target(X, y)
-        if self._unit_rows() > 1:
-            return self._fit_units(codes, target)
+    def _fit_rows(self, codes: Sequence[Codes], target: Floats) -> Self:
         shares = self._shares()
-        return self.fit_codes(codes, target, self._columns(), shares)
-
-    def fit_codes(self, codes: Sequence[Codes], target: Floats, columns: Sequence[ModelColumn], shares: Shares) -> Self:
-        """Fit rows that are codes already."""
-        require_equal_rows(codes, target)
         bounds = self._bounds()
         counted = ~np.isnan(target)
         y = np.clip(np.where(counted, target, bounds.lower), bounds.lower, bounds.upper)
         looks = self._look(codes, shares.looks * _COLUMNS)
         mu = math.sqrt(float(sum(shares.fits)))
-        features = Features.choose(columns, looks, mu, linear=self.basis == "linear")
+        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
         design = features.design(codes)
         centre, spread = self._scale(y[counted], bounds, shares.looks * _TARGET, looks.rows)
         if looks.rows * mu < _SCARCE:
             # `looks.rows` is noisy already, and `_joined` costs no more than two fits: the branch costs nothing.
             shares, start, width = _joined(shares), np.zeros(design.width), spread
             return self._finish(features, design, (y, counted), (centre, width), start, shares)
-        first = self._how(shares, 0, features.radius_squared, design.width)
+        first = self._perturbation(shares, 0, features.radius_squared, design.width)
         theta = first.release(design, (y - centre) / spread, counted, np.zeros(design.width), first.penalty())
         residuals = np.abs((y - centre) / spread - design.margins(theta))[counted]
         # The first fit is public by now, so that residuals of it are a look at the rows like any other.
@@ -166,7 +138,7 @@ class Regression(Regressor, AdditiveModel):
     ) -> Self:
         """Run the last fit and keep its curves."""
         (y, counted), (centre, width) = rows, scale
-        how = self._how(shares, -1, features.radius_squared, design.width)
+        how = self._perturbation(shares, -1, features.radius_squared, design.width)
         penalty = how.penalty()
         theta = how.release(design, (y - centre) / width, counted, start, penalty)
         covariance = features.covariance(how, penalty, _QUANTILE * features.looks.rows)
@@ -175,8 +147,7 @@ class Regression(Regressor, AdditiveModel):
         return self
 
     def _fit_units(self, codes: Sequence[Codes], target: Floats) -> Self:
-        """Fit rows where a unit has several, by noisy Newton steps: first at the target's spread, then narrower."""
-        require_equal_rows(codes, target)
+        # first at the target's spread, then narrower
         bounds, total, unit_rows = self._bounds(), self._total(), self._unit_rows()
         counted = ~np.isnan(target)
         y = np.clip(np.where(counted, target, bounds.lower), bounds.lower, bounds.upper)
@@ -201,7 +172,7 @@ class Regression(Regressor, AdditiveModel):
                 start=theta,
                 counted=counted,
                 preconditioner=preconditioner,
-                weight=_CURVATURE,
+                weight=self.curvature,
                 mu_squared=total * STEPS * steps / sum(_NEWTON_STEPS),
                 steps=steps,
             )

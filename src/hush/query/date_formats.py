@@ -35,6 +35,12 @@ _ALLOWED = (
     "and . , / - : _ between them, such as %d/%m/%Y or %d.%m.%Y %H:%M:%S"
 )
 _FORMAT = re.compile(r"(?:%[dmYyHMS]|[A-Za-z .,/:_-])*")
+_DAYS = (
+    "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d",
+    "%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%m-%y",
+)  # fmt: skip
+USUAL = tuple(day + time for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S"))
+"""Formats that files often have."""
 _CENTURY = "0[48]|[2468][048]|[13579][26]"
 """Two digits that four divides, but 00."""
 _YEARS = {

@@ -5,8 +5,10 @@ What is drawn follows from the keys (`plot`):
 * no key: a single number on a scale of its own;
 * a key of dates, times or more than forty numbers: a line with a band;
 * a key of numbers: a histogram, its bars side by side;
-* any other key: bars with whiskers;
+* any other key: bars with whiskers; or dots on an axis of their own, where whiskers could not be seen on one from 0;
 * a second key: colours side by side, or a map where it has more than six values.
+
+Other kinds can be chosen (`kinds`).
 
 Bars and whiskers end where the truth must end (`AnswerColumn.limits`). Points of which nothing is known are drawn
 faintly, and the axis is chosen without them: those that say nothing (`AnswerColumn.tells`) and whose error bar is not
@@ -54,8 +56,12 @@ from hush.query.errors import did_you_mean
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, shown_error
 
-_WIDTH, _HEIGHT = 640.0, 240.0
+_WIDTH, _HEIGHT = 640.0, 258.0
 _SHADES = 7
+_UNSEEN, _SEEN = 1 / 80, 1 / 12
+"""An error bar below the first share of the axis cannot be seen; one from the second share on can."""
+_DECADES = 20.0
+"""The ratio of the greatest number to the least from which on dots have a logarithmic axis."""
 MANY = 40
 """More numbers than these are a line, not a histogram."""
 COLOURS = 6
@@ -71,6 +77,7 @@ class PlotKind(Enum):
     NUMBER = "number"
     BARS = "bars"
     HISTOGRAM = "histogram"
+    DOTS = "dots"
     LINE = "line"
     MAP = "map"
 
@@ -141,11 +148,38 @@ class Plot:
         return [value if upper is None else min(value, upper) for value in moved]
 
 
-def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "") -> Plot:
+def measures(columns: Sequence[AnswerColumn]) -> list[str]:
+    """Return the names of the noisy numbers, which can be drawn."""
+    return [column.name for column in columns if column.noisy and column.kind.numeric]
+
+
+def kinds(columns: Sequence[AnswerColumn]) -> list[PlotKind]:
+    """Return the kinds of chart that an answer can have, the usual one first."""
+    keys = tuple(column for column in columns if not column.noisy)[:2]
+    usual = _kind(keys)
+    if not keys:
+        return [usual]
+    ordered = keys[0].kind in TIMES or keys[0].kind.numeric
+    coloured = len(keys) < 2 or len(set(keys[1].values)) <= COLOURS
+    few = coloured and len(set(keys[0].values)) <= MANY
+    possible = {
+        PlotKind.BARS: few and usual is not PlotKind.HISTOGRAM,
+        PlotKind.DOTS: few,
+        PlotKind.LINE: ordered and coloured,
+        PlotKind.MAP: len(keys) > 1,
+    }
+    return list(dict.fromkeys([usual, *(kind for kind, fits in possible.items() if fits)]))
+
+
+def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "", kind: PlotKind | None = None) -> Plot:
     """Return the chart of a noisy column over the first two keys: the first noisy column unless one is named."""
     values = _noisy_number(columns, column)
     keys = tuple(other for other in columns if not other.noisy)[:2]
-    kind = _kind(keys)
+    possible = kinds(columns)
+    if kind is not None and kind not in possible:
+        fitting = ", ".join(other.value for other in possible)
+        raise HushError(f"this answer cannot be drawn as {kind.value}; take one of: {fitting}")
+    chosen, kind = kind, kind or possible[0]
     points, aside = [], []
     for row, value in enumerate(values.values):
         if value is None:
@@ -156,6 +190,8 @@ def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "") 
         else:
             points.append(point)
     points = _compared(points, single=kind is PlotKind.NUMBER)
+    if chosen is None and kind in {PlotKind.BARS, PlotKind.HISTOGRAM} and _unseen(points):
+        kind = PlotKind.DOTS
     said = title or " by ".join([values.name, " and ".join(key.name for key in keys)] if keys else [values.name])
     return Plot(kind=kind, column=values, keys=keys, points=tuple(points), title=said, aside=tuple(aside))
 
@@ -220,6 +256,16 @@ def _compared(points: list[Point], *, single: bool) -> list[Point]:
     ]
 
 
+def _unseen(points: list[Point]) -> bool:
+    """Return whether error bars are too short to be seen on an axis that begins at 0, and not on one of their own."""
+    reaches = [point.reach for point in points if point.tells]
+    if not reaches:
+        return False
+    low, high = min(low for low, _ in reaches), max(high for _, high in reaches)
+    longest = max(above - below for below, above in reaches)
+    return 0 < longest < _UNSEEN * (max(high, 0.0) - min(low, 0.0)) and longest >= _SEEN * (high - low)
+
+
 def _point(values: AnswerColumn, keys: Sequence[AnswerColumn], row: int) -> Point:
     value, error = values.values[row], None if values.errors is None else values.errors[row]
     low, high = values.interval(row) or (None, None)
@@ -242,6 +288,7 @@ def picture(
     width: float = _WIDTH,
     dummy: str = "",
     heading: bool = True,
+    kind: PlotKind | None = None,
 ) -> Sheet:
     """Return a picture of a noisy number over the first two keys.
 
@@ -260,8 +307,11 @@ def picture(
         so that a script can move them.
     heading
         Whether the title and subtitle are drawn; a page may write them itself.
+    kind
+        One of `kinds`; the usual one unless given.
     """
-    drawn = plot(columns, column=column, title=title)
+    # made-up bars stay bars, however short their whiskers are
+    drawn = plot(columns, column=column, title=title, kind=kind or (kinds(columns)[0] if dummy else None))
     said = "; ".join(part for part in (subtitle, *drawn.aside) if part)
     few = "; ".join(_words(point) for point in drawn.points[:20])
     sheet = Sheet(width=width, title=drawn.title, subtitle=said, details=few)
@@ -272,6 +322,7 @@ def picture(
         PlotKind.NUMBER: _number,
         PlotKind.BARS: _bars,
         PlotKind.HISTOGRAM: _bars,
+        PlotKind.DOTS: _bars,
         PlotKind.LINE: _line,
         PlotKind.MAP: _map,
     }[drawn.kind]
@@ -291,7 +342,7 @@ def _legend(sheet: Sheet, drawn: Plot, top: float) -> float:
     """Write the values of the second key beside their colours."""
     if len(drawn.keys) < 2:
         return top
-    colour = "d" if drawn.kind is PlotKind.LINE else "c"
+    colour = "d" if drawn.kind in {PlotKind.LINE, PlotKind.DOTS} else "c"
     entries = [(text, f"{colour}{index % COLOURS}") for index, text in enumerate(drawn.labels(1))]
     return sheet.legend(top, f"{drawn.keys[1].name}:", entries)
 
@@ -306,14 +357,31 @@ def _bars(sheet: Sheet, drawn: Plot, top: float, dummy: str) -> float:
         labels = [label(value) for value in even]
     # made-up bars keep their axis however long their whiskers become
     low, high = (0.0, 1.2 * max(point.value for point in drawn.points)) if dummy else drawn.extent()
-    axis = ChartAxis.around(drawn.column.name, min(low, 0.0), max(high, 0.0))
+    axis = (
+        _close_up(drawn.column.name, low, high)
+        if drawn.kind is PlotKind.DOTS
+        else ChartAxis.around(drawn.column.name, min(low, 0.0), max(high, 0.0))
+    )
     slot = (sheet.width - axis.room() - MARGIN) / len(labels)
     rows = [wrapped(text, slot - 6, lines=3) for text in labels]
     narrow = slot < 12 * len(drawn.groups)
-    if drawn.kind is PlotKind.BARS and not dummy and (narrow or None in rows):
+    if drawn.kind is not PlotKind.HISTOGRAM and not dummy and (narrow or None in rows):
         return _lying(sheet, drawn, top, axis, labels)
     names = [] if None in rows else [row for row in rows if row is not None]
     return _upright(sheet, drawn, top, axis, labels, names, dummy)
+
+
+def _close_up(name: str, low: float, high: float) -> ChartAxis:
+    """Return an axis for dots: around what is drawn, logarithmic where the numbers are of very different size."""
+    if low <= 0 or high < _DECADES * low:
+        return ChartAxis.around(name, low, high)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if high < 1000 * low else (1,)
+    round_numbers = [step * 10.0**power for power in powers for step in steps]
+    first = max(tick for tick in round_numbers if tick <= low)
+    last = min((tick for tick in round_numbers if tick >= high), default=round_numbers[-1])
+    ticks = [(tick, tick_text(tick)) for tick in round_numbers if first <= tick <= last]
+    return ChartAxis(name=f"{name}, logarithmic", low=first, high=last, ticks=ticks, logarithmic=True)
 
 
 def _upright(
@@ -325,11 +393,16 @@ def _upright(
     groups = drawn.groups
     gap = 0.06 if drawn.kind is PlotKind.HISTOGRAM else 0.28
     bar = min(slot * (1 - gap), 90 * len(groups)) / len(groups)
-    zero = y(0.0)
+    dots = drawn.kind is PlotKind.DOTS
+    zero = bottom if dots else y(0.0)
     for point in drawn.points:
         group = drawn.group(point)
         middle = left + slot * (labels.index(label(point.keys[0])) + 0.5) + bar * (group - (len(groups) - 1) / 2)
         end = y(drawn.shown_value(point))
+        if dots:
+            _whisker(sheet, point, y, middle, min(8.0, bar * 0.4))
+            sheet.add("circle", _faint(f"d{group % COLOURS}", point), _words(point), cx=middle, cy=end, r=4)
+            continue
         box = {"x": middle - bar / 2 + 0.5, "y": min(end, zero), "width": max(bar - 1, 0.5), "height": abs(end - zero)}
         fill: dict[str, str] = {"fill": f"url(#{dummy})"} if dummy else {}
         classes = "dummy" if dummy else _faint(f"c{group % COLOURS}", point)
@@ -337,7 +410,7 @@ def _upright(
         _whisker(sheet, point, y, middle, min(8.0, bar * 0.4), live=bool(dummy))
     sheet.add("line", "axis", x1=left, x2=sheet.width - MARGIN, y1=zero, y2=zero)
     if dummy:
-        sheet.data["scale"] = f"{axis.low:.10g} {axis.high:.10g} {bottom:.1f} {top + 12:.1f}"
+        sheet.data["scale"] = f"{axis.low:.10g} {axis.high:.10g} {y.start:.1f} {y.end:.1f}"
     depth = _names(sheet, labels, names, left, slot, bottom, thin=drawn.kind is PlotKind.HISTOGRAM)
     sheet.text((left + sheet.width - MARGIN) / 2, bottom + depth + 18, drawn.keys[0].name, "name", anchor="middle")
     return bottom + depth + 30
@@ -367,13 +440,16 @@ def _names(
 
 def _lying(sheet: Sheet, drawn: Plot, top: float, axis: ChartAxis, labels: list[str]) -> float:
     bars = []
+    dots = drawn.kind is PlotKind.DOTS
     for point in drawn.points:
         group = drawn.group(point)
         bar = ChartBar(
             row=labels.index(label(point.keys[0])),
             lane=group,
+            start=drawn.shown_value(point) if dots else 0.0,
             end=drawn.shown_value(point),
-            classes=_faint(f"c{group % COLOURS}", point),
+            dot=dots,
+            classes=_faint(f"{'d' if dots else 'c'}{group % COLOURS}", point),
             reach=None if point.low is None else point.reach,
             tooltip=_words(point),
         )

@@ -84,6 +84,16 @@ class Domain:
         """Return how many cells a marginal has."""
         return prod(self.shape(columns))
 
+    def mask(self, columns: Columns, where: Mapping[str, Iterable[int]]) -> npt.NDArray[np.bool_]:
+        """Return the cells of a marginal that have, in each of its columns, one of the given codes."""
+        mask = np.ones((), dtype=np.bool_)
+        for name in columns:
+            inside = np.zeros(self.size(name), dtype=np.bool_)
+            for code in where[name]:
+                inside[integer(code, f"where[{name!r}]", minimum=0, maximum=len(inside) - 1)] = True
+            mask = np.logical_and.outer(mask, inside)
+        return mask
+
     def resized(self, sizes: Mapping[str, int]) -> Domain:
         """Return the same columns with other numbers of codes."""
         return Domain(

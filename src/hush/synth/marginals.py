@@ -17,12 +17,15 @@ inverse is the sum of theirs.
 **Half-widths.** Gaussian: the normal quantile times the standard deviation. Laplace: the larger of that and of the
 Laplace law's own quantile at the same standard deviation.
 
->>> from hush.synth.domain import CodedTable, Domain
 >>> domain = Domain.of({"age": 3, "sex": 2})
->>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
->>> found = plan.measure(CodedTable.of(domain, {"age": [0, 1, 1, 2], "sex": [0, 1, 1, 0]}))
->>> found["sex"].rounded().tolist(), found["age", "sex"].rounded().tolist()
-([2, 2], [[1, 0], [0, 2], [1, 0]])
+>>> plan: MarginalPlan = plan_marginals(domain, all_marginals(domain, 2), rho=Fraction(1000))
+>>> released: Marginals = plan.measure(CodedTable.of(domain, {"age": [0, 1, 1, 2], "sex": [0, 1, 1, 0]}))
+>>> table: MarginalTable = released["sex"]
+>>> table.columns, table.rounded().tolist(), released["age", "sex"].rounded().tolist()
+(('sex',), [2, 2], [[1, 0], [0, 2], [1, 0]])
+>>> count: CountEstimate = released.count({"age": range(1, 3), "sex": [1]})
+>>> round(count.value), count.error < 1
+(2, True)
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from hush.accounting.events import ApproximateDPEvent, ComposedEvent, DiscreteLa
 from hush.core import InvalidValueError, integer
 from hush.mechanisms.estimators.postprocess import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
-from hush.synth.measurements import Measurement, MeasurementsError, pack, quantile, unpack
+from hush.synth.measurements import Measurement, MeasurementsError, noise_variance, pack, quantile, unpack
 from hush.synth.residual import ResidualPlan, marginal_variance, plan_residuals, subsets
 
 Floats = npt.NDArray[np.float64]
@@ -52,26 +55,14 @@ _ROUNDS = 60
 
 
 def all_marginals(domain: Domain, degree: int) -> list[Columns]:
-    """Return every set of ``degree`` columns.
-
-    >>> from hush.synth.domain import Domain
-    >>> all_marginals(Domain.of({"age": 3, "sex": 2, "ill": 2}), 2)
-    [('age', 'sex'), ('age', 'ill'), ('sex', 'ill')]
-    """
+    """Return every set of ``degree`` columns."""
     chosen = integer(degree, "degree", minimum=1, maximum=len(domain))
     return list(combinations(domain.names, chosen))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarginalPlan:
-    """The measurements for a set of marginals, their noise and their price. Public.
-
-    >>> from hush.synth.domain import CodedTable, Domain
-    >>> domain = Domain.of({"age": 3, "sex": 2})
-    >>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
-    >>> plan.workload
-    (('age', 'sex'),)
-    """
+    """The measurements for a set of marginals, their noise and their price. Public."""
 
     domain: Domain
     workload: tuple[Columns, ...]
@@ -96,7 +87,7 @@ class MarginalPlan:
     def _spreads(self) -> dict[Columns, float]:
         if self.residuals is not None:
             return {columns: self.residuals.spread(columns) for columns in self.residuals.variances}
-        variances = {columns: _laplace_variance(scale) for columns, scale in self.counted.items()}
+        variances = {columns: noise_variance("laplace", scale) for columns, scale in self.counted.items()}
         return _combined(self.domain, variances)
 
     def measure(self, table: CodedTable) -> Marginals:
@@ -189,15 +180,7 @@ class CountEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MarginalTable:
-    """One marginal: an axis for each column.
-
-    >>> from hush.synth.domain import CodedTable, Domain
-    >>> domain = Domain.of({"age": 3, "sex": 2})
-    >>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
-    >>> table = plan.measure(CodedTable.of(domain, {"age": [0, 1, 1, 2], "sex": [0, 1, 1, 0]}))["sex"]
-    >>> table.columns, table.error < 1
-    (('sex',), True)
-    """
+    """One marginal: an axis for each column."""
 
     columns: Columns
     values: Floats
@@ -211,15 +194,7 @@ class MarginalTable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Marginals:
-    """A release of marginals, made of its measurements alone. Public.
-
-    >>> from hush.synth.domain import CodedTable, Domain
-    >>> domain = Domain.of({"age": 3, "sex": 2})
-    >>> plan = plan_marginals(domain, [("age", "sex")], rho=Fraction(1000))
-    >>> measured = plan.measure(CodedTable.of(domain, {"age": [0, 1, 1, 2], "sex": [0, 1, 1, 0]}))
-    >>> measured["sex"].rounded().tolist()
-    [2, 2]
-    """
+    """A release of marginals, made of its measurements alone. Public."""
 
     domain: Domain
     workload: tuple[Columns, ...]
@@ -287,20 +262,9 @@ class Marginals:
         return values
 
     def count(self, where: Mapping[str, Iterable[int]]) -> CountEstimate:
-        """Return how many rows have, in each named column, one of the given codes.
-
-        >>> from hush.synth.domain import CodedTable, Domain
-        >>> domain = Domain.of({"age": 4, "sex": 2})
-        >>> rows = CodedTable.of(domain, {"age": [0, 1, 2, 3], "sex": [0, 0, 0, 1]})
-        >>> released = plan_marginals(domain, [("age", "sex")], rho=Fraction(10**6)).measure(rows)
-        >>> round(released.count({"age": range(2, 4), "sex": [1]}).value)
-        1
-        """
+        """Return how many rows have, in each named column, one of the given codes."""
         columns = _held(self.domain, self.workload, where)
-        weights = np.ones(())
-        for name in columns:
-            weights = np.multiply.outer(weights, self._indicator(name, where[name]))
-        return self.sum_of(columns, weights)
+        return self.sum_of(columns, self.domain.mask(columns, where))
 
     def sum_of(self, columns: Iterable[str], weights: npt.NDArray[Any]) -> CountEstimate:
         """Return the weighted sum of a marginal's cells; ``weights`` has an axis for each column, in their order."""
@@ -318,13 +282,6 @@ class Marginals:
             variance += self._spread(subset) * float(np.vdot(part, part))
         value = float(np.vdot(given, self[chosen].values))
         return CountEstimate(value=value, error=quantile(self.law, self.confidence) * math.sqrt(variance))
-
-    def _indicator(self, name: str, codes: Iterable[int]) -> Floats:
-        size = self.domain.size(name)
-        weight = np.zeros(size)
-        for code in codes:
-            weight[integer(code, f"where[{name!r}]", minimum=0, maximum=size - 1)] = 1
-        return weight
 
     def rolled_up(self, columns: Iterable[str], groups: Mapping[str, Sequence[int]]) -> tuple[Floats, Floats]:
         """Return a marginal over coarser keys, and its half-widths: ``groups`` gives the group of every code.
@@ -434,9 +391,3 @@ def _combined(domain: Domain, variances: Mapping[Columns, float]) -> dict[Column
             rest = math.prod(domain.size(name) for name in columns if name not in subset)
             inverse[subset] = inverse.get(subset, 0.0) + 1 / (variance * rest)
     return {subset: 1 / weight for subset, weight in inverse.items()}
-
-
-def _laplace_variance(scale: Fraction) -> float:
-    rate = 1 / float(scale)
-    # expm1 keeps the digits that 1 - e^(-rate) loses for a large scale.
-    return 2 * math.exp(-rate) / math.expm1(-rate) ** 2

@@ -94,11 +94,8 @@ class Measurement:
 
     @property
     def variance(self) -> float:
-        """The noise's variance in one entry; for the Gaussian its parameter, which is never less."""
-        if self.law == "gaussian":
-            return float(self.parameter)
-        rate = 1 / float(self.parameter)
-        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+        """The noise's variance in one entry."""
+        return noise_variance(self.law, self.parameter)
 
 
 def _integers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -228,6 +225,15 @@ def short_up(value: Fraction) -> Fraction:
     # About twelve digits: a larger value has fewer places after the point.
     scale = 10 ** max(_DIGITS - len(str(ceil(value))), 0)
     return Fraction(ceil(value * scale), scale)
+
+
+def noise_variance(law: str, parameter: Fraction) -> float:
+    """Return the variance of discrete noise; for the Gaussian its parameter, which is never less."""
+    if law == "gaussian":
+        return float(parameter)
+    rate = 1 / float(parameter)
+    # expm1 keeps the digits that 1 - e^(-rate) loses for a large scale.
+    return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
 
 
 def quantile(law: str, confidence: float) -> float:

@@ -13,8 +13,8 @@ every level; least squares makes them consistent (Hay, Rastogi, Miklau, Suciu 20
 Both give the estimate (KᵀK)⁻¹KᵀY with covariance v·(KᵀK)⁻¹, so that every interval has its own error bar. The monotone
 distribution function is the nearest one; its band holds everywhere at once, by a union bound over the cells.
 
->>> plan = plan_ranges(8, Price(law="gaussian", amount=Fraction(10**4)))
->>> released = plan.measure(np.array([5, 0, 0, 3, 0, 0, 0, 2]))
+>>> plan: RangePlan = plan_ranges(8, Price(law="gaussian", amount=Fraction(10**4)))
+>>> released: Ranges = plan.measure(np.array([5, 0, 0, 3, 0, 0, 0, 2]))
 >>> round(released.count(0, 3).value), released.quantile(0.75)
 (8, (3, 3, 3))
 """
@@ -33,7 +33,7 @@ import numpy.typing as npt
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, integer
 from hush.synth.marginals import CountEstimate
-from hush.synth.measurements import Measurement, Price, quantile
+from hush.synth.measurements import Measurement, Price, noise_variance, quantile
 
 Floats = npt.NDArray[np.float64]
 MAX_RANGE_CELLS = 1024
@@ -43,11 +43,7 @@ _CHILDREN = 16
 
 @dataclass(frozen=True, kw_only=True)
 class RangePlan:
-    """The noise on one column's counts, best for all intervals. Public.
-
-    >>> plan_ranges(8, Price(law="gaussian", amount=Fraction(10**4))).cells
-    8
-    """
+    """The noise on one column's counts, best for all intervals. Public."""
 
     cells: int
     price: Price
@@ -83,18 +79,11 @@ class RangePlan:
     def covariance(self) -> Floats:
         """The covariance of the estimate of x."""
         matrix = self.strategy.astype(np.float64)
-        # Only its variance is read: that of discrete noise with this parameter.
-        unit = Measurement(
-            columns=(), kind="factorised", law=self.price.law, parameter=self.parameter, values=np.zeros(1, np.int64)
-        )
-        return np.asarray(np.linalg.inv(matrix.T @ matrix) * unit.variance)
+        return np.asarray(np.linalg.inv(matrix.T @ matrix) * noise_variance(self.price.law, self.parameter))
 
     def mean_square_error(self) -> float:
         """Return the mean variance over all intervals."""
-        cell = np.arange(1, self.cells + 1)
-        # G counts, for cells i and j, the intervals that hold both.
-        gram = np.minimum.outer(cell, cell) * (self.cells + 1 - np.maximum.outer(cell, cell))
-        return float(np.sum(gram * self.covariance)) / (self.cells * (self.cells + 1) / 2)
+        return float(np.sum(_gram(self.cells) * self.covariance)) / (self.cells * (self.cells + 1) / 2)
 
     def measure(self, counts: npt.NDArray[np.int64]) -> Ranges:
         """Add the noise to exact counts."""
@@ -117,11 +106,15 @@ def plan_ranges(cells: int, price: Price, *, rows: int = 1, touched: int = 1) ->
     )
 
 
+def _gram(cells: int) -> Floats:
+    """Return G: the number of intervals that hold both of two cells."""
+    cell = np.arange(1.0, cells + 1)
+    return np.asarray(np.minimum.outer(cell, cell) * (cells + 1 - np.maximum.outer(cell, cell)))
+
+
 @lru_cache(maxsize=4)
 def _square_root(cells: int) -> npt.NDArray[np.int64]:
-    cell = np.arange(1.0, cells + 1)
-    gram = np.minimum.outer(cell, cell) * (cells + 1 - np.maximum.outer(cell, cell))
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = np.linalg.eigh(_gram(cells))
     # G is positive definite; an eigenvalue below 0 is a rounding error of eigh.
     root = (vectors * np.maximum(values, 0.0) ** 0.25) @ vectors.T
     # The longest column alone sets Δ: a shorter one would be paid for as if it were as long.
@@ -145,12 +138,7 @@ def _tree(cells: int) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ranges:
-    """A release of all ranges of one column. Public.
-
-    >>> plan = plan_ranges(8, Price(law="gaussian", amount=Fraction(10**4)))
-    >>> round(plan.measure(np.array([5, 0, 0, 3, 0, 0, 0, 2])).count(0, 3).value)
-    8
-    """
+    """A release of all ranges of one column. Public."""
 
     plan: RangePlan
     measurement: Measurement

@@ -21,8 +21,9 @@ unit adds stays within its cap. Where rows are units there is nothing to tell th
 **Wide integers.** Sums of values below 2³¹ steps fit 64 bits, for no table has 2³² rows. Beyond, arrays hold Python's
 integers: the public bound decides this, and no row. So do released numbers that are wider than 64 bits.
 
->>> plan = plan_stream(periods=100, rho=Fraction(1, 2))
->>> stream = RunningTotals.begin(plan).advance(np.array([7])).advance(np.array([5]))
+>>> from hush.synth import Stream
+>>> plan: StreamPlan = plan_stream(periods=100, rho=Fraction(1, 2))
+>>> stream: Stream = Stream.begin(plan).advance(np.array([7])).advance(np.array([5]))
 >>> stream.released, plan.total_error(100) < 5
 (2, True)
 """
@@ -116,11 +117,7 @@ def _squared_length(periods: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamPlan:
-    """The noise of a stream over its whole life. Public.
-
-    >>> plan_stream(periods=100, rho=Fraction(1, 2)).periods
-    100
-    """
+    """The noise of a stream over its whole life. Public."""
 
     periods: int
     variance: Fraction

@@ -22,10 +22,16 @@ more, or fewer, in the data than in the table, N and N' being their numbers of r
 >>> from hush.synth.domain import CodedTable, Domain
 >>> domain = Domain.of({"age": 10, "sex": 2, "ill": 2}, ordered=["age"])
 >>> rows = CodedTable.of(domain, {"age": [1, 2, 3] * 50, "sex": [0, 1, 0] * 50, "ill": [0, 1, 0] * 50})
->>> plan = plan_synthesis(domain, Price(law="gaussian", amount=Fraction(10)))
->>> made = synthesise(plan, rows)
+>>> price = Price(law="gaussian", amount=Fraction(10))
+>>> plan: SynthesisPlan = plan_synthesis(domain, price, settings=Settings(certificate=Fraction(1, 20)))
+>>> made: Synthetic = synthesise(plan, rows)
 >>> abs(len(made.table) - 150) < 30, made.table.domain == domain
 (True, True)
+>>> certificate: Certificate = made.quality
+>>> worst: Quality = certificate.worst
+>>> count: CountAnswer = made.count({"sex": [1]})
+>>> len(certificate.pairs), worst.distance < 1, count.source
+(3, True, 'measured')
 
 **Synthetic children for synthetic parents: visits of patients, members of households.**
 
@@ -47,7 +53,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -90,11 +96,7 @@ _CLEAR = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Options that affect how good a release is, never how private.
-
-    >>> Settings().certificate
-    Fraction(1, 20)
-    """
+    """Options that affect how good a release is, never how private."""
 
     one_ways: Fraction = ONE_WAYS
     scores: Fraction = SCORES
@@ -122,13 +124,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisPlan:
-    """The steps of a synthesis and their price. Public: nothing was read.
-
-    >>> from hush.synth import Domain, Price, plan_synthesis
-    >>> plan = plan_synthesis(Domain.of({"age": 10, "sex": 2}), Price(law="gaussian", amount=Fraction(10)))
-    >>> plan.settings.rounds
-    1
-    """
+    """The steps of a synthesis and their price. Public: nothing was read."""
 
     domain: Domain
     price: Price
@@ -211,22 +207,20 @@ class Fitting:
         self.model: TreeModel | None = None
         self._round = 0
 
-    def reference(self, pairs: Sequence[Places]) -> dict[Places, npt.NDArray[np.int64]]:
-        """Return the expected table of each pair on bins: of independent columns, or of the model, if there is one."""
-        if self.model is not None:
-            # Drawn rows rather than expectations: scores are distances of integers. Any public seed will do.
-            rows = sample(self.model, self.count, Draws(b"reference"))
-            tables = {}
-            for pair in pairs:
-                shape = (self.sizes[pair[0]], self.sizes[pair[1]])
-                mixed = rows[:, pair[0]] * shape[1] + rows[:, pair[1]]
-                tables[pair] = np.bincount(mixed, minlength=math.prod(shape)).reshape(shape)
-            return tables
-        total = max(self.total, 1.0)
-        return {
-            pair: np.rint(np.outer(self.grouped[pair[0]], self.grouped[pair[1]]) / total).astype(np.int64)
-            for pair in pairs
-        }
+    def reference(self) -> Callable[[Places], npt.NDArray[np.int64]]:
+        """Return a function pair → expected table on bins: of independent columns, or of the model, if there is one."""
+        total, sizes = max(self.total, 1.0), self.sizes
+        # Drawn rows rather than expectations: scores are distances of integers. Any public seed will do.
+        rows = None if self.model is None else sample(self.model, self.count, Draws(b"reference"))
+
+        def table(pair: Places) -> npt.NDArray[np.int64]:
+            first, other = pair
+            if rows is None:
+                return np.rint(np.outer(self.grouped[first], self.grouped[other]) / total).astype(np.int64)
+            shape = (sizes[first], sizes[other])
+            return np.bincount(rows[:, first] * shape[1] + rows[:, other], minlength=math.prod(shape)).reshape(shape)
+
+        return table
 
     def chosen(
         self, measurements: Sequence[Measurement], pairs: Sequence[Places], share: Fraction
@@ -300,7 +294,7 @@ class Fitting:
         domain = self._plan.domain
         if self.model is None:
             self.model = TreeModel(self.sizes, junction_tree(len(self.sizes), [], self.sizes))
-            self.fit([], lambda _stage, _part: None)
+            self.fit([], _silent)
         binned = sample(self.model, rows, draws)
         codes = {}
         for column, name in enumerate(domain.names):
@@ -314,11 +308,7 @@ class Fitting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """The certified distance of one pair's table from the data: the sum of all differences of shares, from 0 to 2.
-
-    >>> Quality(columns=("age", "sex"), distance=0.2, error=0.01).distance
-    0.2
-    """
+    """The certified distance of one pair's table from the data: the sum of all differences of shares, from 0 to 2."""
 
     columns: Columns
     distance: float
@@ -328,12 +318,7 @@ class Quality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """How far the synthetic table is from the data, itself private.
-
-    >>> worst = Quality(columns=("age", "sex"), distance=0.2, error=0.01)
-    >>> Certificate(pairs=(worst,), mean=0.2, mean_error=0.01, confidence=0.95).worst.columns
-    ('age', 'sex')
-    """
+    """How far the synthetic table is from the data, itself private."""
 
     pairs: tuple[Quality, ...]
     mean: float
@@ -348,11 +333,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountAnswer:
-    """A count of rows, its half-width, and where it comes from.
-
-    >>> CountAnswer(value=120.0, error=8.0, source="marginal").error
-    8.0
-    """
+    """A count of rows, its half-width, and where it comes from."""
 
     value: float
     error: float | None
@@ -363,16 +344,7 @@ class CountAnswer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Synthetic:
-    """Synthetic rows, counts and certificate, made from measurements alone. Public.
-
-    >>> from fractions import Fraction
-    >>> from hush.synth import CodedTable, Domain, Price, plan_synthesis, synthesise
-    >>> domain = Domain.of({"age": 10, "sex": 2})
-    >>> plan = plan_synthesis(domain, Price(law="gaussian", amount=Fraction(10)))
-    >>> made = synthesise(plan, CodedTable.of(domain, {"age": [1, 2, 3] * 50, "sex": [0, 1, 0] * 50}))
-    >>> made.table.domain == domain
-    True
-    """
+    """Synthetic rows, counts and certificate, made from measurements alone. Public."""
 
     plan: SynthesisPlan
     measurements: tuple[Measurement, ...]
@@ -392,22 +364,7 @@ class Synthetic:
 
     def rebuilt(self) -> Synthetic:
         """Fit again from the kept measurements: the same model and, with the same seed, the same rows bit for bit."""
-        plan, names = self.plan, self.plan.domain.names
-        pairs = list(combinations(range(len(names)), 2))
-        state = Fitting(plan, self.measurements)
-        if pairs:
-            spent = plan.settings.pairs
-            pending = list(self.measurements[len(names) :])
-            used = list(self.measurements[: len(names)])
-            for number in range(plan.settings.rounds):
-                state.reference(pairs)
-                used.append(pending.pop(0))
-                part = spent / 2 if number + 1 < plan.settings.rounds else spent
-                spent -= part
-                chosen = state.chosen(used, pairs, part)
-                used, pending = used + pending[: len(chosen)], pending[len(chosen) :]
-                state.fit(used, lambda _stage, _part: None)
-        return Synthetic(plan=plan, measurements=self.measurements, seed=self.seed, fitted=state)
+        return replace(self, fitted=_Run(self.plan, kept=self.measurements).fitted())
 
     # what is known of it
 
@@ -449,10 +406,7 @@ class Synthetic:
         """
         domain = self.plan.domain
         columns = domain.columns(where)
-        mask = np.ones((), dtype=np.bool_)
-        for name in columns:
-            mask = np.logical_and.outer(mask, _mask(domain.size(name), where[name]))
-        return self.count_where(columns, mask, confidence=confidence)
+        return self.count_where(columns, domain.mask(columns, where), confidence=confidence)
 
     def count_where(self, columns: Columns, mask: npt.NDArray[np.bool_], *, confidence: float = 0.95) -> CountAnswer:
         """Return how many rows lie in the cells of a marginal that a mask names; any shape of cells will do."""
@@ -523,28 +477,18 @@ class Synthetic:
         head, kept = unpack(data)
         if head.get("release") != "synthetic":
             raise MeasurementsError(f"These are measurements of {head.get('release')}, not of synthetic rows.")
-        given = head["settings"]
         exact = {"one_ways", "scores", "certificate"}
-        chosen: dict[str, Any] = {
-            name: Fraction(value) if name in exact else int(value) for name, value in given.items()
+        settings: dict[str, Any] = {
+            name: Fraction(value) if name in exact else int(value) for name, value in head["settings"].items()
         }
-        settings = Settings(**chosen)
         plan = SynthesisPlan(
             domain=Domain.of(head["domain"], ordered=head["ordered"], nulls=head["nulls"]),
             price=Price(law=head["price"][0], amount=Fraction(head["price"][1])),
-            settings=settings,
+            settings=Settings(**settings),
             rows=head["rows"],
             touched=head["touched"],
         )
-        raw = cls(plan=plan, measurements=tuple(kept), seed=head["seed"], fitted=Fitting(plan, kept))
-        return raw.rebuilt()
-
-
-def _mask(size: int, codes: Iterable[int]) -> npt.NDArray[np.bool_]:
-    mask = np.zeros(size, dtype=np.bool_)
-    for code in codes:
-        mask[integer(code, "where", minimum=0, maximum=size - 1)] = True
-    return mask
+        return cls(plan=plan, measurements=tuple(kept), seed=head["seed"], fitted=_Run(plan, kept=kept).fitted())
 
 
 def plan_synthesis(
@@ -570,71 +514,86 @@ def synthesise(plan: SynthesisPlan, table: CodedTable, *, progress: Progress | N
     """Measure a table, and make synthetic rows from the measurements."""
     if table.domain != plan.domain:
         raise InvalidValueError("table", got="a table of another domain", allowed="a table of the plan's domain")
-    return _Run(plan, table, progress or (lambda _stage, _part: None)).release()
+    run = _Run(plan, table, progress=progress or _silent)
+    made = Synthetic(plan=plan, measurements=(), seed=secrets.token_hex(16), fitted=run.fitted())
+    if len(plan.domain) > 1 and plan.settings.certificate:
+        run.certify(made.table)
+    run.progress("done", 1.0)
+    return replace(made, measurements=tuple(run.taken))
+
+
+def _silent(_stage: str, _part: float) -> None:
+    """Tell nobody how far the work is."""
 
 
 class _Run:
-    """One release: takes the measurements and hands them over."""
+    """The way from measurements to a model: measurements are taken of a table, or were taken before and are kept."""
 
-    def __init__(self, plan: SynthesisPlan, table: CodedTable, progress: Progress) -> None:
-        self._plan, self._table, self._progress = plan, table, progress
-        self._kept: list[Measurement] = []
+    def __init__(
+        self,
+        plan: SynthesisPlan,
+        table: CodedTable | None = None,
+        *,
+        kept: Sequence[Measurement] = (),
+        progress: Progress = _silent,
+    ) -> None:
+        self._plan, self._table, self._kept, self.progress = plan, table, kept, progress
+        self.taken: list[Measurement] = []
 
-    def release(self) -> Synthetic:
-        plan = self._plan
-        names = plan.domain.names
-        self._progress("counting", 0.0)
+    def fitted(self) -> Fitting:
+        """Take all measurements but the certificate, and fit the model."""
+        plan, names = self._plan, self._plan.domain.names
+        self.progress("counting", 0.0)
         for name, share in plan.one_way_shares().items():
-            self._measure((name,), self._table.marginal((name,)), "counts", plan.parameter(share))
-        state = Fitting(plan, self._kept)
-        pairs = list(combinations(range(len(names)), 2))
-        if pairs:
-            binned = self._table.recoded(state.binned, dict(zip(names, state.bins, strict=True)))
-            spent = plan.settings.pairs
-            for number in range(plan.settings.rounds):
-                self._progress("choosing pairs", 0.0)
-                expected = state.reference(pairs)
-                self._score(binned, expected.__getitem__, pairs, plan.settings.scores)
-                part = spent / 2 if number + 1 < plan.settings.rounds else spent
-                spent -= part
-                for pair, share in state.chosen(self._kept, pairs, part):
-                    columns = tuple(names[column] for column in pair)
-                    self._measure(columns, binned.marginal(columns), "counts", plan.parameter(share))
-                state.fit(self._kept, self._progress)
-        seed = secrets.token_hex(16)
-        made = Synthetic(plan=plan, measurements=tuple(self._kept), seed=seed, fitted=state)
-        if pairs and plan.settings.certificate:
-            self._progress("certifying", 0.0)
-            produced = made.table
+            self._count(self._table, (name,), share)
+        state = Fitting(plan, self.taken)
+        pairs, spent = list(combinations(range(len(names)), 2)), plan.settings.pairs
+        table = self._table
+        binned = None if table is None else table.recoded(state.binned, dict(zip(names, state.bins, strict=True)))
+        for number in range(plan.settings.rounds if pairs else 0):
+            self.progress("choosing pairs", 0.0)
+            self._score(binned, state.reference(), pairs, plan.settings.scores)
+            part = spent / 2 if number + 1 < plan.settings.rounds else spent
+            spent -= part
+            for pair, share in state.chosen(self.taken, pairs, part):
+                self._count(binned, self._columns(pair), share)
+            state.fit(self.taken, self.progress)
+        return state
 
-            def shown(pair: Places) -> npt.NDArray[np.int64]:
-                return produced.marginal(tuple(names[column] for column in pair))
+    def certify(self, produced: CodedTable) -> None:
+        """Measure how far every pair of columns of the data is from the finished table."""
+        self.progress("certifying", 0.0)
+        pairs = certified_pairs(self._plan)
+        share = self._plan.settings.certificate
+        self._score(self._table, lambda pair: produced.marginal(self._columns(pair)), pairs, share)
 
-            self._score(self._table, shown, certified_pairs(plan), plan.settings.certificate)
-            made = Synthetic(plan=plan, measurements=tuple(self._kept), seed=seed, fitted=state)
-        self._progress("done", 1.0)
-        return made
+    def _columns(self, pair: Places) -> Columns:
+        return tuple(self._plan.domain.names[column] for column in pair)
 
-    def _measure(self, columns: Columns, exact: npt.NDArray[Any], kind: str, parameter: Fraction) -> None:
-        self._kept.append(Measurement.of(columns, exact, kind=kind, law=self._plan.price.law, parameter=parameter))
+    def _count(self, table: CodedTable | None, columns: Columns, share: Fraction) -> None:
+        """Measure a marginal of the table."""
+        if table is None:
+            self.taken.append(self._kept[len(self.taken)])
+        else:
+            self._measure(columns, table.marginal(columns), "counts", self._plan.parameter(share))
 
     def _score(
         self,
-        table: CodedTable,
+        table: CodedTable | None,
         reference: Callable[[Places], npt.NDArray[np.int64]],
         pairs: Sequence[Places],
         share: Fraction,
     ) -> None:
-        """Release how far each pair's table is from a public one of integers."""
-        names = self._plan.domain.names
-        scores = np.array(
-            [
-                int(np.abs(table.marginal(tuple(names[column] for column in pair)) - reference(pair)).sum())
-                for pair in pairs
-            ],
-            dtype=np.int64,
-        )
-        self._measure((), scores, "scores", self._plan.score_parameter(share, len(pairs)))
+        """Measure how far each pair's marginal is from a public one of integers."""
+        if table is None:
+            self.taken.append(self._kept[len(self.taken)])
+            return
+        distances = [int(np.abs(table.marginal(self._columns(pair)) - reference(pair)).sum()) for pair in pairs]
+        parameter = self._plan.score_parameter(share, len(pairs))
+        self._measure((), np.array(distances, dtype=np.int64), "scores", parameter)
+
+    def _measure(self, columns: Columns, exact: npt.NDArray[Any], kind: str, parameter: Fraction) -> None:
+        self.taken.append(Measurement.of(columns, exact, kind=kind, law=self._plan.price.law, parameter=parameter))
 
 
 Integers = npt.NDArray[np.int64]

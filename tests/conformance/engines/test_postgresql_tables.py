@@ -160,7 +160,7 @@ def test_rows_of_all_kinds_count_as_they_do_on_duckdb(hospital: Hospital) -> Non
             assert all(same(*pair) for pair in pairs), (question, found, wanted)
 
 
-def test_dates_as_people_write_them(hospital: Hospital) -> None:
+def test_dates_as_people_write_them(hospital: Hospital, capsys: pytest.CaptureFixture[str]) -> None:
     hospital.do(
         "CREATE TABLE {0}.dated AS SELECT i AS id, (ARRAY['31/12/2024', '1/2/2024', '30/2/2024', 'now'])[1 + i % 4] "
         "AS day FROM generate_series(0, 99) AS i"
@@ -168,6 +168,12 @@ def test_dates_as_people_write_them(hospital: Hospital) -> None:
     with hospital.open("{0}.dated", 'day = { type = "date", format = "%d/%m/%Y" }') as curator:
         assert answers(curator, "SELECT COUNT(day) AS n FROM visits") == [[50]]
         assert answers(curator, "SELECT COUNT(*) AS n FROM visits WHERE day = DATE '2024-02-01'") == [[25]]
+    assert run(["check", "--rows", "--policy", str(hospital.policy)]) == 0
+    shown = capsys.readouterr().out
+    assert "clinic.visits: 100 rows\n  50 cells of day that are not what the policy says" in shown
+    hospital.policy.write_text(hospital.policy.read_text().replace("%d/%m", "%m/%d"))
+    assert run(["check", "--rows", "--policy", str(hospital.policy)]) == 2
+    assert "columns.day: 75 of 100 cells cannot be read as date. Look at" in capsys.readouterr().out
 
 
 PARTS = """

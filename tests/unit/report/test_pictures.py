@@ -9,10 +9,11 @@ import xml.etree.ElementTree as ET
 import pytest
 from chart_kinds import CHARTS, answer, counts, key
 
+from hush.core import HushError
 from hush.core.svg import number_ticks, seconds, text_width, time_ticks
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn
-from hush.report.pictures import PlotKind, picture, plot
+from hush.report.pictures import PlotKind, kinds, picture, plot
 
 
 def parsed(svg: str) -> ET.Element:
@@ -113,3 +114,40 @@ def test_limits_come_with_the_answer_and_are_kept() -> None:
     made = CHARTS["means"]
     assert Answer.from_bytes(made.to_bytes()) == made
     assert Answer.from_bytes(made.to_bytes()).columns[1].limits == (0.0, 5000.0)
+
+
+@pytest.mark.parametrize("name", ["bars", "histogram", "line", "lines", "bars-lying"])
+def test_the_axis_of_values_has_a_name(name: str) -> None:
+    drawn = picture(CHARTS[name].columns, heading=False)
+    (column,) = (column.name for column in CHARTS[name].columns if column.noisy)
+    assert column in [text.text for text in marks(drawn.page(), "text", "name")]
+
+
+def test_short_error_bars_are_seen() -> None:
+    """Where an axis from 0 would hide them, dots stand on an axis of their own; a logarithmic one for unequal sizes."""
+    near = [key("g", Kind.TEXT, ["a", "b", "c"]), counts("n", [72_831, 72_900, 72_860], [30.0] * 3)]
+    assert plot(near).kind is PlotKind.DOTS
+    svg = picture(near).page()
+    for whisker in marks(svg, "path", "whisker"):
+        ends = [float(part) for part in re.findall(r"M[\d.]+ ([\d.]+)", whisker.get("d"))]
+        assert max(ends) - min(ends) > 20
+    assert marks(picture(near, kind=PlotKind.BARS).page(), "rect", "c0")
+    unequal = [key("g", Kind.TEXT, ["a", "b"]), counts("n", [90_000, 40], [10.0, 10.0])]
+    assert plot(unequal).kind is PlotKind.BARS
+    names = [text.text for text in marks(picture(unequal, kind=PlotKind.DOTS).page(), "text", "name")]
+    assert "n, logarithmic" in names
+
+
+def test_other_kinds_can_be_chosen_where_they_fit() -> None:
+    possible = {name: [kind.value for kind in kinds(made.columns)] for name, made in CHARTS.items()}
+    assert possible["bars"] == ["bars", "dots"]
+    assert possible["histogram"] == ["histogram", "dots", "line"]
+    assert possible["line"] == ["line"]
+    assert possible["map"] == ["map"]
+    assert possible["bars-two-keys"] == ["bars", "dots", "map"]
+    assert possible["number"] == ["number"]
+    for name, made in CHARTS.items():
+        for kind in kinds(made.columns):
+            assert parsed(picture(made.columns, kind=kind).page()).get("role") == "img", name
+    with pytest.raises(HushError, match="cannot be drawn as line; take one of: bars, dots"):
+        picture(CHARTS["bars"].columns, kind=PlotKind.LINE)

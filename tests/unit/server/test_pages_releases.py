@@ -103,7 +103,7 @@ def test_refusals_on_the_page_are_those_of_the_curator_and_cost_nothing(browser,
         ({"kind": "marginals", "q": ROWS, "degree": "x"}, "degree"),
         ({"kind": "fit", "q": ROWS, "model": "oracle"}, "There is no model"),
         ({"kind": "stream", "q": STREAM, "horizon": "soon", "name": "daily"}, "horizon"),
-        ({"kind": "synth", "q": ROWS, "epsilon": "1000"}, "needs ε="),
+        ({"kind": "synth", "q": ROWS, "epsilon": "1000"}, "is left"),
     ]:
         told = browser.post("/releases", data={**form, "epsilon": "1", **fields})
         assert told.status_code in {402, 422}

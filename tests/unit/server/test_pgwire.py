@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import socket
 import ssl
 import struct
@@ -45,6 +46,30 @@ def test_a_question_needs_its_price(running, token):
     assert "epsilon" in done.stderr
 
 
+@pytest.mark.parametrize("statement", ["DELETE FROM visits", "UPDATE visits SET age = 1", "COPY visits TO '/tmp/x'"])
+def test_what_changes_data_is_refused_for_that_and_not_for_its_price(running, token, statement):
+    done = psql(running, token, statement)
+    assert "Only one SELECT can be asked" in done.stderr
+    assert "price" not in done.stderr
+
+
+def test_the_clock_is_shown(running, token):
+    with connect(running, token) as connection:
+        for binary in (False, True):
+            row = connection.execute("SELECT now(), current_date, now()::date AS day, 1", binary=binary).fetchone()
+            assert abs(row[0] - dt.datetime.now(dt.UTC).replace(tzinfo=None)) < dt.timedelta(minutes=5)
+            assert {row[1], row[2]} == {row[0].date()}
+            assert row[3] == 1
+
+
+def test_a_free_repeat_says_so(running, token):
+    question = "/* hush.epsilon = 2 */ SELECT COUNT(*) AS n FROM visits"
+    first, again = psql(running, token, question), psql(running, token, question)
+    assert "free" not in first.stderr
+    assert "and free now; SET hush.fresh = true asks anew" in again.stderr
+    assert first.stdout == again.stdout
+
+
 def test_a_price_of_one_question_goes_before_that_of_the_connection(running, token):
     with connect(running, token, options="-c hush.accuracy=20") as connection:
         notices = []
@@ -82,7 +107,7 @@ def test_refusals_have_the_texts_of_the_service(running, token):
     done = psql(running, token, "SET hush.epsilon = '1'", "SELECT age FROM visits", "SELECT COUNT(*) FROM nowhere")
     assert done.stderr.count("ERROR") == 2
     done = psql(running, token, "SET hush.epsilon = '1000'", "SELECT COUNT(*) FROM visits")
-    assert "remains" in done.stderr
+    assert "is left" in done.stderr
 
 
 def test_psycopg_with_parameters_of_both_forms(running, token):

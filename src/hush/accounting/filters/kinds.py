@@ -91,10 +91,10 @@ admits far more.
 ...     account = account.admit(tenth)
 >>> account.remaining().epsilon
 Fraction(0, 1)
->>> account.admit(tenth, owner="alice")
+>>> account.admit(tenth)
 Traceback (most recent call last):
 ...
-hush.core.errors.BudgetExceededError: needs ε=0.1 but 0 of alice's 1 remains; lower epsilon, or ask the owner for more
+hush.core.errors.BudgetExceededError: takes 10% of the budget, but 0% is left; lower epsilon, or ask the owner for more
 """
 
 from __future__ import annotations

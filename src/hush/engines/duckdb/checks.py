@@ -6,9 +6,7 @@ the tables that it is made of, and a frame in memory by the object. Copies are o
 them.
 
 **How many rows and cells of a source cannot be read as the policy says** (`count_unread`). Exact, so for the owner
-alone. Nothing here goes into a log, a ledger or an answer: the numbers are facts about rows, and spend no budget
-because nobody but the owner, who has the rows, is told. They say whether an encoding, a decimal mark or a type is
-misdeclared: a column of which every cell is unread was not written as the policy believes.
+alone; `hush.engines.unread` says more.
 
 >>> import pyarrow as pa
 >>> frame = pa.table({"x": [1]})
@@ -21,32 +19,24 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+
+from hush.core.storage import DECIMALS
 from hush.engines.duckdb.files import OpenSources
 from hush.engines.duckdb.other_programs import sheet_of
 from hush.engines.duckdb.session import text_of
-from hush.engines.duckdb.sources import SQLITE_TABLES, Source, declared_columns, inner_table, sqlite_file
-from hush.engines.duckdb.text_files import Tally, said
+from hush.engines.duckdb.sources import CSV, SQLITE_TABLES, Source, declared_columns, inner_table, sqlite_file
+from hush.engines.duckdb.text_files import said, utf8_blocks
 from hush.engines.errors import SourceError
 from hush.engines.sql.dialect import DUCKDB
-from hush.engines.sql.forcing import force
-from hush.engines.sql.nodes import (
-    EVERYTHING,
-    FALSE,
-    Scalar,
-    TableName,
-    column,
-    count,
-    is_null,
-    not_null,
-    read,
-    select,
-)
+from hush.engines.sql.nodes import EVERYTHING, Scalar, Select, TableName, read, select
 from hush.engines.sql.relations import shared_key_counts
+from hush.engines.unread import Tally, Unread, count_cells
 from hush.query.schema import Schema
 from hush.query.types import Kind, Type
 
@@ -57,6 +47,8 @@ SELECT table_name FROM duckdb_tables() WHERE database_name = 'base' AND schema_n
 _VIEWS = """
 SELECT view_name, sql FROM duckdb_views() WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal
 """
+_FIRST_OF_SEVERAL = 0xC0
+"""The least byte with which a character of several bytes begins in UTF-8."""
 _PARSED = "SELECT json_serialize_sql($1)"
 
 
@@ -159,48 +151,43 @@ def _origins(tree: Any) -> Iterator[tuple[str, str]]:
             yield from _origins(branch)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
-    """The rows and cells of one table that cannot be read."""
-
-    rows: int
-    lines: Tally | None
-    """How the lines of a text file were read."""
-    cells: Mapping[str, int]
-    """Cells of each declared column that hold something, and are NULL as its type or among its values."""
-    without_unit: int | None
-    """Rows without their unit; None where it is in another table, or every row is one."""
-    shared_keys: int
-    """Keys by which other tables find their unit here, and that lead to several."""
-
-
 def count_unread(schema: Schema, name: str, source: Source) -> Unread:
     """Read a whole table, and count the rows and cells that cannot be read."""
     table = schema.tables[name]
     # as texts, so that a cell that cannot be read is told from one that is empty
     raw = replace(table, columns=dict.fromkeys(table.columns, Type(Kind.TEXT)))
     plain = replace(schema, tables={**schema.tables, name: raw})
+
+    def as_said(cell: Scalar, type_: Type, decimal: str | None) -> Scalar:
+        return said(cell, source if decimal is None else replace(source, decimal=decimal), type_)
+
     with OpenSources({name: source}, {name: declared_columns(plain, name)}) as opened:
+
+        def fetch(query: Select) -> Sequence[Any]:
+            return cast("Sequence[Any]", opened.connection.execute(text_of(query)).fetchall()[0])
+
         catalogue = opened.register(plain)
         lines = opened.renew(name, plain) if source.lines else None
-        types = opened.types[name]
-        conditions: dict[str, Scalar] = {}
-        for label, type_ in table.columns.items():
-            if label not in types:
-                continue
-            cell: Scalar = column(label)
-            plain_cell = said(cell, source, type_) if types[label] == "VARCHAR" else cell
-            # nullable, or what cannot be read would get the type's default instead of NULL
-            forced = force(plain_cell, types[label], replace(type_, nullable=True)).sql
-            conditions[label] = not_null(cell) & is_null(forced)
-        unit = table.unit.column if table.unit is not None and not table.unit.hops else None
-        missing = is_null(column(unit)) if unit is not None and unit in types else FALSE
-        counted = [count(), count(missing), *(count(condition) for condition in conditions.values())]
-        query = text_of(select(counted, read(opened.places[name], "t")))
-        rows, units, *counts = opened.connection.execute(query).fetchall()[0]
-        shared = sum(
-            opened.connection.execute(text_of(query)).fetchall()[0][0] for query in shared_key_counts(catalogue, name)
-        )
-    cells = dict(zip(conditions, counts, strict=True))
-    without_unit = None if missing is FALSE else units
-    return Unread(rows=rows, lines=lines, without_unit=without_unit, cells=cells, shared_keys=shared)
+        decimals = [mark for mark in DECIMALS if mark != source.decimal] if source.format in CSV else []
+        rows = read(opened.places[name], "t")
+        counted = count_cells(table, opened.types[name], rows, fetch, said=as_said, decimals=decimals)
+        shared = sum(fetch(query)[0] for query in shared_key_counts(catalogue, name))
+    return replace(counted, lines=lines, encoding=_other_encoding(source, lines), shared_keys=shared)
+
+
+def _other_encoding(source: Source, lines: Tally | None) -> str:
+    """Return the encoding that a CSV file seems to have, if it is not the declared one; else nothing.
+
+    Hardly any text of another encoding is UTF-8 by chance. So a file whose characters beyond ASCII are mostly not UTF-8
+    was not written as UTF-8, and one of which all are was.
+    """
+    declared_utf8 = source.encoding in {"utf-8", "utf-8-sig"}
+    if source.format not in CSV or lines is None or (declared_utf8 and not lines.replaced):
+        return ""
+    tally, foreign = Tally(), 0
+    for path in source.every_file:
+        for block in utf8_blocks(path, tally=tally):
+            foreign += int(np.count_nonzero(np.frombuffer(block, np.uint8) >= _FIRST_OF_SEVERAL))
+    if declared_utf8:
+        return "windows-1252" if 2 * tally.replaced > foreign else ""
+    return "utf-8" if foreign and not tally.replaced else ""

@@ -21,7 +21,6 @@ from hush.engines.duckdb.sources import (
     sqlite_rows,
 )
 from hush.engines.duckdb.text_files import (
-    Tally,
     Wanted,
     json_names,
     json_rows,
@@ -49,6 +48,7 @@ from hush.engines.sql.nodes import (
     text,
 )
 from hush.engines.sql.relations import Catalogue
+from hush.engines.unread import Tally
 from hush.query.schema import Schema, Table
 
 if TYPE_CHECKING:

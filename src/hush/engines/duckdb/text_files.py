@@ -102,6 +102,7 @@ from hush.engines.sql.nodes import (
     try_cast,
 )
 from hush.engines.sql.values import FORMS, digits
+from hush.engines.unread import Tally
 from hush.query.schema import Table
 from hush.query.types import Kind, Type
 
@@ -120,21 +121,6 @@ _UNKNOWN = "\ufffd".encode()
 # a CR at the end of a block may be half of a CRLF, so it waits for what follows
 _FIRST_END = re.compile(rb"\n|\r\n|\r(?=.)", re.DOTALL)
 _QUOTED = re.compile(rb'"((?:[^"]++|"")*+)"')
-
-
-@dataclass(slots=True)
-class Tally:
-    """How a file was read. Exact facts about rows, so for the owner alone."""
-
-    rows: int = 0
-    short: int = 0
-    """Rows with fewer fields than there are columns."""
-    long: int = 0
-    """Rows with more."""
-    broken: int = 0
-    """Lines with a quote that opens a field and does not close it."""
-    replaced: int = 0
-    """Characters that the encoding does not have."""
 
 
 def utf8_blocks(path: Path, encoding: str = "utf-8", tally: Tally | None = None) -> Iterator[bytes]:

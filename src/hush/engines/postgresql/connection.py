@@ -110,7 +110,6 @@ class Server:
             )
         except Exception as error:  # it may name hosts and users  # noqa: BLE001
             self.reason = _reason(error)
-            log.debug("the server cannot be reached: %s (%s)", type(error).__name__, self.reason)
             raise EngineError from None
         self.reason = ""
         # raw cursors leave $1 and % in a statement as they are, and do not rewrite its text

@@ -6,7 +6,9 @@ Scripts and notebooks ask again under the same request id, which costs nothing.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from starlette.requests import Request
@@ -16,7 +18,7 @@ from hush.core.format import figure, visible
 from hush.curator.answer import CAVEATS_SHOWN, Answer
 from hush.ledger import LedgerError
 from hush.report.columns import AnswerColumn
-from hush.report.pictures import picture
+from hush.report.pictures import kinds, measures, picture, plot
 from hush.report.tables import MARK, cell, marks
 from hush.server.api import written
 from hush.server.auth.people import Person
@@ -72,7 +74,7 @@ async def answer_page(request: Request, service: Service, who: Person) -> Respon
         who,
         "answer.html",
         data=release["data"],
-        answer=shown(answer),
+        answer=shown(answer, f"/answers/{name}", request.query_params),
         receipt=release,
         question=answer.question,
         again="again" in request.query_params,
@@ -170,8 +172,8 @@ def _keys(answer: Answer) -> dict[str, tuple[Any, ...]]:
     return {column.name: column.values for column in answer.columns if not column.noisy}
 
 
-def shown(answer: Answer) -> dict[str, Any]:
-    """Return an answer as templates draw it."""
+def shown(answer: Answer, address: str = "", query: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """Return an answer as templates draw it; at an address its measure and kind of chart can be chosen by a query."""
     rows = []
     for row in range(min(len(answer), _SHOWN_ROWS)):
         cells = []
@@ -181,18 +183,35 @@ def shown(answer: Answer) -> dict[str, Any]:
             cells.append({"value": value, "error": error, "numeric": column.kind.numeric, "quiet": quiet})
         rows.append(cells)
     drawable = len(answer) and any(column.noisy and column.kind.numeric for column in answer.columns)
-    drawn = [picture(answer.columns, width=width, heading=False) for width in (WIDE, NARROW)] if drawable else []
+    charts = drawn(answer, query) if drawable else {"chart": "", "measures": [], "kinds": []}
     return {
         "columns": [{"name": visible(column.name), "numeric": column.kind.numeric} for column in answer.columns],
         "rows": rows,
         "further": max(len(answer) - _SHOWN_ROWS, 0),
-        "chart": both(drawn),
+        **charts,
+        "address": address,
         "price": str(answer.price),
         "confidence": f"{100 * answer.confidence:.6g} %",
         "receipt": answer.receipt,
         "notes": [*marks(answer.columns), *answer.caveats[:CAVEATS_SHOWN]],
         "more_notes": answer.caveats[CAVEATS_SHOWN:],
         "made_up": answer.made_up,
+    }
+
+
+def drawn(answer: Answer, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the chart of an answer, and the choices of its measure and kind, the drawn ones marked."""
+    names, possible = measures(answer.columns), kinds(answer.columns)
+    measure = query.get("measure", "") if query.get("measure") in names else names[0]
+    kind = next((kind for kind in possible if kind.value == query.get("chart")), None)
+    sheets = [
+        picture(answer.columns, column=measure, kind=kind, width=width, heading=False) for width in (WIDE, NARROW)
+    ]
+    taken = kind or plot(answer.columns, column=measure).kind
+    return {
+        "chart": both(sheets),
+        "measures": [(name, visible(name), name == measure) for name in names],
+        "kinds": [(kind.value, kind is taken) for kind in possible],
     }
 
 

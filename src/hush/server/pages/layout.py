@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from hush.core import BudgetExceededError, HushError
-from hush.core.format import figure, visible
+from hush.core.format import figure, percent, visible
 from hush.core.svg import style_sheet
 from hush.curator.curator import Curator
 from hush.ledger import AccountView, ApprovalNeededError, Role
@@ -111,9 +111,9 @@ def bar(view: AccountView) -> Bar:
     """Return a budget as the head of a page shows it."""
     return Bar(
         whose=view.analyst or "everybody",
-        left=figure(view.remaining.epsilon, digits=3),
+        left=percent(view.remaining.share),
         budget=figure(view.epsilon),
-        share=round(100 * float(view.remaining.share), 2),
+        share=float(100 * view.remaining.share),
     )
 
 

@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hush.core import HushError, InvalidValueError, exact
-from hush.core.format import visible
+from hush.core.format import percent, visible
 from hush.curator.data_sets import read_policy, schema_types
 from hush.engines.registry import CSV, Source, inner_tables, open_sources, proposed_encoding, table_name
 from hush.ledger import Actor, LedgerMissingError, Role
@@ -350,7 +350,7 @@ async def audit_page(request: Request, service: Service, who: Person) -> Respons
                         "when": release.when[:16].replace("T", " "),
                         "analyst": visible(release.who),
                         "question": visible(release.question, lines=True),
-                        "share": f"{100 * release.share:.2g} %",
+                        "share": percent(release.share, taken=True),
                         "outcome": release.outcome,
                     }
                     for release in releases

@@ -16,10 +16,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core import HushError, InvalidValueError
-from hush.core.format import visible
+from hush.core.format import percent, visible
 from hush.curator.declared_streams import DeclarationExplanation
 from hush.curator.stream_views import StreamView
-from hush.ledger.budgets import percent
 from hush.ledger.streams import StreamDeclaration
 from hush.query.types import Kind
 from hush.report import files
@@ -147,7 +146,7 @@ async def _one(
     if view.released >= (1 if view.pays == "once" else _SERIES):
         released = (await streams.read(request, service, who, view.name, "all")).answer
         if view.pays == "once":
-            answer = shown(released)
+            answer = shown(released, request.url.path, request.query_params)
         else:
             chart = both([picture(released.columns, width=width, heading=False) for width in (_WIDEST, NARROW)])
             series = {"chart": chart, "confidence": f"{100 * released.confidence:.6g} %"}
@@ -175,11 +174,11 @@ async def release_page(request: Request, service: Service, who: Person) -> Respo
         "number": charge.number,
         "when": charge.when[:16].replace("T", " "),
         "epsilon": charge.epsilon,
-        "share": f"{100 * charge.share:.2g} %",
+        "share": percent(charge.share, taken=True),
         "request": charge.request,
         "hash": release.hash,
     }
-    answer = shown(release.answer)
+    answer = shown(release.answer, request.url.path, request.query_params)
     return await _drawn(request, service, who, release.view, period=release.period, answer=answer, receipt=receipt)
 
 

@@ -167,7 +167,8 @@ def _oid(kind: str) -> int:
         return messages.BOOLEAN
     if kind in {"BIGINT", "INTEGER", "NUMBER", "SMALLINT", "HUGEINT", "UBIGINT", "UINTEGER"}:
         return messages.WHOLE
-    return messages.FLOAT if kind in {"DOUBLE", "FLOAT"} else messages.TEXT
+    clocks = {"DATE": messages.DATE, "TIMESTAMP": messages.TIMESTAMP, "DATETIME": messages.TIMESTAMP}
+    return messages.FLOAT if kind in {"DOUBLE", "FLOAT"} else clocks.get(kind, messages.TEXT)
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ what is not on a list is refused, and so is what could make long texts of short 
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import math
 import re
@@ -102,6 +103,10 @@ def rewritten(tree: exp.Expression) -> exp.Expression:
             call_by_name.replace(exp.Format(this=call_by_name.expressions[0], expressions=call_by_name.expressions[1:]))
     for call in list(tree.find_all(exp.Format)):
         call.replace(_formatted(call))
+    moment = dt.datetime.now(dt.UTC).replace(tzinfo=None)  # the engine's own has a zone, which needs another package
+    for clock in list(tree.find_all(exp.CurrentTimestamp, exp.CurrentDate)):
+        kind = "TIMESTAMP" if isinstance(clock, exp.CurrentTimestamp) else "DATE"
+        clock.replace(exp.cast(exp.Literal.string(str(moment)), kind))
     for column in list(tree.find_all(exp.Column)):
         if column.name.lower() in _HIDDEN:
             column.replace(_hidden(column))
@@ -298,6 +303,8 @@ def _label(projection: exp.Expression) -> str:
         return _label(projection.this)
     if isinstance(projection, exp.Dot):
         return _label(projection.expression)
+    if isinstance(projection, exp.CurrentTimestamp):
+        return "now"
     if isinstance(projection, exp.Func):
         return _function_name(projection).replace("current_version", "version")
     return projection.alias_or_name or ("case" if isinstance(projection, exp.Case) else "?column?")

@@ -25,6 +25,7 @@ from hush.curator.answer import Answer
 from hush.curator.explanation import Explanation
 from hush.query.errors import QuestionError
 from hush.query.plan.expected import errs
+from hush.query.sql.allow_list import STATEMENTS
 from hush.query.types import Kind
 from hush.report import files
 from hush.server.auth.people import Person
@@ -391,7 +392,11 @@ class PgConnection:
         finally:
             self.request = ""
         fields, rows = _answered(answer)
-        notes = [f"price {answer.price}; receipt {answer.receipt}; ± at {answer.confidence:.0%} confidence"]
+        took = "" if answer.spending is None else f", which took {answer.spending}"
+        notes = [f"price {answer.price}{took}; receipt {answer.receipt}; ± at {answer.confidence:.0%} confidence"]
+        if answer.repeated and not answer.shared:
+            day = answer.repeated[:10]
+            notes.append(f"paid for on {day}, and free now; SET hush.fresh = true asks anew, with a new charge")
         return Result(f"SELECT {len(rows)}", fields, rows, (*notes, *answer.caveats))
 
     async def _explain(self, text: str, parameters: Mapping[str, Any]) -> Explanation:
@@ -410,6 +415,8 @@ class PgConnection:
         for name, rival in (("accuracy", "epsilon"), ("epsilon", "accuracy")):
             if name in stated and rival not in stated:  # what a question says itself goes before what was set for all
                 term_texts.pop(rival, None)
+        if first_word(text) not in {"", "SELECT", "WITH", "FROM"}:  # no price would help
+            raise QuestionError(STATEMENTS)
         if "epsilon" not in term_texts and "accuracy" not in term_texts:
             raise QuestionError(
                 "A question needs its price.",

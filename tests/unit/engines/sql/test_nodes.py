@@ -135,7 +135,7 @@ def test_what_multiplies_without_end_is_refused() -> None:
 def test_deep_trees_need_no_recursion() -> None:
     value = column("x", "t")
     for _ in range(5000):
-        value = negative(value)
+        value = -value
     query = select([alias(value, "x")], PLACE)
     assert render(query, DUCKDB).text.count("(-(") == 5000
     assert cost(query) > 15_000

@@ -81,8 +81,7 @@ function move(index) {
   find("#before output").textContent = `ε ${price}`;
   for (const place of all("[data-price]")) place.textContent = price;
   find("#odds").textContent = known.odds[index];
-  find("#share [data-share]").textContent = Number((100 * known.shares[index]).toPrecision(2));
-  find("#share [data-left]").textContent = known.left[index];
+  find("#share").textContent = known.takes[index];
   find("[data-more]").textContent = known.more[index];
   find("[data-like]").textContent = known.more[index] === 1 ? "question like it fits" : "questions like it fit";
   known.outputs.forEach((output, number) => {
@@ -275,8 +274,23 @@ function ask(event) {
   }, { method: "POST", body: new URLSearchParams(new FormData(form)) });
 }
 
+// a chart is drawn anew in its place
+
+function choose(event) {
+  const form = event.target.closest("form.choose");
+  if (!form) return;
+  get(`${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`, (page, request) => {
+    const fresh = page && request.status === 200 && find("figure:has(form.choose)", page), focus = event.target.name;
+    if (!fresh) return;
+    const taken = document.importNode(fresh, true);
+    form.closest("figure").replaceWith(taken);
+    find(`[name=${focus}]`, taken).focus();
+  });
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   tab();
+  document.addEventListener("change", choose);
   for (const pre of all("[data-paint]")) paint(pre, pre.textContent);
   document.addEventListener("click", event => { for (const menu of all("details.me[open]")) if (!menu.contains(event.target)) menu.open = false; });
   making();
