@@ -264,7 +264,7 @@ class Answer:
         return f"{_MADE_UP}; {words}" if self.made_up else words
 
     def notes(self) -> tuple[str, ...]:
-        """Return the lines below the table: confidence, price, remaining budget, receipt and caveats."""
+        """Return the lines below the table: confidence, price, its share of the budget, receipt and caveats."""
         if self.made_up:
             costs = f"asked of the real rows, it costs {self.price}"
             sure = f"± at {100 * self.confidence:.6g}% confidence"
@@ -272,8 +272,6 @@ class Answer:
         lines = [f"± at {100 * self.confidence:.6g}% confidence; price {self.price}"]
         if self.spending is not None:
             lines[0] += f", which took {self.spending}"
-        if self.remaining is not None:
-            lines[0] += f" (at once {self.remaining})" if self.spending is not None else f"; left {self.remaining}"
         if self.receipt:
             lines[0] += f"; receipt {self.receipt}"
         if self.shared:

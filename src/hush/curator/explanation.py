@@ -158,10 +158,7 @@ class Explanation(ToldInLines):
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
 
     def _budget_to_json(self) -> dict[str, Any] | None:
-        if self.outlook is None:
-            return None
-        outlook = self.outlook
-        return {"of": outlook.whose, "takes": float(outlook.takes), "left": float(outlook.left), "times": outlook.more}
+        return None if self.outlook is None else self.outlook.to_json()
 
     def _price_lines(self) -> list[str]:
         """Return the lines of the price, item by item, and of its share of the budget."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from hush.server.problems import MEDIA
+from hush.server.errors import MEDIA
 from hush.server.routes import Permission, Route
 
 _TEXT = {"type": "string"}
@@ -42,6 +42,8 @@ _RELEASE = _object(
     events=_list(_OBJECT),
     price=_list(_OBJECT),
     share=_NUMBER,
+    of=_TEXT,
+    shares=_OBJECT,
     outcome={"type": "string"},
 )
 _REQUEST = _object(
