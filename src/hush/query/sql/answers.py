@@ -633,13 +633,13 @@ def _levels(query: Finished, context: Context) -> tuple[AnswerTable, _Columns]:
         *(AnswerColumnName(name=context.fresh("key"), type=key.type.or_null(), noisy=False) for key in keys),
         *(AnswerColumnName(name=context.fresh("aggregate"), type=each.type, noisy=True) for each in aggregates),
     ]
-    known: dict[Expression, Expression] = {
+    meanings: dict[Expression, Expression] = {
         each: column.column for each, column in zip([*keys, *aggregates], columns, strict=True)
     }
     bit = constant(Fraction(0)).type
     columns += [AnswerColumnName(name=name, type=bit, noisy=False) for name in query.grouping]
     names = [context.fresh("part") for _ in parts]
-    known |= {part: Column(name, part.type) for name, part in zip(names, parts, strict=True)}
+    meanings |= {part: Column(name, part.type) for name, part in zip(names, parts, strict=True)}
     columns += [
         AnswerColumnName(name=name, type=part.type.or_null(), noisy=noisy(part))
         for name, part in zip(names, parts, strict=True)
@@ -657,7 +657,7 @@ def _levels(query: Finished, context: Context) -> tuple[AnswerTable, _Columns]:
         unique = [context.fresh(column.name) for column in columns]
         sources.append(Computed(source=table, columns=tuple(zip(unique, computed, strict=True))))
     stack = Stacked(sources=tuple(sources), columns=tuple(columns), levels=True)
-    return stack, known
+    return stack, meanings
 
 
 def _released(question: Question) -> tuple[list[Released], list[Released]]:
