@@ -72,7 +72,7 @@ def test_the_budget_ends_with_exit_status_3(tmp_path):
         hush("ask", COUNT, "--epsilon", "1.5", "--json", "--fresh", cwd=tmp_path)
     refused = json.loads(hush("ask", COUNT, "--epsilon", "0.1", "--json", cwd=tmp_path, status=3))
     assert refused["error"]["code"] == "budget-exceeded"
-    assert "needs ε=0.1 but 0 of alice's 3 remains" in refused["error"]["message"]
+    assert "of alice's budget, but 0% is left" in refused["error"]["message"]
     spent = json.loads(hush("history", "--json", cwd=tmp_path))
     assert len(spent["releases"] if isinstance(spent, dict) else spent) == 2
 
@@ -148,7 +148,7 @@ def test_the_demo_tells_its_story():
     story = json.loads(hush("demo", "--patients", "2000", "--json", cwd="."))
     assert story["attack"]["exact"] >= 1
     assert story["attack"]["error"] > 10 * story["attack"]["exact"]
-    assert "remains" in story["refused"]
+    assert "is left" in story["refused"]
 
 
 @pytest.mark.parametrize(

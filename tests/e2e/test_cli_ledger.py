@@ -74,7 +74,7 @@ def test_history_adds_up_to_what_the_budget_says(ready, width, monkeypatch):
     assert lines[1].rstrip().endswith("FROM visits" if beside else "answered")
     assert beside or lines[2].strip() == "SELECT COUNT(*) FROM visits"
     assert "0.25  12.5%  answered" in lines[1]
-    assert lines[-1].strip() == "the budget of clinic: 12.5% is spent, 87.5% is left"
+    assert lines[-1].strip() == "the budget of clinic (ε=2): 12.5% is spent, 87.5% is left"
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,6 @@ from rich.rule import Rule
 from hush.cli.options import JsonOption
 from hush.cli.output import console, print_json
 from hush.core import BudgetExceededError
-from hush.core.format import figure
-from hush.ledger.budgets import percent
 
 if TYPE_CHECKING:
     from hush.curator.curator import Curator
@@ -170,8 +168,7 @@ def demo(
         return
     out.print(Rule("What is left", align="left"))
     for view in left:
-        told = f"{percent(view.remaining.share)} of ε={figure(view.epsilon)} is left"
-        out.print(f"{view.whose}: {told}, enough for {view.counts(error=50):,} more counts at ±50")
+        out.print(f"{view}: enough for {view.counts(error=50):,} more counts at ±50")
     if folder is not None:
         out.print(
             f"\nThe tour's ledger ended with it. Go on in {folder}: hush ledger open makes one that stays, then "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from fractions import Fraction
 from typing import Annotated, Literal
 
 import typer
@@ -14,9 +15,9 @@ from rich.table import Table
 from hush.cli.options import JsonOption, LedgerOptions, check_data, spread
 from hush.cli.output import FormatOption, console, print_answer, print_json, the_format
 from hush.core import exact
-from hush.core.format import figure, visible
-from hush.ledger import Release
-from hush.ledger.budgets import percent
+from hush.core.format import figure, percent, visible
+from hush.ledger import AccountView, Release
+from hush.ledger.budgets import budget_of
 
 _TITLES = ("no.", "when", "analyst", "data", "ε", "took", "outcome")
 _NAME = _TITLES.index("analyst")
@@ -36,9 +37,10 @@ def history(
     """List the charges, newest first: who asked what, its ε, the share of the budget that it took, and what became of
     it.
 
-    "Took" is a share of the data set's budget, or with --as of the analyst's own where they have one. The shares of all
-    charges add up to what hush budget calls spent. A question that was asked again and answered for nothing is no
-    charge.
+    "Took" is a share of the data set's budget; with --as of the budget that bound the question, the analyst's own or
+    the data set's, as hush explain and the answer said. The shares that were taken of a budget add up to what hush
+    budget calls spent. A raise rewrites no line: an earlier share says of which ε it was taken. A question that was
+    asked again and answered for nothing is no charge.
 
     An *abandoned* charge is one whose process died before it had an answer; it stays charged, like a failed or pending
     one.
@@ -58,18 +60,18 @@ def history(
         print_json({"releases": [asdict(release) for release in releases]})
         return
     out = console()
-    for line in _drawn(releases, out.width, own=options.analyst is not None):
+    for line in _drawn(releases, totals, out.width, own=options.analyst is not None):
         out.print(line)
     for view in totals:
-        if options.analyst is None and view.analyst is not None:
-            continue
-        spent, left = percent(view.spent.share), percent(view.remaining.share)
-        out.print(escape(f"{view.whose}: {spent} is spent, {left} is left"))
+        if options.analyst is not None or view.analyst is None:
+            out.print(escape(str(view)))
 
 
-def _drawn(releases: list[Release], width: int, *, own: bool) -> list[RenderableType]:
+def _drawn(releases: list[Release], totals: list[AccountView], width: int, *, own: bool) -> list[RenderableType]:
     """Return the charges as a table; on a narrow terminal each question is printed below its line."""
-    rows = [_TITLES, *(_cells(release, own=own) for release in releases)]
+    present = {view.whose: view.epsilon for view in totals}
+    several = own and len({release.of for release in releases}) > 1
+    rows = [_TITLES, *(_cells(release, present, own=own, several=several) for release in releases)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     room = width - sum(widths) - 2 * len(widths)
     if room < 0:  # a long name goes on in the next line, and numbers stay in one
@@ -89,17 +91,26 @@ def _drawn(releases: list[Release], width: int, *, own: bool) -> list[Renderable
     return drawn
 
 
-def _cells(release: Release, *, own: bool) -> tuple[str, ...]:
-    share = release.own_share if own and release.own_share is not None else release.share
+def _cells(release: Release, present: dict[str, Fraction], *, own: bool, several: bool) -> tuple[str, ...]:
     return (
         str(release.number),
         release.when[:16].replace("T", " "),
         visible(release.who),
         visible(release.data),
         _epsilon(release),
-        f"{figure(100 * share, digits=3)}%",
+        _took(release, release.of if own else budget_of((release.data, "")), present, named=several),
         release.outcome,
     )
+
+
+def _took(release: Release, of: str, present: dict[str, Fraction], *, named: bool) -> str:
+    """Return the share that was taken of a budget, with the budget's ε of that day if it is another one now."""
+    if of not in release.shares:  # another analyst's answer costs the data set nothing
+        return percent(0)
+    share = release.shares[of]
+    epsilon = exact(share["epsilon"], "epsilon")
+    then = f" of ε={figure(epsilon)}" if present.get(of, epsilon) != epsilon else ""
+    return f"{percent(share['took'], taken=True)}{f' of {visible(of)}' if named else ''}{then}"
 
 
 def _epsilon(release: Release) -> str:

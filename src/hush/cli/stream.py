@@ -14,7 +14,7 @@ from hush.cli.options import POLICY, JsonOption, PolicyOption, actor, spread
 from hush.cli.output import Format, FormatOption, console, print_answer, print_json, the_format, warn, working
 from hush.cli.releases import ExplainOption, MaxRowsOption
 from hush.core import HushError, InvalidValueError
-from hush.ledger.budgets import percent
+from hush.core.format import percent
 from hush.report.columns import shown
 
 if TYPE_CHECKING:

@@ -59,6 +59,17 @@ def decimal(value: Fraction) -> str:
     return _laid_out(value < 0, abs(value * 10**places).numerator, -places, plain_below=math.inf)
 
 
+def percent(share: Fraction | float, *, taken: bool = False) -> str:
+    """Return a share of a budget to a thousandth of a per cent, the steps in which shares are counted.
+
+    A charge that was ``taken`` without reaching the next step took less than one.
+
+    >>> percent(Fraction(1, 8)), percent(Fraction(0)), percent(Fraction(0), taken=True)
+    ('12.5%', '0%', '<0.001%')
+    """
+    return "<0.001%" if taken and not share else f"{decimal(round(100 * Fraction(share), 3))}%"
+
+
 def _scaled(value: Fraction, digits: int) -> Fraction:
     """Return a positive number in units of its ``digits``-th significant digit."""
     return value / decimal_unit(value, digits=digits)

@@ -7,9 +7,8 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,33 +73,6 @@ class Money:
         return f"ε={figure(self.epsilon, exact=True)}" + (
             f", δ={figure(self.delta, exact=True)} for keys" if self.delta else ""
         )
-
-
-def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
-    """Return the parts of a total as decimals that add up to the total as `figure` shows it.
-
-    Each part is rounded down at the sixth digit of the smallest part. Then the parts with the largest remainders get
-    one unit each, until the sum is right.
-
-    >>> itemised(Fraction(1, 2), [Fraction(1, 6)] * 3)
-    ['0.166667', '0.166667', '0.166666']
-    """
-    texts = [figure(amount, exact=True) for amount in parts]
-    aim = Fraction(figure(total, exact=True))
-    if not parts or min(parts) <= 0 or sum(map(Fraction, texts)) == aim:
-        return texts
-    exponent = math.floor(math.log10(min(parts))) - 5
-    # the total must be a whole number of units, or no rounding of the parts could add up to it
-    while (aim / Fraction(10) ** exponent).denominator != 1:
-        exponent -= 1
-    # scaled to the total as it is shown, which may itself be rounded
-    exact = [amount * aim / total / Fraction(10) ** exponent for amount in parts]
-    units = [math.floor(scaled) for scaled in exact]
-    lost = sorted(range(len(parts)), key=lambda at: units[at] - exact[at])
-    for index in lost[: int(sum(exact)) - sum(units)]:
-        units[index] += 1
-    decimals = (Decimal(count).scaleb(exponent).normalize() for count in units)
-    return [f"{number:f}" if number.adjusted() > -5 else f"{number:e}" for number in decimals]
 
 
 _MADE_UP = "MADE-UP ROWS"
@@ -264,7 +236,7 @@ class Answer:
         return f"{_MADE_UP}; {words}" if self.made_up else words
 
     def notes(self) -> tuple[str, ...]:
-        """Return the lines below the table: confidence, price, remaining budget, receipt and caveats."""
+        """Return the lines below the table: confidence, price, its share of the budget, receipt and caveats."""
         if self.made_up:
             costs = f"asked of the real rows, it costs {self.price}"
             sure = f"± at {100 * self.confidence:.6g}% confidence"
@@ -272,8 +244,6 @@ class Answer:
         lines = [f"± at {100 * self.confidence:.6g}% confidence; price {self.price}"]
         if self.spending is not None:
             lines[0] += f", which took {self.spending}"
-        if self.remaining is not None:
-            lines[0] += f" (at once {self.remaining})" if self.spending is not None else f"; left {self.remaining}"
         if self.receipt:
             lines[0] += f"; receipt {self.receipt}"
         if self.shared:

@@ -33,10 +33,10 @@ from typing import Any, Literal, Self
 
 from hush.accounting import Guarantee, compose
 from hush.accounting.events import Event
-from hush.accounting.filters import Charge, Filter
+from hush.accounting.filters import Filter
 from hush.accounting.prices import zcdp_price
 from hush.core import HushError
-from hush.core.format import decimal, figure
+from hush.core.format import decimal, figure, percent
 from hush.core.rounding import largest_decimal
 from hush.curator import pipeline
 from hush.curator.answer import Answer, Money
@@ -48,7 +48,7 @@ from hush.curator.stream_state import StreamError
 from hush.curator.terms import QuestionTerms
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Ledger, LedgerError
-from hush.ledger.budgets import percent, price, share, under
+from hush.ledger.budgets import price, takes, under
 from hush.ledger.entries import now
 from hush.ledger.streams import (
     DeclaredStream,
@@ -158,7 +158,8 @@ class Publisher:
     def explain(self, declaration: StreamDeclaration) -> DeclarationExplanation:
         """Return the price and the errors of a stream. Reads no data, sets nothing aside."""
         with self.session.in_use():
-            terms = self._account(declaration.data)
+            account = self._account(declaration.data)
+            terms = _unspent(account)
             epsilon, accounts = self._price(declaration, terms)
             events = self._planned(declaration, epsilon, accounts).plan.events
             releases = declaration.schedule.slots
@@ -166,7 +167,7 @@ class Publisher:
                 declaration=declaration,
                 epsilon=epsilon,
                 release=replace(self._explained(declaration, epsilon, accounts), outlook=None),  # that of all is below
-                share=share(terms, _times(price(terms, events), releases)),
+                share=takes(account, price(account, events).repeated(releases)),
                 fitting=self.streams.fitting(declaration.data, list(events)),
                 together=_together(events, releases, terms.delta),
                 delta=terms.delta,
@@ -175,7 +176,7 @@ class Publisher:
     def declare(self, declaration: StreamDeclaration, *, actor: Actor) -> DeclaredStream:
         """Set aside the price of all releases, as one plan; a refusal says how many releases would fit."""
         with self.session.in_use():
-            terms = self._account(declaration.data)
+            terms = _unspent(self._account(declaration.data))
             epsilon, accounts = self._price(declaration, terms)
             planned = self._planned(declaration, epsilon, accounts)
             pipeline.prepare(planned.plan, planned.data_set)  # what an engine cannot do is refused now
@@ -189,13 +190,12 @@ class Publisher:
             )
 
     def _account(self, data: str) -> Filter:
-        """Return the data set's account with nothing spent, as it would be opened now."""
+        """Return the data set's account, in which what is set aside counts as spent."""
         views = self.session.ledger.budget(POLICY)
         account = next((view.account for view in views if (view.data, view.analyst) == (data, None)), None)
         if account is None:
             raise QuestionError(f"There is no budget for a data set {data!r}.", "Open it: hush ledger open.")
-        # without earlier charges, so that the choice of noise does not depend on them
-        return replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
+        return account
 
     def _planned(self, declaration: StreamDeclaration, epsilon: Fraction, accounts: Accounts) -> PlannedQuestion:
         data_set, question, terms = pipeline.parse(self.session, _terms(declaration, epsilon, accounts))
@@ -241,9 +241,9 @@ class Publisher:
             if declaration.rho is not None:
                 return sum((zcdp_price(event)[0] for event in events), Fraction(0)) <= limit
             if not accounts.prefer_gaussian:
-                return epsilon <= limit and room.fits(_times(price(room, events), releases))
+                return epsilon <= limit and room.fits(price(room, events).repeated(releases))
             together = _together(events, releases, terms.delta)
-            return together is not None and together <= limit and terms.fits(_times(price(terms, events), releases))
+            return together is not None and together <= limit and terms.fits(price(terms, events).repeated(releases))
 
         epsilon = largest_decimal(holds, digits=_DIGITS, near=limit / releases)
         errors = self._explained(declaration, epsilon, accounts).errors()
@@ -343,10 +343,9 @@ def run_due(
     return outcomes
 
 
-def _times(charge: Charge, count: int) -> Charge:
-    """Return the price of ``count`` equal steps."""
-    summed = None if charge.epsilon is None else count * charge.epsilon
-    return replace(charge, loss=count * charge.loss, delta=count * charge.delta, epsilon=summed)
+def _unspent(account: Filter) -> Filter:
+    """Return an account without its charges, so that the choice of noise does not depend on them."""
+    return replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
 
 
 def _together(events: Sequence[Event], releases: int, delta: Fraction) -> Fraction | None:

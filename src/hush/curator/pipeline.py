@@ -175,7 +175,7 @@ def explain_at_prices(session: Session, terms: QuestionTerms, epsilons: Sequence
         accounts = session.accounts(data_set.schema.data)
         plans = [plan(question, data_set, accounts, replace(terms, epsilon=price)) for price in epsilons]
         notes = _notes(data_set, plans[0]) if plans else ()
-    return [_explanation(question_plan, notes) for question_plan in plans]
+    return [_explanation(each, notes, outlook=accounts.outlook(each.events)) for each in plans]
 
 
 def parse(session: Session, terms: QuestionTerms) -> tuple[OpenDataSet, Question | Composed, QuestionTerms]:

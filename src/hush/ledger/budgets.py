@@ -16,12 +16,11 @@ they do not, nothing more is released.
 The *price* of a list of events depends on the events and on how the account was opened, never on data nor on what was
 spent. So it is computed before any lock is taken, and remembered.
 
-*Shares* are the one scale of a budget that people see. An account keeps exact sums in its own currency, and a loss in
-that currency is no ε of anybody's question. So people are always shown a share of the budget, from 0 to 1:
-`Filter.share_spent` of the account. A charge *took* the difference between the share spent after it and before it, both
-under the budget that holds now. These differences add up: all that charges took, and what is left, are the whole
-budget. (By itself a charge may be worth more than it took: where small losses compose better than they add, a charge
-among many takes less of a budget than it would alone.)
+*Shares* are the one scale of a budget that people see (docs/budget.md; `Filter.share_used` has the rule). An account
+keeps exact sums in its own currency, and a loss in that currency is no ε of anybody's question. So people are shown
+shares of the budget, in whole thousandths of a per cent: what a question took is the share spent after it less the
+share spent before it, and what all took and what is left are 100 %. Where a question is charged to two accounts, the
+one that *binds* is shown: that of which it takes the larger part of what is left.
 
 >>> Budget(epsilon="4").open().limit
 Fraction(4, 1)
@@ -29,7 +28,7 @@ Fraction(4, 1)
 'renyi'
 >>> from hush.accounting import LaplaceEvent
 >>> outlook([Whose(name="alice's budget", account=Budget(epsilon="1").open())], [LaplaceEvent(scale=4)])
-Outlook(whose="alice's budget", takes=Fraction(1, 4), left=Fraction(1, 1), more=4)
+Outlook(whose="alice's budget", takes=Fraction(1, 4), left=Fraction(1, 1), more=4, falls=None)
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ from typing import Any, Literal
 
 from hush.accounting.events import ApproximateDPEvent, Event, event_from_json
 from hush.accounting.filters import Charge, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
-from hush.accounting.filters.base import bounded, plus
+from hush.accounting.filters.base import PARTS, bounded, plus
 from hush.core import InvalidValueError, Number, nonnegative, positive, probability
-from hush.core.format import figure
+from hush.core.format import decimal, figure, percent
 from hush.core.values import assign
 
 Kind = Literal["auto", "pure", "renyi", "zcdp", "gdp"]
@@ -137,6 +136,10 @@ class Allowance:
         return moment.strftime("%Y-%m-%d %H:%M UTC")
 
 
+Lowered = Mapping[tuple[str, str], tuple[Fraction, Fraction]]
+"""Smaller budgets, as (ε, δ), by data set and analyst."""
+
+
 def under(account: Filter, epsilon: Fraction, delta: Fraction) -> Filter:
     """Return the account as if it had been opened with a smaller budget; unchanged if that budget is not smaller.
 
@@ -161,6 +164,11 @@ def under(account: Filter, epsilon: Fraction, delta: Fraction) -> Filter:
         )
 
 
+def in_force(account: Filter, key: tuple[str, str], lowered: Lowered) -> Filter:
+    """Return an account under the budget that holds now, which a policy may have lowered."""
+    return under(account, *lowered[key]) if key in lowered else account
+
+
 def exhausted(account: Filter) -> Filter:
     """Return the account with nothing left, in which nothing comes back with a raise either.
 
@@ -176,10 +184,9 @@ def exhausted(account: Filter) -> Filter:
     )
 
 
-def share(account: Filter, charge: Charge) -> Fraction:
-    """Return the share that a charge takes of a fresh account with the same terms."""
-    fresh = replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
-    return fresh.spend(charge).share_spent
+def takes(account: Filter, charge: Charge) -> Fraction:
+    """Return the share of an account that a charge would take now; more than is left where it does not fit."""
+    return account.spend(charge).share_used - account.share_used
 
 
 _REMEMBERED = 8192
@@ -238,8 +245,39 @@ class Whose:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """The share of an account that a charge took, and what it left, under the budget of that day: as entries hold it.
+
+    >>> Taken.of(Budget(epsilon=4).open(), Fraction(1, 8), Fraction(1, 2)).to_json()
+    {'epsilon': '4', 'delta': '0', 'took': 12500, 'left': 50000}
+    """
+
+    epsilon: Fraction
+    """The budget of that day: a raise changes no entry of before."""
+    delta: Fraction
+    took: Fraction
+    left: Fraction
+
+    @classmethod
+    def of(cls, account: Filter, took: Fraction, left: Fraction) -> Taken:
+        """Return the shares under the budget that an account has."""
+        return cls(epsilon=account.epsilon, delta=account.delta, took=took, left=left)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shares as whole numbers of parts."""
+        parts = {"took": int(self.took * PARTS), "left": int(self.left * PARTS)}
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta), **parts}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Taken:
+        """Return what `to_json` wrote."""
+        took, left = (Fraction(content[name], PARTS) for name in ("took", "left"))
+        return cls(epsilon=Fraction(content["epsilon"]), delta=Fraction(content["delta"]), took=took, left=left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """The share that a charge took of the budget with the least left, and the share that is left now."""
+    """The share that a charge took of the budget that bound it, and the share that is left."""
 
     whose: str
     took: Fraction
@@ -251,53 +289,72 @@ class Spending:
 
     def __str__(self) -> str:
         """Return both figures in words."""
-        return f"{percent(self.took)} of {self.whose}; {percent(self.left)} of it is left"
+        return f"{percent(self.took, taken=True)} of {self.whose}; {percent(self.left)} of it is left"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """The share that a question would take now of the budget that would be used up first."""
+    """The share that a question would take now of the budget that binds it."""
 
     whose: str
     takes: Fraction
     left: Fraction
+    """The share that is left before it."""
     more: int
     """The number of times that the question still fits."""
+    falls: tuple[Fraction, Fraction] | None = None
+    """The largest single price that fits now, and then; None where it falls no more than the share that is left."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures as plain JSON values."""
+        falls = None if self.falls is None else [decimal(price) for price in self.falls]
+        shares = {"takes": float(self.takes), "left": float(self.left)}
+        return {"of": self.whose, **shares, "times": self.more, "largest_price_falls": falls}
 
     def __str__(self) -> str:
         """Return the outlook in words."""
+        share, left = percent(self.takes, taken=True), percent(self.left)
         if not self.more:
-            return f"does not fit into {self.whose}, of which {percent(self.left)} is left"
-        times = "once" if self.more == 1 else f"about {self.more:,} times"
-        return (
-            f"takes {percent(self.takes)} of {self.whose}, of which {percent(self.left)} is left: enough for it {times}"
-        )
-
-
-def percent(share: Fraction) -> str:
-    """Return a share as per cent, to three digits.
-
-    >>> percent(Fraction(1, 30)), percent(Fraction(1))
-    ('3.33%', '100%')
-    """
-    return f"{figure(100 * share, digits=3)}%"
+            return f"does not fit: it takes {share} of {self.whose}, of which {left} is left"
+        enough = "once" if self.more == 1 else f"about {self.more:,} times"
+        told = f"takes {share} of {self.whose}, of which {left} is left: enough for it {enough}"
+        if self.falls is None:
+            return told
+        now, then = (figure(price, digits=3) for price in self.falls)
+        return f"{told}; the largest price of a single question that fits falls from ε={now} to ε={then}"
 
 
 def outlook(accounts: Sequence[Whose], events: Sequence[Event]) -> Outlook | None:
-    """Return the outlook of the account into which the events fit the fewest times; None without an account."""
-    found = [_outlook(whose, price(whose.account, events)) for whose in accounts]
-    return min(found, key=lambda one: (one.more, -one.takes), default=None)
+    """Return the outlook of the account that binds a question; None without an account."""
+    outlooks = [_outlook(whose, price(whose.account, events)) for whose in accounts]
+    if not outlooks:
+        return None
+    tightest = outlooks[binding([(account.takes, account.left) for account in outlooks])]
+    return replace(tightest, more=min(account.more for account in outlooks))
+
+
+def binding(shares: Sequence[tuple[Fraction, Fraction]]) -> int:
+    """Return the index of the account that binds a charge, given for each the share that it takes and what was left.
+
+    It is the account of which the charge takes the larger part of what is left; of equal ones the data set's, which
+    comes first.
+    """
+    parts = [(took > left, took / left if left else took) for took, left in shares]
+    return parts.index(max(parts))
+
+
+_NOTICEABLE = Fraction(99, 100)
 
 
 def _outlook(whose: Whose, charge: Charge) -> Outlook:
-    account = whose.account
-    before = account.share_spent
-    return Outlook(
-        whose=whose.name,
-        takes=account.spend(charge).share_spent - before,
-        left=1 - before,
-        more=times(account, charge),
-    )
+    account, share = whose.account, takes(whose.account, charge)
+    left, more, falls = 1 - account.share_spent, times(account, charge), None
+    if more:
+        # One pure step: in proportion to the share where sums of ε bind, and slower where losses do. It falls faster
+        # where the question closes the sum of ε for ever, as Gaussian noise does.
+        now, then = account.remaining().epsilon, account.spend(charge).remaining().epsilon
+        falls = (now, then) if then * left < _NOTICEABLE * now * (left - share) else None
+    return Outlook(whose=whose.name, takes=share, left=left, more=more, falls=falls)
 
 
 def times(account: Filter, charge: Charge) -> int:
@@ -311,12 +368,6 @@ def times(account: Filter, charge: Charge) -> int:
 def _times(room: Fraction, cost: Fraction) -> int:
     endless = 2**62
     return min(max(int(room // cost), 0), endless) if cost else endless
-
-
-def spending(charges: Sequence[tuple[Whose, Fraction]]) -> Spending | None:
-    """Return the spending on the account with the least left, given each account and the share that was taken."""
-    found = [Spending(whose=whose.name, took=took, left=1 - whose.account.share_spent) for whose, took in charges]
-    return min(found, key=lambda one: one.left, default=None)
 
 
 def budget_of(key: tuple[str, str]) -> str:

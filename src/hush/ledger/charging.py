@@ -55,9 +55,9 @@ from hush.accounting import filters
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
-from hush.core.format import decimal, figure
+from hush.core.format import decimal, figure, percent
 from hush.ledger.actors import label, prose
-from hush.ledger.budgets import Allowance, event_list, price, share, under
+from hush.ledger.budgets import Allowance, Taken, event_list, in_force, price, takes, under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import ORIGIN, Entry, damaged, digest, now
 from hush.ledger.errors import (
@@ -201,11 +201,25 @@ class ChargeLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charged:
-    """The accounts after a charge, its price to each, and its weight."""
+    """The accounts after a charge, its price to each, and the shares that it takes of them."""
 
     accounts: dict[Key, Filter | None]
     prices: list[dict[str, str]]
-    weight: int
+    shares: list[Taken]
+
+    @property
+    def weight(self) -> int:
+        """The share of the data set's budget, by which the heaviest charges are found; 0 for a shared answer."""
+        shares = zip(self.accounts, self.shares, strict=True)
+        return next((int(share.took * _WEIGHT) for key, share in shares if not key[1]), 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what an entry says of it."""
+        return {
+            "price": self.prices,
+            "shares": [share.to_json() for share in self.shares],
+            "accounts": [account_state(key, account) for key, account in self.accounts.items()],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,8 +309,7 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
             account = state.accounts[charged(state, asked.data, asked.analyst, shared=paid is not None)[-1]]
             assert account is not None  # noqa: S101 - it was just charged
             _check_allowance(store, allowance, asked.key, account, fitting.prices[-1], clock=body["clock"])
-        body["price"] = fitting.prices
-        body["accounts"] = [account_state(key, account) for key, account in fitting.accounts.items()]
+        body |= fitting.to_json()
         entry = Entry.draft(
             "reserve" if paid is None else "shared",
             body,
@@ -454,15 +467,15 @@ def fit(
     shared: bool = False,
     unit_price: filters.Charge | None = None,
 ) -> Charged | TooMuch:
-    """Return the accounts after a charge, its prices and its weight; or the account that it does not fit.
+    """Return the accounts after a charge, its prices and its shares; or the account that it does not fit.
 
     An answer that is ``shared`` was released before: it costs the data set nothing, and the analyst its price. Without
     an analyst it is a release of a standing question, paid from what was set aside for it at its ``unit_price``.
     """
     keys = charged(state, data, analyst, shared=shared)
-    weight = 0
     after: dict[Key, Filter | None] = dict.fromkeys(keys)
     paid: dict[Key, filters.Charge] = {}
+    shares: dict[Key, Taken] = {}
     for key in reversed(keys):  # the analyst's own budget first: its message is the one to act on
         account = state.accounts[key]
         room = state.committed(key) if analyst else account  # what is set aside is for standing questions alone
@@ -471,16 +484,16 @@ def fit(
         paid[key] = unit_price or price(account, events)
         if not room.fits(paid[key]):
             return TooMuch(key=key, account=room, charge=paid[key])
-        if key in lowered:
-            smaller = under(room, *lowered[key])
-            cost = paid[key] if smaller.currency == account.currency else price(smaller, events)
-            if not smaller.fits(cost):
-                return TooMuch(key=key, account=smaller, charge=cost)
+        room = in_force(room, key, lowered)
+        cost = paid[key] if room.currency == account.currency else price(room, events)
+        if not room.fits(cost):
+            return TooMuch(key=key, account=room, charge=cost)
         after[key] = account.admit(paid[key])
-        if not key[1]:  # the last one, the data set's
-            # Rounded up, and bounded: the column is a 64-bit integer.
-            weight = min(-int(-share(account, paid[key]) * _WEIGHT // 1), 2**62)
-    return Charged(accounts=after, prices=[charge_to_json(paid[key]) for key in keys], weight=weight)
+        # A release of a stream takes nothing of what is left: its price was set aside.
+        then = room.spend(cost) if analyst else in_force(state.committed(key) or account, key, lowered)
+        shares[key] = Taken.of(room, takes(room, cost), 1 - then.share_spent)
+    prices = [charge_to_json(paid[key]) for key in keys]
+    return Charged(accounts=after, prices=prices, shares=[shares[key] for key in keys])
 
 
 def check_known(state: LedgerState, data: str, analyst: str = "") -> None:
@@ -523,10 +536,11 @@ def _check_allowance(
             window = window.spend(_in_currency(window, charge_from_json(account, prices[-1])))
         entry = store.charge_before(entry.number, *key)
     if not window.fits(_in_currency(window, charge_from_json(account, due))):
+        share = takes(window, _in_currency(window, charge_from_json(account, due)))
         raise AllowanceError(
-            f"{key[1]} may spend ε={figure(Fraction(allowance.epsilon))} every {allowance.every} on {key[0]}, of which "
-            f"ε={figure(window.remaining().epsilon)} is left at once until {allowance.next_window(clock)}; lower "
-            "epsilon, or wait. Nothing was charged"
+            f"takes {percent(share)} of the ε={figure(Fraction(allowance.epsilon))} that {key[1]} may spend every "
+            f"{allowance.every} on {key[0]}, but {percent(1 - window.share_spent)} is left until "
+            f"{allowance.next_window(clock)}; lower epsilon, or wait. Nothing was charged"
         )
 
 

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
 from textwrap import shorten
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from hush.accounting.events import Event, LaplaceEvent
+from hush.accounting.events import LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import HushError, InvalidValueError, Number, fraction_between, positive
-from hush.core.format import decimal, figure, visible
+from hush.core.format import decimal, figure, percent, visible
 from hush.ledger.actors import Actor, in_words
-from hush.ledger.budgets import percent, price, under
+from hush.ledger.budgets import Taken, binding, budget_of, in_force, price, times
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry, damaged
 from hush.ledger.errors import UnknownReceiptError
@@ -118,15 +118,11 @@ class AccountView:
         return f"{self.analyst}'s budget" if self.analyst is not None else f"the budget of {self.data}"
 
     def __str__(self) -> str:
-        """Return the state in a line."""
-        left = self.remaining
-        line = f"{self.whose}: {percent(left.share)} of ε={figure(self.epsilon)} is left"
-        line += f" (ε={figure(left.epsilon)} at once"
-        if self.delta:
-            line += f", δ={figure(left.delta)} of {figure(self.reserve)} for keys"
-            line += f" (the budget's δ is {figure(self.delta)})" if self.reserve != self.delta else ""
-        line += ")"
+        """Return the state in a line: the shares are of the whole budget, and add up to 100 %."""
+        budget = f"ε={figure(self.epsilon)}" + (f", δ={figure(self.delta)}" if self.delta else "")
+        line = f"{self.whose} ({budget}): {percent(self.spent.share)} is spent"
         line += f", {percent(self.set_aside)} is set aside for streams" if self.set_aside else ""
+        line += f", {percent(self.remaining.share)} is left"
         return line + (f", {self.pending} pending" if self.pending else "") + (", removed" if self.removed else "")
 
     def __repr__(self) -> str:
@@ -169,7 +165,7 @@ class Budgets(list[AccountView]):
             total = f"ε={figure(view.epsilon)}" + (f", δ={figure(view.delta)}" if view.delta else "")
             for part, classes in colours.items():
                 start, end = ends[part]
-                tooltip = f"{labels[-1]}, {total}: {end - start:.3%} {part}"
+                tooltip = f"{labels[-1]}, {total}: {percent(end - start)} {part}"
                 if end > start:
                     bars.append(ChartBar(row=row, start=start, end=end, classes=classes, tooltip=tooltip))
         quarters = [(part / 4, f"{25 * part}%") for part in range(5)]
@@ -180,13 +176,13 @@ class Budgets(list[AccountView]):
     plot = chart
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{title}</th>" for title in ("budget", "ε", "δ", "spent", "left", "at once"))
+        head = "".join(f"<th>{title}</th>" for title in ("budget", "ε", "δ", "spent", "set aside", "left"))
         rows = "".join(
             f'<tr><td style="text-align: left">{escape(visible(view.whose))}{" (removed)" * view.removed}</td>'
             f"<td>{figure(view.epsilon)}</td>"
-            f"<td>{figure(view.delta)}</td><td>{percent(view.spent.share)}</td>"
+            f"<td>{figure(view.delta)}</td><td>{percent(view.spent.share)}</td><td>{percent(view.set_aside)}</td>"
             f'<td><meter value="{float(view.remaining.share):.4f}">{percent(view.remaining.share)}</meter> '
-            f"{percent(view.remaining.share)}</td><td>ε={figure(view.remaining.epsilon)}</td></tr>"
+            f"{percent(view.remaining.share)}</td></tr>"
             for view in self
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
@@ -198,18 +194,7 @@ def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") 
     # ε = ln(1/β)/t, rounded up to a short decimal: the count is then a little better than asked for, never worse.
     epsilon = math.log(1 / (1 - sure)) / float(width)
     rounded = Fraction(math.ceil(epsilon * 2**40) + 1, 2**40)
-    return repeats(account, [LaplaceEvent(scale=1 / rounded)])
-
-
-def repeats(account: Filter, events: Sequence[Event]) -> int:
-    """Return how many times a question with these events fits into an account's remaining budget."""
-    one = price(account, list(events))
-    rooms = [(account.limit - account.spent_loss, one.loss)]
-    if account.spent_epsilon is not None and one.epsilon is not None:
-        rooms.append((account.epsilon - account.spent_epsilon, one.epsilon))
-    # The account admits by whichever sum has room. Two zeros: max() needs two arguments if every loss is 0.
-    most = max(0, 0, *(int(room // loss) for room, loss in rooms if loss))
-    return min(most, int((account.reserve - account.spent_delta) // one.delta)) if one.delta else most
+    return times(account, price(account, [LaplaceEvent(scale=1 / rounded)]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,9 +224,13 @@ class Release:
     price: list[dict[str, str]]
     """The exact price to the data set's account, then to the analyst's if it has one."""
     share: float
-    """The part of the data set's budget that it took, under the budget that holds now."""
+    """The share of the data set's budget that it took, of the budget of that day; 0 for a shared answer."""
     own_share: float | None = None
-    """The part of the analyst's own budget that it took; None without one."""
+    """The share of the analyst's own budget that it took; None without one."""
+    of: str = ""
+    """The name of the budget that bound it: the data set's, or the analyst's own."""
+    shares: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """For each budget the share that it took and that it left, and the budget's ε and δ on that day."""
     outcome: str
     """``answered``, ``failed``, ``pending``, or ``abandoned``: its process is dead. All are charged.
 
@@ -253,6 +242,11 @@ class Release:
     reason: str | None
 
     @property
+    def took(self) -> float:
+        """The share that it took of the budget that bound it; 0 for a shared answer that cost nothing."""
+        return float(self.shares[self.of]["took"]) if self.of else 0.0
+
+    @property
     def who(self) -> str:
         """The analyst, or for a release of a declared stream its request id."""
         return self.analyst or self.request
@@ -260,8 +254,8 @@ class Release:
     def __repr__(self) -> str:
         """Return the charge in a line."""
         return (
-            f"<{self.number}: {self.who} on {self.data}, {self.when[:19]}, {100 * self.share:.3g}% of the budget, "
-            f"{self.outcome}: {shorten(self.question, 80)}>"
+            f"<{self.number}: {self.who} on {self.data}, {self.when[:19]}, "
+            f"{percent(self.took, taken=True)} of {self.of}, {self.outcome}: {shorten(self.question, 80)}>"
         )
 
 
@@ -338,8 +332,8 @@ def budget(
         AccountView(
             data=data,
             analyst=analyst or None,
-            account=_now((data, analyst), committed.get((data, analyst)) or account, lowered),
-            charged=_now((data, analyst), account, lowered) if (data, analyst) in committed else None,
+            account=in_force(committed.get((data, analyst)) or account, (data, analyst), lowered),
+            charged=in_force(account, (data, analyst), lowered) if (data, analyst) in committed else None,
             pending=waiting[data, analyst],
             removed=bool(analyst) and named is not None and (data, analyst) not in named,
         )
@@ -348,19 +342,7 @@ def budget(
     )
 
 
-def _now(key: Key, account: Filter, lowered: Mapping[Key, tuple[Fraction, Fraction]]) -> Filter:
-    """Return an account under the budget that holds now."""
-    return under(account, *lowered[key]) if key in lowered else account
-
-
-def history(
-    chain: Chain,
-    actor: Actor,
-    lowered: Mapping[Key, tuple[Fraction, Fraction]],
-    *,
-    data: str | None,
-    limit: int | None,
-) -> list[Release]:
+def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) -> list[Release]:
     """Return charges, newest first."""
     outcomes: dict[int, Entry] = {}
     charges: list[Entry] = []
@@ -374,7 +356,7 @@ def history(
         entry for entry in reversed(charges) if actor.sees(entry.analyst) and (data is None or entry.data == data)
     ]
     with chain.reading():
-        return [_release(chain, entry, outcomes.get(entry.number), lowered) for entry in wanted[:limit]]
+        return [_release(chain, entry, outcomes.get(entry.number)) for entry in wanted[:limit]]
 
 
 def receipt_number(receipt: str | int) -> int:
@@ -389,22 +371,19 @@ def receipt_number(receipt: str | int) -> int:
     return int(text)
 
 
-def receipt(
-    chain: Chain, actor: Actor, number: int, lowered: Mapping[Key, tuple[Fraction, Fraction]]
-) -> tuple[Release, Entry]:
+def receipt(chain: Chain, actor: Actor, number: int) -> tuple[Release, Entry]:
     """Return one charge that an actor may see, and its entry."""
     with chain.reading():
         entry = chain.store.entry(number) if 0 < number < 2**63 else None
         if entry is None or entry.kind.encode() not in _CHARGED or not actor.sees(entry.analyst):
             raise UnknownReceiptError(number)
-        return _release(chain, entry, chain.store.outcome(number), lowered), entry
+        return _release(chain, entry, chain.store.outcome(number)), entry
 
 
-def _release(
-    chain: Chain, entry: Entry, outcome: Entry | None, lowered: Mapping[Key, tuple[Fraction, Fraction]]
-) -> Release:
-    content = entry.read()
-    taken, own = charge_shares(chain, entry, lowered), (entry.data, entry.analyst)
+def _release(chain: Chain, entry: Entry, outcome: Entry | None) -> Release:
+    content, shares = entry.read(), charge_shares(chain, entry)
+    bound = bound_by(shares)
+    own = shares.get((entry.data, entry.analyst)) if entry.analyst else None
     result = {} if outcome is None else outcome.read()
     state = "pending"
     if outcome is not None or entry.kind == "shared":
@@ -421,8 +400,18 @@ def _release(
         question_hash=content["question_hash"],
         events=content["events"],
         price=content["price"],
-        share=float(taken[entry.data, ""][1]),
-        own_share=float(taken[own][1]) if own in taken and entry.analyst else None,
+        share=float(shares[entry.data, ""].took) if (entry.data, "") in shares else 0.0,
+        own_share=None if own is None else float(own.took),
+        of="" if bound is None else budget_of(bound[0]),
+        shares={
+            budget_of(key): {
+                "took": float(share.took),
+                "left": float(share.left),
+                "epsilon": decimal(share.epsilon),
+                "delta": decimal(share.delta),
+            }
+            for key, share in shares.items()
+        },
         outcome=state,
         epsilon=content.get("epsilon"),
         finished=result.get("when"),
@@ -430,40 +419,35 @@ def _release(
     )
 
 
-def charge_shares(
-    chain: Chain, entry: Entry, lowered: Mapping[Key, tuple[Fraction, Fraction]]
-) -> dict[Key, tuple[Filter, Fraction]]:
-    """Return the accounts that a charge concerns, as they are now, each with the share that the charge took."""
-    found = {}
-    for key in ((entry.data, ""), (entry.data, entry.analyst)):
-        account = chain.state.committed(key) if key in chain.state.accounts else None
-        if account is not None:
-            now = _now(key, account, lowered)
-            found[key] = (now, took(chain, entry, key, now))
-    return found
+def charge_shares(chain: Chain, entry: Entry) -> dict[Key, Taken]:
+    """Return the shares that a charge took, by account, as they were on its day: no later raise changes them."""
+    content = entry.read()
+    keys = [(state["data"], state["analyst"]) for state in content["accounts"]]
+    if "shares" in content:
+        return {key: Taken.from_json(share) for key, share in zip(keys, content["shares"], strict=True)}
+    return {key: _taken(chain, entry, key) for key in keys}  # an entry of an earlier version
 
 
-def took(chain: Chain, entry: Entry, key: Key, now: Filter) -> Fraction:
-    """Return the share of an account that a charge took, under the budget that holds ``now``; 0 if it took nothing."""
-    after = _state(entry, key)
-    if after is None:
-        return Fraction(0)
-    before, earlier = None, entry
+def bound_by(shares: Mapping[Key, Taken]) -> tuple[Key, Taken] | None:
+    """Return the account that bound a charge, and its share; None for a shared answer that cost nothing."""
+    keys = list(shares)
+    if not keys:
+        return None
+    key = keys[binding([(shares[key].took, shares[key].took + shares[key].left) for key in keys])]
+    return key, shares[key]
+
+
+def _taken(chain: Chain, entry: Entry, key: Key) -> Taken:
+    """Return the share that a charge took, from the states of the account before and after it."""
+    after, before, earlier = _state(entry, key), None, entry
     # An entry of the same data set may leave this account alone (another analyst's charge): go back further.
     while before is None:
         previous = chain.store.previous(earlier.number, key[0])
-        if previous is None:
+        if previous is None or after is None:
             raise damaged(entry.number, "it charges an account that nobody opened")
         before, earlier = _state(previous, key), previous
-    return _share(after, now) - _share(before, now)
-
-
-def _share(state: Filter, now: Filter) -> Fraction:
-    """Return the share of today's budget that a state of the past had spent."""
-    loss, summed = state.spent_loss, state.spent_epsilon
-    if now.currency != state.currency:  # a budget lowered so far that only the sum of ε counts
-        loss = now.epsilon if summed is None else summed
-    return replace(now, spent_loss=loss, spent_delta=state.spent_delta, spent_epsilon=summed).share_spent
+    assert after is not None  # noqa: S101 - looked at above
+    return Taken.of(after, after.share_spent - before.share_spent, 1 - after.share_spent)
 
 
 def _state(entry: Entry, key: Key) -> Filter | None:
@@ -501,15 +485,15 @@ def acts(chain: Chain) -> list[Act]:
     return found
 
 
-def heaviest(chain: Chain, key: Key, actor: Actor, lowered: Mapping[Key, tuple[Fraction, Fraction]]) -> str:
+def heaviest(chain: Chain, key: Key, actor: Actor) -> str:
     """Return a sentence on which charges took most of a budget; other analysts' questions are not shown."""
     parts = []
     with chain.reading():
         for entry in chain.store.heaviest(*key, _SHOWN):
             content = entry.read()
-            share = charge_shares(chain, entry, lowered)[key][1]
+            share = charge_shares(chain, entry)[key].took
             text = " ".join(content["question"].split())
             text = text if len(text) <= _QUESTION else text[: _QUESTION - 1] + "…"
             what = f"receipt {entry.number}: {text}" if actor.sees(entry.analyst) else "another analyst's question"
-            parts.append(f"{percent(share)} on {content['when'][:10]} ({what})")
+            parts.append(f"{percent(share, taken=True)} on {content['when'][:10]} ({what})")
     return f". Most was spent by: {'; '.join(parts)}." if parts else "."

@@ -29,7 +29,7 @@ from hush.accounting.filters import Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, integer, nonnegative, probability
 from hush.ledger import backup, charging, history
 from hush.ledger.actors import Actor, OwnerAct, label, prose
-from hush.ledger.budgets import Allowance, Budget, Spending, Whose, budget_of, spending
+from hush.ledger.budgets import Allowance, Budget, Spending, budget_of, in_force
 from hush.ledger.chain import Chain
 from hush.ledger.charging import Charge, ChargeLimits, ChargeRequest, Decision, Repeat, TooMuch, check_known
 from hush.ledger.entries import Entry, now
@@ -270,7 +270,7 @@ class Ledger:
 
     def _refusal(self, refused: TooMuch, analyst: Actor) -> BudgetExceededError:
         """Return the error about a charge that does not fit, with the charges that took most of the budget."""
-        most = history.heaviest(self._chain, refused.key, analyst, self._limits.lowered)
+        most = history.heaviest(self._chain, refused.key, analyst)
         try:
             refused.account.admit(refused.charge, owner=refused.key[1] or refused.key[0])
         except BudgetExceededError as error:
@@ -299,26 +299,29 @@ class Ledger:
         return history.budget(self._chain, actor, self._limits.lowered, granted, self._named)
 
     def spending(self, receipt: int) -> Spending | None:
-        """Return the share that a charge took of the budget with the least left; None where no budget binds it."""
-        with self._chain.reading():
+        """Return the share that a charge took of the budget that bound it, and the share that is left of it now."""
+        with self._chain.reading() as state:
             entry = self._chain.store.entry(receipt)
-            if entry is None:
-                return None
-            shares = history.charge_shares(self._chain, entry, self._limits.lowered)
-        told = [(Whose(name=budget_of(key), account=account), took) for key, (account, took) in shares.items()]
-        return spending(told)
+            shares = {} if entry is None else history.charge_shares(self._chain, entry)
+            bound = history.bound_by(shares)
+            account = None if bound is None else state.committed(bound[0])
+        if bound is None or account is None:
+            return None
+        key, taken = bound
+        left = 1 - in_force(account, key, self._limits.lowered).share_spent
+        return Spending(whose=budget_of(key), took=taken.took, left=left)
 
     def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[Release]:
         """Return the charges, newest first: for an owner all, for an analyst their own."""
         self.check_made()
         if limit is not None:
             integer(limit, "limit", minimum=0)
-        return history.history(self._chain, actor, self._limits.lowered, data=data, limit=limit)
+        return history.history(self._chain, actor, data=data, limit=limit)
 
     def receipt(self, number: int, actor: Actor) -> tuple[Release, Entry]:
         """Return one charge that an actor may see, and its entry in the chain."""
         self.check_made()
-        return history.receipt(self._chain, actor, number, self._limits.lowered)
+        return history.receipt(self._chain, actor, number)
 
     def stored_answer(self, number: int, actor: Actor) -> bytes:
         """Return the answer that was given under a receipt, as it was recorded. Free: nothing new is learned."""

@@ -110,7 +110,7 @@ def _set_aside(before: LedgerState, entry: Entry, content: dict[str, Any]) -> No
     after.take(entry)
     plan = after.standing[entry.request]
     _check_price(entry, account, plan.price, [event_from_json(item) for item in content["events"]])
-    _check_fits(entry, account.spend(plan.times(plan.releases)))
+    _check_fits(entry, account.spend(plan.price.repeated(plan.releases)))
 
 
 def _standing_release(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:

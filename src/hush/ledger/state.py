@@ -49,12 +49,6 @@ class SetAside:
         """How many releases are still paid for."""
         return 0 if self.ended else self.releases - self.next
 
-    def times(self, count: int) -> Charge:
-        """Return the exact price of ``count`` releases."""
-        price = self.price
-        epsilon = None if price.epsilon is None else count * price.epsilon
-        return replace(price, loss=count * price.loss, delta=count * price.delta, epsilon=epsilon)
-
 
 def events_hash(events: Any) -> str:
     """Return the hash of a release's events."""
@@ -99,7 +93,7 @@ class LedgerState:
 
     def _aside(self, data: str) -> Charge | None:
         """Return the sum set aside on a data set's budget; None if nothing is set aside."""
-        charges = [plan.times(plan.left) for plan in self.standing.values() if plan.left and plan.data == data]
+        charges = [plan.price.repeated(plan.left) for plan in self.standing.values() if plan.left and plan.data == data]
         epsilons = [charge.epsilon for charge in charges if charge.epsilon is not None]
         if not charges:
             return None

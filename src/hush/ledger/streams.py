@@ -52,15 +52,15 @@ from typing import Any, Literal
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter, filter_from_json
 from hush.core import BudgetExceededError, InvalidValueError, Number, fraction_between, integer, nonnegative, positive
-from hush.core.format import decimal, figure
+from hush.core.format import decimal, figure, percent
 from hush.ledger.actors import Actor, label, prose
-from hush.ledger.budgets import event_list, percent, price, share, times, under
+from hush.ledger.budgets import Taken, event_list, in_force, price, takes, times
 from hush.ledger.chain import Chain, Draft
 from hush.ledger.charging import Charge, ChargeLimits, TooMuch, check_known, fit, record_outcome, trusted, write_charge
 from hush.ledger.entries import Entry, now
 from hush.ledger.errors import LedgerError
 from hush.ledger.rules import charge_to_json, question_hash
-from hush.ledger.state import LedgerState, SetAside, account_state, events_hash
+from hush.ledger.state import LedgerState, SetAside, events_hash
 from hush.storage import alive, this_process
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -267,7 +267,7 @@ class DeclaredStream:
     """Whether its noise is Gaussian, because that errs less for the price of all releases."""
     aside: SetAside
     share: Fraction
-    """The part of the data set's budget that the whole plan takes, under the terms it was declared on."""
+    """The share of the data set's budget that the whole plan took when it was declared."""
 
     @property
     def name(self) -> str:
@@ -371,8 +371,9 @@ class DeclaredStreams:
             assert account is not None  # noqa: S101 - data sets have budgets
             unit = price(account, steps)
             plan = SetAside(data=data, price=unit, events=events_hash(written), releases=releases)
-            self._check_room(declaration, account, plan, steps, epsilon)
+            taken = self._fit(declaration, account, plan, steps, epsilon)
             content = body | {"price": charge_to_json(unit) | {"currency": unit.currency}, "accounts": []}
+            content["shares"] = [taken.to_json()]
             return Entry.draft("standing", content, after=state.head, data=data, request=declaration.name), {}
 
         try:
@@ -383,24 +384,23 @@ class DeclaredStreams:
             return stream
         return self.find(declaration.name)
 
-    def _check_room(
+    def _fit(
         self, declaration: StreamDeclaration, account: Filter, plan: SetAside, events: Any, epsilon: Fraction
-    ) -> None:
-        """Refuse a plan that does not fit into the budget that is neither spent nor set aside."""
-        rooms = [(account, plan)]
-        if (key := (declaration.data, "")) in self._lowered:
-            smaller = under(account, *self._lowered[key])
-            cost = plan.price if smaller.currency == account.currency else price(smaller, events)
-            rooms.append((smaller, replace(plan, price=cost)))
-        if all(room.fits(priced.times(plan.releases)) for room, priced in rooms):
-            return
-        fitting = min(times(room, priced.price) for room, priced in rooms)
-        left = min(room.remaining().share for room, _ in rooms)
+    ) -> Taken:
+        """Return the share that a plan takes; refuse one for which too little is neither spent nor set aside."""
+        smaller = in_force(account, (declaration.data, ""), self._lowered)
+        cost = plan.price if smaller.currency == account.currency else price(smaller, events)
+        rooms = [(account, plan.price), (smaller, cost)]
+        if all(room.fits(priced.repeated(plan.releases)) for room, priced in rooms):
+            share = takes(smaller, cost.repeated(plan.releases))
+            return Taken.of(smaller, share, 1 - smaller.share_spent - share)
+        fitting = min(times(room, priced) for room, priced in rooms)
+        left = 1 - smaller.share_spent
         does = f"1 release at ε={figure(epsilon)} does"
         if plan.releases > 1:
             does = f"{plan.releases} releases at ε={figure(epsilon)} each do"
         fit = f"{min(fitting, plan.releases - 1)} would" if fitting else "not even one does"
-        keys = any(plan.releases * priced.price.delta > room.reserve - room.spent_delta for room, priced in rooms)
+        keys = any(plan.releases * priced.delta > room.reserve - room.spent_delta for room, priced in rooms)
         raise BudgetExceededError(
             f"{does} not fit into what is left of the budget of {declaration.data} ({percent(left)}); {fit}. Lower "
             f"{'delta, which private keys use' if keys else 'epsilon'}, declare fewer releases, or raise the budget. "
@@ -454,8 +454,7 @@ class DeclaredStreams:
                 "question_hash": hashed,
                 "events": written,
                 "standing": {"name": asked.name, "number": due},
-                "price": fitting.prices,
-                "accounts": [account_state(key, account) for key, account in fitting.accounts.items()],
+                **fitting.to_json(),
             }
             request, weight = _request_of(asked.name, period), fitting.weight
             entry = Entry.draft("reserve", body, after=state.head, data=asked.data, request=request, weight=weight)
@@ -495,8 +494,7 @@ class DeclaredStreams:
             check_known(state, data)
             account = state.committed((data, ""))
         assert account is not None  # noqa: S101 - data sets have budgets
-        if (data, "") in self._lowered:
-            account = under(account, *self._lowered[data, ""])
+        account = in_force(account, (data, ""), self._lowered)
         return times(account, price(account, event_list(events)))
 
     def periods(self, stream: DeclaredStream, *, clock: str | None = None) -> list[StreamPeriod]:
@@ -556,7 +554,11 @@ def _request_of(name: str, period: str) -> str:
 def _read(entry: Entry, state: LedgerState) -> DeclaredStream:
     content, aside = entry.read(), state.standing[entry.request]
     terms = filter_from_json(content["terms"])
-    priced = aside.times(aside.releases)
+    if "shares" in content:
+        share = Taken.from_json(content["shares"][0]).took
+    else:  # of an earlier version: as of an empty account
+        priced = aside.price.repeated(aside.releases)
+        share = takes(terms, priced) if terms.currency == priced.currency else Fraction(0)
     return DeclaredStream(
         declaration=StreamDeclaration.from_json(entry.request, entry.data, content["declared"]),
         epsilon=Fraction(content["epsilon"]),
@@ -567,7 +569,7 @@ def _read(entry: Entry, state: LedgerState) -> DeclaredStream:
         terms=terms,
         gaussian=content["gaussian"],
         aside=aside,
-        share=share(terms, priced) if terms.currency == priced.currency else Fraction(0),
+        share=share,
     )
 
 

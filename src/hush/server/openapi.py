@@ -42,6 +42,8 @@ _RELEASE = _object(
     events=_list(_OBJECT),
     price=_list(_OBJECT),
     share=_NUMBER,
+    of=_TEXT,
+    shares=_OBJECT,
     outcome={"type": "string"},
 )
 _REQUEST = _object(

@@ -1,7 +1,7 @@
 """Errors over HTTP: RFC 9457's problem+json, with the texts and codes of the command line.
 
 >>> from hush.core import BudgetExceededError
->>> problem(BudgetExceededError("needs ε=0.30 but 0.12 of alice's 1.00 remains"))[0]
+>>> problem(BudgetExceededError("takes 30% of alice's budget, but 12% is left"))[0]
 402
 """
 

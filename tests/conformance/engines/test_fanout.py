@@ -178,7 +178,7 @@ def test_no_row_that_a_join_makes_is_left_out(place: Any, plain: duckdb.DuckDBPy
 def test_what_no_limit_holds_is_refused_and_what_the_question_tightens_is_not(place: Any) -> None:
     everything = " ".join(f"CROSS JOIN (VALUES {', '.join(['(1)'] * 110)}) AS w{at}(x)" for at in range(3))
     with place(OWNED) as curator:
-        with pytest.raises(HushError, match="joins with public tables make up to 1331000 rows of one"):
+        with pytest.raises(HushError, match="joins with public tables would make more than 10000 rows of one"):
             curator.explain(f"SELECT COUNT(*) AS n FROM visits AS v {everything}", epsilon="1")
         asked = "SELECT t.tag, COUNT(*) AS n FROM visits AS v JOIN tags50 AS t ON v.word = t.word GROUP BY t.tag"
         limits = curator.plan(asked, epsilon="1").plan.exact_query.limits

@@ -96,9 +96,9 @@ def test_a_charge_fits_every_budget_above_it(ledger):
         Fraction(4, 5),
     )
     before = state(ledger)
-    with pytest.raises(BudgetExceededError, match=r"needs ε=0.2 but 0.1 of alice's 0.6 remains"):
+    with pytest.raises(BudgetExceededError, match=r"takes 33.333% of alice's budget, but 16.666% is left"):
         ask(ledger, "a2", "0.2")
-    with pytest.raises(BudgetExceededError, match=r"needs ε=0.6 but 0.5 of clinic's 1 remains"):
+    with pytest.raises(BudgetExceededError, match=r"takes 60% of clinic's budget, but 50% is left"):
         ask(ledger, "b1", "0.6", analyst="bob")
     assert state(ledger) == before
 
@@ -110,10 +110,10 @@ def test_the_refusal_says_which_releases_spent_most(ledger):
         ask(ledger, "more", "0.3")
     message = str(refusal.value)
     assert refusal.value.exit_status == 3
-    assert "needs ε=0.3 but 0.1 of alice's 0.6 remains; lower epsilon, or ask the owner for more" in message
+    assert "takes 50% of alice's budget, but 16.666% is left; a price of at most ε=0.1 fits; lower epsilon" in message
     assert message.index(": SELECT AVG(cost) FROM visits)") < message.index(": SELECT 1)")
     assert "receipt" in message
-    assert "66.7% on " in message  # 0.4 of the 0.6 that are hers
+    assert "66.667% on " in message  # 0.4 of the 0.6 that are hers
     # Bob is told that others spent it, not what they asked.
     with pytest.raises(BudgetExceededError) as refusal:
         ask(ledger, "b", "0.7", analyst="bob")

@@ -57,7 +57,9 @@ def test_ten_tenths_fit_and_the_eleventh_does_not():
     assert account.spent.epsilon == 1
     with pytest.raises(BudgetExceededError) as refusal:
         account.admit(pure("0.1"), owner="alice")
-    assert str(refusal.value) == ("needs ε=0.1 but 0 of alice's 1 remains; lower epsilon, or ask the owner for more")
+    assert str(refusal.value) == (
+        "takes 10% of alice's budget, but 0% is left; lower epsilon, or ask the owner for more"
+    )
     assert refusal.value.exit_status == 3
 
 
@@ -116,7 +118,7 @@ def test_what_remains_is_admitted_and_a_little_more_is_not(filter_):
     left = account.remaining()
     after = account.admit(pure(left.epsilon))
     assert after.remaining().epsilon < Fraction(2, 100)
-    with pytest.raises(BudgetExceededError, match="needs ε="):
+    with pytest.raises(BudgetExceededError, match=r"takes .* of the budget, but"):
         account.admit(pure(left.epsilon * Fraction(100001, 100000)))
     assert left.share + account.spent.share == 1
     assert account.spent.epsilon >= Fraction(1, 100)
@@ -362,11 +364,13 @@ def test_absurd_prices_are_refused_in_words(filter_, size):
 def test_messages_name_the_budget_and_show_figures_that_differ():
     account = RenyiFilter.open(epsilon=1, delta="1e-6").admit(pure("0.8"))
     with pytest.raises(
-        BudgetExceededError, match=r"needs ε=0\.3 but 0\.2 of alice's 1 remains for a single step; lower"
+        BudgetExceededError, match=r"takes 30% of alice's budget, but 20% is left; a price of at most ε=0.2 fits; lower"
     ):
         account.admit(pure("0.3"), owner="alice")
     account = PureFilter.open(epsilon=1).admit(pure(1 - Fraction(1, 10) + Fraction(1, 10**30)))
-    with pytest.raises(BudgetExceededError, match=r"needs ε=0\.1 but 0\.0999999 of the budget's 1 remains"):
+    with pytest.raises(
+        BudgetExceededError, match=r"takes 10% of the budget, but 9\.999% is left; a price of at most ε=0\.0999999 fits"
+    ):
         account.admit(pure("0.1"))
 
 
@@ -410,7 +414,7 @@ def test_a_few_large_steps_are_charged_by_their_sum():
     assert (account.spent.epsilon, account.remaining().epsilon) == (Fraction(1, 2), Fraction(1, 2))
     account = account.admit(pure("0.5"))
     assert account.remaining().epsilon == 0
-    with pytest.raises(BudgetExceededError, match=r"needs ε=0\.01 but 0 of"):
+    with pytest.raises(BudgetExceededError, match=r"takes 1% of the budget, but 0% is left; lower"):
         account.admit(pure("0.01"))
     assert filter_from_json(account.to_json()) == account
 

@@ -120,7 +120,7 @@ def test_an_allowance_refuses_and_says_when_the_next_window_begins(monkeypatch: 
 
         ask("a", moment(0))
         ask("b", moment(1))
-        with pytest.raises(AllowanceError, match=r"every month on d, of which ε=0 is left at once until 2026-02-01"):
+        with pytest.raises(AllowanceError, match=r"every month on d, but 0% is left until 2026-02-01"):
             ask("c", moment(2))
         ask("d", moment(30))
         ask("e", moment(0))  # the clock was set back: it is still February
@@ -309,10 +309,10 @@ def test_an_allowance_too_small_for_the_order_counts_the_sum_of_epsilon() -> Non
         ledger.reserve(request, analyst="alice", data="d", question=request, events=events)
 
     ask("1", LaplaceEvent(scale=10))
-    with pytest.raises(AllowanceError, match=r"of which ε=0\.1 is left"):
+    with pytest.raises(AllowanceError, match=r"but 50% is left"):
         ask("2", LaplaceEvent(scale=9))
     ask("3", LaplaceEvent(scale=10))
-    with pytest.raises(AllowanceError, match=r"of which ε=0 is left"):
+    with pytest.raises(AllowanceError, match=r"but 0% is left"):
         ask("4", LaplaceEvent(scale=1000))
     ledger = dear_ledger(epsilon="0.6", delta="1e-6")
     ledger.allow("d", "alice", epsilon="0.2", every="month")

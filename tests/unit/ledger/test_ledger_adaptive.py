@@ -82,7 +82,7 @@ def test_an_approximate_budget_is_never_exceeded(kind, data):
                 released.append(event)
             else:
                 most = "Most was spent by" if released else ""
-                with pytest.raises(BudgetExceededError, match=f"needs .* but .* remains.*; (lower|group) .*{most}"):
+                with pytest.raises(BudgetExceededError, match=f"takes .*, but .* is left.*; (lower|group) .*{most}"):
                     ask(ledger, at, event)
         if released:
             together = compose(released)

@@ -96,7 +96,7 @@ def test_what_is_set_aside_is_nobody_elses() -> None:
     assert (view.spent.share, view.set_aside, view.remaining.share) == (0, Fraction(4, 5), Fraction(1, 5))
     assert "80% is set aside for streams" in str(view)
     ledger.reserve("q1", **ASKED, events=NOISY)
-    with pytest.raises(BudgetExceededError, match=r"needs ε=0.2 but 0.1 of d's 1 remains"):
+    with pytest.raises(BudgetExceededError, match=r"takes 20% of d's budget, but 10% is left"):
         ledger.reserve("q2", **ASKED, events=[LaplaceEvent(scale=5)])
     with pytest.raises(BudgetExceededError, match="1 would"):
         declared(ledger, question("another", releases=2))

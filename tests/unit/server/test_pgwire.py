@@ -107,7 +107,7 @@ def test_refusals_have_the_texts_of_the_service(running, token):
     done = psql(running, token, "SET hush.epsilon = '1'", "SELECT age FROM visits", "SELECT COUNT(*) FROM nowhere")
     assert done.stderr.count("ERROR") == 2
     done = psql(running, token, "SET hush.epsilon = '1000'", "SELECT COUNT(*) FROM visits")
-    assert "remains" in done.stderr
+    assert "is left" in done.stderr
 
 
 def test_psycopg_with_parameters_of_both_forms(running, token):

@@ -47,12 +47,14 @@ from hush.core import (
     nonnegative,
     probability,
 )
-from hush.core.format import figure
-from hush.core.rounding import decimal_unit, largest_decimal, short_down, short_up, smallest_decimal
+from hush.core.format import figure, percent
+from hush.core.rounding import decimal_unit, largest_decimal, short_down, smallest_decimal
 from hush.core.values import assign
 
 _MAX_DENOMINATOR_BITS = 2048
 """The length of a sum's denominator in bits, above which the sum is rounded up."""
+PARTS = 100_000
+"""The number of equal parts in which shares of a budget are counted: a part is 0.001 %."""
 _INFINITE = "infinite"
 _REPORTED_DIGITS = 6
 """Significant digits of an ε in reports and messages."""
@@ -85,6 +87,11 @@ class Charge:
         if self.loss == 0 and self.delta == 0:
             raise InvalidValueError("loss", got=0, allowed="positive where delta is zero", hint="No release is free.")
 
+    def repeated(self, count: int) -> Self:
+        """Return the price of ``count`` equal steps."""
+        epsilon = None if self.epsilon is None else count * self.epsilon
+        return replace(self, loss=count * self.loss, delta=count * self.delta, epsilon=epsilon)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
@@ -100,7 +107,7 @@ class Amount:
     delta: Fraction
     """The δ mass."""
     share: Fraction
-    """The fraction of the limit, from 0 to 1; the shares spent and remaining add up to 1."""
+    """The share of the budget, from 0 to 1 (`Filter.share_spent`); the shares spent and remaining add up to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,10 +271,20 @@ class Filter(ABC):
 
     @property
     def share_spent(self) -> Fraction:
-        """The fraction of the limit that was spent, at most 1: as in :attr:`spent`, without a search for an ε."""
-        # A step needs room in both: the masses, and the better of the two sums of losses.
-        masses = _part(self.spent_delta, self.reserve)
-        return min(max(min(self._loss_share, self._sum_share), masses), Fraction(1))
+        """The share of the budget that was spent, at most 1: the one scale on which people see a budget."""
+        return min(self.share_used, Fraction(1))
+
+    @property
+    def share_used(self) -> Fraction:
+        """The share of the budget that was spent, rounded up to a whole number of `PARTS`; above 1 if overspent.
+
+        It is the smaller of Σ losses/limit and Σ ε/ε, or Σ masses/reserve if that is larger: a step needs room for the
+        masses, and in one of the two sums. Each of the three only grows, and so does the share. A step *takes* the
+        share after it less the share before it, so the shares that steps took add up to the share spent, exactly.
+        """
+        losses = self._loss_share if self.spent_epsilon is None else min(self._loss_share, self._sum_share)
+        share = max(losses, _part(self.spent_delta, self.reserve))
+        return Fraction(math.ceil(share * PARTS), PARTS)
 
     @property
     def _loss_share(self) -> Fraction:
@@ -318,35 +335,24 @@ class Filter(ABC):
             return None
 
     def _refusal(self, charge: Charge, owner: str) -> str:
-        """Return the message of a refusal: need, remainder, next step; the need is rounded up, the remainder down."""
+        """Return the message of a refusal: the share that is needed, the share that is left, and the next step."""
+        whose = owner if owner == "the budget" else f"{owner}'s budget"
+        takes = percent(self.spend(charge).share_used - self.share_used)
+        left = f"takes {takes} of {whose}, but {percent(1 - self.share_spent)} is left"
         if self._losses_fit(charge):
-            return self._mass_refusal(charge, owner)
-        needs = charge.epsilon if charge.epsilon is not None else self._at_least(charge.loss)
-        remainder = self.remaining().epsilon
-        if not needs:  # only under a budget that was lowered below what it had spent
-            return _overspent(owner, "ε", self.epsilon)
-        needed = figure(short_up(needs, digits=_REPORTED_DIGITS))
-        remains = figure(short_down(remainder, digits=_REPORTED_DIGITS)) if remainder else "0"
-        single = " for a single step" if self.kind != "pure" else ""
-        return (
-            f"needs ε={needed} but {remains} of {owner}'s {figure(self.epsilon)} remains{single}; "
-            "lower epsilon, or ask the owner for more"
-        )
-
-    def _mass_refusal(self, charge: Charge, owner: str) -> str:
-        """Return the message of a refusal for lack of δ, which a curator needs for choosing private keys."""
-        if not charge.delta:
-            return _overspent(owner, "δ", self.reserve)
-        remainder = self.remaining().delta
-        needed = figure(short_up(charge.delta, digits=_REPORTED_DIGITS))
-        remains = figure(short_down(remainder, digits=_REPORTED_DIGITS)) if remainder else "0"
-        total, reserve = f"{owner}'s δ={figure(self.delta)}", figure(self.reserve)
-        source = total if self.reserve == self.delta else f"the {reserve} that {total} sets aside for that"
-        lower = "lower delta, " if remainder else ""
-        return (
-            f"needs δ={needed}, as choosing private keys does, but {remains} of {source} remains; "
-            f"{lower}group by keys that have a public list, or ask the owner for more"
-        )
+            if not charge.delta:
+                return _overspent(whose, "δ", self.reserve)
+            lower = "lower delta, " if self.spent_delta < self.reserve else ""
+            return (
+                f"{left}, because choosing private keys needs δ={figure(charge.delta)}; "
+                f"{lower}group by keys that have a public list, or ask the owner for more"
+            )
+        if not (charge.epsilon or charge.loss):  # only under a budget that was lowered below what it had spent
+            return _overspent(whose, "ε", self.epsilon)
+        # Gaussian noise has no ε of its own that could be compared with the largest pure step.
+        largest = Fraction(0) if charge.epsilon is None else self.remaining().epsilon
+        fits = f"; a price of at most ε={figure(short_down(largest, digits=_REPORTED_DIGITS))} fits" if largest else ""
+        return f"{left}{fits}; lower epsilon, or ask the owner for more"
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as plain JSON values, every number exact."""
@@ -377,7 +383,7 @@ class Filter(ABC):
 
 
 def _overspent(owner: str, symbol: str, total: Fraction) -> str:
-    return f"more than {owner}'s {symbol}={figure(total)} has been spent already; ask the owner for more"
+    return f"more than the {symbol}={figure(total)} of {owner} has been spent already; ask the owner for more"
 
 
 def plus(first: Fraction | None, second: Fraction | None) -> Fraction | None:

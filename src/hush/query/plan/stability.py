@@ -32,7 +32,7 @@ lowers them:
 - *Public tables that multiply rows.* A join makes as many rows of one as there are matches in the public table, which
   an engine counts (`Matches`). So ``rows`` is multiplied by the most public rows that agree on what is joined and on
   the group's key, and ``groups``, where a key has a public column, by ``rows`` and by the most keys that one row meets.
-  A question that then exceeds 2²⁰ is refused.
+  2²⁰ is enough for all: engines leave out units with more rows after a join, and a note says so.
 - *Several tables.* A question over several private tables takes the largest ``max_rows`` and ``max_groups`` among them:
   what is counted is the unit's rows *after* the joins, and the owner has declared that number to be typical. A table
   that is only looked at (by EXISTS, IN or a SEMI join), or aggregated to one row per unit, makes no rows, and its
@@ -250,12 +250,6 @@ def limits(
     if keys is not None:
         # a row has one key, so a unit is in no more groups than there are keys
         groups = max(1, min(groups, keys))
-    if max(rows, groups) > MAX_ROWS:
-        raise UnplannableError(
-            f"joins with public tables make up to {typical.matches} rows of one, so a unit may have {rows} rows in a "
-            f"group and be in {groups} groups, and at most {MAX_ROWS} can count; join on a key that fewer of their "
-            "rows share, or set max_rows= and max_groups="
-        )
     return Limits(units=kind, rows=rows, groups=groups, touched=touched, matches=typical.matches)
 
 
@@ -363,12 +357,13 @@ class _Typical:
     @property
     def all_rows(self) -> int:
         """How many rows a unit has in a group."""
-        return self.rows * self.matches_in_group
+        return min(self.rows * self.matches_in_group, MAX_ROWS)
 
     @property
     def all_groups(self) -> int:
         """In how many groups a unit is: each row of a group may meet other keys."""
-        return self.groups * (1 if self.groups_of_row == 1 else min(self.rows * self.groups_of_row, self.keys))
+        groups = 1 if self.groups_of_row == 1 else min(self.rows * self.groups_of_row, self.keys)
+        return min(self.groups * groups, MAX_GROUPS)
 
     def at_most(self, limit: int) -> _Typical:
         """Return the same for a unit that has no more rows than a limit."""

@@ -37,7 +37,7 @@ from hush.query.schema import Schema
 from hush.query.sql import subqueries
 from hush.query.sql.answers import answers_of, asked, check_unused_parts
 from hush.query.sql.dialects import intervals, notes_of, translated, within_units
-from hush.query.sql.from_clause import check_unused, derived, without_pivots
+from hush.query.sql.from_clause import derived, without_pivots
 from hush.query.sql.joins import with_plain_joins
 from hush.query.sql.names import NO_PARTS, Context, unqualified
 from hush.query.sql.select import MAX_OUTPUTS, check_rows_as_units
@@ -92,7 +92,7 @@ def _resolve_rows(tree: exp.Expr, schema: Schema, parameters: Parameters, text: 
     context = Context(schema=schema, binder=Binder(parameters), subqueries=subqueries)
     with _unknown_shapes():
         table = derived(with_plain_joins(unqualified(tree, schema), schema), context, NO_PARTS)
-        check_unused(context)
+        check_unused_parts(context)
         check_rows_as_units(table.relation, schema)
     if context.awaited:
         raise QuestionError("Rows of a release cannot be compared with an answer.", "Ask for it first, and write it.")

@@ -66,11 +66,11 @@ from hush.query.sql.names import Answers, Binding, Context, Part, Parts, Scope, 
 from hush.query.sql.select import (
     Finished,
     check_outputs,
+    condition_of,
     counted,
     finished,
     ordered,
     pruned_question,
-    qualified,
 )
 from hush.query.sql.windows import Windows, fold, spread
 from hush.query.types import Type, written_in
@@ -842,12 +842,17 @@ class _Regrouping(Grouped):
 
     def __init__(self, rows: Rows, keys: Sequence[Named], windows: Windows) -> None:
         super().__init__(rows, [expression for _, expression in keys])
-        self._names = [name for name, _ in keys]
+        self._named = tuple(keys)
         self._windows = windows
-        self.folds: dict[Fold, str] = {}
+        self._folds: dict[Fold, str] = {}
+
+    def regrouped(self, table: AnswerTable) -> Regrouped:
+        """Return the groups of a table with all folds that were asked for."""
+        folds = tuple((name, fold_over_rows) for fold_over_rows, name in self._folds.items())
+        return Regrouped(source=table, keys=self._named, folds=folds, whole=not self._named)
 
     def key(self, index: int) -> Expression:
-        return Column(self._names[index], self.keys[index].type)
+        return Column(self._named[index][0], self.keys[index].type)
 
     def convert(self, node: object) -> Expression:
         if isinstance(node, exp.Window):
@@ -861,8 +866,8 @@ class _Regrouping(Grouped):
             return self.convert(parts)
         kind, argument = fold(node, self.rows.convert)
         fold_over_rows = Fold(kind=kind, argument=argument)
-        name = self.folds.get(fold_over_rows) or self.context.fresh(kind)
-        self.folds[fold_over_rows] = name
+        name = self._folds.get(fold_over_rows) or self.context.fresh(kind)
+        self._folds[fold_over_rows] = name
         return Column(name, fold_over_rows.type)
 
 
@@ -876,83 +881,43 @@ def _over(select: exp.Select, context: Context, parts: Parts) -> Answers:
     check_outputs(select, stars=True)
     table, sources, merged = from_answers(select, context, parts, answers_of)
     scope = Scope(_scan(table), sources, merged, settled=True)
-    where = select.args.get("where")
+    first = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
+    where = condition_of(select, "where", _OverRows(context, scope, None, first))
     if where is not None:
-        only(where, "this")
-        first = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
-        condition = _OverRows(context, scope, None, first).condition(where.this)
-        table = Qualified(source=first.beside(table), condition=condition)
+        table = Qualified(source=first.beside(table), condition=where)
     items = _results(select, scope)
-    if (
-        any(aggregates_outside_windows(projection.node) for projection in items)
-        or is_set(select.args.get("group"))
-        or (select.args.get("having") is not None)
-    ):
-        return _regrouped(select, table, items, _OverRows(context, scope, None), windows, distinct=distinct)
-    rows = _OverRows(context, scope, windows)
-    rows.aliases = {projection.name.casefold(): projection.node for projection in items if projection.named}
-    outputs = [(projection.name, rows.convert(projection.node)) for projection in items]
-    return _finish(select, table, items, outputs, rows, windows, distinct=distinct)
-
-
-def _finish(
-    select: exp.Select,
-    table: AnswerTable,
-    items: Sequence[Projection],
-    outputs: list[Named],
-    converter: _OverRows | _Regrouping,
-    windows: Windows,
-    *,
-    distinct: bool,
-) -> Answers:
-    qualify = qualified(select, converter)
-    converter.aliases_first = True
-    order = ordered(select, items, converter)
-    cut = counted(select, "limit", converter), counted(select, "offset", converter) or 0
-    table = windows.beside(table)
-    if windows.made:
-        table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
-    if qualify is not None:
-        table = Qualified(source=table, condition=qualify)
-    return select_results(table, outputs, order, cut, converter.context, distinct=distinct)
-
-
-def _regrouped(
-    select: exp.Select,
-    table: AnswerTable,
-    items: Sequence[Projection],
-    rows: _OverRows,
-    windows: Windows,
-    *,
-    distinct: bool,
-) -> Answers:
-    context = rows.context
-    keys: list[Named] = []
-    for node in group_items(select, items, rows):
-        expression = rows.convert(node)
-        if expression not in [earlier for _, earlier in keys]:
-            keys.append((context.fresh("key"), expression))
-    converter = _Regrouping(rows, keys, windows)
+    aliases = {projection.name.casefold(): projection.node for projection in items if projection.named}
+    grouped = any(is_set(select.args.get(name)) for name in ("group", "having"))
+    if grouped or any(aggregates_outside_windows(projection.node) for projection in items):
+        converter: _OverRows | _Regrouping = _regrouping(select, items, _OverRows(context, scope, None), windows)
+    else:
+        converter = _OverRows(context, scope, windows)
+        converter.aliases = aliases
     outputs = [(projection.name, converter.convert(projection.node)) for projection in items]
-    converter.aliases = {projection.name.casefold(): projection.node for projection in items if projection.named}
-    having = select.args.get("having")
-    condition = None
-    if having is not None:
-        only(having, "this")
-        condition = converter.condition(having.this)
-    qualify = qualified(select, converter)
+    converter.aliases = aliases
+    having = condition_of(select, "having", converter)
+    qualify = condition_of(select, "qualify", converter)
     converter.aliases_first = True
     order = ordered(select, items, converter)
     cut = counted(select, "limit", converter), counted(select, "offset", converter) or 0
-    folds = tuple((name, fold_over_rows) for fold_over_rows, name in converter.folds.items())
-    table = windows.beside(Regrouped(source=table, keys=tuple(keys), folds=folds, whole=not keys))
-    if condition is not None:
-        table = Qualified(source=table, condition=condition)
+    table = windows.beside(converter.regrouped(table) if isinstance(converter, _Regrouping) else table)
+    if having is not None:
+        table = Qualified(source=table, condition=having)
     if windows.made:
         table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
     if qualify is not None:
         table = Qualified(source=table, condition=qualify)
     return select_results(table, outputs, order, cut, context, distinct=distinct)
+
+
+def _regrouping(select: exp.Select, items: Sequence[Projection], rows: _OverRows, windows: Windows) -> _Regrouping:
+    """Return the expressions over the groups of a SELECT."""
+    keys: list[Named] = []
+    for node in group_items(select, items, rows):
+        expression = rows.convert(node)
+        if expression not in [earlier for _, earlier in keys]:
+            keys.append((rows.context.fresh("key"), expression))
+    return _Regrouping(rows, keys, windows)
 
 
 def _distinct(select: exp.Select) -> bool:

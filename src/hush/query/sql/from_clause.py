@@ -106,14 +106,6 @@ def with_parts(query: exp.Expr, context: Context, outer: Parts) -> Parts:
     return MappingProxyType(parts)
 
 
-def check_unused(context: Context) -> None:
-    """Resolve unused parts of WITH, so that every part of a question is checked."""
-    for part in context.parts:  # grows while parts with parts of their own are resolved
-        if not part.used:
-            with context.trial():
-                derived(part.query, context, part.parts).source("WITH", part.columns)
-
-
 def alias_of(node: exp.Expr) -> tuple[str | None, list[str]]:
     """Return the name and the columns' names in ``… AS t(a, b)``."""
     alias = node.args.get("alias")

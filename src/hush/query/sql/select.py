@@ -88,15 +88,12 @@ def finished(select: exp.Select, context: Context, parts: Parts) -> Finished:
         answers.results |= {item.name.casefold(): item.node} if item.named else {}
     answers.aliases = {item.name.casefold(): item.node for item in items if item.named}
     having = select.args.get("having")
-    condition = None
-    if having is not None:
-        only(having, "this")
-        before = len(windows.made)
-        has_window = any(isinstance(child, exp.Window) for child in having.walk())
-        condition = None if has_window else answers.condition(having.this)
-        if condition is None or len(windows.made) > before or used([condition]) & set(windows.made.values()):
-            raise QuestionError("HAVING comes before window functions.", "Write QUALIFY in place of HAVING.")
-    qualify = qualified(select, answers)
+    before = len(windows.made)
+    has_window = having is not None and any(isinstance(child, exp.Window) for child in having.walk())
+    condition = None if has_window else condition_of(select, "having", answers)
+    if has_window or len(windows.made) > before or used([condition]) & set(windows.made.values()):
+        raise QuestionError("HAVING comes before window functions.", "Write QUALIFY in place of HAVING.")
+    qualify = condition_of(select, "qualify", answers)
     answers.aliases_first = True
     order = ordered(select, items, answers)
     if not answers.aggregates and not keys:
@@ -144,9 +141,9 @@ def check_outputs(select: exp.Select, *, stars: bool = False) -> None:
         raise refuse(output if isinstance(output, exp.Star) else output.this)
 
 
-def qualified(select: exp.Select, converter: Converter) -> Expression | None:
-    """Return the condition of QUALIFY."""
-    clause = select.args.get("qualify")
+def condition_of(select: exp.Select, name: str, converter: Converter) -> Expression | None:
+    """Return the condition of a clause: WHERE, HAVING or QUALIFY; None if there is none."""
+    clause = select.args.get(name)
     if clause is None:
         return None
     only(clause, "this")

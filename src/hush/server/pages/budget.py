@@ -8,7 +8,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from hush.core.format import figure, visible
+from hush.core import exact
+from hush.core.format import figure, percent, visible
 from hush.curator.curator import Curator
 from hush.query.types import Kind
 from hush.report import files
@@ -22,7 +23,7 @@ from hush.server.service import Service
 
 _COUNTS = ((10, "0.95"), (50, "0.95"), (200, "0.95"))
 _MOST = 1000
-_COLUMNS = ("number", "when", "data", "question", "epsilon", "share", "outcome")
+_COLUMNS = ("number", "when", "data", "question", "epsilon", "share", "of", "outcome")
 
 
 async def budget_page(request: Request, service: Service, who: Person) -> Response:
@@ -35,10 +36,9 @@ async def budget_page(request: Request, service: Service, who: Person) -> Respon
                 "own": view.analyst == who.name,
                 "bar": bar(view),
                 "delta": figure(view.delta) if view.delta else "",
-                "key_delta": figure(view.remaining.delta) if view.delta else "",
-                "share": f"{100 * float(view.remaining.share):.3g} %",
+                "spent": percent(view.spent.share),
                 "counts": [(width, view.counts(error=width, confidence=sure)) for width, sure in _COUNTS],
-                "set_aside": f"{100 * float(view.set_aside):.3g} %" if view.set_aside else "",
+                "set_aside": percent(view.set_aside) if view.set_aside else "",
                 "pending": view.pending,
             }
             for view in curator.budget()
@@ -76,17 +76,18 @@ async def receipt_page(request: Request, service: Service, who: Person) -> Respo
 
 
 def _release(made: dict[str, Any]) -> dict[str, Any]:
-    price = made["price"][0] if made["price"] else {}
-    epsilon = price.get("epsilon") or price.get("loss") or "0"
+    share = made["shares"].get(made["of"], {})
     return {
         "number": made["number"],
         "when": made["when"][:16].replace("T", " "),
         "data": visible(made["data"]),
         "analyst": visible(made["analyst"]),
         "question": visible(made["question"], lines=True),
-        "epsilon": _figure(epsilon),
-        "share": f"{100 * made['share']:.2g} %",
-        "part": made["share"],
+        "epsilon": _figure(made["epsilon"]),
+        "share": percent(share["took"], taken=True) if share else "nothing",
+        "of": visible(made["of"]) + (f" of ε {figure(exact(share['epsilon'], 'epsilon'))}" if share else ""),
+        "left": percent(share["left"]) if share else "",
+        "part": share.get("took", 0.0),
         "outcome": made["outcome"],
         "kind": kind_of(made["question"]),
         "reason": made["reason"] or "",

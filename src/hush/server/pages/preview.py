@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from hush.core.format import figure
+from hush.core.format import figure, percent
 from hush.core.svg import Sheet
 from hush.curator.curator import Curator
 from hush.curator.explanation import ComposedExplanation, Explanation
-from hush.ledger.budgets import price
-from hush.ledger.history import AccountView, repeats
+from hush.ledger.budgets import Outlook, price, takes
 from hush.query.plan.keys import Listed
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown_error
@@ -95,15 +94,13 @@ class Before:
     prices: tuple[str, ...]
     chosen: int
     odds: tuple[str, ...]
-    shares: tuple[float, ...]
-    """The share of the remaining budget that each price takes, in the account where this share is largest."""
-    left: tuple[str, ...]
-    """The remaining ε after each price."""
+    takes: tuple[str, ...]
+    """The share that each price takes of the budget that binds, and the share that is left then, in words."""
     more: tuple[int, ...]
     """How many questions like it fit at each price, this one included."""
     outputs: tuple[Output, ...]
     bars: tuple[tuple[float, ...], ...]
-    """For each account its remaining share, and then the share of the limit that each price takes."""
+    """For each account its remaining share, and then the share of the budget that each price takes."""
     notes: tuple[str, ...]
     rows: int
     labels: tuple[str, ...]
@@ -114,8 +111,7 @@ class Before:
         return {
             "prices": self.prices,
             "odds": self.odds,
-            "shares": self.shares,
-            "left": self.left,
+            "takes": self.takes,
             "more": self.more,
             "bars": self.bars,
             "outputs": [
@@ -173,19 +169,20 @@ def before(
         prices = _with(prices, epsilon)
     price_index = prices.index(epsilon) if epsilon else _near(prices, usual)
     explained = curator.at_prices(question, epsilons=prices, **terms)
-    charges = [[_charge(view, explanation) for view in views] for explanation in explained]
+    accounts = [view.account for view in views]
+    charges = [[price(account, explanation.events) for explanation in explained] for account in accounts]
     labels, key = _labels(explained[0])
     return Before(
         data=data_set.schema.data,
         prices=tuple(prices),
         chosen=price_index,
         odds=tuple(map(odds, prices)),
-        shares=tuple(max((share for share, _, _ in charge), default=1.0) for charge in charges),
-        left=tuple(figure(max(remaining - Fraction(step), Fraction(0))) for step in prices),
-        more=tuple(min((count for _, count, _ in charge), default=0) for charge in charges),
+        takes=tuple("free" if told.outlook is None else _takes(told.outlook) for told in explained),
+        more=tuple(0 if told.outlook is None else told.outlook.more for told in explained),
         outputs=_outputs(explained, rows),
         bars=tuple(
-            (float(view.remaining.share), *(charge[index][2] for charge in charges)) for index, view in enumerate(views)
+            (float(1 - account.share_spent), *(float(takes(account, charge)) for charge in prices_of))
+            for account, prices_of in zip(accounts, charges, strict=True)
         ),
         notes=explained[price_index].caveats,
         rows=rows,
@@ -209,13 +206,12 @@ def _near(prices: Sequence[str], wanted: Fraction) -> int:
     return max((index for index, step in enumerate(prices) if Fraction(step) <= wanted), default=0)
 
 
-def _charge(view: AccountView, explanation: Explanation) -> tuple[float, int, float]:
-    """Return the taken share of the remaining budget, how often the question fits, and the taken share of the limit."""
-    account = view.account
-    after = account.spend(price(account, explanation.events)).remaining().share
-    share = view.remaining.share
-    cost = max(share - after, Fraction(0))
-    return (float(cost / share) if share else 1.0), repeats(account, explanation.events), float(cost)
+def _takes(outlook: Outlook) -> str:
+    """Return in words the share that a question takes, and the share that is left then."""
+    share = percent(outlook.takes, taken=True)
+    if not outlook.more:
+        return f"takes {share} of {outlook.whose}: more than the {percent(outlook.left)} that is left"
+    return f"takes {share} of {outlook.whose}; {percent(outlook.left - outlook.takes)} is left then"
 
 
 def _outputs(explained: Sequence[Explanation], rows: int) -> tuple[Output, ...]:

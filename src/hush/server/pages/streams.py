@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core import HushError, InvalidValueError
-from hush.core.format import visible
+from hush.core.format import percent, visible
 from hush.curator.declared_streams import DeclarationExplanation, StreamView
-from hush.ledger.budgets import percent
 from hush.ledger.streams import StreamDeclaration
 from hush.query.types import Kind
 from hush.report import files
@@ -174,7 +173,7 @@ async def release_page(request: Request, service: Service, who: Person) -> Respo
         "number": charge.number,
         "when": charge.when[:16].replace("T", " "),
         "epsilon": charge.epsilon,
-        "share": f"{100 * charge.share:.2g} %",
+        "share": percent(charge.share, taken=True),
         "request": charge.request,
         "hash": release.hash,
     }

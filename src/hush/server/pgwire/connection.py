@@ -392,7 +392,8 @@ class PgConnection:
         finally:
             self.request = ""
         fields, rows = _answered(answer)
-        notes = [f"price {answer.price}; receipt {answer.receipt}; ± at {answer.confidence:.0%} confidence"]
+        took = "" if answer.spending is None else f", which took {answer.spending}"
+        notes = [f"price {answer.price}{took}; receipt {answer.receipt}; ± at {answer.confidence:.0%} confidence"]
         if answer.repeated and not answer.shared:
             day = answer.repeated[:10]
             notes.append(f"paid for on {day}, and free now; SET hush.fresh = true asks anew, with a new charge")

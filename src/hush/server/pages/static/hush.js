@@ -81,8 +81,7 @@ function move(index) {
   find("#before output").textContent = `ε ${price}`;
   for (const place of all("[data-price]")) place.textContent = price;
   find("#odds").textContent = known.odds[index];
-  find("#share [data-share]").textContent = Number((100 * known.shares[index]).toPrecision(2));
-  find("#share [data-left]").textContent = known.left[index];
+  find("#share").textContent = known.takes[index];
   find("[data-more]").textContent = known.more[index];
   find("[data-like]").textContent = known.more[index] === 1 ? "question like it fits" : "questions like it fit";
   known.outputs.forEach((output, number) => {
