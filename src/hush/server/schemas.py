@@ -49,7 +49,7 @@ from hush.query.schema import Table
 from hush.query.types import Type, Value, at_position
 from hush.server.auth.passwords import LONGEST, SHORTEST
 from hush.server.auth.people import LONGEST_TOKEN_DAYS, TOKEN_DAYS
-from hush.server.problems import BadRequestError
+from hush.server.errors import BadRequestError
 
 Amount = str | int | float
 """A number: exact where it is text, for example "0.1" or "1/3"."""
