@@ -87,8 +87,8 @@ class Explanation(ToldInLines):
 
     def _known(self, figure_of: Callable[[Plan, Expression], float | None]) -> dict[str, float]:
         """Return a figure of each output that has it in advance."""
-        known = ((name, figure_of(self.plan, output)) for name, output in self.plan.question.outputs)
-        return {name: value for name, value in known if value is not None}
+        stated = ((name, figure_of(self.plan, output)) for name, output in self.plan.question.outputs)
+        return {name: value for name, value in stated if value is not None}
 
     def errors_if_settled(self) -> dict[str, float]:
         """Return half-widths for rows in which noise cannot have decided HAVING, for outputs with HAVING over noise."""
@@ -296,7 +296,7 @@ def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
     # scaled to the total as it is shown, which may itself be rounded
     exact = [amount * aim / total / Fraction(10) ** exponent for amount in parts]
     units = [math.floor(scaled) for scaled in exact]
-    lost = sorted(range(len(parts)), key=lambda at: units[at] - exact[at])
+    lost = sorted(range(len(parts)), key=lambda index: units[index] - exact[index])
     for index in lost[: int(sum(exact)) - sum(units)]:
         units[index] += 1
     decimals = (Decimal(count).scaleb(exponent).normalize() for count in units)
