@@ -343,7 +343,7 @@ class BoundedTables:
                 prepared.rows.salt,
                 reads,
                 lists=prepared.rows.lists,
-                bounds=prepared.bounds,
+                bounds=prepared.rows.bounds,
             )
             layout = Layout.of(fresh, names)
             if wish.rows is None:  # no more than there are before the bounds
@@ -390,7 +390,7 @@ def _groups(prepared: Statements, stamps: Hashable) -> Hashable:
         None if prepared.rows.axes is None else tuple(axis.values for axis in prepared.rows.axes),
         exact_query.limits.units,
         exact_query.limits.groups,
-        prepared.bounds,
+        prepared.rows.bounds,
     )
 
 

@@ -285,7 +285,7 @@ class Layout:
                 continue
             # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
             number = unscaled(cast(column(stored, "s"), "DOUBLE"), value.step)
-            cells[label] = Value(binary("+", number, double(0)), Form.DOUBLE, scale=value.scale)
+            cells[label] = Value(number + double(0), Form.DOUBLE, scale=value.scale)
             cells[index_of(label)] = plain
         return finish(select([], read(table, "s")), cells, column(UNIT, "s"))
 
@@ -325,9 +325,9 @@ class StoredRows:
         query = select([column(UNIT, "t"), *keys, *cells], self.source.query)
         row_count = self.source.columns[MANY]
         if self.most is not None:
-            query = where(query, binary("<=", row_count.sql, integer(self.most)))
+            query = where(query, row_count.sql <= self.most)
         if self.above is not None:
-            query = where(query, binary(">", row_count.sql, integer(self.above)))
+            query = where(query, row_count.sql > self.above)
         return query if counted is None else with_counts(query, [UNIT, *self.keys], counted)
 
 

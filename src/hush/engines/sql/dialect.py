@@ -289,10 +289,6 @@ class Dialect:
 
     # statements of an embedded engine's own session
 
-    def prepared(self, label: str, statement: str) -> str:
-        """Return the statement that lets the engine resolve another without running it."""
-        return f"PREPARE {label} AS {statement}"
-
     def created(self, kind: str, name: str, statement: str) -> str:
         """Return the statement that stores the rows of another as a table, or names it as a view."""
         return f"CREATE {kind} {self.quoted(name)} AS {statement}"
@@ -314,17 +310,9 @@ class Dialect:
         """Return the statement that closes a file of the engine's own."""
         return f"DETACH {base}"
 
-    def setting(self, assignment: str) -> str:
-        """Return the statement that changes a setting."""
-        return f"SET {assignment}"
-
     def dropped(self, table: str) -> str:
         """Return the statement that removes a table."""
         return f"DROP TABLE IF EXISTS {self.quoted(table)}"
-
-    def described(self, statement: str) -> str:
-        """Return the statement that tells the columns of another and their types."""
-        return f"DESCRIBE {statement}"
 
     # files and other databases, which DuckDB alone reads
 

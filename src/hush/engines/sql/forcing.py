@@ -34,7 +34,6 @@ from hush.engines.sql.nodes import (
     date,
     double,
     integer,
-    negated,
     not_null,
     null,
     one_of,
@@ -131,7 +130,7 @@ def _missing(type_: Type, *, whole: bool) -> Scalar | None:
         nearest = Fraction(-(-nearest // 1) if nearest > 0 else nearest // 1) if whole else nearest
     elif type_.kind is Kind.DECIMAL and not whole:
         # computed as stored values are, so that it is the same float as theirs, and no negative zero
-        return binary("+", unscaled(double(_nearest(type_, type_.step)), type_.step), double(0))
+        return unscaled(double(_nearest(type_, type_.step)), type_.step) + double(0)
     else:
         nearest = _nearest(type_, type_.step) * type_.step
     return integer(int(nearest)) if whole else double(nearest)
@@ -258,7 +257,7 @@ def _force_wide(source: Scalar, physical: str, type_: Type) -> Value | None:
     elif physical == "VARCHAR" and type_.step == 1:
         line = _force_line(source, physical, Fraction(low), Fraction(high))  # such as 1e20
         first, last = (cast(integer(end), "HUGEINT") for end in (low, high))
-        outer = [(binary("<=", line, double(low)), first), (binary(">=", line, double(high)), last)]  # see _as_integer
+        outer = [(line <= double(low), first), (line >= double(high), last)]  # see _as_integer
         rounded_line = case(*outer, otherwise=try_cast(line, "HUGEINT", "DOUBLE"))
         # all digits count where the cast reads the text; the float is for what it does not read
         source = call("coalesce", try_cast(source, "HUGEINT", physical), rounded_line)
@@ -298,7 +297,7 @@ def _force_listed(source: Scalar, physical: str, type_: Type) -> Value:
         )
         if physical not in _WHOLE:  # a cast rounds, and a number that was rounded is not in the list
             exact = binary("=", try_cast(source, "DOUBLE", physical), try_cast(converted, "DOUBLE", form))
-            is_listed = binary("AND", is_listed, exact)
+            is_listed = is_listed & exact
         ends = (int(min(numbers)), int(max(numbers))) if numbers else None
         if form == "HUGEINT":
             return Value(case((is_listed, cast(converted, form))), Form.WIDE, within=ends)
@@ -311,7 +310,7 @@ def _force_listed(source: Scalar, physical: str, type_: Type) -> Value:
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
     inside = case((one_of(number, [double(value) for value in numbers]), number)) if numbers else null("DOUBLE")
     # a list with 0 lets in -0.0, too, for they are equal
-    return Value(binary("+", inside, double(0)), Form.DOUBLE)
+    return Value(inside + double(0), Form.DOUBLE)
 
 
 def force_index(source: Scalar, physical: str, type_: Type) -> Value | None:
@@ -351,7 +350,7 @@ def _force_decimal(source: Scalar, physical: str, type_: Type) -> Scalar:
     number = _force_line(source, physical, low, high)
     if step is not None:
         number = _rounded(number, step, _greatest(low, high))
-    return binary("+", number, double(0))  # -0.0 + 0.0 is 0.0
+    return number + double(0)  # -0.0 + 0.0 is 0.0
 
 
 def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fraction | None) -> Scalar:
@@ -369,12 +368,12 @@ def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fract
     if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
         pairs.append((primitive("nan", number), NULL))
     if low is not None:
-        pairs.append((binary("<", number, double(low)), double(low)))
+        pairs.append((number < double(low), double(low)))
     if high is not None:
-        pairs.append((binary(">", number, double(high)), double(high)))
+        pairs.append((number > double(high), double(high)))
     if pairs and not is_bounded:
         # after the bounds, so that an infinity is clamped on the side that has one
-        pairs.append((negated(primitive("finite", number)), NULL))
+        pairs.append((~primitive("finite", number), NULL))
     # with both bounds nothing but NULL passes all tests
     return case(*pairs, otherwise=None if is_bounded else number) if pairs else number
 

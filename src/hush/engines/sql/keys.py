@@ -128,7 +128,7 @@ def key_value(value: Value, type_: Type, dialect: Dialect) -> Value:
         return Value(try_cast(value.sql, "BIGINT", "DOUBLE"), Form.INTEGER)
     if value.form is Form.DOUBLE:
         # -0.0 + 0.0 is 0.0: both zeros are one key
-        return replace(value, sql=binary("+", value.sql, double(0)))
+        return replace(value, sql=value.sql + double(0))
     return value
 
 
@@ -158,11 +158,11 @@ def numbered(
         last = len(axis.values) - 1
         null = axis.values[last] is None
         inside: Scalar = Between(index, integer(first), integer(first + last - null))
-        offset = binary("-", index, integer(first)) if first else index
+        offset = index - first if first else index
         if null:
             # NULL, the last of the values, is also the key of what is not finite
             missing = is_null(key_value(value, axis.type, dialect).sql)
-            inside = binary("OR", missing, inside)
+            inside = missing | inside
             offset = case((missing, integer(last)), otherwise=offset)
         return where(query, inside), offset
     key = key_value(value, axis.type, dialect)
@@ -198,17 +198,17 @@ def place(value: Value, axis: Axis) -> Scalar | None:
         inside: Scalar = Between(value.sql, integer(first * p), integer(last * p))
         index = value.sql
         if p != 1:
-            inside = binary("AND", inside, binary("=", remainder(value.sql, integer(p)), integer(0)))
+            inside = inside & binary("=", remainder(value.sql, integer(p)), integer(0))
             # exact where `inside` holds, so it does not matter how the engine rounds
             index = quotient(value.sql, integer(p))
     elif value.form is Form.DOUBLE and q <= 2**53 and greatest < 2**50 and greatest * p <= 2**53:
         nearest = scaled(value.sql, step, value.greatest)
         is_point = binary("=", value.sql, unscaled(nearest, step))
-        inside = binary("AND", Between(nearest, double(first), double(last)), is_point)
+        inside = Between(nearest, double(first), double(last)) & is_point
         index = cast(nearest, "BIGINT")
     else:
         return None
-    return case((inside, binary("-", index, integer(first)) if first else index))
+    return case((inside, index - first if first else index))
 
 
 def code(parts: list[Scalar], axes: Sequence[Axis]) -> Scalar:
@@ -216,7 +216,7 @@ def code(parts: list[Scalar], axes: Sequence[Axis]) -> Scalar:
     number = parts[0]
     for key_number, axis in zip(parts[1:], axes[1:], strict=True):
         # in 64 bits: the parts may have a smaller type, which the product would exceed
-        number = binary("+", binary("*", cast(number, "BIGINT"), integer(len(axis.values))), key_number)
+        number = cast(number, "BIGINT") * len(axis.values) + key_number
     return try_cast(number, "SMALLINT" if size(axes) < 2**15 else "INTEGER", "BIGINT")
 
 

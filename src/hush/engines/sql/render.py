@@ -50,10 +50,8 @@ from hush.engines.sql.nodes import (
     WindowCall,
     WithClause,
     alias,
-    binary,
     bottom_up,
     column,
-    integer,
     select,
     where,
 )
@@ -70,7 +68,7 @@ _LOOKUPS = {"semi": "EXISTS", "anti": "NOT EXISTS"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatementText:
+class Statement:
     """A statement as an engine runs it."""
 
     text: str
@@ -78,21 +76,29 @@ class StatementText:
     """The numbers of its parameters (`Parameter`), in the order of their places in the text."""
     views: tuple[tuple[str, ViewContent], ...]
     """The views that must be made before it runs, by name: the number of a source, or lists that are parameters."""
+    query: Select
+    """The tree of its text; an empty one of a constant text."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the columns."""
+        return self.query.labels
 
 
-def plain(text: str, *parameters: int) -> StatementText:
+def plain(text: str, *parameters: int) -> Statement:
     """Return a statement from a constant text: a query over a server's own catalogue."""
-    return StatementText(text=text, parameters=parameters, views=())
+    return Statement(text=text, parameters=parameters, views=(), query=Select())
 
 
-def render(query: Select, dialect: Dialect, *, views: str = "view", limited: bool = True) -> StatementText:
-    """Return the text of a query; ``views`` is how the names of its views begin.
+def render(query: Select, dialect: Dialect, *, views: str = "view", limited: bool = True) -> Statement:
+    """Return a query as a statement; ``views`` is how the names of its views begin.
 
     One that reads files is as long as they are wide, and not ``limited``: no table is refused for its columns.
     """
     renderer = Renderer(dialect, views, limited=limited)
     text = renderer.text(query)
-    return StatementText(text=text, parameters=tuple(renderer.parameters), views=tuple(renderer.views.items()))
+    views_needed = tuple(renderer.views.items())
+    return Statement(text=text, parameters=tuple(renderer.parameters), views=views_needed, query=query)
 
 
 class Renderer:
@@ -276,7 +282,7 @@ def _without_qualify(query: Select) -> Select:
     rank, limit = query.qualify
     ranked = replace(query, columns=(*query.columns, alias(rank, "rank")), qualify=None)
     outer = select([column(label, "t") for label in query.labels], ranked)
-    return where(outer, binary("<=", column("rank", "t"), integer(limit)))
+    return where(outer, column("rank", "t") <= limit)
 
 
-__all__ = ["CHOSEN_PARAMETER", "MOST", "Renderer", "StatementText", "plain", "render"]
+__all__ = ["CHOSEN_PARAMETER", "MOST", "Renderer", "Statement", "plain", "render"]

@@ -45,7 +45,6 @@ from hush.engines.sql.nodes import (
     Between,
     Scalar,
     Span,
-    binary,
     boolean,
     call,
     case,
@@ -53,7 +52,6 @@ from hush.engines.sql.nodes import (
     date,
     double,
     integer,
-    negative,
     null,
     primitive,
     quotient,
@@ -261,9 +259,9 @@ def unscaled(index: Scalar, step: Fraction) -> Scalar:
     """Return index·step as DOUBLE."""
     p, q = step.numerator, step.denominator
     if max(p, q) > _EXACT:
-        return binary("*", index, double(step))
-    above = index if p == 1 else binary("*", index, double(p))  # whole, so that only the division rounds
-    return above if q == 1 else binary("/", above, double(q))
+        return index * double(step)
+    above = index if p == 1 else index * double(p)  # whole, so that only the division rounds
+    return above if q == 1 else above / double(q)
 
 
 def within_calendar(value: Scalar) -> Scalar:
@@ -415,9 +413,9 @@ def rounded_whole(value: Value, step: int) -> Value | None:
     number = value.wide().sql
     double_step = cast(integer(2 * step), "HUGEINT")
     half = cast(integer(step), "HUGEINT")
-    above = binary("+", binary("*", call("abs", number), cast(integer(2), "HUGEINT")), half)
-    size = binary("*", quotient(above, double_step, wide=True), half)
-    sql = case((binary("<", number, integer(0)), negative(size)), otherwise=size)
+    above = (call("abs", number) * cast(integer(2), "HUGEINT")) + half
+    size = quotient(above, double_step, wide=True) * half
+    sql = case((number < 0, -size), otherwise=size)
     return narrow(Value(sql, Form.WIDE, within=(low, high)))
 
 
