@@ -88,6 +88,9 @@ def releases(demo: Demo) -> dict[str, str]:
             "model": curator.fit(
                 "SELECT age, sex, cost FROM visits", target="cost", model="linear", epsilon="0.1"
             ).receipt,
+            "curves": curator.fit(
+                "SELECT age, sex, disease FROM visits", target="disease", model="classification", epsilon="0.1"
+            ).receipt,
         }
         stream = curator.stream.create(
             "SELECT day, COUNT(*) AS n FROM visits GROUP BY day", name="daily", horizon="1 year", epsilon="0.2"

@@ -61,7 +61,14 @@ _MISPLACED = """wide => {
   if (document.body.innerText.includes(String.raw`\\x0a`)) said.push("a line break is written as an escape");
   return said;
 }"""
-OWNERS = {"data": "/data", "people": "/people", "requests": "/requests", "audit": "/audit", "account": "/account"}
+OWNERS = {
+    "data": "/data",
+    "people": "/people",
+    "requests": "/requests",
+    "audit": "/audit",
+    "account": "/account",
+    "budgets": "/budgets",
+}
 DECLARED = {
     "declared": "/streams",
     "declared-one": "/streams/by-disease",

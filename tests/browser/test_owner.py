@@ -10,6 +10,8 @@ from demo_service import Demo, Started
 from looking import DECLARED, NARROWEST, OWNERS, faults, sideways, watched
 from playwright.sync_api import Browser, Page, expect
 
+import hush
+
 
 def seen_in_all_sizes(page: Page, title: str, build: Path) -> list[tuple[object, ...]]:
     """Look at a page as it stands, wide and light, and narrow and dark; it goes on as it was."""
@@ -44,6 +46,36 @@ def test_analysts_do_not_reach_owners_pages(demo: Demo, browser: Browser) -> Non
     for address in ("/data", "/people", "/audit"):
         assert page.goto(address).status == 403
         expect(page.locator("body")).to_contain_text("owner role")
+    page.context.close()
+
+
+@pytest.mark.usefixtures("releases")
+def test_a_pure_owner_is_refused_at_no_link_of_ours(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser, "olga")
+    links = set()
+    for address in (*OWNERS.values(), "/streams", "/what-is-this", "/nowhere"):
+        page.goto(address)
+        links |= set(page.locator("a[href^='/']").evaluate_all("all => all.map(one => one.getAttribute('href'))"))
+    assert {"/budgets", "/audit", "/"} <= links
+    for link in links:
+        assert page.request.get(link).status == 200, link
+    page.context.close()
+
+
+def test_an_owner_sees_all_budgets_and_an_analyst_does_not(demo: Demo, browser: Browser) -> None:
+    page = demo.page(browser, "olga")
+    page.goto("/budgets")
+    rows = page.locator("tbody tr")
+    with hush.open(demo.policy, analyst="alice") as curator:
+        shared, own = curator.budget()
+    assert rows.nth(0).inner_text().split()[:2] == ["clinic", "everybody"]
+    told = {row.locator("th").inner_text(): row.locator("td").nth(1).inner_text() for row in rows.all()}
+    assert {"everybody", "alice", "ben"} <= told.keys()
+    assert told["everybody"] == str(shared.epsilon)
+    assert told["alice"] == str(own.epsilon)
+    page.context.close()
+    page = demo.page(browser, "alice")
+    assert page.goto("/budgets").status == 403
     page.context.close()
 
 

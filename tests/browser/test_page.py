@@ -70,6 +70,7 @@ PAGES = {
     "release-synthetic": "/releases/{synthetic}",
     "release-ranges": "/releases/{ranges}",
     "release-model": "/releases/{model}",
+    "release-curves": "/releases/{curves}?in+age=40&in+sex=female",
     "stream": "/streams/daily",
 }
 BENS = {"my-requests": "/requests", "ask-waits": f"{ASK}&epsilon=1"}

@@ -26,6 +26,7 @@ from served import clinic_with
 from hush.cli import run
 from hush.client import RemoteError, connect
 from hush.ledger import Actor, Ledger, RequestUnansweredError
+from hush.policy.file import Policy
 
 COUNT = "SELECT COUNT(*) AS n FROM data"
 
@@ -137,6 +138,13 @@ def test_forwarded_headers_are_believed_of_listed_proxies_alone(service) -> None
 
 
 def test_people_and_their_backup(policy: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(["people", "add", "alice", "--policy", str(policy)]) == 2
+    assert "add [analysts.alice] with its data first" in capsys.readouterr().err
+    data = Policy.read(policy).analysts["me"].data[0]
+    policy.write_text(f'{policy.read_text()}\n[analysts.alice]\ndata = ["{data}"]\n', encoding="utf-8")
+    assert run(["people", "add", "alice", "--policy", str(policy), "--address", "https://hush.example/"]) == 0
+    assert capsys.readouterr().out.startswith("https://hush.example/welcome/")
+    answered(capsys, "people", "remove", "alice", "--policy", policy)
     made = answered(capsys, "people", "add", "alice", "--policy", policy)
     assert str(made["link"]).startswith("/welcome/")
     answered(capsys, "people", "token", "alice", "--policy", policy, "--days", "1", "--scope", "read")

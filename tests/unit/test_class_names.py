@@ -17,7 +17,6 @@ STILL_TWICE = {
     "Question": "the typed tree, and a question of the utility planner: both are public names",
     "Session": "of an engine's connection, and of a secure sum: the latter is a public name",
     "Source": "of an engine's rows, of SQL's FROM, and of a statistic: the last two are to be renamed",
-    "Spread": "of an engine's joins, and of a law on a grid",
     "_Table": "private to two modules of engines",
 }
 """Names that stand for two concepts today, with what they are. A name leaves this list, none enters it."""

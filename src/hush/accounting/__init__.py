@@ -34,54 +34,19 @@ if TYPE_CHECKING:
     from hush.accounting.plan import Plan
     from hush.core.rounding import Bound
 else:
-    __getattr__ = on_demand(
+    __getattr__, __all__ = on_demand(
         __name__,
         {
-            "hush.accounting.theorems": ("theorems",),
-            "hush.accounting.calibration": ("best_split", "calibrate", "largest_count"),
-            "hush.accounting.comparison": ("Row", "compare", "comparison_chart"),
-            "hush.accounting.errors": ("DescriptionError", "UncertainError", "UnknownEventError"),
-            "hush.accounting.filters": (
-                "Amount",
-                "Charge",
-                "Filter",
-                "GDPFilter",
-                "PureFilter",
-                "RenyiFilter",
-                "ZCDPFilter",
-                "filter_from_json",
-            ),
-            "hush.accounting.guarantee": ("Guarantee", "compose"),
-            "hush.accounting.interop": ("from_dp_accounting", "from_opacus"),
-            "hush.accounting.plan": ("Plan",),
-            "hush.core.rounding": ("Bound",),
+            "hush.accounting.calibration": "best_split calibrate largest_count",
+            "hush.accounting.comparison": "Row compare comparison_chart",
+            "hush.accounting.errors": "DescriptionError UncertainError UnknownEventError",
+            "hush.accounting.filters": "Amount Charge Filter GDPFilter PureFilter RenyiFilter ZCDPFilter "
+            "filter_from_json",
+            "hush.accounting.guarantee": "Guarantee compose",
+            "hush.accounting.interop": "from_dp_accounting from_opacus",
+            "hush.accounting.plan": "Plan",
+            "hush.accounting.theorems": "theorems",
+            "hush.core.rounding": "Bound",
         },
     )
-
-__all__ = [
-    "Amount",
-    "Bound",
-    "Charge",
-    "DescriptionError",
-    "Filter",
-    "GDPFilter",
-    "Guarantee",
-    "Plan",
-    "PureFilter",
-    "RenyiFilter",
-    "Row",
-    "UncertainError",
-    "UnknownEventError",
-    "ZCDPFilter",
-    "best_split",
-    "calibrate",
-    "compare",
-    "comparison_chart",
-    "compose",
-    "filter_from_json",
-    "from_dp_accounting",
-    "from_opacus",
-    "largest_count",
-    "theorems",
-]
-__all__ += events.__all__
+    __all__ += events.__all__

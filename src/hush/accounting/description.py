@@ -15,13 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
 from hush.accounting.errors import DescriptionError
 from hush.accounting.pairs import BoundedRangePair, Pair
 from hush.core.balls import Ball, ball, flint, fraction_up, precision
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +63,6 @@ class RenyiPoints:
         return min(2 * value / order for order, value in self.points)
 
 
-def _merge(*bags: Mapping[T, int]) -> dict[T, int]:
-    merged = dict(bags[0])
-    for bag in bags[1:]:
-        for key, count in bag.items():
-            merged[key] = merged.get(key, 0) + count
-    return merged
-
-
 @dataclass(frozen=True, slots=True)
 class Description:
     """A composition, in canonical form.
@@ -97,32 +87,18 @@ class Description:
     @classmethod
     def total(cls, parts: Iterable[tuple[Description, int]]) -> Description:
         """Return the composition of descriptions, each with its count, in one pass."""
-        pairs: dict[Pair, int] = {}
-        infinite: dict[Lost, int] = {}
-        curves: dict[Curve, int] = {}
-        ranges: dict[Fraction, int] = {}
+        bags: dict[str, dict[Any, int]] = {name: {} for name in ("pairs", "infinite", "curves", "ranges")}
         rho = Fraction(0)
         for description, count in parts:
-            for pair, n in description.pairs.items():
-                pairs[pair] = pairs.get(pair, 0) + n * count
-            for mass, n in description.infinite.items():
-                infinite[mass] = infinite.get(mass, 0) + n * count
-            for curve, n in description.curves.items():
-                curves[curve] = curves.get(curve, 0) + n * count
-            for width, n in description.ranges.items():
-                ranges[width] = ranges.get(width, 0) + n * count
+            for name, bag in bags.items():
+                for key, times in getattr(description, name).items():
+                    bag[key] = bag.get(key, 0) + times * count
             if description.rho:
                 rho += description.rho * count
-        return cls(pairs=pairs, infinite=infinite, rho=rho, curves=curves, ranges=ranges)
+        return cls(**bags, rho=rho)
 
     def __add__(self, other: Description) -> Description:
-        return Description(
-            pairs=_merge(self.pairs, other.pairs),
-            infinite=_merge(self.infinite, other.infinite),
-            rho=self.rho + other.rho,
-            curves=_merge(self.curves, other.curves),
-            ranges=_merge(self.ranges, other.ranges),
-        )
+        return Description.total([(self, 1), (other, 1)])
 
     def __mul__(self, count: int) -> Description:
         return Description.total([(self, count)]) if count else Description()
@@ -145,10 +121,8 @@ class Description:
         """
         if not self.ranges:
             return self
-        moved: dict[Pair, int] = {BoundedRangePair(epsilon=width): count for width, count in self.ranges.items()}
-        return Description(
-            pairs=_merge(self.pairs, moved), infinite=self.infinite, rho=self.rho, curves=self.curves, ranges={}
-        )
+        ranges = [(Description.of(BoundedRangePair(epsilon=width)), count) for width, count in self.ranges.items()]
+        return Description.total([(replace(self, ranges={}), 1), *ranges])
 
     @property
     def loose(self) -> bool:
@@ -172,21 +146,15 @@ class Description:
         """Return the description for ``size`` units at once: each step's own group, composed."""
         if self.curves or any(lost.epsilon is None for lost in self.infinite):
             raise DescriptionError("Rényi points and approximate zCDP say nothing about groups; compose without them.")
-        pairs: dict[Pair, int] = {}
-        for pair, count in self.pairs.items():
-            grown = pair.group(size)
-            pairs[grown] = pairs.get(grown, 0) + count
-        infinite: dict[Lost, int] = {}
+        pairs = [(Description.of(pair.group(size)), count) for pair, count in self.pairs.items()]
+        infinite = []
         for lost, count in self.infinite.items():
             epsilon = lost.epsilon or Fraction(0)
-            key = Lost(group_delta(epsilon, lost.mass, size), epsilon * size)
-            infinite[key] = infinite.get(key, 0) + count
-        return Description(
-            pairs=pairs,
-            infinite=infinite,
-            rho=self.rho * size**2,  # Bun, Steinke 2016, Proposition 27
-            ranges={width * size: count for width, count in self.ranges.items()},
-        )
+            grown = Lost(group_delta(epsilon, lost.mass, size), epsilon * size)
+            infinite.append((Description(infinite={grown: 1}), count))
+        ranges = {width * size: count for width, count in self.ranges.items()}
+        # ρ grows with the square (Bun, Steinke 2016, Proposition 27)
+        return Description.total([*pairs, *infinite, (Description(rho=self.rho * size**2, ranges=ranges), 1)])
 
     def delta_infinite(self) -> Ball:
         """Return the probability that some loss is infinite, 1 − Π(1−δᵢ)^{kᵢ}."""

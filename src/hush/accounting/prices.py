@@ -51,17 +51,9 @@ def pure_price(event: Event) -> Price:
 
 def renyi_price(event: Event, alpha: Fraction) -> Price:
     """Return the Rényi divergence of order α in the worse direction."""
-    described = event.description().adaptive()
-
-    def value() -> Ball:
-        summed = ball(described.rho * alpha)
-        for pair, count in described.pairs.items():
-            summed += count * pair.renyi(alpha)
-        for curve, count in described.curves.items():
-            summed += count * curve.at(alpha)
-        return summed
-
-    return _rounded(value, event, f"Rényi divergence of order {float(alpha):.6g}"), _mass(described)
+    described = event.description()
+    currency = f"Rényi divergence of order {float(alpha):.6g}"
+    return _rounded(lambda: described.renyi(alpha), event, currency), _mass(described)
 
 
 def zcdp_price(event: Event) -> Price:

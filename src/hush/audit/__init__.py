@@ -20,26 +20,13 @@ if TYPE_CHECKING:
     from hush.audit.neighbours import NeighbourPair, hostile
     from hush.audit.report import Report, Violation
 else:
-    __getattr__ = on_demand(
+    __getattr__, __all__ = on_demand(
         __name__,
         {
-            "hush.audit.black_box": ("assert_private", "audit"),
-            "hush.audit.neighbours": ("NeighbourPair", "hostile"),
-            "hush.audit.canaries": ("OneRun", "one_run"),
-            "hush.audit.grey_box": ("Replayed", "replay"),
-            "hush.audit.report": ("Report", "Violation"),
+            "hush.audit.black_box": "assert_private audit",
+            "hush.audit.canaries": "OneRun one_run",
+            "hush.audit.grey_box": "Replayed replay",
+            "hush.audit.neighbours": "NeighbourPair hostile",
+            "hush.audit.report": "Report Violation",
         },
     )
-
-__all__ = [
-    "NeighbourPair",
-    "OneRun",
-    "Replayed",
-    "Report",
-    "Violation",
-    "assert_private",
-    "audit",
-    "hostile",
-    "one_run",
-    "replay",
-]

@@ -25,12 +25,11 @@ import numpy as np
 
 from hush.accounting import Guarantee
 from hush.audit.events import OutcomeEvent, best_event
-from hush.audit.laws import LawTest
 from hush.audit.neighbours import NeighbourPair, Schema, as_pair, hostile, nearby_pair, random_pair
 from hush.audit.outcomes import Outcome, Sample
 from hush.audit.report import Evidence, Report, Violation
 from hush.audit.runs import AuditError, Density, Function, Runs
-from hush.audit.statistics import Fortune, detectable, gaussian_mu, interval
+from hush.audit.statistics import Fortune, LawTest, detectable, gaussian_mu, interval
 from hush.core import InvalidValueError, Neighbours, Number, fraction_between, nonnegative, positive, probability
 from hush.noise import uniform_integer
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,20 +71,16 @@ def hostile(
     outside: bool = True,
 ) -> list[NeighbourPair]:
     """Return the catalogue of pairs for a schema; ``outside`` adds rows that are not in it: NaN, NULL, outliers."""
-    replace = Neighbours.parse(neighbours) is Neighbours.REPLACE
-    ordinary = _row(schema, middle=True)
-    low, high = _row(schema, last=False), _row(schema, last=True)
+    ordinary, low, high = (_row(schema, pick) for pick in (_middle, _first, _last))
+    instead = [_owned(ordinary, unit, "new")] if Neighbours.parse(neighbours) is Neighbours.REPLACE else []
     pairs = []
 
-    def differ(name: str, base: list[Any], more: Any) -> None:
-        """Add a pair in which one unit comes with a row, or has it instead of an ordinary one."""
-        rows = more if isinstance(more, list) else [more]
-        instead = [ordinary] if replace else []
-        own = [_owned(row, unit, "new") for row in rows]
-        pairs.append(NeighbourPair(name, [*base, *own], [*base, *(_owned(row, unit, "new") for row in instead)]))
+    def differ(name: str, base: list[Any], *more: Any) -> None:
+        """Add a pair in which one unit comes with rows, or has them instead of an ordinary one."""
+        pairs.append(NeighbourPair(name, [*base, *(_owned(row, unit, "new") for row in more)], [*base, *instead]))
 
-    def base(size: int, row: Any = None) -> list[Any]:
-        return [_owned(ordinary if row is None else row, unit, index) for index in range(size)]
+    def base(size: int, row: Any = ordinary, first: int = 0) -> list[Any]:
+        return [_owned(row, unit, index) for index in range(first, first + size)]
 
     for name, row in (("upper end", high), ("lower end", low), ("middle", ordinary)):
         differ(f"one row or none, {name}", [], row)
@@ -92,17 +88,15 @@ def hostile(
             differ(f"{name} beside {size}", base(size), row)
     differ("upper end beside 8 at the lower", base(8, low), high)
     differ("lower end beside 8 at the upper", base(8, high), low)
-    differ("a tie broken", [*base(4, low), *(_owned(high, unit, index) for index in range(10, 14))], high)
-    rare = [_owned(row, unit, index) for index, row in enumerate([low] * 20)]
-    differ("first of its kind", rare, high)
+    differ("a tie broken", [*base(4, low), *base(4, high, 10)], high)
+    differ("first of its kind", base(20, low), high)
     if outside:
         for name, row in _outside(schema, ordinary):
             differ(f"{name} beside 8", base(8), row)
     if unit is not None:
-        for name, row in (("upper", high), ("middle", ordinary)):
-            differ(f"a heavy unit, {name}", base(8), [row] * _HEAVY)
-        spread = [_row(schema, last=None) for _ in range(_HEAVY)]
-        differ("a heavy unit in many groups", base(8), spread)
+        differ("a heavy unit, upper", base(8), *[high] * _HEAVY)
+        differ("a heavy unit, middle", base(8), *[ordinary] * _HEAVY)
+        differ("a heavy unit in many groups", base(8), *(_row(schema) for _ in range(_HEAVY)))
     else:
         # The same rows in another order differ in nothing, so they must not be told apart at all.
         mixed = [*base(4, low), *base(4, high)]
@@ -114,57 +108,59 @@ def hostile(
 
 def _outside(schema: Schema, ordinary: Any) -> list[tuple[str, Any]]:
     """Return rows with a value that the schema does not have, one column at a time."""
-    columns: list[str | None] = list(schema) if isinstance(schema, Mapping) else [None]
-    rows = []
-    for column in columns:
-        kind = schema[column] if isinstance(schema, Mapping) else schema
+    rows: list[tuple[str, Any]] = []
+    for column, kind in schema.items() if isinstance(schema, Mapping) else ((None, schema),):
         values: list[tuple[str, Any]] = [("NULL", None)]
-        if _bounds(kind) is None:
-            values += [("a new category", "⟨new⟩"), ("an empty text", "")]
-        else:
+        if _is_range(kind):
             lower, upper = kind
             values += [
                 ("NaN", math.nan), ("∞", math.inf), ("-∞", -math.inf), ("-0.0", -0.0),
                 ("an outlier above", 1000 * (abs(upper) + 1)), ("an outlier below", -1000 * (abs(lower) + 1)),
                 ("2^53 + 1", 2**53 + 1), ("2^63 - 1", 2**63 - 1), ("1e308", 1e308), ("5e-324", 5e-324),
             ]  # fmt: skip
-        for name, value in values:
-            rows.append((name if column is None else f"{name} in {column}", _with(ordinary, column, value)))
+        else:
+            values += [("a new category", "⟨new⟩"), ("an empty text", "")]
+        if column is not None:
+            values = [(f"{name} in {column}", {**ordinary, column: value}) for name, value in values]
+        rows += values
     return rows
 
 
-def _bounds(kind: Any) -> tuple[float, float] | None:
-    return kind if isinstance(kind, tuple) and len(kind) == 2 and not isinstance(kind[0], str) else None
+def _first(_: int) -> int:
+    return 0
 
 
-def _value(kind: Any, *, middle: bool, last: bool | None) -> Any:
-    """Return the middle, an end, or (``last`` is None) a random value of a column."""
-    bounds = _bounds(kind)
-    if bounds is None:
+def _middle(size: int) -> int:
+    return size // 2
+
+
+def _last(size: int) -> int:
+    return size - 1
+
+
+def _row(schema: Schema, pick: Callable[[int], int] = uniform_integer) -> Any:
+    """Return a row; ``pick`` says which one of this number of values a column has, by default a random one."""
+    if isinstance(schema, Mapping):
+        return {column: _value(kind, pick) for column, kind in schema.items()}
+    return _value(schema, pick)
+
+
+def _value(kind: Any, pick: Callable[[int], int]) -> Any:
+    if not _is_range(kind):
         if not isinstance(kind, Sequence) or isinstance(kind, str) or not len(kind):
             raise InvalidValueError("schema", got=kind, allowed="bounds (lower, upper) or a list of values")
-        index = len(kind) // 2 if middle else uniform_integer(len(kind)) if last is None else -1 if last else 0
-        return kind[index]
-    lower, upper = bounds
+        return kind[pick(len(kind))]
+    lower, upper = kind
     if not lower <= upper:
         raise InvalidValueError("schema", got=kind, allowed="bounds with lower ≤ upper")
+    share = pick(1025) / 1024
+    offset = share * (upper - lower)
     whole = isinstance(lower, int) and isinstance(upper, int)
-    if middle:
-        return (lower + upper) // 2 if whole else (lower + upper) / 2
-    if last is None:
-        share = uniform_integer(1025) / 1024
-        return lower + (round(share * (upper - lower)) if whole else share * (upper - lower))
-    return upper if last else lower
+    return upper if share == 1 else lower + (round(offset) if whole else offset)
 
 
-def _row(schema: Schema, *, middle: bool = False, last: bool | None = None) -> Any:
-    if isinstance(schema, Mapping):
-        return {column: _value(kind, middle=middle, last=last) for column, kind in schema.items()}
-    return _value(schema, middle=middle, last=last)
-
-
-def _with(row: Any, column: str | None, value: Any) -> Any:
-    return value if column is None else {**row, column: value}
+def _is_range(kind: Any) -> bool:
+    return isinstance(kind, tuple) and len(kind) == 2 and not isinstance(kind[0], str)
 
 
 def _owned(row: Any, unit: str | None, name: object) -> Any:

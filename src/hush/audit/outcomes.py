@@ -62,11 +62,11 @@ def observed(function: Callable[[Any], Any], rows: Any, ratio: Callable[[Any], f
     """Run a function once and describe everything that can be seen."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        begun = time.perf_counter()
+        begun, read = time.perf_counter(), ""
         try:
             value = function(rows)
             if isinstance(value, Iterator):  # a generator runs when it is read, and may fail there
-                value = _Read(type(value).__name__, list(islice(value, _MEMBERS)))
+                read, value = type(value).__name__, list(islice(value, _MEMBERS))
         except MemoryError:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever leaves the function is an outcome, SystemExit too
@@ -74,6 +74,7 @@ def observed(function: Callable[[Any], Any], rows: Any, ratio: Callable[[Any], f
         seconds = time.perf_counter() - begun
     outcome = described(value)
     outcome.seconds = seconds
+    outcome.form = read + outcome.form.removeprefix("list") if read else outcome.form
     if told:
         names = "+".join(sorted({warning.category.__name__ for warning in told}))
         outcome.form += f" warns {names}"
@@ -81,14 +82,6 @@ def observed(function: Callable[[Any], Any], rows: Any, ratio: Callable[[Any], f
     if ratio is not None and not isinstance(value, BaseException):
         outcome.ratio = ratio(value)
     return outcome
-
-
-@dataclass(slots=True)
-class _Read:
-    """The members that an iterator gave."""
-
-    name: str
-    members: list[Any]
 
 
 def described(value: Any) -> Outcome:
@@ -116,7 +109,12 @@ def _describe(value: Any, numbers: list[float], keys: list[str], depth: int) -> 
             numbers.append(_float(value))
         return kind, repr(value)
     if isinstance(value, np.ndarray):
-        return _describe_array(value, numbers, keys, depth)
+        kind = f"{value.dtype}{list(value.shape)}"
+        if value.dtype.kind in "biuf":
+            numbers += [float(number) for number in value.ravel()[: NUMBERS - len(numbers)]]
+            return kind, repr(value.tolist()) if value.size <= 8 else _hash(value.tobytes())
+        form, token = _describe(value.ravel()[:_MEMBERS].tolist(), numbers, keys, depth + 1)
+        return f"{kind} {form}", token
     if isinstance(value, Mapping):
         pairs = sorted(((_text(key), member) for key, member in value.items()), key=lambda pair: pair[0])
         keys += [key for key, _ in pairs[:_KEYS]]
@@ -127,17 +125,15 @@ def _describe(value: Any, numbers: list[float], keys: list[str], depth: int) -> 
         members = sorted(map(_text, value))
         keys += members[:_KEYS]
         return f"{kind}[{len(members)}]", f"{{{', '.join(members)}}}"
-    if isinstance(value, Sequence | _Read):
-        kind, listed = (value.name, value.members) if isinstance(value, _Read) else (kind, value)
-        parts2 = [_describe(member, numbers, keys, depth + 1) for member in listed[:_MEMBERS]]
-        forms = sorted({form for form, _ in parts2})
-        inner = _short(" | ".join(forms))
-        return f"{kind}[{inner} × {len(listed)}]", "[" + ", ".join(token for _, token in parts2) + "]"
+    if isinstance(value, Sequence):
+        listed = [_describe(member, numbers, keys, depth + 1) for member in value[:_MEMBERS]]
+        inner = _short(" | ".join(sorted({form for form, _ in listed})))
+        return f"{kind}[{inner} × {len(value)}]", "[" + ", ".join(token for _, token in listed) + "]"
     if hasattr(value, "__array__") or hasattr(value, "to_numpy"):  # a data frame or a series of some library
         try:
             columns = [str(column) for column in getattr(value, "columns", ())]
-            form, token = _describe_array(np.asarray(value), numbers, keys, depth)
-        except Exception:  # noqa: BLE001 - a strange object is described by its text below
+            form, token = _describe(np.asarray(value), numbers, keys, depth)
+        except Exception:  # noqa: BLE001 - a strange object is described by its text
             return kind, _text(value)
         keys += columns
         return f"{kind}{{{', '.join(columns)}}} {form}", token
@@ -147,16 +143,6 @@ def _describe(value: Any, numbers: list[float], keys: list[str], depth: int) -> 
         form, token = _describe(dict(inside), numbers, keys, depth + 1)
         return f"{kind} {form}", token
     return kind, _text(value)
-
-
-def _describe_array(array: npt.NDArray[Any], numbers: list[float], keys: list[str], depth: int) -> tuple[str, str]:
-    form = f"{array.dtype}{list(array.shape)}"
-    if array.dtype.kind in "biuf":
-        room = NUMBERS - len(numbers)
-        numbers += [float(number) for number in array.ravel()[:room]]
-        return form, repr(array.tolist()) if array.size <= 8 else _hash(array.tobytes())
-    inner, token = _describe(array.ravel()[:_MEMBERS].tolist(), numbers, keys, depth + 1)
-    return f"{form} {inner}", token
 
 
 def _float(value: Any) -> float:

@@ -23,6 +23,11 @@ a lower bound: the true ε's game is won with probability at most α.
 times in ten if n·g − 1.2816·√(n·v) ≥ ln 1/α. :func:`detectable` solves that for the event that tells most about
 Laplace noise, P[S] = ½; :func:`runs_needed` is the same read the other way.
 
+**Goodness of fit.** Where the claimed law is a hush mechanism's, its probabilities are known, and a sampler of another
+law is found long before its ε can be refuted. The test is again a bet: earlier runs estimate the law, and the
+likelihood ratio of that estimate to the claimed law is the stake on the next runs. Under the claimed law each factor
+has mean 1, so the product exceeds 1/α with probability at most α, whenever one looks.
+
 >>> runs_needed(claimed=1, true=2, level=0.05)
 156
 >>> round(detectable(claimed=1, runs=156, level=0.05), 2)
@@ -32,12 +37,14 @@ Laplace noise, P[S] = ½; :func:`runs_needed` is the same read the other way.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hush.core import InvalidValueError
 from hush.utility import lower_bound, upper_bound
 
 Floats = npt.NDArray[np.float64]
@@ -48,6 +55,10 @@ GRID = np.concatenate([np.arange(0.0, 1.0, 0.005), np.arange(1.0, 4.0, 0.02), np
 _MOST_STAKED = 0.98
 """The share of the largest allowed λ that is staked at most: no single run may ruin the player."""
 _NINE_IN_TEN = NormalDist().inv_cdf(0.9)
+
+_CELLS = 24
+_WEIGHT = 64.0
+"""How many runs of the claimed law the estimate begins with: few early runs move it little."""
 
 
 def stake(p: Numbers, q: Numbers, epsilon: Numbers, delta: Numbers) -> Floats:
@@ -148,6 +159,43 @@ class Fortune:
         # The ε of the grid below is refuted, and with it everything up to the next one that is not.
         first = int(np.argmax(standing)) if standing.any() else len(GRID) - 1
         return float(GRID[max(first - 1, 0)])
+
+
+class LawTest:
+    """Bets that noise does not have the law of a mechanism that adds noise on a grid, for instance `hush.Laplace`."""
+
+    def __init__(self, mechanism: Any) -> None:
+        if not hasattr(mechanism, "probabilities"):
+            raise InvalidValueError("law", got=mechanism, allowed="a mechanism with probabilities: Laplace or Gaussian")
+        self._step = float(mechanism.step)
+        reach = math.ceil(8 * math.sqrt(mechanism.variance) / self._step) + 4
+        probabilities = np.asarray(mechanism.probabilities(min(reach, 200_000)))
+        # Cells of about equal probability; what lies beyond the table belongs to the outer ones.
+        edges = np.searchsorted(np.cumsum(probabilities), np.linspace(0, 1, _CELLS + 1)[1:-1])
+        self._edges = np.unique(edges) - (len(probabilities) - 1) // 2
+        masses = np.add.reduceat(probabilities, np.concatenate([[0], np.unique(edges) + 1]))
+        self._claimed = masses / masses.sum()
+        self._counts = np.zeros(len(masses))
+        self.log = self.best = 0.0
+
+    def add(self, noise: Sequence[float] | npt.NDArray[np.float64]) -> None:
+        """Bet on draws of noise with the law that earlier draws suggest, then add these draws to the estimate."""
+        steps = np.asarray(noise, dtype=np.float64) / self._step
+        whole = np.round(steps)
+        # A value off the grid has probability 0 under the claimed law: one is a proof.
+        if not np.all(np.abs(steps - whole) <= 1e-6 * np.maximum(1, np.abs(steps))):
+            self.log = self.best = math.inf
+            return
+        cells = np.bincount(np.searchsorted(self._edges, whole), minlength=len(self._counts))
+        seen = self._counts.sum()
+        estimate = (self._counts + _WEIGHT * self._claimed) / (seen + _WEIGHT)
+        self.log += float(cells @ np.log(estimate / self._claimed))
+        self.best = max(self.best, self.log)
+        self._counts += cells
+
+    def refuted(self, level: float) -> bool:
+        """Return whether the law is refuted with confidence 1 − level."""
+        return self.best >= -math.log(level)
 
 
 def interval(count: int, runs: int, *, level: float, look: int = 1) -> tuple[float, float]:

@@ -30,6 +30,7 @@ from hush.core.storage import ENCODINGS, text_encoding
 from hush.ledger import Budget
 from hush.ledger.actors import label
 from hush.ledger.history import counts
+from hush.mechanisms import propose_delta
 from hush.policy.column_defaults import LEAVE_OUT, checked_words, known_words, texts, usual_words
 from hush.policy.document import PolicyError
 from hush.policy.draft import PUBLIC, first_words, suggested_paths, without_unit
@@ -376,14 +377,13 @@ def _ask_budget(talk: Interview, given: Said) -> tuple[str, str]:
 
 
 def proposed_delta(people: float) -> str:
-    """Return a δ of at most a hundredth of one over the number of people, a power of ten.
-
-    It is stricter than `hush.propose_delta`, which is for one release: this one is for all answers, for ever.
+    """Return the power of ten below `hush.propose_delta`, and at most its proposal for unknown numbers of people.
 
     >>> proposed_delta(8_000), proposed_delta(1_000_000)
-    ('1e-6', '1e-8')
+    ('1e-6', '1e-7')
     """
-    return f"1e-{max(6, math.ceil(math.log10(people)) + 2)}"
+    delta = min(propose_delta(), propose_delta(math.ceil(min(max(people, 2), 1e12))))
+    return f"1e{math.floor(math.log10(delta))}"
 
 
 def what_it_buys(epsilon: str, delta: str) -> str:

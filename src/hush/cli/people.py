@@ -20,6 +20,7 @@ from hush.core import HushError, InvalidValueError
 from hush.curator.data_sets import read_policy
 from hush.ledger import LedgerMissingError, Role
 from hush.policy.ledger import open_ledger
+from hush.query.errors import did_you_mean
 
 if TYPE_CHECKING:
     from hush.server.auth.people import People
@@ -45,6 +46,11 @@ RolesOption = Annotated[
     list[str] | None, typer.Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")
 ]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Who.")]
+AddressOption = Annotated[
+    str, typer.Option("--address", metavar="URL", help="Where people reach the service, for the link.")
+]
+ADDRESS = "http://127.0.0.1:8000"
+"""Where `hush serve` listens if it is not told otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +92,18 @@ def _roles(words: list[str]) -> list[Role]:
     return [Role(word) for word in words]
 
 
+def _check_named(name: str, policy: Path) -> None:
+    """Refuse an analyst whom the policy does not name: they could sign in and ask about nothing."""
+    try:
+        names = list(read_policy(policy).analysts) if policy.exists() else [name]
+    except HushError:  # a policy with mistakes, which are told elsewhere
+        return
+    if name not in names:
+        there = f"It names {', '.join(names) or 'nobody'}; add [analysts.{name}] with its data first."
+        hint = did_you_mean(name, names, otherwise=there)
+        raise InvalidValueError("NAME", got=name, allowed=f"an analyst of {policy}", hint=hint)
+
+
 @people.command("list")
 @spread
 def list_(options: PeopleOptions) -> None:
@@ -115,14 +133,21 @@ def add(
     name: NameArgument,
     role: RolesOption = None,
     *,
+    address: AddressOption = ADDRESS,
     options: PeopleOptions,
 ) -> None:
-    """Add somebody, and print the end of a link that signs them in once."""
+    """Add somebody, and print a link that signs them in once. The policy must name an analyst."""
     roles = _roles(role or ["analyst"])
+    if Role.ANALYST in roles:
+        _check_named(name, options.policy)
     with _opened(options) as people:
         people.add(name, roles=roles)
         secret = people.make_link(name)
-    tell({"name": name, "link": f"/welcome/{secret}"}, f"/welcome/{secret}", as_json=options.as_json)
+    _tell_link(name, secret, address, as_json=options.as_json)
+
+
+def _tell_link(name: str, secret: str, address: str, *, as_json: bool) -> None:
+    tell({"name": name, "link": f"/welcome/{secret}"}, f"{address.rstrip('/')}/welcome/{secret}", as_json=as_json)
 
 
 @people.command("roles")
@@ -142,11 +167,11 @@ def roles(
 
 @people.command("link")
 @spread
-def link(name: NameArgument, *, options: PeopleOptions) -> None:
-    """Print the end of a link that signs somebody in once, within a day."""
+def link(name: NameArgument, *, address: AddressOption = ADDRESS, options: PeopleOptions) -> None:
+    """Print a link that signs somebody in once, within a day."""
     with _opened(options) as people:
         secret = people.make_link(name)
-    tell({"name": name, "link": f"/welcome/{secret}"}, f"/welcome/{secret}", as_json=options.as_json)
+    _tell_link(name, secret, address, as_json=options.as_json)
 
 
 @people.command("token")

@@ -22,46 +22,12 @@ if TYPE_CHECKING:
         probability,
     )
 else:
-    __getattr__ = on_demand(
+    __getattr__, __all__ = on_demand(
         __name__,
         {
-            "hush.core.errors": (
-                "BudgetExceededError",
-                "HushError",
-                "InvalidValueError",
-                "OffGridError",
-                "PrecisionError",
-            ),
-            "hush.core.grid": ("Grid",),
-            "hush.core.neighbours": ("Neighbours", "Unit"),
-            "hush.core.numbers": (
-                "MAX_DIGITS",
-                "Number",
-                "exact",
-                "fraction_between",
-                "integer",
-                "nonnegative",
-                "positive",
-                "probability",
-            ),
+            "hush.core.errors": "BudgetExceededError HushError InvalidValueError OffGridError PrecisionError",
+            "hush.core.grid": "Grid",
+            "hush.core.neighbours": "Neighbours Unit",
+            "hush.core.numbers": "MAX_DIGITS Number exact fraction_between integer nonnegative positive probability",
         },
     )
-
-__all__ = [
-    "MAX_DIGITS",
-    "BudgetExceededError",
-    "Grid",
-    "HushError",
-    "InvalidValueError",
-    "Neighbours",
-    "Number",
-    "OffGridError",
-    "PrecisionError",
-    "Unit",
-    "exact",
-    "fraction_between",
-    "integer",
-    "nonnegative",
-    "positive",
-    "probability",
-]

@@ -38,6 +38,8 @@ class Chart:
 
     title: str
     svg: str
+    bare: str = ""
+    """The same without colours, for a page that has ``chart.css`` and lets no other style in; of models' curves."""
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return the picture as notebooks keep it: SVG, and PNG for readers that show no SVG where it can be made."""
@@ -111,7 +113,7 @@ def line_chart(
         if curve.dot is not None:
             sheet.add("circle", f"d{colour}", curve.name, cx=along(curve.dot[0]), cy=upwards(curve.dot[1]), r=4)
     sheet.height = bottom + 48
-    return Chart(title, sheet.file())
+    return Chart(title, sheet.file(), sheet.page())
 
 
 def bar_chart(
@@ -129,4 +131,4 @@ def bar_chart(
     if legend:
         top = sheet.legend(top, "", legend)
     sheet.height = sheet.lying_bars(labels, bars, axis, top) if bars else sheet.nothing(top)
-    return Chart(title, sheet.file())
+    return Chart(title, sheet.file(), sheet.page())

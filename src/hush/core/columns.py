@@ -174,8 +174,7 @@ def whole_steps(array: npt.NDArray[Any], step: Fraction) -> npt.NDArray[Any]:
 
 
 def _scaled(array: npt.NDArray[Any], factor: int) -> npt.NDArray[Any]:
-    largest = max(abs(int(array.max())), abs(int(array.min()))) if array.size else 0
-    if largest * factor < _INT64_SAFE:
+    if largest_magnitude(array) * factor < _INT64_SAFE:
         return np.asarray(array.astype(np.int64) * factor)
     return np.asarray(array.astype(object) * factor)
 
@@ -205,12 +204,13 @@ def _from_floats(array: npt.NDArray[np.float64], step: Fraction) -> npt.NDArray[
 
 
 def _from_objects(array: npt.NDArray[Any], step: Fraction) -> npt.NDArray[Any]:
-    flat = [whole_step(value, step) for value in array.ravel().tolist()]
-    out: npt.NDArray[Any] = np.empty(len(flat), dtype=object)
-    out[:] = flat
-    if all(-_INT64_SAFE < index < _INT64_SAFE for index in flat):
-        out = out.astype(np.int64)
-    return out.reshape(array.shape)
+    return integers([whole_step(value, step) for value in array.ravel().tolist()], array.shape)
+
+
+def integers(values: list[int], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return whole numbers as an array of this shape: int64, or Python integers where they do not fit."""
+    small = all(-_INT64_SAFE < value < _INT64_SAFE for value in values)
+    return np.array(values, dtype=np.int64 if small else object).reshape(shape)
 
 
 def whole_step(value: Any, step: Fraction) -> int:
@@ -259,13 +259,13 @@ def as_floats(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def add(indices: npt.NDArray[Any], noise: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Add two arrays of whole numbers; nothing wraps round."""
-    if object not in {indices.dtype, noise.dtype} and _peak(indices) + _peak(noise) < _INT64_SAFE:
-        return np.asarray(indices + noise)
-    return np.asarray(indices.astype(object) + noise.astype(object))
+    """Add two arrays of whole numbers: int64, or Python integers where they might not fit."""
+    form = np.int64 if max(largest_magnitude(indices), largest_magnitude(noise)) < _INT64_SAFE else object
+    return np.asarray(indices.astype(form, copy=False) + noise.astype(form, copy=False))
 
 
-def _peak(array: npt.NDArray[Any]) -> int:
+def largest_magnitude(array: npt.NDArray[Any]) -> int:
+    """Return the largest magnitude of whole numbers, 0 of no numbers."""
     return max(abs(int(array.max())), abs(int(array.min()))) if array.size else 0
 
 

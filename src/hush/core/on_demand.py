@@ -4,9 +4,9 @@ A command such as ``hush ask`` needs one mechanism and one accountant of many. A
 it offers would make every command load all of them. So it tells a type checker its names under ``TYPE_CHECKING``, and
 the interpreter where to find them:
 
->>> find = on_demand("fractions", {"decimal": ("Decimal",)})
->>> find("Decimal")
-<class 'decimal.Decimal'>
+>>> find, names = on_demand("fractions", {"decimal": "Decimal ROUND_UP"})
+>>> find("Decimal"), names
+(<class 'decimal.Decimal'>, ['Decimal', 'ROUND_UP'])
 >>> find("Decimals")
 Traceback (most recent call last):
 ...
@@ -34,12 +34,12 @@ from typing import Any
 from hush.core.errors import HushError
 
 
-def on_demand(package: str, names: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package; ``names`` are the names of each module, by the module's full name.
+def on_demand(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], list[str]]:
+    """Return ``__getattr__`` and ``__all__`` of a package; ``names`` has those of each module, by its full name.
 
     A name that equals the last word of its module stands for the module.
     """
-    places = {name: module for module, offered in names.items() for name in offered}
+    places = {name: module for module, offered in names.items() for name in offered.split()}
 
     def find(name: str) -> Any:
         if name not in places:
@@ -49,7 +49,7 @@ def on_demand(package: str, names: Mapping[str, tuple[str, ...]]) -> Callable[[s
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    return find, sorted(places)
 
 
 def optional(module: str, extra: str) -> Any:

@@ -3,7 +3,7 @@
 An output that *is* a noisy count or sum, or made of such by adding and constants, has the half-width of its noise's own
 law: the least whole number of steps that holds as often as the confidence says. Where integer noise would hold much
 more often than that (a count at ε = 1 keeps within ± 3 in 97.3 % of cases, within ± 2 in 92.7 %), a fair share of the
-cells, drawn anew each time, has one step less (`hush.mechanisms.grouped.noise_sums`). Quantiles bring theirs along.
+cells, drawn anew each time, has one step less (`hush.mechanisms.grouped.noise`). Quantiles bring theirs along.
 Everything else (averages, ratios, standard deviations, CASE over counts) gets its half-width by simulation: fresh noise
 of the known laws is subtracted from the released statistics, the whole output expression is evaluated again, and the
 half-width is the distance from the answer that the results keep. Where an output turns back, as ABS does at 0, the
@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 from hush.curator.release import NoisyGroups, Simulation
 from hush.mechanisms.grouped import sum_error
-from hush.mechanisms.grouped.noise_sums import with_shorter
+from hush.mechanisms.grouped.noise import with_shorter
 from hush.query.expressions import Expression, Released
 from hush.query.plan.estimators import Drawn, Linear, Mean, Parts
 from hush.query.plan.expected import decided, errs, known_error, linear_factors, shorter

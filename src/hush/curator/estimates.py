@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.columns import largest_magnitude
 from hush.curator.error_bars import ShownRows, half_widths, widths_at
 from hush.curator.release import NoisyGroups, Simulation, estimates
-from hush.mechanisms.grouped.base import Integers, largest_magnitude
+from hush.mechanisms.grouped.base import Integers
 from hush.mechanisms.grouped.noise import own_orders
 from hush.query.answers.plan import ComposedPlan, added_up_plan
 from hush.query.expressions import Call, Expression, Released

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.columns import largest_magnitude
 from hush.engines.protocol import Exact, Sparse
 from hush.mechanisms.grouped import GroupedDistribution, Histograms, KeySelection, KeyThreshold
-from hush.mechanisms.grouped.base import Integers, largest_magnitude
+from hush.mechanisms.grouped.base import Integers
 from hush.mechanisms.grouped.mode import GroupedMode
 from hush.mechanisms.grouped.noise import shuffled_middles
 from hush.query.plan.draws import Draw, LineHistogram, ValueHistogram

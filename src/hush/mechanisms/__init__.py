@@ -16,44 +16,23 @@ if TYPE_CHECKING:
     from hush.mechanisms.metric_privacy import MetricExponential
     from hush.mechanisms.propose_test_release import ProposeTestRelease, Refused
     from hush.mechanisms.randomized_response import RandomizedResponse
-    from hush.mechanisms.selection import Exponential, PermuteAndFlip
+    from hush.mechanisms.selection import Exponential, PermuteAndFlip, TopK
     from hush.mechanisms.smooth_noise import SmoothNoise
-    from hush.mechanisms.top import TopK
 else:
-    __getattr__ = on_demand(
+    __getattr__, __all__ = on_demand(
         __name__,
         {
-            "hush.mechanisms.base": ("Additive", "Mechanism"),
-            "hush.mechanisms.column_quantile": ("Quantile",),
-            "hush.mechanisms.estimators": tuple(estimators.__all__),
-            "hush.mechanisms.selection": ("Exponential", "PermuteAndFlip"),
-            "hush.mechanisms.gaussian": ("Gaussian",),
-            "hush.mechanisms.grouped.keys": ("KeySelection",),
-            "hush.mechanisms.laplace": ("Laplace",),
-            "hush.mechanisms.metric_privacy": ("MetricExponential",),
-            "hush.mechanisms.propose_test_release": ("ProposeTestRelease", "Refused"),
-            "hush.mechanisms.randomized_response": ("RandomizedResponse",),
-            "hush.mechanisms.smooth_noise": ("SmoothNoise",),
-            "hush.mechanisms.above_threshold": ("AboveThreshold",),
-            "hush.mechanisms.top": ("TopK",),
+            "hush.mechanisms.above_threshold": "AboveThreshold",
+            "hush.mechanisms.base": "Additive Mechanism",
+            "hush.mechanisms.column_quantile": "Quantile",
+            "hush.mechanisms.estimators": " ".join(estimators.__all__),
+            "hush.mechanisms.gaussian": "Gaussian",
+            "hush.mechanisms.grouped.keys": "KeySelection",
+            "hush.mechanisms.laplace": "Laplace",
+            "hush.mechanisms.metric_privacy": "MetricExponential",
+            "hush.mechanisms.propose_test_release": "ProposeTestRelease Refused",
+            "hush.mechanisms.randomized_response": "RandomizedResponse",
+            "hush.mechanisms.selection": "Exponential PermuteAndFlip TopK",
+            "hush.mechanisms.smooth_noise": "SmoothNoise",
         },
     )
-
-__all__ = [
-    "AboveThreshold",
-    "Additive",
-    "Exponential",
-    "Gaussian",
-    "KeySelection",
-    "Laplace",
-    "Mechanism",
-    "MetricExponential",
-    "PermuteAndFlip",
-    "ProposeTestRelease",
-    "Quantile",
-    "RandomizedResponse",
-    "Refused",
-    "SmoothNoise",
-    "TopK",
-]
-__all__ += estimators.__all__

@@ -72,7 +72,7 @@ from hush import noise
 from hush.accounting import DiscreteGaussianEvent, GaussianEvent, theorems
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative
 from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
-from hush.core.columns import as_array, is_scalar, number, on_grid, one_number
+from hush.core.columns import as_array, integers, is_scalar, number, on_grid, one_number
 from hush.core.rounding import certified, float_up, largest_decimal, short_up, smallest_decimal
 from hush.core.values import assign
 from hush.mechanisms.base import (
@@ -251,11 +251,7 @@ class Gaussian(ReadableRepr):
         """Round centre + noise, not the centre: the sensitivity is then Δ₂ itself."""
         sigma = self.sigma / self.step
         drawn = [noise.rounded_gaussian(sigma, centre=number(x) / self.step) for x in array.ravel().tolist()]
-        indices: npt.NDArray[Any] = np.empty(len(drawn), dtype=object)
-        indices[:] = drawn  # exact integers of any size
-        if all(abs(index) < 2**62 for index in drawn):
-            indices = indices.astype(np.int64)
-        return on_grid(indices.reshape(array.shape), self.step)
+        return on_grid(integers(drawn, array.shape), self.step)
 
     def _admit(self, array: npt.NDArray[Any]) -> None:
         # Whole vectors at ℓ₂ distance 1 differ in one coordinate, by 1.

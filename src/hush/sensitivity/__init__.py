@@ -8,22 +8,10 @@ if TYPE_CHECKING:
     from hush.sensitivity.finite import FiniteFunction, distance, hamming, l1, l2, linf
     from hush.sensitivity.statistics import global_sensitivity, local_sensitivity, smooth_sensitivity
 else:
-    __getattr__ = on_demand(
+    __getattr__, __all__ = on_demand(
         __name__,
         {
-            "hush.sensitivity.finite": ("FiniteFunction", "distance", "hamming", "l1", "l2", "linf"),
-            "hush.sensitivity.statistics": ("global_sensitivity", "local_sensitivity", "smooth_sensitivity"),
+            "hush.sensitivity.finite": "FiniteFunction distance hamming l1 l2 linf",
+            "hush.sensitivity.statistics": "global_sensitivity local_sensitivity smooth_sensitivity",
         },
     )
-
-__all__ = [
-    "FiniteFunction",
-    "distance",
-    "global_sensitivity",
-    "hamming",
-    "l1",
-    "l2",
-    "linf",
-    "local_sensitivity",
-    "smooth_sensitivity",
-]

@@ -12,9 +12,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from hush.core.format import figure
 from hush.curator import streams as curator_streams
 from hush.curator.opening import open_policy
 from hush.engines.errors import EngineError
+from hush.learn.model import model_from_json
 from hush.server.auth.people import People
 from hush.server.questions import Turn
 from hush.server.rate_limits import Rate, RateLimits
@@ -334,3 +336,46 @@ def _opened(browser):
     """Return what the service has open."""
     with browser.app._service.policy.use() as opened:
         return opened
+
+
+def test_a_model_is_shown_and_predicts_for_nothing(browser, people: People) -> None:
+    """Coefficients are those of the summary, predictions those of the model, and mistakes are told."""
+    form = signed_in(browser, people, "alice")
+    asked = {**form, "kind": "fit", "q": ROWS, "epsilon": "8", "model": "linear", "target": "age"}
+    made = browser.post("/releases", data=asked).headers["location"]
+    model = model_from_json(browser.get(f"{made}.json").json()["model"])
+    page = browser.get(made).text
+    for line in model.summary().coefficients:
+        assert line.name in page
+        assert figure(line.estimate, digits=4) in page
+    spent = browser.get("/history.json").json()
+    told = browser.get(made, params={"in city": "Oslo"}).text
+    assert f">{figure(float(model.predict({'city': ['Oslo']})[0]), digits=5)}</p>" in told
+    refused = browser.get(made, params={"in city": "Paris"}).text
+    assert "one of Oslo, Bergen, Troms" in refused
+    assert browser.get("/history.json").json() == spent
+    signed_in(browser, people, "bob")
+    assert browser.get(made, params={"in city": "Oslo"}).status_code == 404
+
+
+def test_classes_have_curves_and_chances(browser, people: People) -> None:
+    form = signed_in(browser, people, "alice")
+    asked = {**form, "kind": "fit", "q": ROWS, "epsilon": "8", "model": "classification", "target": "city"}
+    made = browser.post("/releases", data=asked).headers["location"]
+    told = browser.get(made, params={"in age": "40", "class": "Bergen"}).text
+    assert "Effect of age" in told
+    assert "<style" not in told
+    assert re.search(r"Oslo: [\d.]+ %, Bergen: [\d.]+ %", told)
+    assert "<option selected>Bergen" in told
+    assert "a number" in browser.get(made, params={"in age": "old"}).text
+
+
+def test_tables_of_a_release_are_shown_one_at_a_time(browser, people: People) -> None:
+    form = signed_in(browser, people, "alice")
+    asked = {**form, "kind": "marginals", "q": "SELECT age, city, day FROM visits", "epsilon": "1"}
+    made = browser.post("/releases", data=asked).headers["location"]
+    for number, name in enumerate(("age × city", "age × day", "city × day"), start=1):
+        page = browser.get(made, params={"table": str(number)}).text
+        assert page.count('<table class="answer">') == 1
+        assert f"<h2>{name}</h2>" in page
+    assert "<h2>age × city</h2>" in browser.get(made, params={"table": "99"}).text

@@ -104,12 +104,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from hush.accounting.events import Event
+from hush.accounting.events.base import read_order
 from hush.accounting.filters.base import Filter
 from hush.accounting.prices import gdp_price, pure_price, renyi_price, zcdp_price
-from hush.accounting.theorems.conversions import best_order, conversion_cost, float_cost, order
+from hush.accounting.theorems.conversions import best_order, conversion_cost, float_cost
 from hush.accounting.theorems.gaussian import largest_mu
 from hush.core import HushError, InvalidValueError, Number, fraction_between, nonnegative, positive, probability
 from hush.core.balls import ball, fraction_down
@@ -123,7 +124,23 @@ It costs about ln(4/3)/(α-1) of ε, one per cent at (1, 1e-6)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RenyiFilter(Filter):
+class _ReservingFilter(Filter):
+    """An (ε, δ) budget of which a part of δ is kept for the masses of approximate steps."""
+
+    @classmethod
+    def open(cls, *, epsilon: Number, delta: Number, reserve: Number | None = None) -> Self:
+        """Open an account of (ε, δ); ``reserve`` of δ is kept for the masses of approximate steps (a quarter)."""
+        exact_delta = fraction_between(delta, "delta")
+        set_aside = exact_delta * RESERVE if reserve is None else probability(reserve, "reserve")
+        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=exact_delta, reserve=set_aside)
+
+    def _check(self) -> None:
+        if not self.reserve < self.delta < 1:
+            raise InvalidValueError("reserve", got=self.reserve, allowed="below delta, and delta below 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenyiFilter(_ReservingFilter):
     """Adds up Rényi divergences at one fixed order: the default for an (ε, δ) budget."""
 
     kind: ClassVar[str] = "renyi"
@@ -141,7 +158,7 @@ class RenyiFilter(Filter):
         alpha: Number | None = None,
         reserve: Number | None = None,
         expected: Iterable[Event] | None = None,
-    ) -> RenyiFilter:
+    ) -> Self:
         """Open an account of (ε, δ).
 
         ``expected`` is the mix of events that the account is likely to see; the order and the reserve are then chosen
@@ -160,7 +177,7 @@ class RenyiFilter(Filter):
         else:
             set_aside = exact_delta * RESERVE
         if alpha is not None:
-            fixed = order(alpha)
+            fixed = read_order(alpha)
             set_aside = set_aside if set_aside is not None else _balanced(budget, exact_delta, fixed, mix or [])
             return cls(epsilon=budget, delta=exact_delta, reserve=set_aside, alpha=fixed)
         if set_aside is not None and set_aside >= exact_delta:
@@ -169,9 +186,8 @@ class RenyiFilter(Filter):
         return cls(epsilon=budget, delta=exact_delta, reserve=set_aside, alpha=fixed)
 
     def _check(self) -> None:
-        assign(self, alpha=order(self.alpha))
-        if not self.reserve < self.delta < 1:
-            raise InvalidValueError("reserve", got=self.reserve, allowed="below delta, and delta below 1")
+        assign(self, alpha=read_order(self.alpha))
+        super(RenyiFilter, self)._check()
         if self.limit <= 0:
             raise InvalidValueError(
                 "alpha",
@@ -254,22 +270,14 @@ def _balanced(epsilon: Fraction, delta: Fraction, alpha: Fraction, mix: list[Eve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZCDPFilter(Filter):
+class ZCDPFilter(_ReservingFilter):
     """Adds up ρ, and the masses of approximate steps."""
 
     kind: ClassVar[str] = "zcdp"
     takes_gaussian: ClassVar[bool] = True
 
-    @classmethod
-    def open(cls, *, epsilon: Number, delta: Number, reserve: Number | None = None) -> ZCDPFilter:
-        """Open an account of (ε, δ); ``reserve`` of δ is kept for the masses of approximate steps (a quarter)."""
-        exact_delta = fraction_between(delta, "delta")
-        set_aside = exact_delta * RESERVE if reserve is None else probability(reserve, "reserve")
-        return cls(epsilon=positive(epsilon, "epsilon"), delta=exact_delta, reserve=set_aside)
-
     def _check(self) -> None:
-        if not self.reserve < self.delta < 1:
-            raise InvalidValueError("reserve", got=self.reserve, allowed="below delta, and delta below 1")
+        super(ZCDPFilter, self)._check()
         if self.limit <= 0:
             raise InvalidValueError("epsilon", got=self.epsilon, allowed="large enough that something fits")
 
@@ -291,22 +299,11 @@ def _largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GDPFilter(Filter):
+class GDPFilter(_ReservingFilter):
     """Adds up μ², exactly for Gaussian noise."""
 
     kind: ClassVar[str] = "gdp"
     takes_gaussian: ClassVar[bool] = False
-
-    @classmethod
-    def open(cls, *, epsilon: Number, delta: Number, reserve: Number | None = None) -> GDPFilter:
-        """Open an account of (ε, δ); ``reserve`` of δ is kept for the masses of approximate steps (a quarter)."""
-        exact_delta = fraction_between(delta, "delta")
-        set_aside = exact_delta * RESERVE if reserve is None else probability(reserve, "reserve")
-        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=exact_delta, reserve=set_aside)
-
-    def _check(self) -> None:
-        if not self.reserve < self.delta < 1:
-            raise InvalidValueError("reserve", got=self.reserve, allowed="below delta, and delta below 1")
 
     @property
     def limit(self) -> Fraction:

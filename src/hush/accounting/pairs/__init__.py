@@ -19,30 +19,16 @@ if TYPE_CHECKING:
     from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
     from hush.accounting.pairs.skellam import SkellamPair
 else:
-    __getattr__ = on_demand(
+    __getattr__, __all__ = on_demand(
         __name__,
         {
-            "hush.accounting.pairs.base": ("Pair",),
-            "hush.accounting.pairs.discrete_laplace": ("DiscreteLaplacePair",),
-            "hush.accounting.pairs.gaussian": ("DiscreteGaussianPair", "GaussianPair"),
-            "hush.accounting.pairs.hyperbolic": ("BoundedRangePair", "LaplacePair", "ResponsePair"),
-            "hush.accounting.pairs.objective": ("ObjectivePerturbationPair",),
-            "hush.accounting.pairs.poisson_gaussian": ("PoissonGaussianPair",),
-            "hush.accounting.pairs.poisson_laplace": ("PoissonLaplacePair",),
-            "hush.accounting.pairs.skellam": ("SkellamPair",),
+            "hush.accounting.pairs.base": "Pair",
+            "hush.accounting.pairs.discrete_laplace": "DiscreteLaplacePair",
+            "hush.accounting.pairs.gaussian": "DiscreteGaussianPair GaussianPair",
+            "hush.accounting.pairs.hyperbolic": "BoundedRangePair LaplacePair ResponsePair",
+            "hush.accounting.pairs.objective": "ObjectivePerturbationPair",
+            "hush.accounting.pairs.poisson_gaussian": "PoissonGaussianPair",
+            "hush.accounting.pairs.poisson_laplace": "PoissonLaplacePair",
+            "hush.accounting.pairs.skellam": "SkellamPair",
         },
     )
-
-__all__ = [
-    "BoundedRangePair",
-    "DiscreteGaussianPair",
-    "DiscreteLaplacePair",
-    "GaussianPair",
-    "LaplacePair",
-    "ObjectivePerturbationPair",
-    "Pair",
-    "PoissonGaussianPair",
-    "PoissonLaplacePair",
-    "ResponsePair",
-    "SkellamPair",
-]

@@ -17,7 +17,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,7 +82,7 @@ class Pair(ABC):
         """Whether ``profile`` is quick: a closed form, or a sum of few terms."""
         return True
 
-    def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+    def top_mass(self, *, reverse: bool = False) -> Ball | None:
         """Return the mass under P of the atom at the largest loss, None where there is none."""
         return None
 
@@ -111,7 +110,7 @@ class Pair(ABC):
         """Return (offset, span) where every loss lies in offset + span·ℤ, or None for a law that has a density."""
         return None
 
-    def atoms_suffice(self, count: int) -> bool:  # noqa: ARG002
+    def atoms_suffice(self, count: int) -> bool:
         """Whether the lattice is the best way to the law of ``count`` steps: there is one, with not too many points."""
         return self.lattice() is not None
 
@@ -126,21 +125,14 @@ class Pair(ABC):
         """
         return None
 
-    def cells(
-        self,
-        c: float,  # noqa: ARG002
-        width: float,  # noqa: ARG002
-        *,
-        reverse: bool,  # noqa: ARG002
-        noise: Range = EVERYWHERE,  # noqa: ARG002
-    ) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return the loss in cells of at most this width, tilted by c; ``noise`` restricts it to a range of the noise.
 
         None where it is not known, or where there would be too many.
         """
         return None
 
-    def valley(self, c: float) -> float | None:  # noqa: ARG002
+    def valley(self, c: float) -> float | None:
         """Return the noise of least density between two humps of the law tilted by c; None where it has one hump."""
         return None
 
@@ -168,22 +160,42 @@ class Pair(ABC):
         """Return the pair of a mechanism that this pair was made for: no valid bound can go below it."""
         return self
 
+    def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
+        """Return K̂ and R with M = e^{K̂}·(1+η), |η| ≤ e^R − 1, in double precision, at z with a positive real part."""
+        raise NotImplementedError
+
+    def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
+        """Return an upper bound of ln |M(c+iu)| over low ≤ u ≤ high (which may be infinite), c > 0."""
+        raise NotImplementedError
+
     @classmethod
-    @abstractmethod
     def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
-        """Return the vectorised double-precision cumulant of many pairs of this kind, each with its count."""
+        """Return the cumulant of many pairs of this kind, each with its count; some kinds have a faster one."""
+        return Batch(pairs, counts, reverse=reverse)
 
 
-class Batch(ABC):
+class Batch:
     """The cumulant of a composition of pairs of one kind, in double precision with a proven error bound."""
 
-    @abstractmethod
-    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        """Return K̂ and R with M = e^{K̂}·(1+η), |η| ≤ e^R − 1, at every z with a positive real part."""
+    def __init__(self, pairs: Sequence[Any], counts: Sequence[int], *, reverse: bool = False) -> None:
+        self.pairs = list(zip(pairs, counts, strict=True))
+        self.reverse = reverse
 
-    @abstractmethod
+    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
+        """Return the sum of K̂ and R over all pairs."""
+        value, error = np.zeros(z.shape, dtype=z.dtype), np.zeros(z.shape)
+        for pair, count in self.pairs:
+            k, r = pair.cumulant(z, reverse=self.reverse)
+            with np.errstate(invalid="ignore"):
+                value += count * k
+                error += count * r
+        with np.errstate(invalid="ignore"):
+            return value, error + UNIT * (len(self.pairs) + 4) * np.abs(value)
+
     def log_tail(self, c: float, low: float, high: float) -> float:
         """Return an upper bound of ln |M(c+iu)| over low ≤ u ≤ high (which may be infinite), c > 0."""
+        tails = (count * pair.log_tail(c, low, high, reverse=self.reverse) for pair, count in self.pairs)
+        return upward(sum(tails))
 
 
 UNIT = 2.0**-52
@@ -245,30 +257,3 @@ def by_tilt(
             members = group == mark
             value[members], error[members] = evaluate(z[members])
     return value, error
-
-
-class SampledBatch(Batch):
-    """A composition of sampled pairs; their cumulants are summed one pair after another."""
-
-    def __init__(self, pairs: Sequence[Any], counts: Sequence[int], reverse: bool) -> None:
-        self.pairs = list(zip(pairs, counts, strict=True))
-        self.reverse = reverse
-
-    @abstractmethod
-    def _cumulant(self, pair: Any, z: Complexes) -> tuple[Complexes, Floats]:
-        """Return K̂ and R of one pair at nodes of like real part."""
-
-    @abstractmethod
-    def _farthest(self, pair: Any) -> float:
-        """Return the largest tilt at which moments of a pair are summed."""
-
-    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        """Return the sum over all pairs."""
-        value = np.zeros(z.shape, dtype=z.dtype)
-        error = np.zeros(z.shape)
-        for pair, count in self.pairs:
-            k, r = by_tilt(partial(self._cumulant, pair), z, self._farthest(pair))
-            with np.errstate(invalid="ignore"):
-                value += count * k
-                error += count * r
-        return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)

@@ -16,13 +16,12 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from hush.accounting.pairs.base import UNIT, Batch, Complexes, Floats, Pair, Terms, expm1, total, upward
+from hush.accounting.pairs.base import UNIT, Complexes, Floats, Pair, Terms, expm1, total
 from hush.accounting.pairs.hyperbolic import sinhc
 from hush.core.balls import Ball, ball, down, flint
 
@@ -62,7 +61,7 @@ class DiscreteLaplacePair(Pair):
                 term *= step
         return (-a * delta / 2).exp() * (2 * (s * a * delta).cosh() + (1 - r) * summed) / (1 + r)
 
-    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:
         """Return aΔ."""
         return ball(self.parameter * self.sensitivity)
 
@@ -74,7 +73,7 @@ class DiscreteLaplacePair(Pair):
         moved = (1 + r - (-a * (delta - first + 1)).exp()) / (1 + r)
         return moved, (-a * first).exp() / (1 + r)
 
-    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
         """Return P(x ≥ f) − e^ε·Q(x ≥ f), with f the first x of a loss above ε (near the edge either f will do)."""
         a, delta = ball(self.parameter), self.sensitivity
         if epsilon >= a * delta:
@@ -93,7 +92,7 @@ class DiscreteLaplacePair(Pair):
         """Return aΔ + 2a·ℤ."""
         return self.parameter * self.sensitivity, 2 * self.parameter
 
-    def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+    def top_mass(self, *, reverse: bool = False) -> Ball | None:
         """Return 1/(1+r), the mass of all x ≥ Δ."""
         return 1 / (1 + (-ball(self.parameter)).exp())
 
@@ -123,56 +122,34 @@ class DiscreteLaplacePair(Pair):
         e = ball(self.parameter * self.sensitivity)
         return e * (e / 2).tanh()
 
-    @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:  # noqa: ARG003
-        """Return the vectorised cumulant."""
-        return _DiscreteLaplaceBatch(pairs, counts)  # type: ignore[arg-type]
+    def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
+        """Return K̂ and R by the closed form."""
+        return _cumulant(float(self.parameter), self.sensitivity, z)
 
-
-class _DiscreteLaplaceBatch(Batch):
-    def __init__(self, pairs: Sequence[DiscreteLaplacePair], counts: Sequence[int]) -> None:
-        self.pairs = list(zip(pairs, counts, strict=True))
-
-    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        value = np.zeros(z.shape, dtype=z.dtype)
-        error = np.zeros(z.shape)
-        for pair, count in self.pairs:
-            k, r = _cumulant(float(pair.parameter), pair.sensitivity, z)
-            value += count * k
-            error += count * r
-        return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)
-
-    def log_tail(self, c: float, low: float, high: float) -> float:
+    def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
         """As for Laplace: 2|cosh(saΔ)| falls until uaΔ = π/2, and |Σ| ≤ cosh(xa(Δ−1))/√(sinh²xa + sin²ua) besides."""
-        bound = 0.0
-        x = c + 0.5
-        for pair, count in self.pairs:
-            a, delta = float(pair.parameter), pair.sensitivity
-            r = math.exp(-a)
-            top = min(x * a * delta, 350.0)
-            cosh = 0.5 * (1 + math.exp(-2 * x * a * delta))  # times e^{xaΔ}
-            real = _geometric(a, delta, x)  # Σ at u = 0, times e^{-xaΔ}
-            if high * a > math.pi / 2 * (1 + 1e-12):
-                best = 2 * cosh + (1 - r) * real
-            else:
-                inverse = math.exp(-2 * top)
-                turn = math.pi / 2 / (a * delta)
+        x, a, delta = c + 0.5, float(self.parameter), self.sensitivity
+        r = math.exp(-a)
+        top = min(x * a * delta, 350.0)
+        cosh = 0.5 * (1 + math.exp(-2 * x * a * delta))  # times e^{xaΔ}
+        real = _geometric(a, delta, x)  # Σ at u = 0, times e^{-xaΔ}
+        best = 2 * cosh + (1 - r) * real
+        if high * a <= math.pi / 2 * (1 + 1e-12):
+            inverse = math.exp(-2 * top)
+            turn = math.pi / 2 / (a * delta)
 
-                def spread(u: float, a: float = a, delta: int = delta, real: float = real) -> float:
-                    sine = math.hypot(math.sinh(min(x * a, 300.0)), math.sin(min(u * a, math.pi / 2)))
-                    top_ = 0.5 * (math.exp(-x * a) + math.exp(-x * a * (2 * delta - 1)))
-                    return min(real, top_ / sine if sine > 0 else real)
+            def spread(u: float) -> float:
+                sine = math.hypot(math.sinh(min(x * a, 300.0)), math.sin(min(u * a, math.pi / 2)))
+                top_ = 0.5 * (math.exp(-x * a) + math.exp(-x * a * (2 * delta - 1)))
+                return min(real, top_ / sine if sine > 0 else real)
 
-                near = 0.0
-                if low < turn:
-                    near = 2 * math.sqrt(max(cosh**2 - math.sin(low * a * delta) ** 2 * inverse, 0))
-                    near += (1 - r) * spread(low)
-                far = 2 * cosh + (1 - r) * spread(max(low, turn))
-                best = max(near, far)
-            log = c * a * delta + math.log(best / (1 + r))
-            # Upwards by the rounding of every term above, generously.
-            bound += count * (log + 64 * UNIT * (8 + c * a * delta + abs(log)))
-        return upward(bound)
+            best = 2 * cosh + (1 - r) * spread(max(low, turn))
+            if low < turn:
+                near = 2 * math.sqrt(max(cosh**2 - math.sin(low * a * delta) ** 2 * inverse, 0))
+                best = max(best, near + (1 - r) * spread(low))
+        log = c * a * delta + math.log(best / (1 + r))
+        # Upwards by the rounding of every term above, generously.
+        return log + 64 * UNIT * (8 + c * a * delta + abs(log))
 
 
 def _geometric(a: float, delta: int, x: float) -> float:

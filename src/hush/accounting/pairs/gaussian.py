@@ -20,10 +20,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, total, upward
+from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, total
 from hush.accounting.pairs.loss_cells import discrete_gaussian_cells
 from hush.core.balls import Ball, ball, down, flint
 from hush.core.work import spend
@@ -43,11 +44,11 @@ class GaussianPair(Pair):
         """Return e^{z(z+1)μ²/2}."""
         return (z * (z + 1) * ball(self.mu_squared / 2)).exp()
 
-    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:
         """Return None: the loss is itself Gaussian."""
         return None
 
-    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
         """Return Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) (Balle, Wang 2018)."""
         return gaussian_profile(ball(self.mu_squared), epsilon)
 
@@ -72,11 +73,9 @@ class GaussianPair(Pair):
         return ball(self.mu_squared / 2)
 
     @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:  # noqa: ARG003
+    def batch(cls, pairs: Sequence[Any], counts: Sequence[int], *, reverse: bool = False) -> Batch:
         """Return one Gaussian: Gaussians compose to the Gaussian of the summed μ²."""
-        return _GaussianBatch(
-            math.fsum(float(pair.mu_squared) * count for pair, count in zip(pairs, counts, strict=True))  # type: ignore[attr-defined]
-        )
+        return _GaussianBatch(pairs, counts)
 
 
 def gaussian_profile(mu_squared: Ball, epsilon: Ball) -> Ball:
@@ -91,15 +90,15 @@ def gaussian_profile(mu_squared: Ball, epsilon: Ball) -> Ball:
 class _GaussianBatch(Batch):
     """Every conversion, product and the sum are correctly rounded: μ² carries a relative error below 3 units."""
 
-    def __init__(self, mu_squared: float) -> None:
-        self.mu_squared = mu_squared
+    def __init__(self, pairs: Sequence[GaussianPair], counts: Sequence[int]) -> None:
+        self.mu_squared = math.fsum(float(pair.mu_squared) * count for pair, count in zip(pairs, counts, strict=True))
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
         half = 0.5 * self.mu_squared
         product = z * (z + 1.0)
         return half * product, 16 * UNIT * half * np.abs(z) * np.abs(z + 1.0)
 
-    def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
+    def log_tail(self, c: float, low: float, high: float) -> float:
         # |M(c+iu)| = exp((c(c+1) − u²)μ²/2) falls with u.
         half = 0.5 * self.mu_squared
         return half * (c * (c + 1) - low * low) + 16 * UNIT * half * (c * (c + 1) + low * low)
@@ -154,11 +153,11 @@ class DiscreteGaussianPair(Pair):
         norm += flint().arb(0, 1) * omitted.abs_upper()
         return (total_ + flint().acb(tail, tail)) / norm
 
-    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:
         """Return None: the losses fill a lattice without end."""
         return None
 
-    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
         """Return Σ_{x>t} (P(x) − e^ε Q(x)), with t where the loss passes ε; the terms left out are bounded."""
         delta, variance = self.sensitivity, ball(self.sigma_squared)
         threshold = epsilon * variance / delta + ball(Fraction(delta, 2))
@@ -194,14 +193,7 @@ class DiscreteGaussianPair(Pair):
         """Return whether the law is narrow enough: that of a wide discrete Gaussian has too many points."""
         return float(self.sigma_squared) * count < 2.5e9
 
-    def cells(
-        self,
-        c: float,
-        width: float,
-        *,
-        reverse: bool,  # noqa: ARG002
-        noise: Range = EVERYWHERE,  # noqa: ARG002
-    ) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return cells of neighbouring integers."""
         return discrete_gaussian_cells(math.sqrt(float(self.sigma_squared)), self.sensitivity, c, width)
 
@@ -213,52 +205,34 @@ class DiscreteGaussianPair(Pair):
         """Return Δ²/2σ² (Canonne, Kamath, Steinke 2020, Theorem 4)."""
         return ball(self.sensitivity**2 / (2 * self.sigma_squared))
 
-    @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:  # noqa: ARG003
-        """Return the cumulants by the Poisson dual; see :class:`_DiscreteGaussianBatch`."""
-        return _DiscreteGaussianBatch(pairs, counts)  # type: ignore[arg-type]
+    def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
+        """Return K̂ and R by the Poisson dual, or for a narrow law (σ < 1/2) by the sum over x.
 
+        In M(c+iu) = e^{z(z+1)μ²/2}·Σ_m e^{-2π²σ²m² + 2πim(1+z)Δ} / Σ_m e^{-2π²σ²m²} each term has modulus e^{c(c+1)μ²/2
+        − (uμ + 2πσm)²/2}, so the sum runs over the few m nearest to −uμ/2πσ. For a narrow law the sum over x is the
+        short one: tilting by c moves its centre from Δ to (1+c)Δ, and term x has modulus e^{c(c+1)μ²/2 −
+        (x−(1+c)Δ)²/2σ²}.
+        """
+        k, r = _evaluate(self, z.astype(np.complex128))
+        return (k if z.dtype.kind == "c" else k.real), r
 
-class _DiscreteGaussianBatch(Batch):
-    r"""M(c+iu) = e^{z(z+1)μ²/2}·Σ_m e^{-2π²σ²m² + 2πim(1+z)Δ} / Σ_m e^{-2π²σ²m²}.
+    def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
+        """Return the Gaussian's peak, less the decay of the theta function.
 
-    Each term has modulus e^{c(c+1)μ²/2 − (uμ + 2πσm)²/2}, so the sum runs over the few m nearest to −uμ/2πσ. For a
-    narrow law (σ < 1/2) the sum over x is the short one: tilting by c moves its centre from Δ to (1+c)Δ, and term x has
-    modulus e^{c(c+1)μ²/2 − (x−(1+c)Δ)²/2σ²}.
-    """
-
-    def __init__(self, pairs: Sequence[DiscreteGaussianPair], counts: Sequence[int]) -> None:
-        self.pairs = list(zip(pairs, counts, strict=True))
-
-    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        value = np.zeros(z.shape, dtype=z.dtype)
-        error = np.zeros(z.shape)
-        for pair, count in self.pairs:
-            k, r = _evaluate(pair, z.astype(np.complex128))
-            k = k if z.dtype.kind == "c" else k.real
-            value += count * k
-            error += count * r
-        return value, error + UNIT * (len(self.pairs) + 2) * np.abs(value)
-
-    def log_tail(self, c: float, low: float, high: float) -> float:
-        bound = 0.0
-        for pair, count in self.pairs:
-            sigma = math.sqrt(float(pair.sigma_squared))
-            mu = pair.sensitivity / sigma
-            peak = c * (c + 1) * mu * mu / 2
-            # The real theta function Σ_m e^{-(v-2πσm)²/2} falls on [0, πσ], symmetric and periodic.
-            if high * mu <= 2 * math.pi * sigma - low * mu:
-                v = low * mu * (1 - 16 * UNIT)
-                theta = sum(math.exp(-((v - 2 * math.pi * sigma * m) ** 2) / 2) for m in range(-24, 25))
-                norm = sum(math.exp(-((2 * math.pi * sigma * m) ** 2) / 2) for m in range(-24, 25))
-                log = math.log(theta) - math.log(norm) if theta > 0 else -v * v / 4
-                # From σ = 1/4 on the 49 terms are complete to e^{-700}; for smaller σ no decay is claimed.
-                log = min(log + 1e-12, 0.0) if sigma >= 0.25 else 0.0
-            else:
-                log = 0.0
-            # e^{peak}·θ(t)/θ(0) ≤ e^{peak}: the factor θ(t)/θ(0) is at most 1 for real t.
-            bound += count * (peak + log)
-        return upward(bound)
+        The real theta function Σ_m e^{-(v-2πσm)²/2} falls on [0, πσ], symmetric and periodic.
+        """
+        sigma = math.sqrt(float(self.sigma_squared))
+        mu = self.sensitivity / sigma
+        peak = c * (c + 1) * mu * mu / 2
+        # e^{peak}·θ(t)/θ(0) ≤ e^{peak}: the factor θ(t)/θ(0) is at most 1 for real t.
+        if sigma < 0.25 or high * mu > 2 * math.pi * sigma - low * mu:
+            return peak
+        v = low * mu * (1 - 16 * UNIT)
+        # From σ = 1/4 on the 49 terms are complete to e^{-700}; for smaller σ no decay is claimed.
+        theta = sum(math.exp(-((v - 2 * math.pi * sigma * m) ** 2) / 2) for m in range(-24, 25))
+        norm = sum(math.exp(-((2 * math.pi * sigma * m) ** 2) / 2) for m in range(-24, 25))
+        log = math.log(theta) - math.log(norm) if theta > 0 else -v * v / 4
+        return peak + min(log + 1e-12, 0.0)
 
 
 def _evaluate(pair: DiscreteGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:

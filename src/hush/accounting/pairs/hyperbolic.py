@@ -27,10 +27,11 @@ modulus at most 1; where |se| is small it is ln(1 + excess), so that the roundin
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,7 @@ class _BoundedLossPair(Pair):
 
     epsilon: Fraction
 
-    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:
         """Return ε."""
         return ball(self.epsilon)
 
@@ -97,12 +98,12 @@ class LaplacePair(_BoundedLossPair):
         e, s = ball(self.epsilon), z + _half()
         return (-e / 2).exp() * ((s * e).cosh() + e * sinhc(s * e) / 2)
 
-    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
         """Return 1 − e^{(ε-e)/2} inside [−e, e], 1 − e^ε below and 0 above."""
         e = ball(self.epsilon)
         return (-((epsilon - e) / 2).expm1()).max(0).max(-epsilon.expm1())
 
-    def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+    def top_mass(self, *, reverse: bool = False) -> Ball | None:
         """Return 1/2."""
         return _half()
 
@@ -120,14 +121,7 @@ class LaplacePair(_BoundedLossPair):
         """Return two losses of degree 1."""
         return 2, 1
 
-    def cells(
-        self,
-        c: float,
-        width: float,
-        *,
-        reverse: bool,  # noqa: ARG002
-        noise: Range = EVERYWHERE,  # noqa: ARG002
-    ) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return cells of the loss, and its two atoms."""
         return laplace_cells(float(self.epsilon), c, width)
 
@@ -141,9 +135,9 @@ class LaplacePair(_BoundedLossPair):
         return e + (-e).expm1()
 
     @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:  # noqa: ARG003
+    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
         """Return the vectorised cumulant."""
-        return LaplaceBatch([float(p.epsilon) for p in pairs], counts)  # type: ignore[attr-defined]
+        return LaplaceBatch(pairs, counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +155,7 @@ class ResponsePair(_BoundedLossPair):
         e, s = ball(self.epsilon), z + _half()
         return (2 * (e / 2).exp() * (s * e).cosh() + self.others) / (e.exp() + 1 + self.others)
 
-    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
         """Return the sum over the three losses ε, 0, −ε."""
         e = ball(self.epsilon)
         norm = e.exp() + 1 + self.others
@@ -172,7 +166,7 @@ class ResponsePair(_BoundedLossPair):
         """Return {−ε, ε}, with 0 where there are other answers."""
         return self.epsilon, self.epsilon if self.others else 2 * self.epsilon
 
-    def top_mass(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+    def top_mass(self, *, reverse: bool = False) -> Ball | None:
         """Return the mass of the true answer."""
         return 1 / (1 + (1 + self.others) * (-ball(self.epsilon)).exp())
 
@@ -204,13 +198,9 @@ class ResponsePair(_BoundedLossPair):
         return e * (e / 2).tanh()
 
     @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:  # noqa: ARG003
+    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
         """Return the vectorised cumulant."""
-        return ResponseBatch(
-            [float(p.epsilon) for p in pairs],  # type: ignore[attr-defined]
-            counts,
-            np.array([[float(p.others)] for p in pairs]),  # type: ignore[attr-defined]
-        )
+        return ResponseBatch(pairs, counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +216,7 @@ class BoundedRangePair(_BoundedLossPair):
         e, s = ball(self.epsilon), z + _half()
         return sinhc(s * e) / sinhc(flint().acb(e / 2))
 
-    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
         """Return (1 − e^{(ε-e)/2})²/(1 − e^{-e}) inside [−e, e], 1 − e^ε below and 0 above."""
         e = ball(self.epsilon)
         inside = (-((epsilon.max(-e) - e) / 2).expm1()).max(0) ** 2 / (-(-e).expm1())
@@ -242,14 +232,7 @@ class BoundedRangePair(_BoundedLossPair):
         """Return two losses of degree 1."""
         return 2, 1
 
-    def cells(
-        self,
-        c: float,
-        width: float,
-        *,
-        reverse: bool,  # noqa: ARG002
-        noise: Range = EVERYWHERE,  # noqa: ARG002
-    ) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return cells of the loss, which has no atoms."""
         return laplace_cells(float(self.epsilon), c, width, atoms=False)
 
@@ -273,20 +256,20 @@ class BoundedRangePair(_BoundedLossPair):
         return ball(self.epsilon * self.epsilon / 8)
 
     @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:  # noqa: ARG003
+    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
         """Return the vectorised cumulant."""
-        return RangeBatch([float(p.epsilon) for p in pairs], counts)  # type: ignore[attr-defined]
+        return RangeBatch(pairs, counts)
 
 
 _MAX_VALUES_AT_ONCE = 1 << 17
 """The number of (pair, node) values computed at once; it bounds the memory of large compositions."""
 
 
-class _HyperbolicBatch(Batch):
+class _HyperbolicBatch(Batch, ABC):
     """Where |se| ≤ 1, M−1 is formed without cancellation and K = log1p(M−1); elsewhere K = ze + ln(bracket)."""
 
-    def __init__(self, epsilons: Sequence[float], counts: Sequence[int]) -> None:
-        self.e = np.array(epsilons, dtype=np.float64)[:, None]
+    def __init__(self, pairs: Sequence[Any], counts: Sequence[int]) -> None:
+        self.e = np.array([float(pair.epsilon) for pair in pairs], dtype=np.float64)[:, None]
         self.counts = np.array([float(n) for n in counts])
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
@@ -360,21 +343,21 @@ def _sinhc_excess(z: Complexes, e: Floats) -> Complexes:
 class LaplaceBatch(_HyperbolicBatch):
     """Many Laplace pairs."""
 
-    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:  # noqa: ARG002
+    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
         # cosh(se) − cosh(e/2) = 2·sinh((z+1)e/2)·sinh(ze/2): no difference of nearly equal numbers.
         first = 2 * np.sinh((z + 1) * (e / 2)) * np.sinh(z * (e / 2))
         second = (e / 2) * _sinhc_excess(z, e)
         scale = np.exp(-e / 2)
         return scale * (first + second), scale * (np.abs(first) + np.abs(second))
 
-    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:  # noqa: ARG002
+    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:
         s = z + 0.5
         quarter = 0.25 / s
         decay = np.exp(-2 * s * e)
         b = (0.5 + quarter) + (0.5 - quarter) * decay
         return b, 16 + np.abs(decay) * (16 + 16 * np.abs(s) * e), np.zeros(e.shape)
 
-    def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
+    def log_tail(self, c: float, low: float, high: float) -> float:
         """Bound |cosh(se)| + |sinh(se)|/2|s| over u ≥ low, with |cosh|² = cosh²(xe) − sin²(ue), x = c + 1/2.
 
         Up to ue = π/2 the first falls and |sinh(se)/s| ≤ e·cosh(xe); from there to 3π/4 |cosh|² ≤ cosh² − 1/2; beyond,
@@ -398,9 +381,9 @@ class LaplaceBatch(_HyperbolicBatch):
 class ResponseBatch(_HyperbolicBatch):
     """Many randomized responses."""
 
-    def __init__(self, epsilons: Sequence[float], counts: Sequence[int], others: Floats) -> None:
-        super().__init__(epsilons, counts)
-        self.others = others
+    def __init__(self, pairs: Sequence[Any], counts: Sequence[int]) -> None:
+        super().__init__(pairs, counts)
+        self.others = np.array([[float(pair.others)] for pair in pairs])
 
     def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
         scale = 4 / (2 * np.cosh(e / 2) + self.others[rows_slice] * np.exp(-e / 2))
@@ -439,18 +422,18 @@ class ResponseBatch(_HyperbolicBatch):
 class RangeBatch(_HyperbolicBatch):
     """Many bounded ranges."""
 
-    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:  # noqa: ARG002
+    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
         half = e / 2
         v = _sinhc_excess(z, e) * (half / np.sinh(half))
         return v, np.abs(v)
 
-    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:  # noqa: ARG002
+    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:
         s = z + 0.5
         decay = np.exp(-2 * s * e)
         b = (1 - decay) / (2 * s)
         return b, (16 + np.abs(decay) * (16 + 16 * np.abs(s) * e)) / np.abs(s), np.log(-np.expm1(-e))
 
-    def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
+    def log_tail(self, c: float, low: float, high: float) -> float:
         """|sinh(se)/s|² = (sinh² xe + sin² ue)/(x²+u²) falls while ue ≤ π; beyond, at most cosh² xe/(x²+u²).
 
         With X = xe, θ = ue: the derivative's sign is that of sinθ·cosθ·(X²+θ²) − θ(sinh²X + sin²θ), and sinθcosθ ≤ θ,

@@ -40,14 +40,13 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from hush.accounting.errors import DescriptionError
-from hush.accounting.pairs.base import UNIT, Batch, Complexes, Floats, Pair, upward
+from hush.accounting.pairs.base import UNIT, Complexes, Floats, Pair
 from hush.accounting.pairs.gaussian import gaussian_profile
 from hush.core.balls import Ball, ball, flint, precision, up
 from hush.core.work import spend
@@ -83,11 +82,11 @@ class ObjectivePerturbationPair(Pair):
         beyond = (z * (z + 1) * (mu * mu / 2)).exp() * (1 - w.erfc() / 2)
         return (z * self._shift()).exp() * (_normal(-mu / 2) + beyond)
 
-    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:
         """Return None: the loss has a Gaussian tail."""
         return None
 
-    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
         """Return E(1−e^{ε−L'})₊: that of half a Gaussian above the least loss, 1 − e^ε·E e^{-L'} below it."""
         mu = ball(self.mu_squared).sqrt()
         if not self.two_sided:
@@ -122,40 +121,24 @@ class ObjectivePerturbationPair(Pair):
             return self._shift() + mu * mu / 2 + 2 * mu / circle
         return self._shift() + mu * mu / 2 * _normal(mu / 2) + mu * (-mu * mu / 8).exp() / circle
 
-    @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:  # noqa: ARG003
-        """Return the cumulants, node by node in balls."""
-        return _ObjectiveBatch(pairs, counts)
-
-
-class _ObjectiveBatch(Batch):
-    """Balls at every node: a fit has one step of this kind, and its Gaussian steps keep the line short."""
-
-    def __init__(self, pairs: Sequence[Pair], counts: Sequence[int]) -> None:
-        self.pairs = list(zip(pairs, counts, strict=True))
-
-    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        value = np.zeros(z.shape, dtype=np.complex128)
-        error = np.zeros(z.shape)
+    def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
+        """Return K̂ and R in balls at every node: a fit has one step of this kind, and Gaussian steps keep z short."""
+        value, error = np.zeros(z.shape, dtype=np.complex128), np.zeros(z.shape)
         with precision(_WORKING_BITS):
-            spend(20 * z.size * len(self.pairs))
+            spend(20 * z.size)
             for position, node in enumerate(z.tolist()):
                 point = flint().acb(node.real, node.imag) if isinstance(node, complex) else flint().acb(node)
-                total = flint().acb(0)
-                for pair, count in self.pairs:
-                    total += count * pair.moment(point).log()
-                if not total.is_finite():
+                log = self.moment(point).log()
+                if not log.is_finite():
                     value[position] = error[position] = np.inf
                     continue
-                value[position] = complex(float(total.real.mid()), float(total.imag.mid()))
+                value[position] = complex(float(log.real.mid()), float(log.imag.mid()))
                 # |e^{η} − 1| ≤ e^{|η|} − 1, so the ball's radius is R itself.
-                error[position] = up(total.real.rad() + total.imag.rad())
-        result = value if z.dtype.kind == "c" else value.real
+                error[position] = up(log.real.rad() + log.imag.rad())
         with np.errstate(invalid="ignore"):
-            return result, error + 4 * UNIT * np.abs(value)
+            return (value if z.dtype.kind == "c" else value.real), error + 4 * UNIT * np.abs(value)
 
-    def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
-        # |M(c+iu)| ≤ M(c): the expectation of a modulus. No decay is claimed, for there is an atom at c₀.
+    def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
+        """Return ln M(c), as |M(c+iu)| ≤ M(c): no decay is claimed, for there is an atom at c₀."""
         with precision(_WORKING_BITS):
-            point = flint().acb(c)
-            return upward(sum(up(count * pair.moment(point).real.log()) for pair, count in self.pairs))
+            return up(self.moment(flint().acb(c)).real.log())

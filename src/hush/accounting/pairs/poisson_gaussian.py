@@ -23,7 +23,6 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -34,18 +33,15 @@ import numpy as np
 from hush.accounting.pairs.base import (
     EVERYWHERE,
     UNIT,
-    Batch,
     Complexes,
     Floats,
     LossCells,
     Pair,
     Range,
-    SampledBatch,
     by_tilt,
     expm1,
     log1p,
     total,
-    upward,
 )
 from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.pairs.loss_cells import sampled_gaussian_cells, sampled_rough_cumulant, sampled_valley
@@ -189,25 +185,13 @@ class PoissonGaussianPair(Pair):
         """Return Δ²/2σ²: sampling never hurts (joint convexity), and no smaller ρ serves every order."""
         return ball(self.mu_squared / 2)
 
-    @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
-        """Return the vectorised cumulant of one direction."""
-        return _PoissonGaussianBatch(pairs, counts, reverse)
+    def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
+        """Return K̂ and R by the trapezoid rule, up to the largest tilt."""
+        return _tilted(*self._floats(), z, reverse)
 
-
-class _PoissonGaussianBatch(SampledBatch):
-    def _cumulant(self, pair: PoissonGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:
-        return _cumulant(*pair._floats(), z, self.reverse)  # noqa: SLF001 - of its own kind
-
-    def _farthest(self, pair: PoissonGaussianPair) -> float:
-        return _LARGEST_TILT / pair._floats()[1]  # noqa: SLF001 - of its own kind
-
-    def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
-        bound = 0.0
-        for pair, count in self.pairs:
-            q, kappa = pair._floats()  # noqa: SLF001 - of its own kind
-            bound += count * _tail(q, kappa, c, low, self.reverse)
-        return upward(bound)
+    def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
+        """Return the bound by moments where u is small, and by the shifted path beyond."""
+        return _tail(*self._floats(), c, low, reverse)
 
 
 def _range(kappa: float, power: float) -> tuple[float, float]:
@@ -228,6 +212,10 @@ def _log_a(q: float, kappa: float, t: Floats) -> tuple[Floats, Floats]:
     # ln(1−q+…) inherits q's relative error, and 1 − q·(…) that of a small 1−q: bounded through 1/(1−q).
     sensitivity = np.where(argument < 0, 1 / (1 - q), 1.0)
     return log, 8 * UNIT * (np.abs(log) + omega * (1 + np.abs(kappa * t) + kappa * kappa) + q * sensitivity)
+
+
+def _tilted(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
+    return by_tilt(lambda nodes: _cumulant(q, kappa, nodes, reverse), z, _LARGEST_TILT / kappa)
 
 
 def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
@@ -363,7 +351,7 @@ def _tail(q: float, kappa: float, c: float, low: float, reverse: bool) -> float:
 @lru_cache(maxsize=256)
 def _spread(q: float, kappa: float, c: float, reverse: bool) -> tuple[float, float, float]:
     """Return an upper bound of ln M(c), E D⁴ rounded up and the variance rounded down, of the loss tilted by c."""
-    k, r = by_tilt(lambda z: _cumulant(q, kappa, z, reverse), np.array([complex(c)]), _LARGEST_TILT / kappa)
+    k, r = _tilted(q, kappa, np.array([complex(c)]), reverse)
     power = -c if reverse else 1 + c
     if not math.isfinite(r[0]):
         return math.inf, math.inf, 0.0

@@ -14,7 +14,6 @@ rule's error is at most (64/15)·w·max|f|·r^{-2n}/(1−r^{-2}) (Trefethen 2008
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -25,17 +24,15 @@ import numpy as np
 from hush.accounting.pairs.base import (
     EVERYWHERE,
     UNIT,
-    Batch,
     Complexes,
     Floats,
     LossCells,
     Pair,
     Range,
-    SampledBatch,
+    by_tilt,
     expm1,
     log1p,
     total,
-    upward,
 )
 from hush.accounting.pairs.hyperbolic import LaplacePair
 from hush.accounting.pairs.loss_cells import laplace_cells
@@ -134,14 +131,7 @@ class PoissonLaplacePair(Pair):
         q, e = ball(self.rate), ball(self.epsilon)
         return (q + (1 - q) * (-e).exp()) / 2
 
-    def cells(
-        self,
-        c: float,
-        width: float,
-        *,
-        reverse: bool,
-        noise: Range = EVERYWHERE,  # noqa: ARG002
-    ) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return cells of the Laplace loss, and its two atoms."""
         return laplace_cells(float(self.epsilon), c, width, rate=float(self.rate), reverse=reverse)
 
@@ -154,10 +144,32 @@ class PoissonLaplacePair(Pair):
         e = ball(self.epsilon)
         return e + (-e).expm1()
 
-    @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
-        """Return the vectorised cumulant of one direction."""
-        return _PoissonLaplaceBatch(pairs, counts, reverse)
+    def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
+        """Return K̂ and R by quadrature, up to the largest tilt."""
+        q, e = float(self.rate), float(self.epsilon)
+        return by_tilt(lambda nodes: _cumulant(q, e, nodes, reverse), z, _LARGEST_EXPONENT / e)
+
+    def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
+        r"""Bound the atoms as they are, and integrate the density g(l) = ¼e^{-(l+e)/2}A^{Re p} by parts.
+
+        Against e^{iu·ln A}, with G = g/(ln A)' = g·A/(q·e^l), |∫| ≤ (|G(−e)| + |G(e)| + ∫|G'|)/u, and G' changes sign
+        at most once, since ln G = −3l/2 + (Re p + 1)·ln A + const. is convex or concave: ∫|G'| ≤ G(−e) + G(e) + 2·max
+        G.
+        """
+        q, e = float(self.rate), float(self.epsilon)
+        power = -c if reverse else 1 + c
+        low_a = math.log1p(q * math.expm1(-e))
+        high_a = math.log1p(q * math.expm1(e)) if e < 700 else math.log(q) + e
+        atoms = np.logaddexp(power * low_a, power * high_a - e) - math.log(2)
+        ls = np.linspace(-e, e, 257)
+        a = np.log1p(q * np.expm1(np.minimum(ls, 700)))
+        logs = -1.5 * ls - e / 2 + (power + 1) * a - math.log(4 * q)
+        # Between grid points ln G moves by at most (|power| + 2.5)·step.
+        top = float(logs.max()) + (abs(power) + 2.5) * 2 * e / 256
+        density = top + math.log(6.0) - math.log(max(low, 1e-300))
+        log_total = float(np.logaddexp(atoms, density))
+        k, r = _cumulant(q, e, np.array([complex(c)]), reverse)
+        return min(log_total, float(k[0].real + r[0])) + 1e-12 * (1 + abs(log_total))
 
 
 @cache
@@ -176,44 +188,6 @@ def _legendre(n: int, bits: int) -> tuple[tuple[Any, Any], ...]:
 def _legendre_floats(n: int) -> tuple[Floats, Floats]:
     roots = _legendre(n, 64)
     return np.array([float(x.mid()) for x, _ in roots]), np.array([float(weight.mid()) for _, weight in roots])
-
-
-class _PoissonLaplaceBatch(SampledBatch):
-    def _cumulant(self, pair: PoissonLaplacePair, z: Complexes) -> tuple[Complexes, Floats]:
-        return _cumulant(float(pair.rate), float(pair.epsilon), z, self.reverse)
-
-    def _farthest(self, pair: PoissonLaplacePair) -> float:
-        return _LARGEST_EXPONENT / float(pair.epsilon)
-
-    def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
-        r"""Bound the atoms as they are, and integrate the density g(l) = ¼e^{-(l+e)/2}A^{Re p} by parts.
-
-        Against e^{iu·ln A}, with G = g/(ln A)' = g·A/(q·e^l), |∫| ≤ (|G(−e)| + |G(e)| + ∫|G'|)/u, and G' changes sign
-        at most once, since ln G = −3l/2 + (Re p + 1)·ln A + const. is convex or concave: ∫|G'| ≤ G(−e) + G(e) + 2·max
-        G.
-        """
-        bound = 0.0
-        for pair, count in self.pairs:
-            q, e = float(pair.rate), float(pair.epsilon)
-            power = -c if self.reverse else 1 + c
-            low_a, high_a = (
-                math.log1p(q * math.expm1(-e)),
-                math.log1p(q * math.expm1(e)) if e < 700 else math.log(q) + e,
-            )
-            atoms = np.logaddexp(power * low_a, power * high_a - e) - math.log(2)
-            ls = np.linspace(-e, e, 257)
-            a = np.log1p(q * np.expm1(np.minimum(ls, 700)))
-            logs = -1.5 * ls - e / 2 + (power + 1) * a - math.log(4 * q)
-            # Between grid points ln G moves by at most (|power| + 2.5)·step.
-            top = float(logs.max()) + (abs(power) + 2.5) * 2 * e / 256
-            density = top + math.log(6.0) - math.log(max(low, 1e-300))
-            log_total = float(np.logaddexp(atoms, density))
-            bound += count * (min(log_total, self._real(q, e, c)) + 1e-12 * (1 + abs(log_total)))
-        return upward(bound)
-
-    def _real(self, q: float, e: float, c: float) -> float:
-        k, r = _cumulant(q, e, np.array([complex(c)]), self.reverse)
-        return float(k[0].real + r[0])
 
 
 def _cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:

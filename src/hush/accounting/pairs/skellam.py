@@ -31,7 +31,6 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -177,22 +176,15 @@ class SkellamPair(Pair):
         )
         return total + flint().acb(flint().arb(0, up(radius)), flint().arb(0, up(radius)))
 
-    def largest_loss(self, *, reverse: bool = False) -> Ball | None:  # noqa: ARG002
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:
         """Return None: the loss grows like the logarithm of the output."""
         return None
 
-    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:  # noqa: ARG002
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
         """Return S(t-Δ) - e^ε·S(t)."""
         return skellam_profile(self.variance, self.sensitivity, epsilon)
 
-    def cells(
-        self,
-        c: float,
-        width: float,  # noqa: ARG002
-        *,
-        reverse: bool,  # noqa: ARG002
-        noise: Range = EVERYWHERE,  # noqa: ARG002
-    ) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return every output as a cell of its own."""
         end = self._reach(c) if abs(c) < 1e6 else _MAX_MASSES + 1
         if end > _MAX_MASSES:
@@ -234,7 +226,7 @@ class SkellamPair(Pair):
         """Return a ρ by the orders of a grid, and by Agarwal's bound past them."""
         delta, v = ball(Fraction(self.sensitivity)), ball(self.variance)
         orders = np.array(_ORDERS)
-        cumulants, errors = _SkellamBatch([self], [1]).cumulant(orders)
+        cumulants, errors = Batch([self], [1]).cumulant(orders)
         divergences = (np.asarray(cumulants) + errors) / orders * (1 + 8 * UNIT)
         # D at 1+z over [1, 1+z₀], and over each further step at the order where it begins.
         grid = max(float(divergences[0]), float((divergences[1:] / (1 + orders[:-1])).max()) * (1 + 8 * UNIT))
@@ -243,31 +235,18 @@ class SkellamPair(Pair):
         past = delta**2 / (2 * v) + more
         return past * (1 + 1 / last) if down(past * (1 + 1 / last)) > grid else flint().arb(grid)
 
-    @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:  # noqa: ARG003
-        """Return the cumulants, as sums over the outputs."""
-        return _SkellamBatch(pairs, counts)
-
-
-class _SkellamBatch(Batch):
-    def __init__(self, pairs: Sequence[Pair], counts: Sequence[int]) -> None:
-        self.pairs = [(pair, count) for pair, count in zip(pairs, counts, strict=True) if isinstance(pair, SkellamPair)]
-
-    def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
-        """Sum e^{ln P + z·l} in floats, each exponent right to 4 units of its size; the rest is counted as an error."""
+    def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
+        """Return K̂ and R as sums of e^{ln P + z·l} over the outputs, each exponent right to 4 units of its size."""
         value, error = np.zeros(z.shape, dtype=z.dtype), np.zeros(z.shape)
-        for pair, count in self.pairs:
-            for c in np.unique(z.real):
-                line = z.real == c
-                log, wrong = _log_moments(pair, float(c), z.imag[line])
-                value[line] += count * (log if z.dtype.kind == "c" else log.real)
-                error[line] += count * wrong
-        with np.errstate(invalid="ignore"):
-            return value, error + UNIT * (len(self.pairs) + 4) * np.abs(value)
+        for c in np.unique(z.real):
+            line = z.real == c
+            log, error[line] = _log_moments(self, float(c), z.imag[line])
+            value[line] = log if z.dtype.kind == "c" else log.real
+        return value, error
 
-    def log_tail(self, c: float, low: float, high: float) -> float:  # noqa: ARG002
-        # |M(c+iu)| ≤ M(c): the expectation of a modulus. No decay is claimed of a law with atoms.
-        value, error = self.cumulant(np.array([c]))
+    def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
+        """Return ln M(c), as |M(c+iu)| ≤ M(c): no decay is claimed of a law with atoms."""
+        value, error = self.cumulant(np.array([c]), reverse=reverse)
         return upward(float(value[0] + error[0]))
 
 

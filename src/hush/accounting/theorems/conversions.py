@@ -39,19 +39,12 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from hush.accounting.description import group_delta
+from hush.accounting.events.base import read_order
 from hush.accounting.theorems.composition import ApproximateDP
-from hush.core import InvalidValueError, Number, exact, fraction_between, integer, nonnegative, probability
+from hush.core import Number, fraction_between, integer, nonnegative, probability
 from hush.core.balls import Ball, ball, fraction_up
 from hush.core.rounding import Bound, certified, enclosure, float_up
-
-
-def order(value: object) -> Fraction:
-    """Return an exact order above one."""
-    allowed = "a finite number above 1"
-    number = exact(value, "alpha", allowed=allowed)
-    if number <= 1:
-        raise InvalidValueError("alpha", got=value, allowed=allowed)
-    return number
 
 
 def conversion_cost(alpha: Fraction, delta: Fraction) -> Ball:
@@ -61,19 +54,19 @@ def conversion_cost(alpha: Fraction, delta: Fraction) -> Ball:
 
 def renyi_to_epsilon(alpha: Number, gamma: Number, *, delta: Number) -> Bound:
     """Return ε at ``delta`` of (α, γ)-Rényi DP by the best known conversion; the value is rounded up."""
-    exact_order, loss, exact_delta = order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
+    exact_order, loss, exact_delta = read_order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
     return _at_least_zero(lambda: ball(loss) + conversion_cost(exact_order, exact_delta))
 
 
 def renyi_to_epsilon_textbook(alpha: Number, gamma: Number, *, delta: Number) -> Bound:
     """Return ε at ``delta`` of (α, γ)-Rényi DP by Mironov's γ + ln(1/δ)/(α-1), rounded up."""
-    exact_order, loss, exact_delta = order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
+    exact_order, loss, exact_delta = read_order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
     return _at_least_zero(lambda: ball(loss) - ball(exact_delta).log() / ball(exact_order - 1))
 
 
 def renyi_to_delta(alpha: Number, gamma: Number, *, epsilon: Number) -> Bound:
     """Return δ at ``epsilon`` of (α, γ)-Rényi DP by the best known conversion, rounded up and at most 1."""
-    exact_order, loss, target = order(alpha), nonnegative(gamma, "gamma"), nonnegative(epsilon, "epsilon")
+    exact_order, loss, target = read_order(alpha), nonnegative(gamma, "gamma"), nonnegative(epsilon, "epsilon")
     bound = enclosure(certified(lambda: renyi_delta_ball(exact_order, ball(loss), target)))
     return Bound(lower=min(bound.lower, 1.0), upper=min(bound.upper, 1.0))
 
@@ -178,13 +171,9 @@ def _read_group(epsilon: Number, delta: Number, size: int) -> tuple[Fraction, Fr
 def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
     """Return the tight guarantee for ``size`` units: (Kε, (e^{Kε}-1)/(e^ε-1)·δ), δ rounded up and at most 1."""
     unit_epsilon, exact_delta, units = _read_group(epsilon, delta, size)
-    if exact_delta == 0 or units == 1:
-        return ApproximateDP(units * unit_epsilon, exact_delta)
-    if unit_epsilon == 0:
-        return ApproximateDP(Fraction(0), min(units * exact_delta, Fraction(1)))
-    # Rounded up from the ball, and once more to a float below.
-    factor = certified(lambda: ball(units * unit_epsilon).expm1() / ball(unit_epsilon).expm1())
-    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * exact_delta))
+    grown = group_delta(unit_epsilon, exact_delta, units)
+    exact = units == 1 or not exact_delta or not unit_epsilon
+    return ApproximateDP(units * unit_epsilon, grown if exact else _at_most_one(grown))
 
 
 def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:

@@ -23,25 +23,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hush.accounting.pairs.gaussian import gaussian_profile
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
-from hush.core.balls import Ball, ball, flint, fraction_up, precision
+from hush.core.balls import Ball, ball, fraction_up, precision
 from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, largest_decimal, short_up
 
 
 def gaussian_delta(*, epsilon: Number, mu: Number) -> Bound:
     """Return the exact δ of a Gaussian mechanism with μ = Δ/σ at ``epsilon``; ends rounded outwards."""
     exact_epsilon, ratio = nonnegative(epsilon, "epsilon"), positive(mu, "mu")
-    return enclosure(certified(lambda: gaussian_delta_ball(ball(exact_epsilon), ball(ratio)), bits=56))
-
-
-def gaussian_delta_ball(epsilon: Ball, mu: Ball) -> Ball:
-    """Return Φ(μ/2 - ε/μ) - e^ε·Φ(-μ/2 - ε/μ) as a ball."""
-    root = flint().arb(2).sqrt()
-
-    def phi(x: Ball) -> Ball:
-        return (-x / root).erfc() / 2
-
-    return phi(mu / 2 - epsilon / mu) - epsilon.exp() * phi(-mu / 2 - epsilon / mu)
+    return enclosure(certified(lambda: gaussian_profile(ball(ratio**2), ball(exact_epsilon)), bits=56))
 
 
 def largest_mu(*, epsilon: Number, delta: Number) -> Fraction:
@@ -114,7 +105,7 @@ def mu_allowed(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool
     """
     for bits in PRECISIONS:
         with precision(bits):
-            reached, limit = gaussian_delta_ball(ball(epsilon), ball(mu_squared).sqrt()), ball(delta)
+            reached, limit = gaussian_profile(ball(mu_squared), ball(epsilon)), ball(delta)
             if reached <= limit:
                 return True
             if reached > limit:

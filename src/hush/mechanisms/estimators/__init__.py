@@ -12,37 +12,14 @@ if TYPE_CHECKING:
     from hush.mechanisms.estimators.ordered import max, median, min, quantile, quantiles  # noqa: A004 - names of the field
     from hush.mechanisms.estimators.postprocess import average, nonnegative, rounded
 else:
-    __getattr__ = on_demand(
+    __getattr__, __all__ = on_demand(
         __name__,
         {
-            "hush.mechanisms.estimators.base": ("Estimate", "propose_delta"),
-            "hush.mechanisms.estimators.categories": ("histogram", "mode", "top_k"),
-            "hush.mechanisms.estimators.means": ("mean", "vector_mean"),
-            "hush.mechanisms.estimators.numeric": ("count", "ratio", "std", "sum", "variance"),
-            "hush.mechanisms.estimators.ordered": ("max", "median", "min", "quantile", "quantiles"),
-            "hush.mechanisms.estimators.postprocess": ("average", "nonnegative", "rounded"),
+            "hush.mechanisms.estimators.base": "Estimate propose_delta",
+            "hush.mechanisms.estimators.categories": "histogram mode top_k",
+            "hush.mechanisms.estimators.means": "mean vector_mean",
+            "hush.mechanisms.estimators.numeric": "count ratio std sum variance",
+            "hush.mechanisms.estimators.ordered": "max median min quantile quantiles",
+            "hush.mechanisms.estimators.postprocess": "average nonnegative rounded",
         },
     )
-
-__all__ = [
-    "Estimate",
-    "average",
-    "count",
-    "histogram",
-    "max",
-    "mean",
-    "median",
-    "min",
-    "mode",
-    "nonnegative",
-    "propose_delta",
-    "quantile",
-    "quantiles",
-    "ratio",
-    "rounded",
-    "std",
-    "sum",
-    "top_k",
-    "variance",
-    "vector_mean",
-]

@@ -30,8 +30,7 @@ from hush.mechanisms.estimators.base import Estimate, read_delta
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace, GroupedMode, Sparse
 from hush.mechanisms.randomized_response import codes
-from hush.mechanisms.selection import PermuteAndFlip
-from hush.mechanisms.top import TopK
+from hush.mechanisms.selection import PermuteAndFlip, TopK
 from hush.sensitivity.statistics import read_bounds
 
 ADD_REMOVE = Neighbours.ADD_REMOVE

@@ -13,38 +13,26 @@ if TYPE_CHECKING:
     from hush.mechanisms.grouped.distribution import GroupedDistribution
     from hush.mechanisms.grouped.keys import KeySelection, KeyThreshold, units_needed
     from hush.mechanisms.grouped.mode import GroupedMode
-    from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, zcdp_budget
-    from hush.mechanisms.grouped.noise_sums import GroupedNoise, SummedNoise, exact_share, sum_error
+    from hush.mechanisms.grouped.noise import (
+        GroupedGaussian,
+        GroupedLaplace,
+        GroupedNoise,
+        SummedNoise,
+        exact_share,
+        sum_error,
+        zcdp_budget,
+    )
     from hush.mechanisms.grouped.quantile import GroupedQuantile
 else:
-    __getattr__ = on_demand(
+    __getattr__, __all__ = on_demand(
         __name__,
         {
-            "hush.mechanisms.grouped.base": ("Contribution", "Histograms", "Sparse"),
-            "hush.mechanisms.grouped.distribution": ("GroupedDistribution",),
-            "hush.mechanisms.grouped.noise": ("GroupedGaussian", "GroupedLaplace", "zcdp_budget"),
-            "hush.mechanisms.grouped.keys": ("KeySelection", "KeyThreshold", "units_needed"),
-            "hush.mechanisms.grouped.mode": ("GroupedMode",),
-            "hush.mechanisms.grouped.noise_sums": ("GroupedNoise", "SummedNoise", "exact_share", "sum_error"),
-            "hush.mechanisms.grouped.quantile": ("GroupedQuantile",),
+            "hush.mechanisms.grouped.base": "Contribution Histograms Sparse",
+            "hush.mechanisms.grouped.distribution": "GroupedDistribution",
+            "hush.mechanisms.grouped.keys": "KeySelection KeyThreshold units_needed",
+            "hush.mechanisms.grouped.mode": "GroupedMode",
+            "hush.mechanisms.grouped.noise": "GroupedGaussian GroupedLaplace GroupedNoise SummedNoise exact_share "
+            "sum_error zcdp_budget",
+            "hush.mechanisms.grouped.quantile": "GroupedQuantile",
         },
     )
-
-__all__ = [
-    "Contribution",
-    "GroupedDistribution",
-    "GroupedGaussian",
-    "GroupedLaplace",
-    "GroupedMode",
-    "GroupedNoise",
-    "GroupedQuantile",
-    "Histograms",
-    "KeySelection",
-    "KeyThreshold",
-    "Sparse",
-    "SummedNoise",
-    "exact_share",
-    "sum_error",
-    "units_needed",
-    "zcdp_budget",
-]

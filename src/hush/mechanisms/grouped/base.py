@@ -11,8 +11,8 @@ where one is replaced by another. So at most groups·units groups differ between
 
 **Whole numbers of all groups in one array: of 64 bits, or Python's own where 64 bits are too few.**
 
->>> exact_sum(np.array([2**62, 1]), np.array([2**62, 1])).tolist()
-[9223372036854775808, 2]
+>>> integer_array([2**62, 1]).dtype, integer_array([2**63]).dtype
+(dtype('int64'), dtype('O'))
 
 **Exact sparse histograms of all groups at once: quantiles and modes are drawn from them.**
 
@@ -70,18 +70,6 @@ def integer_array(values: Sequence[int] | Integers) -> Integers:
         return np.array(values, dtype=np.int64)
     except OverflowError:
         return np.array(values, dtype=object)
-
-
-def largest_magnitude(values: Integers) -> int:
-    """Return the largest magnitude, 0 of no numbers."""
-    return max(int(values.max()), -int(values.min())) if len(values) else 0
-
-
-def exact_sum(values: Integers, noise: Integers) -> Integers:
-    """Return sums; of Python's own integers where they would not fit."""
-    # Two numbers below 2⁶² add up to less than 2⁶³: nothing wraps round.
-    form = np.int64 if max(largest_magnitude(values), largest_magnitude(noise)) < 2**62 else object
-    return np.asarray(values.astype(form) + noise.astype(form))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,8 +61,9 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
+from hush.core.columns import add
 from hush.core.values import assign
-from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Integers, Sparse, exact_sum
+from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Integers, Sparse
 from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, squared_sensitivity
 from hush.mechanisms.grouped.quantile_draws import DrawnIntervals
 
@@ -237,7 +238,7 @@ class _Descents:
         inside = begin[:, :-1] < law.bins
         noisy = np.zeros(inside.shape)
         exact = np.diff(edges, axis=1)[inside]
-        noisy[inside] = exact_sum(exact, law.noise.draw(len(exact))).astype(np.float64)
+        noisy[inside] = add(exact, law.noise.draw(len(exact))).astype(np.float64)
         node_of = node_of.ravel()
         return noisy[node_of], inside[node_of]
 

@@ -172,8 +172,16 @@ def _keys(answer: Answer) -> dict[str, tuple[Any, ...]]:
     return {column.name: column.values for column in answer.columns if not column.noisy}
 
 
-def shown(answer: Answer, address: str = "", query: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
-    """Return an answer as templates draw it; at an address its measure and kind of chart can be chosen by a query."""
+def shown(
+    answer: Answer,
+    address: str = "",
+    query: Mapping[str, str] = MappingProxyType({}),
+    stays: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return an answer as templates draw it.
+
+    At an address its measure and kind of chart can be chosen by a query, of which ``stays`` stays as it is.
+    """
     rows = []
     for row in range(min(len(answer), _SHOWN_ROWS)):
         cells = []
@@ -190,6 +198,7 @@ def shown(answer: Answer, address: str = "", query: Mapping[str, str] = MappingP
         "further": max(len(answer) - _SHOWN_ROWS, 0),
         **charts,
         "address": address,
+        "stays": stays,
         "price": str(answer.price),
         "confidence": f"{100 * answer.confidence:.6g} %",
         "receipt": answer.receipt,

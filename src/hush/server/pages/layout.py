@@ -35,7 +35,7 @@ _FOLDER = Path(__file__).parent
 _STATIC = _FOLDER / "static"
 _MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _CSRF_INPUT = Markup('<input type="hidden" name="{}" value="{}">')
-_STREAMS = ("Streams", "/streams")
+_STREAMS, _BUDGETS = ("Streams", "/streams"), ("Budgets", "/budgets")
 _ANALYST = (
     ("Ask", "/ask"),
     ("Releases", "/releases"),
@@ -68,6 +68,7 @@ def draw(request: Request, service: Service, who: Person, template: str, status:
         "bars": [],
         "data_sets": [],
         "data": "",
+        "analyst": Role.ANALYST in who.roles,
         "me": None if who is NOBODY else who,
         "csrf_input": _CSRF_INPUT.format(csrf.CSRF_FIELD, csrf.csrf_token(request, service.settings)),
         "path": request.url.path,
@@ -134,7 +135,8 @@ async def show(
             await service.with_curator(who, look)
     waiting = await _waiting(service, who) if who.owner else 0
     analyst = Role.ANALYST in who.roles
-    places = [*(_ANALYST if analyst else ()), *(_OWNER if who.owner else ()), *(() if analyst else [_STREAMS])]
+    places = [*(_ANALYST if analyst else ()), *(_OWNER if who.owner else ())]
+    places += [] if analyst else [_BUDGETS, _STREAMS] if who.owner else [_STREAMS]
     data_set = data or (data_sets[0] if data_sets else "")
     badges = {"/requests": waiting} if waiting else {}
     head = {"places": places, "badges": badges, "bars": bars, "data_sets": data_sets, "data": data_set}

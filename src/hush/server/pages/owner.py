@@ -1,4 +1,4 @@
-"""The owner's places: Data (the policy and its ledger), People, Audit, and the way from an empty folder to an answer.
+"""The owner's places: Data (the policy and its ledger), People, Budgets, Audit, and the way from nothing to an answer.
 
 Files are chosen among those that lie beside the policy; no other path and no address is read, so that the page cannot
 be made to open something else. Of a file its columns' names and types are read, never a row: bounds and values are for
@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hush.core import HushError, InvalidValueError, exact
-from hush.core.format import percent, visible
+from hush.core.format import figure, percent, visible
 from hush.curator.data_sets import read_policy, schema_types
 from hush.engines.registry import CSV, Source, inner_tables, open_sources, proposed_encoding, table_name
 from hush.ledger import Actor, LedgerMissingError, Role
@@ -30,7 +30,8 @@ from hush.policy.draft import draft, first_words
 from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger, open_ledger
 from hush.server.auth.people import Person
-from hush.server.pages.layout import problem_of, show
+from hush.server.opened import OpenPolicy
+from hush.server.pages.layout import bar, problem_of, show
 from hush.server.pages.preview import odds
 from hush.server.routes import Permission, Route, page_route
 from hush.server.service import Service
@@ -366,6 +367,34 @@ async def audit_page(request: Request, service: Service, who: Person) -> Respons
     return await show(request, service, who, "audit.html", problem=problem, **trail)
 
 
+async def budgets_page(request: Request, service: Service, who: Person) -> Response:
+    """Show the budgets of all data sets and of all analysts on them."""
+
+    def look(opened: OpenPolicy) -> list[dict[str, Any]]:
+        views = opened.ledger.budget(Actor.owner(who.name)) if opened.made else []
+        return [
+            {
+                "data": visible(view.data),
+                "analyst": visible(view.analyst or ""),
+                "bar": bar(view),
+                "delta": figure(view.delta) if view.delta else "",
+                "spent": percent(view.spent.share),
+                "set_aside": percent(view.set_aside) if view.set_aside else "",
+                "left": percent(view.remaining.share),
+                "pending": view.pending,
+                "removed": view.removed,
+            }
+            for view in views
+        ]
+
+    problem, budgets = None, []
+    try:
+        budgets = await service.with_policy(look)
+    except HushError as error:
+        problem = problem_of(error)
+    return await show(request, service, who, "budgets.html", budgets=budgets, problem=problem)
+
+
 def table() -> list[Route]:
     """Return the routes of the owner's pages."""
     return [
@@ -376,6 +405,7 @@ def table() -> list[Route]:
             ("POST", "/data/policy", save_policy),
             ("GET", "/people", people_page),
             ("POST", "/people", change_people),
+            ("GET", "/budgets", budgets_page),
             ("GET", "/audit", audit_page),
         )
     ]

@@ -29,6 +29,7 @@ from hush.server import problems
 from hush.server.api import number_in, whole
 from hush.server.auth.people import Person
 from hush.server.errors import UnknownPlaceError
+from hush.server.pages import models
 from hush.server.pages.answers import kind_of, shown
 from hush.server.pages.layout import problem_of, quoted, show, text_of
 from hush.server.pages.preview import odds
@@ -52,7 +53,6 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 _MOST_LISTED = 1000
 _PREVIEW = 12
-_TABLES_SHOWN = 4
 
 
 async def releases_page(request: Request, service: Service, who: Person) -> Response:
@@ -201,7 +201,7 @@ async def release_page(request: Request, service: Service, who: Person) -> Respo
             response.headers["content-disposition"] = f'attachment; filename="release-{name}.json"'
         return response
     release = await service.receipt(who, number)
-    drawn = await asyncio.to_thread(_drawn, artefact)
+    drawn = await asyncio.to_thread(_drawn, artefact, request.url.path, request.query_params)
     return await show(
         request,
         service,
@@ -215,35 +215,43 @@ async def release_page(request: Request, service: Service, who: Person) -> Respo
     )
 
 
-def _drawn(made: Any) -> dict[str, Any]:
-    """Return a release as its template draws it."""
+def _drawn(made: Any, address: str, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return a release as its template draws it; of several tables the one that the query names by its number."""
     drawn: dict[str, Any] = {"tables": [], "answers": [], "rows": [], "columns": [], "facts": [], "text": ""}
-    drawn |= {"notes": [], "question": "", "headline": "", "kind": "model"}
+    drawn |= {"notes": [], "question": "", "headline": "", "kind": "model", "model": None, "table": 0}
     if isinstance(made, FamilyRelease):
         made = made.parents
     if isinstance(made, MarginalRelease):
-        names = list(dict.fromkeys(name for columns in made.tables for name in columns))
         tables = [
             (number, " × ".join(map(visible, columns)), f"{made.coding.domain.cells(columns):,}", _error(made, columns))
             for number, columns in enumerate(made.tables, start=1)
         ]
-        answers = [(visible(name), {**shown(made[name]), "notes": []}) for name in names[:_TABLES_SHOWN]]
-        drawn |= {"kind": "marginals", "tables": tables, "answers": answers, "headline": _rounded(str(made))}
+        wanted = query.get("table", "")
+        table = int(wanted) if wanted in {str(number) for number, *_ in tables} else 1
+        answer = shown(made[made.tables[table - 1]], address, query, {"table": str(table)})
+        answers = [(tables[table - 1][1], {**answer, "notes": []})]
+        drawn |= {"kind": "marginals", "tables": tables, "table": table, "answers": answers}
+        drawn |= {"headline": _rounded(str(made))}
     elif isinstance(made, SyntheticRelease):
         preview = made.table.slice(0, _PREVIEW)
         rows = [["" if cell is None else visible(str(cell)) for cell in row.values()] for row in preview.to_pylist()]
         drawn |= {"kind": "synthetic", "rows": rows, "columns": [visible(name) for name in preview.column_names]}
         drawn |= {"headline": str(made), "facts": _certificate(made)}
     elif isinstance(made, RangeRelease):
-        answers = [(visible(made.column.name), {**shown(made.histogram()), "notes": []})]
+        answers = [(visible(made.column.name), {**shown(made.histogram(), address, query), "notes": []})]
         facts = [
             (f"{100 * quantile['part']:g} % lie below", f"{quantile['value']} ({quantile['low']} – {quantile['high']})")
             for quantile in made.quantiles()
         ]
         drawn |= {"kind": "ranges", "answers": answers, "facts": facts, "headline": f"All ranges at {made.price}"}
     else:
-        text = str(made.summary()) if hasattr(made, "summary") else made.explain()
-        return {**drawn, "text": visible(text, lines=True), "headline": f"{type(made).__name__} at {made.price}"}
+        text = visible(made.explain(), lines=True)
+        return {
+            **drawn,
+            "text": text,
+            "headline": f"{type(made).__name__} at {made.price}",
+            "model": models.drawn(made, query),
+        }
     return {
         **drawn,
         "notes": [visible(caveat) for caveat in made.caveats],
