@@ -92,6 +92,7 @@ from hush.engines.sql.nodes import (
     case,
     cast,
     column,
+    columns_of,
     count,
     grouped,
     integer,
@@ -162,7 +163,7 @@ class MainWriter:
 
     @property
     def _keys(self) -> list[Scalar]:
-        return [column(label, "t") for label in self._rows.keys]
+        return columns_of(self._rows.keys)
 
     def _index(self, factor: Factor) -> Scalar:
         """Return a factor's integer on its grid; small ones as 32 bits, which are quicker to add."""
@@ -404,7 +405,7 @@ class OtherWriter:
 
     def _only(self, rows: Select) -> Select:
         """Return the rows, bounded before, of groups that were chosen."""
-        return numbered_by_choice(rows, self._rows.private_keys) if self._numbered else rows
+        return numbered_by_choice(rows, self._rows.private_keys, self._rows.dialect) if self._numbered else rows
 
     @property
     def _labels(self) -> list[str]:
@@ -412,7 +413,7 @@ class OtherWriter:
 
     @property
     def _keys(self) -> list[Scalar]:
-        return [column(label, "t") for label in self._labels]
+        return columns_of(self._labels)
 
     def _by(self) -> list[Scalar]:
         return [column(UNIT, "t"), *self._keys]
@@ -511,24 +512,22 @@ def refined(weighed: Select, keys: Sequence[str], draw: Draw, cells: int, *, kee
     """
     rows = read("weighed", "t") if keep else weighed
     whole_bin: Scalar = quotient(column("bin", "t"), integer(cells))
-    coarse = select(
-        [*_key_columns(keys), alias(whole_bin, "bin"), alias(summed(column("w", "t"), wide=True), "w")], rows
-    )
-    coarse = grouped(coarse, [*_key_columns(keys), whole_bin])
-    upto = window("sum", _key_columns(keys), [column("bin", "t")], column("w", "t"))
-    total_weight = window("sum", _key_columns(keys), (), column("w", "t"))
+    coarse = select([*columns_of(keys), alias(whole_bin, "bin"), alias(summed(column("w", "t"), wide=True), "w")], rows)
+    coarse = grouped(coarse, [*columns_of(keys), whole_bin])
+    upto = window("sum", columns_of(keys), [column("bin", "t")], column("w", "t"))
+    total_weight = window("sum", columns_of(keys), (), column("w", "t"))
     ranked = select(
-        [*_key_columns(keys), column("bin", "t"), column("w", "t"), alias(upto, "upto"), alias(total_weight, "whole")],
+        [*columns_of(keys), column("bin", "t"), column("w", "t"), alias(upto, "upto"), alias(total_weight, "whole")],
         coarse,
     )
-    near = where(select([*_key_columns(keys), column("bin", "t")], ranked), _near(draw))
+    near = where(select([*columns_of(keys), column("bin", "t")], ranked), _near(draw))
     tests = [matches(column(label, "t"), column(label, "near"), "BIGINT") for label in keys]
     tests.append(binary("=", whole_bin, column("bin", "near")))
     is_near = not_null(column("bin", "near"))
     first = whole_bin * cells
     query = select(
         [
-            *_key_columns(keys),
+            *columns_of(keys),
             alias(case((is_near, column("bin", "t")), otherwise=first), "bin"),
             alias(case((is_near, integer(1)), otherwise=integer(cells)), "cells"),
             column("w", "t"),
@@ -537,10 +536,6 @@ def refined(weighed: Select, keys: Sequence[str], draw: Draw, cells: int, *, kee
     )
     query = joined(query, Subquery(near, "near"), "left", both(tests))
     return with_before(query, "weighed", weighed) if keep else query
-
-
-def _key_columns(keys: Sequence[str]) -> list[Scalar]:
-    return [column(label, "t") for label in keys]
 
 
 def _near(draw: Draw) -> Scalar:
