@@ -194,13 +194,8 @@ class KeyLists:
 
 def _listed(form: Form) -> Select:
     """Return the rows of a list: the values k of the first parameter, and their numbers c of the second."""
-    types = {"k": f"{form.value}[]", "c": "INTEGER[]"}
-    return select(
-        [
-            alias(call("unnest", cast(Parameter(number), of)), label)
-            for number, (label, of) in enumerate(types.items(), 1)
-        ]
-    )
+    lists = cast(Parameter(1), f"{form.value}[]"), cast(Parameter(2), "INTEGER[]")
+    return select([alias(call("unnest", values), label) for values, label in zip(lists, "kc", strict=True)])
 
 
 class HeldLists:

@@ -1,8 +1,6 @@
 r"""The statements of a plan, and their rows as exact integers by group.
 
-**Keys.** Public keys are numbered 0 … N-1. A key on a line is numbered by arithmetic, round(x/step) - first; others by
-joining a list of the values. Rows with other keys fall out there, before anything is counted. Private keys are kept as
-they are in the main statement; the others run once keys are chosen, over rows whose keys are numbers of chosen ones.
+Keys are numbered before anything is counted, or kept as they are until they are chosen (`hush.engines.sql.keys`).
 
 **Bounding** (the proof is in `hush.query.plan.stability`)::
 
@@ -36,18 +34,6 @@ are listed values that are consecutive points of a grid, where that finds just t
 (`place`). A handful of other values is compared one by one. More of them are looked up in a table of the engine: a
 statement with a branch for each would take a time that grows faster than their number, and from some ten thousand on
 be too long.
-
-**Coded rows** (`coded_statement`) are a question's bounded rows as integer codes (`hush.query.plan.rows`). Everything
-that depends on one row alone is computed first: its unit and its codes c0, c1, …. Then the first rows of each unit are
-kept, in the order of a keyed hash of its unit and codes. Where rows are told apart by numbers alone the hash leaves the
-unit out, because those numbers shift when a row goes.
-
-**Integers by group** (`Groups`). The first column of a statement's rows is the number of the group.
-
-**Functions of released values** (`released_statement`) are computed in the engine's own types; see
-`hush.query.released`. Keys and noisy aggregates come as parameters, one list each. So that statement's length depends
-on the question alone, and it is written and resolved before the charge. No value can make it fail
-(`hush.engines.sql.scalars`).
 """
 
 from __future__ import annotations
@@ -623,7 +609,10 @@ def coded_statement(
 ) -> CodedStatement:
     """Return the statement of the plan's coded rows; ``unit_type`` is the engine's type of units.
 
-    With a ``unit_key`` units are told apart by a keyed hash that is the same at any time and on any version.
+    All that depends on one row alone comes first: its unit and its codes c0, c1, …. Then the first rows of each unit
+    are kept, in the order of a keyed hash of its unit and codes; where rows are told apart by numbers alone the hash
+    leaves the unit out, because those numbers shift when a row goes. With a ``unit_key`` units are told apart by a
+    keyed hash that is the same at any time and on any version.
     """
     exact_query = ExactQuery(
         relation=plan.relation, keys=(), domains=None, limits=plan.limits, statistics=(), count_units=False
@@ -778,6 +767,8 @@ class ReleasedStatement:
 def released_statement(question: Question, keys: Sequence[Value], dialect: Dialect) -> ReleasedStatement | None:
     """Return the statement for a question's outputs; None if there is nothing to compute.
 
+    Released values come as parameters, one list each: the statement's length depends on the question alone, and it is
+    written before the charge. They are computed in the engine's own types (`hush.query.released`).
     ``keys`` says what is known of each key's values, such as how many digits a decimal has.
     """
     parts = shown(question).parts
