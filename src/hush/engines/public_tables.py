@@ -34,10 +34,11 @@ from hush.engines.sql.relations import Catalogue
 from hush.engines.work import Fetch, PublicRows
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.keys import MAX_KEYS, DerivedKey, Domain, Listed, Lookup, public_scans
+from hush.query.plan.keys import MAX_KEYS, DerivedKey, Domain, Listed, Lookup
 from hush.query.plan.plan import ExactQuery
 from hush.query.ranges import Interval
 from hush.query.refine import interval_of
+from hush.query.relations import scans
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type, Value, position
 
@@ -125,7 +126,7 @@ def _looked(
 
 def _is_affordable(lookup: Lookup, catalogue: Catalogue, fetch: Fetch) -> bool:
     """Return whether a public table, with those that conditions connect it with, has few enough rows to be read."""
-    if lookup.within is None or len(public_scans(lookup.within)) == 1:
+    if lookup.within is None or len(list(scans(lookup.within))) == 1:
         return True
     return PublicRows(catalogue, fetch).rows(lookup.within) <= _MOST_ROWS
 
