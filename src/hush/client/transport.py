@@ -239,6 +239,8 @@ def body_of(terms: Terms) -> dict[str, Any]:
                 body[name] = int(value)
             case TermKind.NAMES:
                 body[name] = list(value)
+            case TermKind.PERIOD:
+                body[name] = value if type(value) is int else str(value)
             case TermKind.NAME:
                 body[name] = str(value)
             case TermKind.FLAG | TermKind.TEXT:

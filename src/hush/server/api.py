@@ -24,8 +24,7 @@ from hush.ledger.budgets import Spending
 from hush.server import schemas
 from hush.server.auth.people import Person, Token
 from hush.server.auth.sessions import client_address
-from hush.server.errors import ForbiddenError, UnknownPlaceError
-from hush.server.problems import BadRequestError
+from hush.server.errors import BadRequestError, ForbiddenError, UnknownPlaceError
 from hush.server.rate_limits import Rate
 from hush.server.routes import Permission, Route
 from hush.server.service import Service

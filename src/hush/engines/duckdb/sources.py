@@ -443,16 +443,4 @@ def declared_columns(schema: Schema, table: str) -> list[str]:
     The names in a first record are data: whether a question can be asked must not depend on them.
     """
     described = schema.tables[table]
-    if described.public:
-        return []
-    names = dict.fromkeys(described.columns)
-    for reader in schema.tables.values():
-        if reader.unit is None:
-            continue
-        holder = reader.name
-        for hop in reader.unit.hops:
-            names |= dict.fromkeys([hop.column] if holder == table else [])
-            names |= dict.fromkeys([hop.key] if hop.table == table else [])
-            holder = hop.table
-        names |= dict.fromkeys([reader.unit.column] if holder == table else [])
-    return list(names)
+    return [] if described.public else list(dict.fromkeys(described.columns) | schema.identifying(table))

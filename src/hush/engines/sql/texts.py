@@ -163,7 +163,7 @@ def _make_date(_: Call, arguments: list[Value]) -> Value:
     inside = [Between(number, integer(low), integer(high)) for number, (low, high) in limits]
     year, month, day = (try_cast(number, "VARCHAR", "BIGINT") for number in parts)
     spelled = binary("||", binary("||", binary("||", binary("||", year, text("-")), month), text("-")), day)
-    possible = binary("AND", binary("AND", inside[0], inside[1]), inside[2])
+    possible = (inside[0] & inside[1]) & inside[2]
     return Value(costing(case((possible, try_cast(spelled, "DATE", "VARCHAR"))), _SPELLED), Form.DATE)
 
 

@@ -45,7 +45,6 @@ from hush.engines.sql.nodes import (
     Between,
     Scalar,
     Span,
-    binary,
     boolean,
     call,
     case,
@@ -53,7 +52,6 @@ from hush.engines.sql.nodes import (
     date,
     double,
     integer,
-    negative,
     null,
     primitive,
     quotient,
@@ -73,7 +71,8 @@ WIDEST = 10**38 - 1
 """The largest magnitude of a WIDE value."""
 LONG = (-(2**63), 2**63 - 1)
 """The ends of 64 bits."""
-_EXACT = 2**53
+EXACT = 2**53
+"""Up to here every whole number is a float."""
 
 
 class OwnName(str):
@@ -252,7 +251,7 @@ def scaled(number: Scalar, step: Fraction, most: Fraction | None = None) -> Scal
     if inverse == 1:
         return primitive("scaled", number, times=None, over=None, most=most)
     # a whole inverse is a float, while a step such as 0.01 is none: the product rounds once
-    if inverse.denominator == 1 and inverse.numerator <= _EXACT:
+    if inverse.denominator == 1 and inverse.numerator <= EXACT:
         return primitive("scaled", number, times=inverse, over=None, most=most)
     return primitive("scaled", number, times=None, over=step, most=most)
 
@@ -260,10 +259,10 @@ def scaled(number: Scalar, step: Fraction, most: Fraction | None = None) -> Scal
 def unscaled(index: Scalar, step: Fraction) -> Scalar:
     """Return index·step as DOUBLE."""
     p, q = step.numerator, step.denominator
-    if max(p, q) > _EXACT:
-        return binary("*", index, double(step))
-    above = index if p == 1 else binary("*", index, double(p))  # whole, so that only the division rounds
-    return above if q == 1 else binary("/", above, double(q))
+    if max(p, q) > EXACT:
+        return index * double(step)
+    above = index if p == 1 else index * double(p)  # whole, so that only the division rounds
+    return above if q == 1 else above / double(q)
 
 
 def within_calendar(value: Scalar) -> Scalar:
@@ -415,9 +414,9 @@ def rounded_whole(value: Value, step: int) -> Value | None:
     number = value.wide().sql
     double_step = cast(integer(2 * step), "HUGEINT")
     half = cast(integer(step), "HUGEINT")
-    above = binary("+", binary("*", call("abs", number), cast(integer(2), "HUGEINT")), half)
-    size = binary("*", quotient(above, double_step, wide=True), half)
-    sql = case((binary("<", number, integer(0)), negative(size)), otherwise=size)
+    above = (call("abs", number) * cast(integer(2), "HUGEINT")) + half
+    size = quotient(above, double_step, wide=True) * half
+    sql = case((number < 0, -size), otherwise=size)
     return narrow(Value(sql, Form.WIDE, within=(low, high)))
 
 
