@@ -96,6 +96,20 @@ def expanded(pairs: Mapping[Pair, int]) -> list[tuple[Fraction, list[Ball]]]:
     return [(x, product[x].coeffs()) for x in sorted(product, reverse=True)]
 
 
+def _log_ends(value: Ball, *, last: bool) -> LogInterval | None:
+    """Return the ends of ln δ from a ball around δ; None where more bits would help, and this is not the ``last`` try.
+
+    The upper end of a wide ball holds, and nothing is claimed below it.
+    """
+    if value.is_zero():
+        return LogInterval(lower=-math.inf, upper=-math.inf)
+    if value > 0 and value.rel_accuracy_bits() > 56:
+        log = value.log()
+        return LogInterval(lower=down(log), upper=up(log))
+    top = value.abs_upper()
+    return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top.is_finite() else 0.0) if last else None
+
+
 class Expansion(Method):
     """δ(ε) of a small composition, to any accuracy."""
 
@@ -141,16 +155,9 @@ class Expansion(Method):
         exact = Fraction(epsilon)
         while True:
             with precision(self._bits):
-                value = self._delta(exact, self._bits)
-                if value.is_zero():
-                    return LogInterval(lower=-math.inf, upper=-math.inf)
-                if value > 0 and value.rel_accuracy_bits() > 56:
-                    log = value.log()
-                    return LogInterval(lower=down(log), upper=up(log))
-                # No more bits: the upper end of the ball still holds, and nothing is claimed below it.
-                if self._bits >= _MAX_EXPANSION_BITS:
-                    top = value.abs_upper()
-                    return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top > 0 else -math.inf)
+                ends = _log_ends(self._delta(exact, self._bits), last=self._bits >= _MAX_EXPANSION_BITS)
+                if ends is not None:
+                    return ends
             self._bits *= 2
 
 
@@ -315,12 +322,7 @@ class ClosedForm(Method):
         while True:
             with precision(bits):
                 value = closed_profile(self.cumulant.pairs, ball(epsilon), reverse=self.cumulant.reverse)
-                if value > 0 and value.rel_accuracy_bits() > 56:
-                    log = value.log()
-                    return LogInterval(lower=down(log), upper=up(log))
-                if value.is_zero():
-                    return LogInterval(lower=-math.inf, upper=-math.inf)
-                if bits > _MAX_CLOSED_FORM_BITS:  # the upper end of the ball still holds
-                    top = value.abs_upper()
-                    return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top.is_finite() else 0.0)
+                ends = _log_ends(value, last=bits > _MAX_CLOSED_FORM_BITS)
+                if ends is not None:
+                    return ends
             bits *= 4
