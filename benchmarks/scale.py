@@ -119,7 +119,7 @@ def planned(curator: Any) -> tuple[int, int]:
     nodes = 0
     with data_set.engine.connection.begin() as transaction:  # as the engine itself runs them
         for item in compiled.statements:
-            frame = transaction._query(item.rendered, compiled.lists.parameters)  # noqa: SLF001
+            frame = transaction._query(item, compiled.lists.parameters)  # noqa: SLF001
             execution = frame._jdf.queryExecution()  # noqa: SLF001
             nodes += len(execution.executedPlan().treeString().splitlines())
     return sum(map(len, texts)), nodes

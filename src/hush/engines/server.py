@@ -14,8 +14,8 @@ units are shown to whoever chooses (`Choose`), and only the chosen groups are he
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -26,15 +26,14 @@ import numpy.typing as npt
 
 from hush.engines.duckdb.session import Calculator
 from hush.engines.errors import EngineError
-from hush.engines.protocol import Choose, Exact, Pace
-from hush.engines.sql.dialect import Dialect
-from hush.engines.sql.keys import NUMBER, Axis, in_form
+from hush.engines.protocol import Choose, Exact
+from hush.engines.sql.keys import CHOSEN_PARAMETER, NUMBER, Axis, numbered_values
 from hush.engines.sql.nodes import From, ParameterRows, Scalar, Select, alias, integer, read, select
 from hush.engines.sql.relations import Catalogue, shared_key_counts
-from hush.engines.sql.render import CHOSEN_PARAMETER, StatementText, render
-from hush.engines.sql.statements import Groups, ReleasedStatement, Row, Statement, Statements
+from hush.engines.sql.render import Statement, render
+from hush.engines.sql.statements import Groups, ReleasedStatement, Row, Statements
 from hush.engines.sql.values import Form
-from hush.engines.sql_engine import PreparedRows
+from hush.engines.sql_engine import PreparedRows, SqlConnection
 from hush.engines.unread import Unread, count_cells
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
@@ -58,14 +57,8 @@ class ArrayLists:
         number = self._known.get((axis.values, form))
         if number is None:
             number = self._known[axis.values, form] = len(self.parameters) + 1
-            pairs: dict[Any, int] = {}
-            for index, value in enumerate(axis.values):
-                parameter = in_form(value, form)
-                # None for a value that the form cannot hold: no row has it, and it must not stand for NULL
-                if parameter is not None or value is None:
-                    # the first keeps its place: a value with two numbers would put a row into two groups
-                    pairs.setdefault(parameter, index)
-            self.parameters[number], self.parameters[number + 1] = list(pairs), list(pairs.values())
+            numbers = numbered_values(axis, form)
+            self.parameters[number], self.parameters[number + 1] = list(numbers), list(numbers.values())
         return ParameterRows(((number, form.value), (number + 1, "INTEGER")), label, ("k", "c"))
 
 
@@ -91,10 +84,10 @@ class Rights:
 class Transaction(Protocol):
     """One snapshot of a server's tables, read-only; every failure is an `EngineError`."""
 
-    def fetch(self, statement: StatementText, parameters: Mapping[int, Any]) -> list[Row]:
+    def fetch(self, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
         """Run a statement and return its rows."""
 
-    def stream(self, statement: StatementText, parameters: Mapping[int, Any], size: int) -> Iterator[list[Row]]:
+    def stream(self, statement: Statement, parameters: Mapping[int, Any], size: int) -> Iterator[list[Row]]:
         """Run a statement and yield its rows in batches of a size."""
 
 
@@ -112,12 +105,9 @@ class StoredColumn(Protocol):
         """
 
 
-class ServerConnection(ABC):
+class ServerConnection(SqlConnection):
     """Open tables of a server, the columns each has, and the statements that go there."""
 
-    dialect: Dialect
-    """How the server spells SQL."""
-    pace: Pace
     _stored: Mapping[str, Mapping[str, StoredColumn]]
     """The columns of each table, by their names."""
 
@@ -130,7 +120,7 @@ class ServerConnection(ABC):
     def _rows(self, table: str) -> From:
         """Return the source of a table's rows."""
 
-    def _labels(self, schema: Schema, table: str, keys: frozenset[str]) -> Collection[str]:  # noqa: ARG002 - for some
+    def _labels(self, schema: Schema, table: str, keys: Collection[str]) -> Collection[str]:  # noqa: ARG002 - for some
         """Return the columns of a table that statements may read; ``keys`` are those that identify units."""
         return self._stored[table]
 
@@ -139,24 +129,24 @@ class ServerConnection(ABC):
         """The columns of each table with neutral types; those without one by the server's own name."""
         return {table: self._types(table) for table in self._stored}
 
-    def _read(self, table: str, keys: frozenset[str]) -> dict[str, tuple[Scalar, str] | None]:
+    def _read(self, table: str, keys: Collection[str]) -> dict[str, tuple[Scalar, str] | None]:
         return {label: stored.read(identifies=label in keys) for label, stored in self._stored[table].items()}
 
-    def _types(self, table: str, keys: frozenset[str] = frozenset()) -> dict[str, str]:
+    def _types(self, table: str, keys: Collection[str] = ()) -> dict[str, str]:
         read = self._read(table, keys)
         return {label: self._stored[table][label].type if how is None else how[1] for label, how in read.items()}
 
     def register(self, schema: Schema) -> Catalogue:
         """Return where the tables are: each is a query that brings its columns into neutral types."""
-        keys = identifying(schema)
         queries: dict[str, str | Select] = {}
         for table in self._stored:
-            read = self._read(table, keys.get(table, frozenset()))
-            labels = self._labels(schema, table, keys.get(table, frozenset()))
+            keys = schema.identifying(table)
+            read = self._read(table, keys)
+            labels = self._labels(schema, table, keys)
             cells = [alias(how[0], label) for label, how in read.items() if how is not None and label in labels]
             # a table of which no column is read is still counted, and needs one column
             queries[table] = select(cells or [integer(1)], self._rows(table))
-        types = {table: self._types(table, keys.get(table, frozenset())) for table in self._stored}
+        types = {table: self._types(table, schema.identifying(table)) for table in self._stored}
         return Catalogue(schema, queries, types, self.dialect)
 
     @abstractmethod
@@ -176,17 +166,6 @@ class ServerConnection(ABC):
             return replace(count_cells(schema.tables[table], catalogue.types[table], rows, fetch), shared_keys=shared)
 
         return {table: counted(table) for table in self._stored}
-
-    def refresh(self, *, public: bool = False) -> None:  # noqa: B027 - nothing to do for a server
-        """Do nothing: a statement sees the tables as they are."""
-
-    def stamp(self) -> Hashable:
-        """Return None: a server does not tell whether a table changed."""
-        return None
-
-    def load(self) -> dict[str, int]:
-        """Read nothing: rows stay in the server."""
-        return {}
 
     def lists(self) -> ArrayLists:
         """Return lists for a new question."""
@@ -213,23 +192,20 @@ class ServerConnection(ABC):
         if max((len(statement.text) for statement in statements), default=0) > self.dialect.longest:
             raise UnplannableError("the question is too large for this engine; split it or simplify its expressions")
         try:
-            self._let_resolve([statement.rendered for statement in statements])
+            self._let_resolve(statements)
         except EngineError:
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
 
     @abstractmethod
-    def _let_resolve(self, statements: Sequence[StatementText]) -> None:
+    def _let_resolve(self, statements: Sequence[Statement]) -> None:
         """Let the server resolve statements without running them."""
 
     def results(self, prepared: Statements) -> list[list[Row]]:
         """Return the rows of all statements, in one transaction."""
         with self.begin() as transaction:
-            return [
-                transaction.fetch(statement.rendered, prepared.rows.lists.parameters)
-                for statement in prepared.statements
-            ]
+            return [transaction.fetch(statement, prepared.rows.lists.parameters) for statement in prepared.statements]
 
     def private(self, prepared: Statements, choose: Choose | None) -> Exact:
         """Choose groups from the stream of all, and compute the other statistics of the chosen ones."""
@@ -237,7 +213,7 @@ class ServerConnection(ABC):
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
         units, groups_wanted = main.labels.index("units"), []
         with self.begin() as transaction:
-            for batch in transaction.stream(main.rendered, parameters, AT_ONCE):
+            for batch in transaction.stream(main, parameters, AT_ONCE):
                 counts = np.array([int(row[units]) for row in batch], dtype=np.int64)
                 picked = np.ones(len(batch), dtype=np.bool_) if choose is None else choose(counts)
                 groups_wanted += [row for row, is_chosen in zip(batch, picked.tolist(), strict=True) if is_chosen]
@@ -251,9 +227,7 @@ class ServerConnection(ABC):
                 CHOSEN_PARAMETER + 1 + index: [row[index] for row in groups_wanted] for index in range(key_count)
             }
             # fetched one by one inside the transaction, so all statements see the rows that the groups came from
-            results = (
-                transaction.fetch(statement.rendered, {**parameters, **key_lists}) for statement in prepared.others
-            )
+            results = (transaction.fetch(statement, {**parameters, **key_lists}) for statement in prepared.others)
             groups = Groups(keys=[row[:key_count] for row in groups_wanted], grouped=True)
             numbered = [(index, *row) for index, row in enumerate(groups_wanted)]
             return groups.exact(prepared, [NUMBER, *main.labels], numbered, results)
@@ -262,7 +236,7 @@ class ServerConnection(ABC):
         """Return the columns of coded rows by name."""
         labels = prepared.statement.labels
         with self.begin() as transaction:
-            rows = transaction.fetch(prepared.statement.rendered, prepared.lists.parameters)
+            rows = transaction.fetch(prepared.statement, prepared.lists.parameters)
         table = np.array(rows, dtype=np.int64).reshape(-1, len(labels))
         return {label: table[:, index] for index, label in enumerate(labels)}
 
@@ -281,19 +255,3 @@ class ServerConnection(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def identifying(schema: Schema) -> dict[str, frozenset[str]]:
-    """Return the columns of each table by which rows find their unit."""
-    columns_by_table: dict[str, set[str]] = {}
-    for table in schema.tables.values():
-        if table.unit is None:
-            continue
-        holder = table.name
-        for hop in table.unit.hops:
-            columns_by_table.setdefault(holder, set()).add(hop.column)
-            columns_by_table.setdefault(hop.table, set()).add(hop.key)
-            # the next hop, or the unit's column, is in the table that this one leads to
-            holder = hop.table
-        columns_by_table.setdefault(holder, set()).add(table.unit.column)
-    return {name: frozenset(columns) for name, columns in columns_by_table.items()}

@@ -12,9 +12,10 @@ whether they can be written, are short enough and mean something to the engine m
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +28,12 @@ from hush.engines.sql.dialect import Dialect
 from hush.engines.sql.keys import Lists, every_key
 from hush.engines.sql.nodes import Select
 from hush.engines.sql.relations import Bounds, Catalogue, unit_type
+from hush.engines.sql.render import Statement, render
 from hush.engines.sql.statements import (
     CodedStatement,
     Groups,
     ReleasedStatement,
     Row,
-    Statement,
     Statements,
     coded_statement,
     released_statement,
@@ -70,35 +71,38 @@ class PreparedRows:
     effort: Effort
 
 
-class SqlConnection(Protocol):
+class SqlConnection(ABC):
     """A connection to one engine. Every failure after the charge is an `EngineError`."""
 
-    @property
-    def dialect(self) -> Dialect:
-        """How the engine spells SQL."""
+    dialect: Dialect
+    """How the engine spells SQL."""
+    pace: Pace
+    """How fast the engine is, rather too slow than too fast."""
 
-    @property
-    def pace(self) -> Pace:
-        """How fast the engine is, rather too slow than too fast."""
-
+    @abstractmethod
     def register(self, schema: Schema) -> Catalogue:
         """Return where the tables of a schema are, and the types of their columns."""
 
     def load(self) -> Mapping[str, int]:
         """Read the files that questions need, and return the rows of each table that was read now."""
+        return {}
 
-    def refresh(self, *, public: bool = False) -> None:
+    def refresh(self, *, public: bool = False) -> None:  # noqa: B027 - a server's statements see tables as they are
         """Read again public tables, or all, that have changed; refuse those that cannot be read any more."""
 
     def stamp(self) -> Hashable:
         """Return a value that changes when a table does; None where that cannot be told."""
+        return None
 
+    @abstractmethod
     def lists(self) -> Lists:
         """Return lists for a new question."""
 
+    @abstractmethod
     def public(self, query: Select) -> list[Row]:
         """Run a query over public tables."""
 
+    @abstractmethod
     def resolve(
         self, statements: Sequence[Statement], released: ReleasedStatement | None = None, keys: Select | None = None
     ) -> None:
@@ -107,20 +111,25 @@ class SqlConnection(Protocol):
         ``keys`` stands for the private keys that some of them read once these are chosen.
         """
 
+    @abstractmethod
     def results(self, prepared: Statements) -> Sequence[list[Row]]:
         """Return the rows of all statements, which see one state of the tables."""
 
+    @abstractmethod
     def private(self, prepared: Statements, choose: Choose | None) -> Exact:
         """Return the exact integers of the groups with private keys that are wanted."""
 
+    @abstractmethod
     def coded(self, prepared: PreparedRows) -> Mapping[str, npt.NDArray[Any]]:
         """Return the columns of coded rows by name."""
 
+    @abstractmethod
     def compute(
         self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
     ) -> list[Row]:
         """Return functions of released values, a row for each group; nothing else is read."""
 
+    @abstractmethod
     def close(self) -> None:
         """Close the connection."""
 
@@ -227,7 +236,7 @@ class SqlEngine:
             return coded, cost_of_rows(coded.rows, cost(coded.query))
 
         coded, work, _ = bounded(write, spread, MAX_TEXT)
-        statement = Statement.of(coded.query, self._catalogue.dialect, lists.views)
+        statement = render(coded.query, self._catalogue.dialect, views=lists.views)
         self.connection.resolve([statement])
         effort = effort_of_rows(work, spread, len(plan.columns), self.connection.pace)
         return PreparedRows(plan=plan, coded=coded, statement=statement, lists=lists, effort=effort)

@@ -7,7 +7,7 @@ never from the rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
@@ -32,6 +32,14 @@ class UnitPath:
 
     column: str
     hops: tuple[Hop, ...] = ()
+
+    def columns(self, table: str) -> Iterator[tuple[str, str]]:
+        """Yield the columns by which the rows of a table find their unit, each after its own table."""
+        for hop in self.hops:
+            yield table, hop.column
+            yield hop.table, hop.key
+            table = hop.table
+        yield table, self.column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +115,12 @@ class Schema:
 
     def __post_init__(self) -> None:
         assign(self, tables=MappingProxyType(dict(self.tables)))
+
+    def identifying(self, table: str) -> dict[str, None]:
+        """Return the columns of a table by which rows, its own or those of other tables, find their unit."""
+        paths = [(reader.name, reader.unit) for reader in self.tables.values() if reader.unit is not None]
+        steps = [step for name, path in paths for step in path.columns(name)]
+        return dict.fromkeys(column for holder, column in steps if holder == table)
 
     def targets(self, table: Table) -> dict[str, Target]:
         """Return the columns of a private table by which rows find their unit, each with the key that it stands for.

@@ -13,10 +13,10 @@
 *   `opened`: policy, engines and ledger, opened once for all and read again when the policy changes;
 *   `auth`: people, tokens, sessions, passwords, codes, OpenID Connect, CSRF;
 *   `rate_limits`, `middleware`: limits of everything that comes;
-*   `audit`: owners' acts in the ledger's chain; `explained`: explanations given a moment ago;
+*   `audit`: owners' acts in the ledger's chain;
 *   `mcp`: the Model Context Protocol, for language models;
 *   `pgwire`: PostgreSQL's protocol, for tools that speak it;
-*   `problems` (errors as problem+json), `schemas` (schemas, and replies as JSON).
+*   `errors` (and how they leave, as problem+json), `schemas` (schemas, and replies as JSON).
 
 **A new page** is a handler ``async def page(request, service, who) -> Response`` in a module of `hush.server.pages`
 with a ``table()`` of routes. It calls `Service`, and draws a template of ``pages/templates/`` with `pages.layout.show`:
@@ -62,7 +62,7 @@ def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from hush.server import openapi, problems
+    from hush.server import errors, openapi
     from hush.server.middleware import Middleware
     from hush.server.routes import starlette_routes
     from hush.server.scheduler import Scheduler
@@ -95,7 +95,7 @@ def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
     def refused(request: Request, error: Exception) -> Response:
         """Return an error as a page, where there are pages."""
         if "hush.server.pages" not in _ROUTES:
-            return problems.response(error)
+            return errors.problem_response(error)
         return import_module("hush.server.pages").refused(request, service, error)  # type: ignore[no-any-return]
 
     async def unknown_route(request: Request, error: Exception) -> Response:

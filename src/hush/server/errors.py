@@ -1,4 +1,4 @@
-"""Errors of the service, in addition to those of a curator.
+"""Errors of the service, in addition to those of a curator; and how all errors leave, as RFC 9457's problem+json.
 
 ::
 
@@ -12,16 +12,33 @@
         ├── SecondOwnerError    it waits for another owner to do the same (409)
         ├── CancelledError      the asker cancelled the question
         ├── PeopleError         the store of people refuses: a name that is taken, a password that is too short
+        ├── NoPolicyError       there is no policy yet (409)
+        ├── BadRequestError     the request has a wrong form, size or type (400)
+        ├── InternalError       nobody foresaw it (500)
         └── StorageError        the state that workers share cannot be reached (503)
 
-Each has the HTTP status with which it leaves.
+Each has the HTTP status with which it leaves. Over HTTP, texts and codes are those of the command line.
+
+>>> from hush.core import BudgetExceededError
+>>> problem(BudgetExceededError("needs ε=0.30 but 0.12 of alice's 1.00 remains"))[0]
+402
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from hush.core import HushError
+from hush.core import BudgetExceededError, HushError
+from hush.core.format import visible
+from hush.ledger import ApprovalNeededError
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+log = logging.getLogger("hush.server")
 
 
 class ServiceError(HushError):
@@ -133,3 +150,101 @@ class NoPolicyError(ServiceError):
 
     def __init__(self) -> None:
         super().__init__("There is no policy yet, so nothing can be asked. The owner makes one on the page Data.")
+
+
+class InternalError(ServiceError):
+    """An unexpected error."""
+
+    code = "internal"
+    status = 500
+
+    def __init__(self) -> None:
+        super().__init__("Something went wrong in the service; its log says what. What was charged stays charged.")
+
+
+class BadRequestError(ServiceError):
+    """A malformed request: wrong form, size or type."""
+
+    code = "bad-request"
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        self.status = status  # type: ignore[misc]
+        super().__init__(message)
+
+
+MEDIA = "application/problem+json"
+_STATUS: Mapping[str, int] = {
+    "budget-exceeded": 402,
+    "not-allowed": 403,
+    "account-exists": 409,
+    "approval-needed": 409,
+    "ledger": 409,
+    "ledger-missing": 409,
+    "request-conflict": 409,
+    "too-many-requests": 429,
+    "request-unanswered": 409,
+    "unknown-account": 409,
+    "unknown-receipt": 404,
+    "unknown-stream": 404,
+    "source": 409,
+    "stream": 409,
+    "closed": 503,
+    "forked": 503,
+    "ledger-busy": 503,
+    "ledger-damaged": 503,
+    "ledger-rolled-back": 503,
+    "ledger-unavailable": 503,
+    "ledger-full": 507,
+}
+"""The HTTP status of an error by its code; 422 for other errors in a question or a value."""
+
+
+def status(error: HushError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, ServiceError):
+        return error.status
+    return 402 if isinstance(error, BudgetExceededError) else _STATUS.get(error.code, 422)
+
+
+def problem(error: HushError) -> tuple[int, dict[str, Any]]:
+    """Return an error's status and its body."""
+    status_code = status(error)
+    body = {
+        "type": f"urn:hush:{error.code}",
+        "title": HTTPStatus(status_code).phrase,
+        "status": status_code,
+        "code": error.code,
+        "detail": visible(str(error), lines=True),
+    }
+    if (parameter := getattr(error, "parameter", None)) is not None:
+        body["parameter"] = str(parameter)
+    if isinstance(error, ApprovalNeededError):
+        body["request"] = error.number
+    return status_code, body
+
+
+def problem_response(error: Exception) -> Response:
+    """Return the response to an error; an unexpected error is described in the log alone."""
+    from starlette.exceptions import HTTPException
+    from starlette.responses import JSONResponse
+
+    if isinstance(error, HTTPException):
+        error = _as_used(error.status_code)
+    if not isinstance(error, HushError):
+        log.error("an error that nobody foresaw: %s", type(error).__name__)
+        log.debug("its trace", exc_info=error)
+        error = InternalError()
+    status_code, body = problem(error)
+    headers = {}
+    if isinstance(error, SignInError):
+        headers["WWW-Authenticate"] = 'Bearer realm="hush"'
+    if isinstance(error, TooManyError):
+        headers["Retry-After"] = str(max(1, round(error.seconds)))
+    elif status_code == 503:
+        headers["Retry-After"] = "1"
+    return JSONResponse(body, status_code, headers, MEDIA)
+
+
+def _as_used(status: int) -> ServiceError:
+    """Return the error for a request that the web framework refuses."""
+    return UnknownPlaceError() if status == 404 else BadRequestError("This is not how this address is used.", status)

@@ -40,7 +40,7 @@ from starlette.types import Receive, Scope, Send
 
 from hush.core import HushError
 from hush.core.format import ascii_controls
-from hush.server import problems, schemas
+from hush.server import errors, schemas
 from hush.server.auth.people import Person
 from hush.server.errors import UnknownPlaceError
 from hush.server.routes import Permission, Route, endpoint
@@ -145,7 +145,7 @@ class McpDoor:
         try:
             response = await self._response(context.request, call)
         except HushError as error:
-            response = problems.response(error)
+            response = errors.problem_response(error)
         content = json.loads(bytes(response.body))
         if response.status_code < 400 and "errors" in content and "columns" in content:
             content = _with_errors_beside(content)

@@ -29,9 +29,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hush.core import HushError
-from hush.server import problems
-from hush.server.errors import BusyError
-from hush.server.problems import BadRequestError
+from hush.server import errors
+from hush.server.errors import BadRequestError, BusyError
 from hush.server.rate_limits import ConnectionLimit, in_networks
 from hush.server.service import Service
 
@@ -96,7 +95,7 @@ class Middleware:
             self._check(Headers(scope=scope))
             await self._app(scope, _limited(receive), send_wrapper)
         except Exception as error:  # noqa: BLE001 - every error leaves as a problem
-            refusal = problems.response(error)
+            refusal = errors.problem_response(error)
             refusal.headers["connection"] = "close"  # the rest of the body must not be read as the next request
             if not started:  # else the connection is closed in the middle: a status was sent already
                 await refusal(scope, receive, send_wrapper)
@@ -196,10 +195,10 @@ class LimitedProtocol(H11Protocol):
         self._refuse(BadRequestError("This is not a proper HTTP request."))
 
     def _refuse(self, error: HushError) -> None:
-        status, body = problems.problem(error)
+        status, body = errors.problem(error)
         content = json.dumps(body).encode()
         headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-        headers += [(b"content-type", problems.MEDIA.encode()), (b"connection", b"close")]
+        headers += [(b"content-type", errors.MEDIA.encode()), (b"connection", b"close")]
         headers += [(b"content-length", str(len(content)).encode())]
         events = (
             h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase.encode()),

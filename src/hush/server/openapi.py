@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from hush.server.problems import MEDIA
+from hush.server.errors import MEDIA
 from hush.server.routes import Permission, Route
 
 _TEXT = {"type": "string"}

@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse, Response
 
 from hush.core import InvalidValueError
 from hush.ledger import Role
-from hush.server import problems
+from hush.server import errors
 from hush.server.auth import csrf, sessions
 from hush.server.auth.people import Person, acting
 from hush.server.errors import ForbiddenError, SignInError
@@ -93,10 +93,10 @@ def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
                 if service.people.acted:
                     await service.record_acts()
         except SignInError as error:
-            return RedirectResponse("/sign-in", 303) if route.page else problems.response(error)
+            return RedirectResponse("/sign-in", 303) if route.page else errors.problem_response(error)
         except Exception as error:  # noqa: BLE001 - every error leaves as a problem
             if not route.page:
-                return problems.response(error)
+                return errors.problem_response(error)
             return cast("Response", request.app.state.refused(request, error))
 
     return permitted

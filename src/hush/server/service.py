@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import threading
+import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,12 +26,12 @@ from hush.curator.curator import Curator
 from hush.curator.explanation import Explanation
 from hush.ledger import Actor, LedgerError
 from hush.ledger.actors import label
+from hush.ledger.budgets import Spending
 from hush.policy import budget_requests
 from hush.server import audit, metrics, queue, rate_limits, schemas
 from hush.server.auth import oidc
 from hush.server.auth.people import SCOPES, People, Person
 from hush.server.errors import ForbiddenError, NoPolicyError, SecondOwnerError, UnknownPlaceError
-from hush.server.explained import ExplanationCache
 from hush.server.opened import CurrentPolicy, OpenPolicy
 from hush.server.questions import MOST_WORK, Questions, Turn
 from hush.server.rate_limits import Rate, RateLimits
@@ -37,6 +40,11 @@ from hush.server.storage import open_storage
 
 log = logging.getLogger("hush.server")
 Result = TypeVar("Result")
+_EACH = 8
+"""How many explanations are kept for one person …"""
+_PEOPLE = 32
+"""… and for how many people: some 6 MB, or 60 MB if every explanation has the largest number of prices."""
+_SECONDS = 60.0
 
 
 class Service:
@@ -62,7 +70,7 @@ class Service:
             each=settings.each,
         )
         self.oidc = oidc.OpenIdProvider(oidc.OidcSettings.read(settings.oidc)) if settings.oidc else None
-        self._explained: ExplanationCache[list[Explanation]] = ExplanationCache()
+        self._explained = ExplanationCache()
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="hush-service")
         self._explaining: dict[str, asyncio.Semaphore] = {}
 
@@ -183,12 +191,16 @@ class Service:
 
     async def release(
         self, who: Person, kind: str, how: Mapping[str, Any], *, request: str | None = None
-    ) -> tuple[Any, Money]:
-        """Make and charge a whole release; return it and the remaining budget. It takes its turn as a question does."""
+    ) -> tuple[Any, Money, Spending | None]:
+        """Make and charge a whole release; return it, the remaining budget and the share that it took.
 
-        def release(curator: Curator, name: str) -> tuple[Any, Money]:
+        It takes its turn as a question does.
+        """
+
+        def release(curator: Curator, name: str) -> tuple[Any, Money, Spending | None]:
             artefact = getattr(curator, kind)(**how, request=name)
-            return artefact, curator.remaining(artefact.receipt)
+            spending = curator.session.ledger.spending(int(artefact.receipt))
+            return artefact, curator.remaining(artefact.receipt), spending
 
         return await self.at_work(who, request, release)
 
@@ -309,6 +321,53 @@ class Service:
         """End a person's own session; return whether it existed."""
         _check_reach(who, SCOPES if who.owner else SCOPES[:2])
         return bool(self.people.end_session(who.name, identity))
+
+
+class ExplanationCache:
+    """A short-lived cache of explanations in one worker, apart for each person. Use it from any thread.
+
+    A page explains the same question at every turn: when it is opened, when its slider is let go, when it is asked.
+    Planning takes milliseconds each time, and gives the same. So a worker remembers the last explanations, each for
+
+    *   the person it was given to, and nobody else: two people may see different schemas, and that an explanation comes
+        quickly must not tell what others asked;
+    *   the policy in force and the very words of the request;
+    *   the budgets as they were, which are part of what is explained. They are shown to this person anyway;
+    *   a minute, because public tables can change.
+
+    Nothing here depends on a protected row.
+
+    >>> cache = ExplanationCache()
+    >>> cache.get("alice", "key", lambda: ["planned"]), cache.get("alice", "key", lambda: ["planned anew"])
+    (['planned'], ['planned'])
+    >>> cache.get("bob", "key", lambda: ["bob's own"])
+    ["bob's own"]
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._people: OrderedDict[str, OrderedDict[Hashable, tuple[float, list[Explanation]]]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._clock = clock
+
+    def get(self, person: str, key: Hashable, explain: Callable[[], list[Explanation]]) -> list[Explanation]:
+        """Return the stored explanation of a person and key, or compute and store it. Refusals are not stored."""
+        with self._lock:
+            explanations = self._people.get(person)
+            entry = None if explanations is None else explanations.get(key)
+        if entry is not None and self._clock() - entry[0] < _SECONDS:
+            return entry[1]
+        # Outside of the lock, so that nobody waits for another person's planning.
+        explained = explain()
+        with self._lock:
+            explanations = self._people.setdefault(person, OrderedDict())
+            self._people.move_to_end(person)
+            explanations[key] = (self._clock(), explained)
+            explanations.move_to_end(key)
+            if len(explanations) > _EACH:
+                explanations.popitem(last=False)
+            if len(self._people) > _PEOPLE:
+                self._people.popitem(last=False)
+        return explained
 
 
 def _check_reach(who: Person, *ended: Collection[str]) -> None:

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from hush.curator import pipeline
 from hush.curator.session import Session
 from hush.curator.terms import QuestionTerms
-from hush.server.explained import ExplanationCache
+from hush.server.service import ExplanationCache
 
 QUESTION = {"question": "SELECT COUNT(*) AS n FROM visits", "epsilon": "0.1"}
 

@@ -19,8 +19,8 @@ from uvicorn.server import ServerState
 
 from hush.server import middleware, table
 from hush.server.auth.people import People
+from hush.server.errors import BadRequestError
 from hush.server.middleware import _limited
-from hush.server.problems import BadRequestError
 from hush.server.rate_limits import ConnectionLimit
 from hush.server.service import Service
 from hush.server.settings import ServiceSettings

@@ -25,11 +25,13 @@ from hush.engines.duckdb.sources import declared_columns
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.protocol import TIMEOUT, Choose, Exact, Pace
 from hush.engines.sql.bounding import StoredRows
-from hush.engines.sql.dialect import CHOSEN, DUCKDB, Dialect
+from hush.engines.sql.dialect import DUCKDB
+from hush.engines.sql.keys import CHOSEN
 from hush.engines.sql.nodes import EVERYTHING, Select, TableName, count, select
 from hush.engines.sql.relations import Catalogue
-from hush.engines.sql.statements import KEPT, ReleasedStatement, Row, Statement, Statements
-from hush.engines.sql_engine import PreparedRows, SqlEngine
+from hush.engines.sql.render import Statement
+from hush.engines.sql.statements import KEPT, ReleasedStatement, Row, Statements
+from hush.engines.sql_engine import PreparedRows, SqlConnection, SqlEngine
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
 
@@ -68,10 +70,10 @@ def duckdb_engine(
         raise
 
 
-class DuckDBConnection:
+class DuckDBConnection(SqlConnection):
     """Open sources, and the cache of earlier questions about them. Use it from any thread."""
 
-    dialect: Dialect = DUCKDB
+    dialect = DUCKDB
     pace = Pace()
 
     def __init__(self, sources: OpenSources, *, timeout: float | None = TIMEOUT, cache: str = DEFAULT_CACHE) -> None:
@@ -97,7 +99,7 @@ class DuckDBConnection:
             "enable_external_access = false",
             "lock_configuration = true",
         ):
-            self._connection.execute(DUCKDB.setting(setting))
+            self._connection.execute(f"SET {setting}")
         self._cache = Cache(min(self._limit, parse_size(memory, "memory") // 4), self._drop)
         self._lists = KeyLists(self._cache, self._connection.cursor)
         self._bounded = BoundedTables(self._cache, self.execute)
@@ -170,7 +172,7 @@ class DuckDBConnection:
                     session.execute(DUCKDB.created("TEMP VIEW", CHOSEN, text_of(keys)))
                 for number, text in enumerate(unmet.values()):
                     # PREPARE resolves names and types, and reads no row
-                    session.execute(DUCKDB.prepared(f"statement_{number}", text))
+                    session.execute(f"PREPARE statement_{number} AS {text}")
         except EngineError:
             # a file that was changed is told as that, and not as a question that is too hard
             self._check_sources()
@@ -185,7 +187,7 @@ class DuckDBConnection:
             if self._sources[table].lines:
                 continue
             try:
-                rows = self.execute(DUCKDB.described(text_of(select([EVERYTHING], TableName(name)))))
+                rows = self.execute(f"DESCRIBE {text_of(select([EVERYTHING], TableName(name)))}")
             except EngineError:
                 rows = []
             if {row[0]: str(row[1]) for row in rows} != self._catalogue.types[table]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +17,7 @@ from hush.engines.duckdb.sources import (
     Source,
     csv_header,
     declared_columns,
+    first_lines,
     inner_table,
     sqlite_columns,
     sqlite_rows,
@@ -50,6 +52,7 @@ from hush.engines.sql.nodes import (
 from hush.engines.sql.relations import Catalogue
 from hush.engines.unread import Tally
 from hush.query.schema import Schema, Table
+from hush.query.types import Kind, Type
 
 if TYPE_CHECKING:
     import duckdb
@@ -127,9 +130,7 @@ class OpenSources:
         files = [str(path) for source in self.sources.values() for path in source.every_file]
         # text files that were rewritten are read from there
         files += [str(self._scratch_file(place)) for place in self.places.values()]
-        self.connection.execute(
-            DUCKDB.setting(f"allowed_paths = {DUCKDB.array([DUCKDB.text(path) for path in files])}")
-        )
+        self.connection.execute(f"SET allowed_paths = {DUCKDB.array([DUCKDB.text(path) for path in files])}")
         for table in self.sources:
             if table not in schema.tables:
                 raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
@@ -225,10 +226,7 @@ class OpenSources:
                 return dict.fromkeys(sqlite_columns(source.file, source.table, table)[1], "VARCHAR")
             case "excel" | "stata" | "spss" | "sas":
                 return dict.fromkeys(program_columns(source.file, source.format, source.table, table), "VARCHAR")
-        return self._types_of(self._as_they_are(self._origin(table), source, None))
-
-    def _types_of(self, rows: Select) -> dict[str, str]:
-        return {row[0]: str(row[1]) for row in self.connection.execute(DUCKDB.described(text_of(rows))).fetchall()}
+        return _types(self.connection, self._as_they_are(self._origin(table), source, None))
 
     def _origin(self, table: str, declared: Sequence[str] = ()) -> From | Select:
         """Return the origin of a source's rows, to select from; frames are registered until they are copied."""
@@ -267,7 +265,7 @@ class OpenSources:
         frame = f"frame_{place}"
         try:
             rows = self._as_they_are(self._origin(table, list(self.types[table])), source, schema.tables[table])
-            if self._types_of(rows) != self.types[table]:
+            if _types(self.connection, rows) != self.types[table]:
                 raise SourceError("the columns are others")
             # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
             kind = "TABLE" if frame in self._frames else "VIEW"
@@ -298,21 +296,34 @@ class OpenSources:
         A table of a database may say otherwise (COLLATE NOCASE). Then 'smith' and 'SMITH' would be one key, shown as
         whichever was stored first, and one row would fall under both where both are listed.
         """
-        described = self.connection.execute(DUCKDB.described(text_of(_all_of(origin)))).fetchall()
         zones = _zones(source)
         types = {} if table is None else table.columns
         columns: list[Scalar] = []
-        for row in described:
-            cell: Scalar = column(row[0])
-            timezone = source.timezone or zones.get(row[0])
-            if row[1] == "VARCHAR" and source.format == "duckdb":
+        for label, physical in _types(self.connection, select([EVERYTHING], origin)).items():
+            cell: Scalar = column(label)
+            timezone = source.timezone or zones.get(label)
+            if physical == "VARCHAR" and source.format == "duckdb":
                 cell = primitive("collated", cell, by="binary")
-            elif row[1] == "VARCHAR" and (source.untyped or source.format == "sqlite") and row[0] in types:
-                cell = said(cell, source, types[row[0]])
-            elif row[1] == "TIMESTAMP WITH TIME ZONE" and timezone is not None:
+            elif physical == "VARCHAR" and (source.untyped or source.format == "sqlite") and label in types:
+                cell = said(cell, source, types[label])
+            elif physical == "TIMESTAMP WITH TIME ZONE" and timezone is not None:
                 cell = local(cell, timezone)
-            columns.append(alias(cell, row[0]))
+            columns.append(alias(cell, label))
         return select(columns, origin)
+
+
+def first_rows(source: Source, table: str, number: int) -> list[list[str]]:
+    """Return the first rows of a source as texts. For the owner alone, who has the file."""
+    if source.format in CSV:
+        return first_lines(source, number)
+    with OpenSources({table: source}) as opened:
+        columns = {label: Type(Kind.TEXT) for label in opened.types[table]}
+        schema = Schema(data=table, tables={table: Table(name=table, columns=columns)})
+        opened.register(schema)
+        opened.renew(table, schema)
+        rows = replace(select([EVERYTHING], TableName(opened.places[table])), limit=number)
+        fetched = opened.connection.execute(text_of(rows)).fetchall()
+    return [["" if cell is None else str(cell) for cell in row] for row in fetched]
 
 
 def _zones(source: Source) -> Mapping[str, str]:
@@ -328,8 +339,9 @@ def _zones(source: Source) -> Mapping[str, str]:
     return {field.name: field.type.tz for field in schema if pa.types.is_timestamp(field.type) and field.type.tz}
 
 
-def _all_of(origin: From | Select) -> Select:
-    return select([EVERYTHING], origin)
+def _types(connection: duckdb.DuckDBPyConnection, rows: Select) -> dict[str, str]:
+    """Return the columns of a query with the engine's types."""
+    return {row[0]: str(row[1]) for row in connection.execute(f"DESCRIBE {text_of(rows)}").fetchall()}
 
 
 def _header_of_all(source: Source) -> list[str]:
@@ -362,7 +374,8 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> From:
         # folders unit=1 and unit=01 are two units, so their names stay texts
         options |= {"hive_partitioning": TRUE if hive else FALSE, "hive_types_autocast": FALSE, "union_by_name": FALSE}
     paths = [str(path) for path in source.every_file]
-    if _mends_texts(connection):
+    # whether this engine reads a text that is not UTF-8 as something else than an error
+    if connection.execute(_MENDS_TEXTS).fetchall()[0][0]:
         return reader("read_parquet", paths, {**options, "utf8_validation": text("replace")})
     origin = reader("read_parquet", paths, options)
     _check_texts(connection, origin)
@@ -374,22 +387,16 @@ def _check_alike(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
     schemas = []
     for path in source.files:
         call_ = reader("read_parquet", [str(path)], {"hive_partitioning": FALSE})
-        described = connection.execute(DUCKDB.described(text_of(_all_of(call_)))).fetchall()
-        schemas.append([(row[0], row[1]) for row in described])
+        schemas.append(list(_types(connection, select([EVERYTHING], call_)).items()))
         if schemas[-1] != schemas[0]:
             raise SourceError(f"the files of a table must have the same columns and types, and {path.name} has others")
     _with_partitions([name for name, _ in schemas[0]], source)
 
 
-def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
-    return bool(connection.execute(_MENDS_TEXTS).fetchall()[0][0])
-
-
 def _check_texts(connection: duckdb.DuckDBPyConnection, origin: From) -> None:
     """Read all texts once, so that one that is not UTF-8 is found now and not by a question."""
-    described = connection.execute(DUCKDB.described(text_of(_all_of(origin)))).fetchall()
-    texts = [call("max", call("length", column(row[0]))) for row in described if row[1] == "VARCHAR"]
+    types = _types(connection, select([EVERYTHING], origin))
+    texts = [call("max", call("length", column(label))) for label, physical in types.items() if physical == "VARCHAR"]
     if texts:
         connection.execute(text_of(select(texts, origin))).fetchall()
 

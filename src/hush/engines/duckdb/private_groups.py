@@ -28,8 +28,8 @@ from hush.engines.duckdb.cache import Cache
 from hush.engines.duckdb.session import Session, text_of
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
-from hush.engines.sql.dialect import CHOSEN, DUCKDB
-from hush.engines.sql.keys import NUMBER
+from hush.engines.sql.dialect import DUCKDB
+from hush.engines.sql.keys import CHOSEN, NUMBER
 from hush.engines.sql.nodes import (
     EVERYTHING,
     Between,
@@ -145,7 +145,7 @@ def _measured(session: Session, prepared: Statements, name: str) -> tuple[_Table
         for label, (_, value) in zip(prepared.rows.keys, keys, strict=True)
         if value.type.kind is Kind.TEXT
     ]
-    size_of_table = binary("+", call("max", column("rowid")), integer(1))
+    size_of_table = call("max", column("rowid")) + 1
     sums = [size_of_table, call("sum", column(KEPT)) if KEPT in labels else integer(0), *texts]
     sums_row = session.execute(text_of(select(sums, TableName(name))))[0]
     size, row_count, *lengths = (int(cell or 0) for cell in sums_row)
@@ -173,7 +173,7 @@ def _chosen(table: _Table, keys: Sequence[str]) -> Select:
     """Return the groups that are wanted, numbered in the order of their keys."""
     # by key, so that the answer does not show the order in which the engine found the groups
     order = [Directed(column(key, "t"), descending=False, nulls_first=False) for key in keys]
-    number = binary("-", window("row_number", [], order), integer(1))
+    number = window("row_number", [], order) - 1
     rows = select([alias(number, NUMBER), Star("t")], TableName(table.place, "t"))
     return joined(rows, TableName(_WANTED, "w"), "semi", binary("=", column("rowid", "t"), column("at", "w")))
 

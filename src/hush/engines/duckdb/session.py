@@ -42,8 +42,8 @@ from hush.core.work import interrupting
 from hush.engines.errors import EngineError, log
 from hush.engines.sql.dialect import DUCKDB, SHAPE
 from hush.engines.sql.nodes import Select
-from hush.engines.sql.render import render
-from hush.engines.sql.statements import ReleasedStatement, Statement
+from hush.engines.sql.render import Statement, render
+from hush.engines.sql.statements import ReleasedStatement
 
 if TYPE_CHECKING:
     import duckdb

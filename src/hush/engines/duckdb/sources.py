@@ -67,6 +67,7 @@ _SEVERAL = {"parquet", "csv", "tsv"}
 _PATTERN = re.compile(r"[*?\[]")
 _PARTITION = re.compile(r"([^=/\\]+)=([^=/\\]*)")
 CSV = {"csv", "tsv"}
+_QUOTED_NAME = re.compile('"[^"]*"')
 _PROGRAMS = set(PROGRAMS.values())
 _DUCKDB_TABLES = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
 SQLITE_TABLES = "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"
@@ -369,6 +370,30 @@ def proposed_encoding(path: Path) -> str:
     return "utf-8"
 
 
+def proposed_separator(source: Source) -> str:
+    """Return the separator that a CSV file's first line suggests, which is no row; a comma if none stands in it."""
+    encoding = "utf-8-sig" if source.encoding == "utf-8" else source.encoding
+    try:
+        with opened_text(source.file, encoding, None) as lines:
+            line = _QUOTED_NAME.sub("", lines.readline(FIRST_RECORD))
+    except (*UNREADABLE, UnicodeError):
+        line = ""
+    # of a colon nobody can tell whether it is part of a name
+    return max((mark for mark in SEPARATORS if mark != ":"), key=line.count)
+
+
+def first_lines(source: Source, count: int) -> list[list[str]]:
+    """Return the fields of a CSV file's first lines after its header. For the owner alone, who has the file."""
+    encoding = "utf-8-sig" if source.encoding == "utf-8" else source.encoding
+    try:
+        with opened_text(source.file, encoding, None) as lines:
+            texts = [lines.readline(FIRST_RECORD) for _ in range(count + 1)][1:]
+        # a line at a time, as a quote that somebody left open must not hide what follows
+        return [next(csv.reader([text], delimiter=source.separator)) for text in texts if text.strip()]
+    except (*UNREADABLE, csv.Error, UnicodeError):
+        return []
+
+
 def proposed_timezone(source: Source) -> str:
     """Return the time zone that a parquet file's schema names for all its times, where it names one; else UTC."""
     zones: set[str] = set()
@@ -443,16 +468,4 @@ def declared_columns(schema: Schema, table: str) -> list[str]:
     The names in a first record are data: whether a question can be asked must not depend on them.
     """
     described = schema.tables[table]
-    if described.public:
-        return []
-    names = dict.fromkeys(described.columns)
-    for reader in schema.tables.values():
-        if reader.unit is None:
-            continue
-        holder = reader.name
-        for hop in reader.unit.hops:
-            names |= dict.fromkeys([hop.column] if holder == table else [])
-            names |= dict.fromkeys([hop.key] if hop.table == table else [])
-            holder = hop.table
-        names |= dict.fromkeys([reader.unit.column] if holder == table else [])
-    return list(names)
+    return [] if described.public else list(dict.fromkeys(described.columns) | schema.identifying(table))

@@ -599,7 +599,7 @@ def said(cell: Scalar, source: Source, type_: Type | None) -> Scalar:
         clock = primitive("formatted", local(instant, source.timezone), pattern="%Y-%m-%d %H:%M:%S.%f")
         offset = call("regexp_matches", cell, text(_OFFSET))
         # CASE, and not AND: an instant far outside the calendar has no local time, and would be an error
-        return case((binary("AND", offset, _in_calendar(instant)), clock), otherwise=cell)
+        return case((offset & _in_calendar(instant), clock), otherwise=cell)
     return cell
 
 

@@ -42,7 +42,7 @@ from hush.engines.postgresql.dialect import POSTGRESQL
 from hush.engines.protocol import Pace
 from hush.engines.server import Rights, ServerConnection, Transaction
 from hush.engines.sql.nodes import From, Scalar, TableName, column, primitive
-from hush.engines.sql.render import StatementText, plain
+from hush.engines.sql.render import Statement, plain
 from hush.engines.sql.statements import Row
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
@@ -139,7 +139,7 @@ class Server:
                 connection.execute("ROLLBACK")
             self._returned(connection)
 
-    def resolve(self, statements: Sequence[StatementText], check: str) -> Row:
+    def resolve(self, statements: Sequence[Statement], check: str) -> Row:
         """Let the server resolve statements without running them, and return the row of a check.
 
         All of it is one message, so that a question is compiled by one round trip.
@@ -226,7 +226,7 @@ class PostgreSQLTransaction:
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self._connection = connection
 
-    def fetch(self, statement: StatementText, parameters: Mapping[int, Any]) -> list[Row]:
+    def fetch(self, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
         """Run a statement and return its rows."""
         with self._running(statement.text):
             values = [parameters[number] for number in statement.parameters]
@@ -245,7 +245,7 @@ class PostgreSQLTransaction:
             log.debug("engine failure: %s\n%s", error, text)
             raise EngineError from None
 
-    def stream(self, statement: StatementText, parameters: Mapping[int, Any], size: int) -> Iterator[list[Row]]:
+    def stream(self, statement: Statement, parameters: Mapping[int, Any], size: int) -> Iterator[list[Row]]:
         """Run a statement and yield its rows in batches, from a cursor of the server."""
         # a named cursor stays in the server: the driver would fetch all groups at once otherwise
         cursor = self._connection.cursor("hush_groups")
@@ -334,6 +334,41 @@ ORDER BY r.attnum
 """The columns that the role may read, with the types that domains stand for."""
 
 
+_READABLE = """
+SELECT n.nspname, c.relname FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
+  AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+  AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT')
+ORDER BY n.nspname <> 'public', n.nspname, c.relname
+"""
+
+
+def readable_tables(address: str) -> dict[str, str]:
+    """Return the tables that the role may read, each with its name as a policy writes it."""
+    server = Server(address)
+    try:
+        with server.transaction() as transaction:
+            rows = transaction.fetch(plain(_READABLE), {})
+    except EngineError:
+        raise SourceError(f"the database cannot be reached: {server.reason or 'it ended the connection'}") from None
+    finally:
+        server.close()
+    if not rows:
+        raise SourceError("the database has no table that its role may read; it needs USAGE on the schema and SELECT")
+    written = {(schema, name): ".".join(map(_written, (schema, name))) for schema, name in rows}
+    names = [name for _, name in rows]
+    # tables of one name in several schemas are told apart by these
+    return {
+        name if names.count(name) == 1 else f"{schema}_{name}": origin for (schema, name), origin in written.items()
+    }
+
+
+def _written(name: str) -> str:
+    """Return a name as `qualified_name` reads it."""
+    return name if re.fullmatch(r"\w+", name) else POSTGRESQL.quoted(name)
+
+
 def qualified_name(source: str) -> tuple[str, str]:
     """Return schema and name of a table as a policy writes it."""
     parts = [(quoted or plain).replace('""', '"') for quoted, plain in _PART.findall(source.strip())]
@@ -412,7 +447,7 @@ class PostgreSQLTables(ServerConnection):
     def _rows(self, table: str) -> From:
         return TableName(self.names[table])
 
-    def _labels(self, schema: Schema, table: str, keys: frozenset[str]) -> Collection[str]:
+    def _labels(self, schema: Schema, table: str, keys: Collection[str]) -> Collection[str]:
         """Return the columns that the policy names, and remember them; one of a type that is not read is refused."""
         stored = self._stored[table]
         declared = schema.tables[table].columns if table in schema.tables else stored
@@ -438,7 +473,7 @@ class PostgreSQLTables(ServerConnection):
         """Begin a transaction, which is read-only."""
         return self.server.transaction()
 
-    def _let_resolve(self, statements: Sequence[StatementText]) -> None:
+    def _let_resolve(self, statements: Sequence[Statement]) -> None:
         """Let the server resolve statements; a change in it since it was opened is told as that."""
         try:
             unchanged = self.same_after(statements)
@@ -461,7 +496,7 @@ class PostgreSQLTables(ServerConnection):
                 "charged)"
             )
 
-    def same_after(self, statements: Sequence[StatementText]) -> bool:
+    def same_after(self, statements: Sequence[Statement]) -> bool:
         """Return whether the columns that are read are as they were, after the server has resolved statements."""
         used = [(table, column.name, column.first, column.given) for table, column in self._used]
         return int(self.server.resolve(statements, POSTGRESQL.unchanged(used))[0]) == len(used)

@@ -7,7 +7,7 @@ engines have sessions of their own in it: their settings and views are theirs. I
 **Settings.** The dialect relies on ANSI mode, on UTC, on names that differ by case, and on the parser's standard
 reading of constants. They are set for every session, whatever the owner's configuration says.
 
-**Views.** A statement says which views it needs (`StatementText.views`). Lists of keys become views of the parameters'
+**Views.** A statement says which views it needs (`Statement.views`). Lists of keys become views of the parameters'
 values, handed over as Arrow, which starts no Python workers. A table's files, or a table of the catalogue, are a view
 too: its own name stands in no statement, so what WITH names cannot hide it. Names of views are the question's own, and
 they are dropped when it ends; all of its statements see one list of files.
@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hush.core.work import interrupting
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.spark.dialect import SPARK
-from hush.engines.sql.render import StatementText
+from hush.engines.sql.render import Statement
 from hush.engines.sql.statements import Row
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ class SparkServer:
 
     def __init__(self, address: str, *, timeout: float | None = None) -> None:
         self._address = check_address(address)
-        self._timeout = timeout
+        self.timeout = timeout
+        """Seconds that a statement may take."""
         self._lock = threading.Lock()
         self._questions = 0
         self._session: SparkSession | None = None
@@ -219,11 +220,6 @@ class SparkServer:
         """Whether the session no longer answers."""
         with self._lock:
             return self._broken
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds that a statement may take."""
-        return self._timeout
 
     def _ended(self) -> None:
         """End the session, and remove the files of one that broke."""
@@ -335,16 +331,14 @@ class SparkTransaction:
         """The session."""
         return self._session
 
-    def fetch(self, statement: StatementText, parameters: Mapping[int, Sequence[Any]]) -> list[Row]:
+    def fetch(self, statement: Statement, parameters: Mapping[int, Sequence[Any]]) -> list[Row]:
         """Run a statement and return its rows."""
         with self._running():
             table = self._query(statement, parameters).toArrow()
             columns = [_cells(column.to_pylist()) for column in table.columns]
             return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
-    def stream(
-        self, statement: StatementText, parameters: Mapping[int, Sequence[Any]], size: int
-    ) -> Iterator[list[Row]]:
+    def stream(self, statement: Statement, parameters: Mapping[int, Sequence[Any]], size: int) -> Iterator[list[Row]]:
         """Run a statement and yield its rows in batches of a size."""
         with self._running():
             # Spark hands over one partition after the other, and never all groups at once
@@ -356,7 +350,7 @@ class SparkTransaction:
                 break
             yield [tuple(_cells(row)) for row in batch]
 
-    def resolve(self, statement: StatementText) -> None:
+    def resolve(self, statement: Statement) -> None:
         """Let Spark resolve a statement without running it; of a table that changed it may be said."""
         with self._running(charged=False):
             _ = self._query(statement, None).schema
@@ -424,7 +418,7 @@ class SparkTransaction:
         else:
             self._session.sparkContext.cancelJobsWithTag(self._name)
 
-    def _query(self, statement: StatementText, parameters: Mapping[int, Sequence[Any]] | None) -> DataFrame:
+    def _query(self, statement: Statement, parameters: Mapping[int, Sequence[Any]] | None) -> DataFrame:
         """Return a statement's rows, not computed yet, after its views are made; without parameters lists are empty."""
         for name, content in statement.views:
             if name in self._views:

@@ -40,18 +40,15 @@ from typing import TYPE_CHECKING, Any
 
 from hush.engines.errors import EngineError, SourceError
 from hush.engines.protocol import Pace
-from hush.engines.server import Rights, ServerConnection, Transaction, identifying
+from hush.engines.server import Rights, ServerConnection, Transaction
 from hush.engines.spark.dialect import SAIL, SPARK, SparkDialect
 from hush.engines.spark.session import SparkServer
 from hush.engines.sql.nodes import From, Scalar, Select, SourceView, column, primitive
 from hush.engines.sql.relations import Catalogue
-from hush.engines.sql.render import StatementText, plain
-from hush.engines.sql.statements import ReleasedStatement, Statement
+from hush.engines.sql.render import Statement, plain
+from hush.engines.sql.statements import ReleasedStatement
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,7 +101,7 @@ class SparkSource:
         if kind in _FORMATS and path and not path.startswith("//"):
             return cls(kind, _absolute(path, directory))
         ending = source.rstrip("/*").rpartition(".")[2].lower()
-        if ending in _ENDINGS and _looks_like_files(source):
+        if ending in _ENDINGS and "`" not in source:  # clinic.csv is a file, and `clinic`.csv a table
             return cls(_ENDINGS[ending], _absolute(source, directory))
         if not _NAME.fullmatch(source.strip()) or "\0" in source:
             raise SourceError(
@@ -112,11 +109,6 @@ class SparkSource:
             )
         parts = [(quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(source.strip())]
         return cls(None, ".".join(map(SPARK.quoted, parts)))
-
-
-def _looks_like_files(source: str) -> bool:
-    """Return whether a name that ends as files do is a path: clinic.csv is a file, and `clinic`.csv a table."""
-    return "`" not in source
 
 
 def _absolute(path: str, directory: Path | None) -> str:
@@ -310,14 +302,13 @@ class SparkTables(ServerConnection):
 
     def register(self, schema: Schema) -> Catalogue:
         """Return the catalogue of the tables; refuse those in which a row could make Spark fail."""
-        keys = identifying(schema)
         with self.server.transaction(self.read) as transaction:
             for number, (name, source) in enumerate(self.names.items()):
                 table = schema.tables.get(name)
                 # a public table may fail: that tells of nobody
                 if table is None or table.public:
                     continue
-                needed = {*table.columns, *table.keys, *keys.get(name, ())}
+                needed = {*table.columns, *table.keys, *schema.identifying(name)}
                 times = frozenset(label for label, stored in self._stored[name].items() if stored.is_time) & needed
                 kind = format_of(transaction.session, source)
                 if check_hazards(name, source, kind, times, remote=self.server.remote):
@@ -364,7 +355,7 @@ class SparkTables(ServerConnection):
                 raise
             super().resolve(statements, released, keys)
 
-    def _let_resolve(self, statements: Sequence[StatementText]) -> None:
+    def _let_resolve(self, statements: Sequence[Statement]) -> None:
         with self.server.transaction(self.read) as transaction:
             for statement in statements:
                 transaction.resolve(statement)

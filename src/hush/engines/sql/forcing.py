@@ -15,10 +15,10 @@ could be. None of it can fail: casts give NULL, comparisons clamp, NaN is NULL.
 from __future__ import annotations
 
 import datetime as dt
-import re
 from dataclasses import replace
 from fractions import Fraction
 
+from hush.engines.sql.dialect import FIXED
 from hush.engines.sql.nodes import (
     FALSE,
     NULL,
@@ -33,8 +33,8 @@ from hush.engines.sql.nodes import (
     clamped,
     date,
     double,
+    huge,
     integer,
-    negated,
     not_null,
     null,
     one_of,
@@ -45,6 +45,7 @@ from hush.engines.sql.nodes import (
     try_cast,
 )
 from hush.engines.sql.values import (
+    EXACT,
     FORMS,
     LONG,
     MAX_SCALE,
@@ -68,13 +69,11 @@ from hush.engines.sql.values import (
 from hush.query.date_formats import DateFormat
 from hush.query.types import Kind, Type
 
-_EXACT = 2**53
 _WHOLE = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
 }  # fmt: skip
 """Not UHUGEINT: compared with a signed constant, its largest values fail to convert."""
 _FLOATS = {"FLOAT", "DOUBLE"}
-_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _FIRST_DAY, _LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
 
 
@@ -107,7 +106,7 @@ def _span_of(type_: Type) -> Span | None:
 
 def _scale(physical: str, type_: Type) -> int | None:
     """Return the digits of a column that stands for a DECIMAL: stored as one, or as text with a declared step."""
-    stored = _DECIMAL.fullmatch(physical)
+    stored = FIXED.fullmatch(physical)
     ends = [type_.lower, type_.upper, type_.step]
     if stored is not None:
         declared = digits(*ends)
@@ -131,7 +130,7 @@ def _missing(type_: Type, *, whole: bool) -> Scalar | None:
         nearest = Fraction(-(-nearest // 1) if nearest > 0 else nearest // 1) if whole else nearest
     elif type_.kind is Kind.DECIMAL and not whole:
         # computed as stored values are, so that it is the same float as theirs, and no negative zero
-        return binary("+", unscaled(double(_nearest(type_, type_.step)), type_.step), double(0))
+        return unscaled(double(_nearest(type_, type_.step)), type_.step) + double(0)
     else:
         nearest = _nearest(type_, type_.step) * type_.step
     return integer(int(nearest)) if whole else double(nearest)
@@ -185,13 +184,13 @@ def _force_integer(source: Scalar, physical: str, type_: Type) -> Value:
     low = None if type_.lower is None else -((-type_.lower) // step) * step
     high = None if type_.upper is None else type_.upper // step * step
     is_whole = physical in _WHOLE
-    long = _DECIMAL.fullmatch(physical)
+    long = FIXED.fullmatch(physical)
     if long is not None and int(long[1]) > MAX_SCALE:  # more digits than a float has
         source, physical, is_whole = try_cast(source, "HUGEINT", physical), "HUGEINT", True
     elif physical == "UHUGEINT":
         source, physical, is_whole = _signed(source), "HUGEINT", True
     ended = (low is not None and high is not None) or physical not in {"UBIGINT", "HUGEINT"}  # else NULL beyond 64 bits
-    far = any(end is None or abs(end) > _EXACT for end in (low, high))  # between them some numbers are no floats
+    far = any(end is None or abs(end) > EXACT for end in (low, high))  # between them some numbers are no floats
     # in whole numbers, for a float would lose the last digits before it is rounded to the step
     if is_whole and ended and step.denominator == 1 and step > 1 and far:
         least, most = LONG[0] if low is None else low, LONG[1] if high is None else high  # either may be 0
@@ -220,20 +219,20 @@ def _force_integer(source: Scalar, physical: str, type_: Type) -> Value:
 def _clamped_wide(source: Scalar, low: Fraction | int, high: Fraction | int) -> Value:
     """Return a stored whole number moved between two whole numbers."""
     ends = (int(low), int(high))
-    moved = clamped(cast(source, "HUGEINT"), *(cast(integer(end), "HUGEINT") for end in ends))
+    moved = clamped(cast(source, "HUGEINT"), *(huge(end) for end in ends))
     return Value(moved, Form.WIDE, within=ends)
 
 
 def _signed(source: Scalar) -> Scalar:
     """Return a UHUGEINT as HUGEINT; those beyond it as the largest, which is beyond all bounds."""
-    largest = cast(integer(2**127 - 1), "HUGEINT")
+    largest = huge(2**127 - 1)
     # NULL has to stay NULL: only a number that the cast refuses is beyond the largest
     return case((not_null(source), call("coalesce", try_cast(source, "HUGEINT", "UHUGEINT"), largest)))
 
 
 def _held(physical: str) -> tuple[int, int] | tuple[None, None]:
     """Return between which whole numbers a stored one lies; None if it may be larger than a WIDE value."""
-    fixed = _DECIMAL.fullmatch(physical)
+    fixed = FIXED.fullmatch(physical)
     if fixed is not None:
         return 1 - 10 ** int(fixed[1]), 10 ** int(fixed[1]) - 1
     return {"BIGINT": LONG, "UBIGINT": (0, 2**64 - 1)}.get(physical, (None, None))
@@ -247,7 +246,7 @@ def _force_wide(source: Scalar, physical: str, type_: Type) -> Value | None:
     if type_.step not in {None, 1} or low is None or high is None or low > high:
         return None
     # smaller ones are exact as floats, and larger ones no form holds exactly
-    if not _EXACT < max(abs(low), abs(high)) <= WIDEST:
+    if not EXACT < max(abs(low), abs(high)) <= WIDEST:
         return None
     if (
         stored_low is not None and stored_high is not None and low <= stored_high and stored_low <= high
@@ -257,13 +256,13 @@ def _force_wide(source: Scalar, physical: str, type_: Type) -> Value | None:
         source = _signed(source)
     elif physical == "VARCHAR" and type_.step == 1:
         line = _force_line(source, physical, Fraction(low), Fraction(high))  # such as 1e20
-        first, last = (cast(integer(end), "HUGEINT") for end in (low, high))
-        outer = [(binary("<=", line, double(low)), first), (binary(">=", line, double(high)), last)]  # see _as_integer
+        first, last = (huge(end) for end in (low, high))
+        outer = [(line <= double(low), first), (line >= double(high), last)]  # see _as_integer
         rounded_line = case(*outer, otherwise=try_cast(line, "HUGEINT", "DOUBLE"))
         # all digits count where the cast reads the text; the float is for what it does not read
         source = call("coalesce", try_cast(source, "HUGEINT", physical), rounded_line)
     elif physical not in _WHOLE:
-        fixed = _DECIMAL.fullmatch(physical)
+        fixed = FIXED.fullmatch(physical)
         # as a whole number it would lose its digits after the point
         if fixed is None or int(fixed[2]):
             return None
@@ -278,7 +277,7 @@ def _as_integer(line: Scalar, step: Fraction, low: Fraction | None, high: Fracti
     ends = [
         (binary(compare, line, double(end)), cast(integer(int(end)), "BIGINT"))
         for compare, end in outer
-        if end is not None and _EXACT < abs(end) <= 2**63 and end < 2**63
+        if end is not None and EXACT < abs(end) <= 2**63 and end < 2**63
     ]
     rounded = try_cast(_rounded(line, step, _greatest(low, high)), "BIGINT", "DOUBLE")
     return case(*ends, otherwise=rounded) if ends else rounded
@@ -288,7 +287,7 @@ def _force_listed(source: Scalar, physical: str, type_: Type) -> Value:
     """Return a number of a declared list, as stored; any other number is NULL, not the nearest of the list."""
     numbers = [value for value in type_.values or () if isinstance(value, Fraction)]
     wide = bool(numbers) and all(value.denominator == 1 for value in numbers)
-    wide = wide and _EXACT < max(map(abs, numbers)) <= WIDEST
+    wide = wide and EXACT < max(map(abs, numbers)) <= WIDEST
     if type_.kind is Kind.INTEGER or wide:
         form = "BIGINT" if type_.kind is Kind.INTEGER else "HUGEINT"
         converted = source if physical in _WHOLE else try_cast(source, form, physical)
@@ -298,7 +297,7 @@ def _force_listed(source: Scalar, physical: str, type_: Type) -> Value:
         )
         if physical not in _WHOLE:  # a cast rounds, and a number that was rounded is not in the list
             exact = binary("=", try_cast(source, "DOUBLE", physical), try_cast(converted, "DOUBLE", form))
-            is_listed = binary("AND", is_listed, exact)
+            is_listed = is_listed & exact
         ends = (int(min(numbers)), int(max(numbers))) if numbers else None
         if form == "HUGEINT":
             return Value(case((is_listed, cast(converted, form))), Form.WIDE, within=ends)
@@ -311,7 +310,7 @@ def _force_listed(source: Scalar, physical: str, type_: Type) -> Value:
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
     inside = case((one_of(number, [double(value) for value in numbers]), number)) if numbers else null("DOUBLE")
     # a list with 0 lets in -0.0, too, for they are equal
-    return Value(binary("+", inside, double(0)), Form.DOUBLE)
+    return Value(inside + double(0), Form.DOUBLE)
 
 
 def force_index(source: Scalar, physical: str, type_: Type) -> Value | None:
@@ -351,7 +350,7 @@ def _force_decimal(source: Scalar, physical: str, type_: Type) -> Scalar:
     number = _force_line(source, physical, low, high)
     if step is not None:
         number = _rounded(number, step, _greatest(low, high))
-    return binary("+", number, double(0))  # -0.0 + 0.0 is 0.0
+    return number + double(0)  # -0.0 + 0.0 is 0.0
 
 
 def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fraction | None) -> Scalar:
@@ -369,12 +368,12 @@ def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fract
     if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
         pairs.append((primitive("nan", number), NULL))
     if low is not None:
-        pairs.append((binary("<", number, double(low)), double(low)))
+        pairs.append((number < double(low), double(low)))
     if high is not None:
-        pairs.append((binary(">", number, double(high)), double(high)))
+        pairs.append((number > double(high), double(high)))
     if pairs and not is_bounded:
         # after the bounds, so that an infinity is clamped on the side that has one
-        pairs.append((negated(primitive("finite", number)), NULL))
+        pairs.append((~primitive("finite", number), NULL))
     # with both bounds nothing but NULL passes all tests
     return case(*pairs, otherwise=None if is_bounded else number) if pairs else number
 

@@ -16,7 +16,6 @@ from hush.engines.sql.nodes import (
     Directed,
     DistinctArgument,
     Scalar,
-    binary,
     call,
     case,
     cast,
@@ -24,6 +23,7 @@ from hush.engines.sql.nodes import (
     costing,
     count,
     double,
+    huge,
     integer,
     window,
 )
@@ -43,7 +43,7 @@ _BITS = 79
 def settled(value: Value) -> Value:
     """Return a value fit to group by: finite, and without a negative zero."""
     value = value.finite()
-    return replace(value, sql=binary("+", value.sql, double(0))) if value.form is Form.DOUBLE else value
+    return replace(value, sql=value.sql + double(0)) if value.form is Form.DOUBLE else value
 
 
 def exact(
@@ -73,7 +73,7 @@ def exact(
             if aggregate.kind is ExactKind.AVG:
                 row_count = over("count", index)
                 # without a summand the average is NULL, and nothing is divided by zero
-                summed = case((binary(">", row_count, integer(0)), binary("/", summed, cast(row_count, "DOUBLE"))))
+                summed = case((row_count > 0, summed / cast(row_count, "DOUBLE")))
                 # a quotient has no fixed number of digits
                 scale = None
             return Value(unscaled(summed, step), Form.DOUBLE, scale=scale)
@@ -102,7 +102,7 @@ def _exact_index(expression: Expression, value: Value) -> tuple[Scalar, Fraction
         first, last = math.ceil(lower), math.floor(upper)
         if first <= value.ends[0] and value.ends[1] <= last:
             return value.sql, Fraction(1)
-        return clamped(value.wide().sql, *(cast(integer(end), "HUGEINT") for end in (first, last))), Fraction(1)
+        return clamped(value.wide().sql, *(huge(end) for end in (first, last))), Fraction(1)
     if value.form is not Form.DOUBLE or type_.step is not None:
         factor = Factor.raw(expression)
         return grid_index(value, factor), factor.step
@@ -145,7 +145,7 @@ def times_finer(index: Value, own: Fraction, step: Fraction) -> Value | None:
     if max(abs(first), abs(last)) >= _SAME:
         return None
     wide = cast(index.sql, "BIGINT")
-    return Value(binary("*", wide, integer(times.numerator)), Form.INTEGER, within=(first, last))
+    return Value(wide * times.numerator, Form.INTEGER, within=(first, last))
 
 
 def grid_index(given: Value, factor: Factor) -> Scalar:

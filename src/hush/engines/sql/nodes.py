@@ -19,7 +19,7 @@ The functions below the nodes are short names for what writers build most.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -86,7 +86,43 @@ def bottom_up(root: Node, known: Callable[[Node], bool]) -> Iterator[Node]:
 
 
 class Scalar(Node):
-    """A value of each row, or of each group."""
+    """A value of each row, or of each group; arithmetic, order and logic are written with Python's operators."""
+
+    def __add__(self, other: Scalar | int) -> Scalar:
+        return binary("+", self, other)
+
+    def __sub__(self, other: Scalar | int) -> Scalar:
+        return binary("-", self, other)
+
+    def __mul__(self, other: Scalar | int) -> Scalar:
+        return binary("*", self, other)
+
+    def __truediv__(self, other: Scalar) -> Scalar:
+        return binary("/", self, other)
+
+    def __lt__(self, other: Scalar | int) -> Scalar:
+        return binary("<", self, other)
+
+    def __le__(self, other: Scalar | int) -> Scalar:
+        return binary("<=", self, other)
+
+    def __gt__(self, other: Scalar | int) -> Scalar:
+        return binary(">", self, other)
+
+    def __ge__(self, other: Scalar | int) -> Scalar:
+        return binary(">=", self, other)
+
+    def __and__(self, other: Scalar) -> Scalar:
+        return binary("AND", self, other)
+
+    def __or__(self, other: Scalar) -> Scalar:
+        return binary("OR", self, other)
+
+    def __neg__(self) -> Scalar:
+        return Prefixed("-", self)
+
+    def __invert__(self) -> Scalar:
+        return Prefixed("NOT ", self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,15 +354,6 @@ class ConstantRows(From):
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenKeys(From):
-    """The private keys that were chosen, and their numbers."""
-
-    label: str
-    columns: tuple[str, ...]
-    types: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Subquery(From):
     """The rows of a query."""
 
@@ -404,6 +431,11 @@ def column(name: str, table: str | None = None) -> ColumnName:
     return ColumnName(name, table)
 
 
+def columns_of(labels: Iterable[str]) -> list[Scalar]:
+    """Return columns of ``t``."""
+    return [column(label, "t") for label in labels]
+
+
 def call(function: str, *arguments: Scalar) -> Scalar:
     """Return a call of a function that engines know by name."""
     return FunctionCall(function, arguments)
@@ -427,6 +459,11 @@ def try_cast(value: Scalar, to: str, of: str | None = None) -> Scalar:
 def integer(value: int) -> Scalar:
     """Return an integer constant; beyond 64 bits it must be cast by name, from text that is all digits."""
     return cast(text(str(value)), "HUGEINT") if abs(value) >= 2**63 else Constant(value)
+
+
+def huge(value: int) -> Scalar:
+    """Return a whole number as HUGEINT."""
+    return cast(integer(value), "HUGEINT")
 
 
 def double(value: Fraction | int) -> Scalar:
@@ -479,15 +516,15 @@ def clamped(value: Scalar, low: Scalar | None, high: Scalar | None) -> Scalar:
     if inside is not None:
         pairs.append((inside, value))
     if low is not None:
-        pairs.append((binary("<", value, low), low))
+        pairs.append((value < low, low))
     if high is not None:
-        pairs.append((binary(">", value, high), high))
+        pairs.append((value > high, high))
     return case(*pairs, otherwise=None if inside is not None else value) if pairs else value
 
 
-def binary(operator: Operator, left: Scalar, right: Scalar) -> Scalar:
+def binary(operator: Operator, left: Scalar, right: Scalar | int) -> Scalar:
     """Return a binary operation; of floats `float_operation` does arithmetic."""
-    return Operation(operator, (left, right))
+    return Operation(operator, (left, integer(right) if isinstance(right, int) else right))
 
 
 def both(conditions: Sequence[Scalar]) -> Scalar:
@@ -495,16 +532,6 @@ def both(conditions: Sequence[Scalar]) -> Scalar:
     if not conditions:
         return TRUE
     return conditions[0] if len(conditions) == 1 else Operation("AND", tuple(conditions))
-
-
-def negative(value: Scalar) -> Scalar:
-    """Return -value."""
-    return Prefixed("-", value)
-
-
-def negated(value: Scalar) -> Scalar:
-    """Return NOT value."""
-    return Prefixed("NOT ", value)
 
 
 def is_null(value: Scalar) -> Scalar:
@@ -554,7 +581,7 @@ def window(
 
 def shortened(value: Scalar, limit: int) -> Scalar:
     """Return a text's first characters; one without that many bytes is not looked at."""
-    short = binary("<=", primitive("byte_length", value), integer(limit))
+    short = primitive("byte_length", value) <= limit
     first = call("left", value, integer(limit))
     return costing(case((short, value), otherwise=first), MADE * limit)
 

@@ -427,7 +427,7 @@ class RelationWriter:
         self._scans += 1
         number = primitive("row_number")
         # the number of the scan, in the low 20 bits, keeps rows of two scans apart
-        return binary("+", binary("*", cast(number, "HUGEINT"), integer(2**20)), integer(self._scans))
+        return cast(number, "HUGEINT") * 2**20 + self._scans
 
     def _join(self, relation: Join) -> RelationQuery:
         number = self._joins
@@ -496,8 +496,8 @@ class RelationWriter:
         tests += [_equal(mine, theirs) for mine, theirs in zip(first, second, strict=True)]
         heavy = joined(select([column(UNIT, owner)], left_counts), right_counts, "inner", both(tests))
         # in 128 bits, since the product of two counts may be larger than 64 hold
-        pairs = summed(binary("*", cast(column("n", "a"), "HUGEINT"), column("n", "b")), wide=True)
-        heavy = grouped(heavy, [column(UNIT, owner)], having=binary(">", pairs, integer(self._bounds.pairs)))
+        pairs = summed(cast(column("n", "a"), "HUGEINT") * column("n", "b"), wide=True)
+        heavy = grouped(heavy, [column(UNIT, owner)], having=pairs > self._bounds.pairs)
         apart = binary("=", column(UNIT, side_alias), column(UNIT, "heavy"))
         places, names = (sides, "lr") if left.unit else (sides[::-1], "rl")  # a left join has its private side there
         light = select([Star(side_alias)], read(places[0], side_alias, rows_of(owned.query)))
@@ -669,7 +669,7 @@ def shared_key_counts(catalogue: Catalogue, table: str) -> list[Select]:
             continue  # reported as a column that is missing
         units = call("count", DistinctArgument(column(onwards, "t")))
         rows = where(select([alias(integer(1), "n")], read(catalogue.tables[table], "t")), not_null(column(key, "t")))
-        shared = grouped(rows, [column(key, "t")], having=binary(">", units, integer(1)))
+        shared = grouped(rows, [column(key, "t")], having=units > 1)
         queries.append(select([count()], shared))
     return queries
 
@@ -701,7 +701,7 @@ def _as(value: Value, form: Form) -> Value:
         return replace(value, literal=None)
     if form is Form.DOUBLE and value.form in WHOLE:
         return value.double()
-    return Value(try_cast(value.sql, form.value, value.form.value), form)
+    return value.to(form)
 
 
 def _equal(left: Value, right: Value) -> Scalar:
@@ -713,6 +713,6 @@ def _equal(left: Value, right: Value) -> Scalar:
         elif forms <= {*WHOLE, Form.DOUBLE}:
             left, right = left.double(), right.double()
         else:
-            left, right = (Value(try_cast(side.sql, "VARCHAR", side.form.value), Form.TEXT) for side in (left, right))
+            left, right = (side.to(Form.TEXT) for side in (left, right))
     equal = binary("=", left.sql, right.sql)
     return costing(equal, MADE * (left.chars + right.chars)) if left.form is Form.TEXT else equal

@@ -21,7 +21,6 @@ from hush.engines.sql.nodes import (
     Between,
     Case,
     Cast,
-    ChosenKeys,
     ColumnName,
     Constant,
     ConstantRows,
@@ -50,10 +49,9 @@ from hush.engines.sql.nodes import (
     WindowCall,
     WithClause,
     alias,
-    binary,
     bottom_up,
     column,
-    integer,
+    columns_of,
     select,
     where,
 )
@@ -61,8 +59,6 @@ from hush.query.errors import UnplannableError
 
 MOST = 500_000
 """A question with a longer expression, or with a longer statement, is refused."""
-CHOSEN_PARAMETER = 10**6
-"""The parameters of chosen keys: their numbers, and after it the key columns."""
 _SHORT = 60
 """A column of fewer characters is cheap enough to be computed at every mention."""
 _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
@@ -70,7 +66,7 @@ _LOOKUPS = {"semi": "EXISTS", "anti": "NOT EXISTS"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatementText:
+class Statement:
     """A statement as an engine runs it."""
 
     text: str
@@ -78,21 +74,29 @@ class StatementText:
     """The numbers of its parameters (`Parameter`), in the order of their places in the text."""
     views: tuple[tuple[str, ViewContent], ...]
     """The views that must be made before it runs, by name: the number of a source, or lists that are parameters."""
+    query: Select
+    """The tree of its text; an empty one of a constant text."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the columns."""
+        return self.query.labels
 
 
-def plain(text: str, *parameters: int) -> StatementText:
+def plain(text: str, *parameters: int) -> Statement:
     """Return a statement from a constant text: a query over a server's own catalogue."""
-    return StatementText(text=text, parameters=parameters, views=())
+    return Statement(text=text, parameters=parameters, views=(), query=Select())
 
 
-def render(query: Select, dialect: Dialect, *, views: str = "view", limited: bool = True) -> StatementText:
-    """Return the text of a query; ``views`` is how the names of its views begin.
+def render(query: Select, dialect: Dialect, *, views: str = "view", limited: bool = True) -> Statement:
+    """Return a query as a statement; ``views`` is how the names of its views begin.
 
     One that reads files is as long as they are wide, and not ``limited``: no table is refused for its columns.
     """
     renderer = Renderer(dialect, views, limited=limited)
     text = renderer.text(query)
-    return StatementText(text=text, parameters=tuple(renderer.parameters), views=tuple(renderer.views.items()))
+    views_needed = tuple(renderer.views.items())
+    return Statement(text=text, parameters=tuple(renderer.parameters), views=views_needed, query=query)
 
 
 class Renderer:
@@ -221,9 +225,6 @@ class Renderer:
                 )
             case ParameterRows():
                 return dialect.rows_of(self, node.lists, node.label, node.columns)
-            case ChosenKeys():
-                lists = tuple((CHOSEN_PARAMETER + index, of) for index, of in enumerate(node.types))
-                return dialect.chosen(self, lists, node.label, node.columns)
             case SourceView():
                 return self.view(node.number)
             case TableFunction():
@@ -275,8 +276,8 @@ def _without_qualify(query: Select) -> Select:
     assert query.qualify is not None  # noqa: S101 - the caller looked
     rank, limit = query.qualify
     ranked = replace(query, columns=(*query.columns, alias(rank, "rank")), qualify=None)
-    outer = select([column(label, "t") for label in query.labels], ranked)
-    return where(outer, binary("<=", column("rank", "t"), integer(limit)))
+    outer = select(columns_of(query.labels), ranked)
+    return where(outer, column("rank", "t") <= limit)
 
 
-__all__ = ["CHOSEN_PARAMETER", "MOST", "Renderer", "StatementText", "plain", "render"]
+__all__ = ["MOST", "Renderer", "Statement", "plain", "render"]

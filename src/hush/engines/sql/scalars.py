@@ -19,6 +19,7 @@ Which of them a number stands for, `hush.engines.sql.values` says.
 
 from __future__ import annotations
 
+import operator
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -38,10 +39,9 @@ from hush.engines.sql.nodes import (
     clamped,
     double,
     float_operation,
+    huge,
     integer,
     is_null,
-    negated,
-    negative,
     not_null,
     null,
     one_of,
@@ -53,6 +53,7 @@ from hush.engines.sql.nodes import (
 )
 from hush.engines.sql.texts import TEXTS, like, moment, regular, weighed
 from hush.engines.sql.values import (
+    EXACT,
     FORMS,
     LONG,
     MAX_SCALE,
@@ -201,9 +202,9 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
     if scale and dividend is not None:  # which may have more digits than a float
         unit = double(10**scale)
         below = try_cast(rounded(float_operation("*", right.sql, unit)), "HUGEINT", "DOUBLE")
-        above = binary("*", cast(dividend.sql, "HUGEINT"), cast(integer(10**scale), "HUGEINT"))
+        above = cast(dividend.sql, "HUGEINT") * huge(10**scale)
         residue = remainder(above, case((binary("<>", below, integer(0)), below)))
-        return Value(binary("/", cast(residue, "DOUBLE"), unit), Form.DOUBLE, clean=False, scale=scale)
+        return Value(cast(residue, "DOUBLE") / unit, Form.DOUBLE, clean=False, scale=scale)
     if scale:
         unit = double(10**scale)
         above, below = (rounded(float_operation("*", value.sql, unit)) for value in (left, right))
@@ -215,10 +216,7 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
 
 def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     """Divide in 128 bits, where the quotient of two 64-bit numbers always fits; NULL by zero."""
-    numbers = (
-        value if value.form in WHOLE else Value(try_cast(value.finite().sql, "BIGINT", value.form.value), Form.INTEGER)
-        for value in arguments
-    )
+    numbers = (value if value.form in WHOLE else value.finite().to(Form.INTEGER) for value in arguments)
     left, right = (value.wide() for value in numbers)
     divisor = case((binary("<>", right.sql, integer(0)), right.sql))
     greatest = max(map(abs, left.ends))
@@ -234,11 +232,11 @@ def _negate(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
     if value.form in WHOLE:
         low, high = value.ends
-        exact = _whole(expression, (-high, -low), negative, value)
+        exact = _whole(expression, (-high, -low), operator.neg, value)
         if exact is not None:
             return exact
     value = value.double()
-    return replace(value, sql=negative(value.sql), literal=None)
+    return replace(value, sql=-value.sql, literal=None)
 
 
 def _steady(expression: Call, arguments: list[Value]) -> Value:
@@ -303,7 +301,7 @@ def _fixed(expression: Call, arguments: list[Value]) -> Value:
         if ends == value.ends:
             return value
         if ends[0] <= ends[1]:
-            inside = Between(value.wide().sql, cast(integer(-largest), "HUGEINT"), cast(integer(largest), "HUGEINT"))
+            inside = Between(value.wide().sql, huge(-largest), huge(largest))
             return Value(case((inside, value.sql)), value.form, within=ends)
     (sql, own_name), fixed = own_type(arguments[0]), f"DECIMAL({width},{digits})"
     return Value(try_cast(try_cast(sql, fixed, own_name), "DOUBLE", fixed), Form.DOUBLE, scale=digits)
@@ -313,7 +311,7 @@ def _logarithm(expression: Call, arguments: list[Value]) -> Value:
     base, value = number_at(expression, 0), arguments[1].double().finite()
     sql = call("log10", value.sql) if base == 10 else primitive("logarithm", double(base), value.sql)
     # only of positive numbers: of others an engine may raise an error
-    return Value(case((binary(">", value.sql, double(0)), sql)), Form.DOUBLE, clean=False)
+    return Value(case((value.sql > double(0), sql)), Form.DOUBLE, clean=False)
 
 
 def _power(_: Call, arguments: list[Value]) -> Value:
@@ -324,8 +322,8 @@ def _power(_: Call, arguments: list[Value]) -> Value:
 def _sign(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0].double().finite()
     pairs = [
-        (binary(">", value.sql, double(0)), double(1)),
-        (binary("<", value.sql, double(0)), double(-1)),
+        (value.sql > double(0), double(1)),
+        (value.sql < double(0), double(-1)),
         # otherwise NULL would fall through to 0
         (is_null(value.sql), null("DOUBLE")),
     ]
@@ -353,7 +351,7 @@ def _clip(expression: Call, arguments: list[Value]) -> Value:
         )
     value = operand.double().finite()
     ends = double(low), double(high)
-    pairs = [(binary("<", value.sql, ends[0]), ends[0]), (binary(">", value.sql, ends[1]), ends[1])]
+    pairs = [(value.sql < ends[0], ends[0]), (value.sql > ends[1], ends[1])]
     scale, single = common([value, *(argument.double() for argument in arguments[1:])])
     least = Fraction(1, 2**1074) if value.span is None else value.span[0]
     span = span_of_any(*map(span_of_number, (low, high)), (least, abs(low)))
@@ -373,30 +371,26 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
     if edges_fit and _far(arguments[0], low, high, bins):
         index = _bin_number(arguments[0], low, high, int(bins))
         if width.denominator == 1:
-            sized = binary("*", index, cast(integer(int(width)), "HUGEINT"))
-            edge = binary("+", sized, cast(integer(int(low)), "HUGEINT"))
+            sized = index * huge(int(width))
+            edge = sized + huge(int(low))
             return narrow(Value(edge, Form.WIDE, within=(int(low), int(high - width))))
         # as below: one correctly rounded division
         parts = (int(width * width.denominator), int(low) * width.denominator)
-        edge = binary("+", binary("*", index, cast(integer(parts[0]), "HUGEINT")), cast(integer(parts[1]), "HUGEINT"))
-        edge = binary("/", cast(edge, "DOUBLE"), double(width.denominator))
+        edge = index * huge(parts[0]) + huge(parts[1])
+        edge = cast(edge, "DOUBLE") / double(width.denominator)
         return Value(edge, Form.DOUBLE, span=span_of_any(*(span_of_number(end) for end in (low, high, width))))
     clipped = _clip(expression, arguments).double()
-    offset = binary("-", clipped.sql, double(low))
+    offset = clipped.sql - double(low)
     which = call("floor", float_operation("/", offset, double(width), None, span_of_number(width)))
     # NULL must stay NULL, and LEAST would skip it
     last = double(bins - 1)
-    index = case((binary(">", which, last), last), otherwise=which)
+    index = case((which > last, last), otherwise=which)
     if width.denominator == 1 and low.denominator == 1:
-        edge = binary("+", binary("*", index, double(width)), double(low))
+        edge = index * double(width) + double(low)
     else:
         # one correctly rounded division, so that the edge is the float nearest to the exact one
         unit = Fraction(1, (width.denominator * low.denominator))
-        edge = binary(
-            "/",
-            binary("+", binary("*", index, double(width / unit)), double(low / unit)),
-            double(1 / unit),
-        )
+        edge = (index * double(width / unit) + double(low / unit)) / double(1 / unit)
     return Value(edge, Form.DOUBLE, span=span_of_any(*(span_of_number(end) for end in (low, high, width))))
 
 
@@ -409,36 +403,36 @@ def _far(value: Value, low: Fraction, high: Fraction, count: Fraction) -> bool:
 
 def _bin_number(value: Value, low: Fraction, high: Fraction, count: int) -> Scalar:
     """Return min(n-1, ⌊(x - lower)·n / (upper - lower)⌋) of a value moved between the bounds."""
-    ends = [cast(integer(int(end)), "HUGEINT") for end in (low, high)]
-    offset = binary("-", clamped(value.wide().sql, *ends), ends[0])
-    bins, width, last = (cast(integer(number), "HUGEINT") for number in (count, int(high - low), count - 1))
-    index = quotient(binary("*", offset, bins), width, wide=True)
-    return case((binary(">", index, last), last), otherwise=index)
+    ends = [huge(int(end)) for end in (low, high)]
+    offset = clamped(value.wide().sql, *ends) - ends[0]
+    bins, width, last = (huge(number) for number in (count, int(high - low), count - 1))
+    index = quotient(offset * bins, width, wide=True)
+    return case((index > last, last), otherwise=index)
 
 
 def _bucket(expression: Call, arguments: list[Value]) -> Value:
     """Return the number of a bin: 1 + min(n-1, ⌊(x - lower)/width⌋) within the bounds, 0 below, n + 1 from upper on."""
     low, high, count = (number_at(expression, position) for position in (1, 2, 3))
     if _far(arguments[0], low, high, count):
-        operand, ends = arguments[0].wide().sql, [cast(integer(int(end)), "HUGEINT") for end in (low, high)]
-        inside = binary("+", _bin_number(arguments[0], low, high, int(count)), integer(1))
+        operand, ends = arguments[0].wide().sql, [huge(int(end)) for end in (low, high)]
+        inside = _bin_number(arguments[0], low, high, int(count)) + 1
         outside = [
             (is_null(operand), null("HUGEINT")),
-            (binary("<", operand, ends[0]), cast(integer(0), "HUGEINT")),
-            (binary(">=", operand, ends[1]), cast(integer(int(count) + 1), "HUGEINT")),
+            (operand < ends[0], huge(0)),
+            (operand >= ends[1], huge(int(count) + 1)),
         ]
         return narrow(Value(case(*outside, otherwise=inside), Form.WIDE, within=(0, int(count) + 1)))
     value = arguments[0].double().finite()
-    which = call("floor", binary("/", binary("-", value.sql, double(low)), double((high - low) / count)))
+    which = call("floor", (value.sql - double(low)) / double((high - low) / count))
     pairs = [
         (is_null(value.sql), null("DOUBLE")),
-        (binary("<", value.sql, double(low)), double(0)),
-        (binary(">=", value.sql, double(high)), double(count + 1)),
+        (value.sql < double(low), double(0)),
+        (value.sql >= double(high), double(count + 1)),
         # rounding may carry a value that is inside the bounds past the last bin, or before the first
-        (binary(">", which, double(count - 1)), double(count)),
-        (binary("<", which, double(0)), double(1)),
+        (which > double(count - 1), double(count)),
+        (which < double(0), double(1)),
     ]
-    number = case(*pairs, otherwise=binary("+", which, double(1)))
+    number = case(*pairs, otherwise=which + double(1))
     return Value(cast(number, "BIGINT"), Form.INTEGER, within=(0, int(count) + 1))
 
 
@@ -475,8 +469,6 @@ _COMPARISONS: Mapping[Op, Operator] = {
     Op.GREATER: ">",
     Op.GREATER_EQUAL: ">=",
 }
-
-_EXACT = 2**53
 
 
 def value_of(expression: Expression, columns: Mapping[str, Value]) -> Value:
@@ -550,7 +542,7 @@ def _check_digits(values: Sequence[Value]) -> None:
             continue
         for operand in values:
             number = abs(operand.literal or Fraction(0))
-            if number * 10**value.scale >= _EXACT and (value.greatest is None or value.greatest >= number / 2):
+            if number * 10**value.scale >= EXACT and (value.greatest is None or value.greatest >= number / 2):
                 raise UnplannableError(
                     f"a constant has more digits than decimals are compared by, which is {MAX_SCALE}; "
                     "compare with a shorter one, or compare as floats with CAST(x AS DOUBLE)"
@@ -582,7 +574,7 @@ def _logic(expression: Call, arguments: list[Value]) -> Value:
 
 
 def _not(_: Call, arguments: list[Value]) -> Value:
-    return Value(negated(condition_of(arguments[0])), Form.BOOLEAN)
+    return Value(~condition_of(arguments[0]), Form.BOOLEAN)
 
 
 def _is_null(_: Call, arguments: list[Value]) -> Value:
@@ -666,7 +658,7 @@ def _to_time(expression: Call, arguments: list[Value]) -> Value:
     if value.form is Form.TEXT and form is Form.DATE:
         return Value(date_in_text(value.sql), form)
     time = moment(value)
-    return Value(try_cast(time.sql, form.value, time.form.value), form)
+    return time.to(form)
 
 
 _OPS: Mapping[Op, Callable[[Call, list[Value]], Value]] = {

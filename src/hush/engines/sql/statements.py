@@ -1,8 +1,6 @@
 r"""The statements of a plan, and their rows as exact integers by group.
 
-**Keys.** Public keys are numbered 0 … N-1. A key on a line is numbered by arithmetic, round(x/step) - first; others by
-joining a list of the values. Rows with other keys fall out there, before anything is counted. Private keys are kept as
-they are in the main statement; the others run once keys are chosen, over rows whose keys are numbers of chosen ones.
+Keys are numbered before anything is counted, or kept as they are until they are chosen (`hush.engines.sql.keys`).
 
 **Bounding** (the proof is in `hush.query.plan.stability`)::
 
@@ -36,18 +34,6 @@ are listed values that are consecutive points of a grid, where that finds just t
 (`place`). A handful of other values is compared one by one. More of them are looked up in a table of the engine: a
 statement with a branch for each would take a time that grows faster than their number, and from some ten thousand on
 be too long.
-
-**Coded rows** (`coded_statement`) are a question's bounded rows as integer codes (`hush.query.plan.rows`). Everything
-that depends on one row alone is computed first: its unit and its codes c0, c1, …. Then the first rows of each unit are
-kept, in the order of a keyed hash of its unit and codes. Where rows are told apart by numbers alone the hash leaves the
-unit out, because those numbers shift when a row goes.
-
-**Integers by group** (`Groups`). The first column of a statement's rows is the number of the group.
-
-**Functions of released values** (`released_statement`) are computed in the engine's own types; see
-`hush.query.released`. Keys and noisy aggregates come as parameters, one list each. So that statement's length depends
-on the question alone, and it is written and resolved before the charge. No value can make it fail
-(`hush.engines.sql.scalars`).
 """
 
 from __future__ import annotations
@@ -92,8 +78,10 @@ from hush.engines.sql.nodes import (
     case,
     cast,
     column,
+    columns_of,
     count,
     grouped,
+    huge,
     integer,
     joined,
     label_of,
@@ -114,7 +102,7 @@ from hush.engines.sql.nodes import (
     with_before,
 )
 from hush.engines.sql.relations import UNBOUNDED, UNIT, Bounds, Catalogue, identity_text
-from hush.engines.sql.render import StatementText, render
+from hush.engines.sql.render import Statement, render
 from hush.engines.sql.scalars import name_of, value_of
 from hush.engines.sql.values import FORMS, Form, Value
 from hush.mechanisms.grouped import GroupedQuantile
@@ -162,7 +150,7 @@ class MainWriter:
 
     @property
     def _keys(self) -> list[Scalar]:
-        return [column(label, "t") for label in self._rows.keys]
+        return columns_of(self._rows.keys)
 
     def _index(self, factor: Factor) -> Scalar:
         """Return a factor's integer on its grid; small ones as 32 bits, which are quicker to add."""
@@ -226,20 +214,17 @@ class MainWriter:
             # the square of a 32-bit integer needs 64
             wide = cast(inner[0], "BIGINT")
             constant = statistic.offset - centre * centre
-            return _less(
-                total(binary("*", wide, wide)), (2 * centre, total(inner[0])), (constant, call("count", inner[0]))
-            )
+            return _less(total(wide * wide), (2 * centre, total(inner[0])), (constant, call("count", inner[0])))
         left, right = (
-            cast(binary("-", value, integer(factor.centre)), "BIGINT")
-            for value, factor in zip(inner, statistic.factors, strict=True)
+            cast(value - factor.centre, "BIGINT") for value, factor in zip(inner, statistic.factors, strict=True)
         )
-        product = binary("*", left, right)
+        product = left * right
         return _less(total(product), (statistic.offset, call("count", product)))
 
     def _others(self, statistic: Others, cells: Cells) -> Scalar:
         """Return how many rows are in the wider population alone, each counted several times."""
         wider = Population() if statistic.population.within is None else statistic.population.within
-        difference = binary("-", self._counted(wider, cells), self._counted(statistic.population, cells))
+        difference = self._counted(wider, cells) - self._counted(statistic.population, cells)
         return _times(difference, statistic.times, narrow=self._narrow(statistic))
 
     def statement(self) -> Select | None:
@@ -317,7 +302,7 @@ class MainWriter:
                     value: Scalar = self._over_pairs(call("least", row_count, limit), narrow=True)
                 case UnitCount():
                     pairs.append(alias(self._counted(statistic.population, cells), f"s{index}"))
-                    value = count(binary(">", column(f"s{index}", "t"), integer(0)))
+                    value = count(column(f"s{index}", "t") > 0)
                 case Count() | Total() | Others():
                     pairs.append(alias(self._statistic(statistic, cells), f"s{index}"))
                     pair = column(f"s{index}", "t")
@@ -325,9 +310,7 @@ class MainWriter:
                     narrow = self._narrow(statistic)
                     most_rows = self._exact_query.limits.rows
                     down = primitive("weighted_down", pair, row_count, rows=most_rows, floor=floor, narrow=narrow)
-                    value = self._over_pairs(
-                        case((binary("<=", row_count, limit), pair), otherwise=down), narrow=narrow
-                    )
+                    value = self._over_pairs(case((row_count <= limit, pair), otherwise=down), narrow=narrow)
                 case DistinctCount() | DistinctTotal():
                     continue
             answers.append(alias(value, f"s{index}"))
@@ -379,13 +362,13 @@ def _less(value: Scalar, *parts: tuple[int, Scalar], narrow: bool = False) -> Sc
     for constant, factor in parts:
         if constant:
             wide = cast(factor, "BIGINT" if narrow else "HUGEINT")
-            value = binary("-", value, binary("*", wide, integer(constant)))
+            value = value - (wide * constant)
     return value
 
 
 def _times(value: Scalar, times: int, *, narrow: bool = False) -> Scalar:
     """Return a number of rows, each counted several times."""
-    return value if times == 1 else binary("*", cast(value, "BIGINT" if narrow else "HUGEINT"), integer(times))
+    return value if times == 1 else cast(value, "BIGINT" if narrow else "HUGEINT") * times
 
 
 _LARGEST_WEIGHT = 2**62
@@ -409,7 +392,7 @@ class OtherWriter:
 
     def _only(self, rows: Select) -> Select:
         """Return the rows, bounded before, of groups that were chosen."""
-        return numbered_by_choice(rows, self._rows.private_keys) if self._numbered else rows
+        return numbered_by_choice(rows, self._rows.private_keys, self._rows.dialect) if self._numbered else rows
 
     @property
     def _labels(self) -> list[str]:
@@ -417,7 +400,7 @@ class OtherWriter:
 
     @property
     def _keys(self) -> list[Scalar]:
-        return [column(label, "t") for label in self._labels]
+        return columns_of(self._labels)
 
     def _by(self) -> list[Scalar]:
         return [column(UNIT, "t"), *self._keys]
@@ -444,7 +427,7 @@ class OtherWriter:
         rank = window("row_number", by, order)
         carried = [column("i", "t")] if isinstance(statistic, DistinctTotal) else []
         ranked = select([*self._keys, column("v", "t"), *carried, alias(rank, "rank")], values)
-        few = binary("<=", column("rank", "t"), integer(self._exact_query.limits.rows))
+        few = column("rank", "t") <= self._exact_query.limits.rows
         return self._over_values(statistic, where(select([], ranked), few))
 
     def _over_values(self, statistic: Distinct, rows: Select) -> Select:
@@ -455,11 +438,7 @@ class OtherWriter:
         once = grouped(
             rows.showing([*self._keys, column("v", "t"), *_place(statistic)]), [*self._keys, column("v", "t")]
         )
-        value = (
-            binary("-", column("i", "t"), integer(statistic.factor.centre))
-            if statistic.factor.centre
-            else column("i", "t")
-        )
+        value = column("i", "t") - statistic.factor.centre if statistic.factor.centre else column("i", "t")
         return grouped(select([*self._keys, alias(total(value), "s")], once), self._keys)
 
     def histogram(self, draw: Draw) -> Select:
@@ -495,7 +474,7 @@ class OtherWriter:
         source = self._only(rows.plain([cell]) if isinstance(rows, FreshRows) else rows.kept([cell]))
         by = [*self._keys, column("bin", "t")]
         full = choice.weight(self._exact_query.limits)
-        weight = binary("*", cast(count(), "HUGEINT"), integer(full)) if full > 1 else cast(count(), "HUGEINT")
+        weight = cast(count(), "HUGEINT") * full if full > 1 else cast(count(), "HUGEINT")
         query = where(select([*by, alias(weight, "w")], source), not_null(column("bin", "t")))
         return grouped(query, by)
 
@@ -505,7 +484,7 @@ class OtherWriter:
         bounded = self._only(rows.kept([cell], counted="bin"))
         full = choice.weight(limits)
         weight = case(
-            (binary("<=", row_count, integer(limits.rows)), integer(full)),
+            (row_count <= limits.rows, integer(full)),
             otherwise=quotient(integer(full * limits.rows), row_count),
         )
         query = select([*self._keys, column("bin", "t"), alias(weight, "w")], bounded)
@@ -520,24 +499,22 @@ def refined(weighed: Select, keys: Sequence[str], draw: Draw, cells: int, *, kee
     """
     rows = read("weighed", "t") if keep else weighed
     whole_bin: Scalar = quotient(column("bin", "t"), integer(cells))
-    coarse = select(
-        [*_key_columns(keys), alias(whole_bin, "bin"), alias(summed(column("w", "t"), wide=True), "w")], rows
-    )
-    coarse = grouped(coarse, [*_key_columns(keys), whole_bin])
-    upto = window("sum", _key_columns(keys), [column("bin", "t")], column("w", "t"))
-    total_weight = window("sum", _key_columns(keys), (), column("w", "t"))
+    coarse = select([*columns_of(keys), alias(whole_bin, "bin"), alias(summed(column("w", "t"), wide=True), "w")], rows)
+    coarse = grouped(coarse, [*columns_of(keys), whole_bin])
+    upto = window("sum", columns_of(keys), [column("bin", "t")], column("w", "t"))
+    total_weight = window("sum", columns_of(keys), (), column("w", "t"))
     ranked = select(
-        [*_key_columns(keys), column("bin", "t"), column("w", "t"), alias(upto, "upto"), alias(total_weight, "whole")],
+        [*columns_of(keys), column("bin", "t"), column("w", "t"), alias(upto, "upto"), alias(total_weight, "whole")],
         coarse,
     )
-    near = where(select([*_key_columns(keys), column("bin", "t")], ranked), _near(draw))
+    near = where(select([*columns_of(keys), column("bin", "t")], ranked), _near(draw))
     tests = [matches(column(label, "t"), column(label, "near"), "BIGINT") for label in keys]
     tests.append(binary("=", whole_bin, column("bin", "near")))
     is_near = not_null(column("bin", "near"))
-    first = binary("*", whole_bin, integer(cells))
+    first = whole_bin * cells
     query = select(
         [
-            *_key_columns(keys),
+            *columns_of(keys),
             alias(case((is_near, column("bin", "t")), otherwise=first), "bin"),
             alias(case((is_near, integer(1)), otherwise=integer(cells)), "cells"),
             column("w", "t"),
@@ -546,10 +523,6 @@ def refined(weighed: Select, keys: Sequence[str], draw: Draw, cells: int, *, kee
     )
     query = joined(query, Subquery(near, "near"), "left", both(tests))
     return with_before(query, "weighed", weighed) if keep else query
-
-
-def _key_columns(keys: Sequence[str]) -> list[Scalar]:
-    return [column(label, "t") for label in keys]
 
 
 def _near(draw: Draw) -> Scalar:
@@ -566,21 +539,21 @@ def _near(draw: Draw) -> Scalar:
         target = _multiplied(total_weight, aims.fraction.numerator)
     else:
         half = quotient(total_weight, integer(2), wide=True)
-        target = call("least", cast(integer(min(aims.rank, _FAR)), "HUGEINT"), half)
+        target = call("least", huge(min(aims.rank, _FAR)), half)
         if aims.fraction == 1:
-            target = binary("-", total_weight, target)
-    distance = cast(integer(min(aims.reach, _FAR)), "HUGEINT")
-    below = _multiplied(binary("-", upto, weight), aims.fraction.denominator)
+            target = total_weight - target
+    distance = huge(min(aims.reach, _FAR))
+    below = _multiplied(upto - weight, aims.fraction.denominator)
     return both(
         [
-            binary("<", below, binary("+", target, distance)),
-            binary(">", _multiplied(upto, aims.fraction.denominator), binary("-", target, distance)),
+            below < (target + distance),
+            _multiplied(upto, aims.fraction.denominator) > (target - distance),
         ]
     )
 
 
 def _multiplied(value: Scalar, times: int) -> Scalar:
-    return value if times == 1 else binary("*", value, integer(times))
+    return value if times == 1 else value * times
 
 
 _HANDFUL = 8
@@ -590,7 +563,7 @@ def binned(rows: AnyRows, histogram: Histogram, lists: Lists) -> tuple[AnyRows, 
     """Return the rows, perhaps with a further column, and the number of the bin that each falls into; NULL for none."""
     if isinstance(histogram, LineHistogram):
         index = grid_index(rows.known[histogram.factor.expression], histogram.factor)
-        offset = binary("-", index, integer(histogram.factor.first))
+        offset = index - histogram.factor.first
         return rows, quotient(offset, integer(histogram.cell)) if histogram.cell > 1 else offset
     type_ = histogram.expression.type
     value = key_value(rows.known[histogram.expression], type_, rows.dialect)
@@ -637,7 +610,10 @@ def coded_statement(
 ) -> CodedStatement:
     """Return the statement of the plan's coded rows; ``unit_type`` is the engine's type of units.
 
-    With a ``unit_key`` units are told apart by a keyed hash that is the same at any time and on any version.
+    All that depends on one row alone comes first: its unit and its codes c0, c1, …. Then the first rows of each unit
+    are kept, in the order of a keyed hash of its unit and codes; where rows are told apart by numbers alone the hash
+    leaves the unit out, because those numbers shift when a row goes. With a ``unit_key`` units are told apart by a
+    keyed hash that is the same at any time and on any version.
     """
     exact_query = ExactQuery(
         relation=plan.relation, keys=(), domains=None, limits=plan.limits, statistics=(), count_units=False
@@ -680,7 +656,7 @@ def _code(rows: FreshRows, coded: CodedColumn, lists: Lists) -> tuple[FreshRows,
     """Return the rows, perhaps with a further column, and a column's code; NULL where there is none."""
     if coded.factor is not None:
         index = grid_index(rows.known[coded.expression], coded.factor)
-        code: Scalar = binary("-", index, integer(coded.factor.first)) if coded.factor.first else index
+        code: Scalar = index - coded.factor.first if coded.factor.first else index
     else:
         histogram = ValueHistogram(population=Population(), expression=coded.expression, values=coded.values)
         rows, code = binned(rows, histogram, lists)
@@ -689,30 +665,6 @@ def _code(rows: FreshRows, coded: CodedColumn, lists: Lists) -> tuple[FreshRows,
         code = call("coalesce", code, integer(coded.levels))
     narrow = next((name for size, name in _TYPES if coded.size <= size), "BIGINT")
     return rows, cast(code, narrow)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """A query, and its text in a dialect."""
-
-    query: Select
-    rendered: StatementText
-    """The query in the engine's dialect."""
-
-    @classmethod
-    def of(cls, query: Select, dialect: Dialect, views: str = "view") -> Statement:
-        """Return a query in a dialect; ``views`` is how the names of its views begin."""
-        return cls(query=query, rendered=render(query, dialect, views=views))
-
-    @property
-    def text(self) -> str:
-        """The SQL text."""
-        return self.rendered.text
-
-    @property
-    def labels(self) -> list[str]:
-        """The names of the columns."""
-        return self.query.labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -742,67 +694,49 @@ class Statements:
     """How much there is to do, by public figures."""
 
     @classmethod
-    def of(cls, plan: Plan, rows: FreshRows, *, shown: list[int] | None, released: ReleasedStatement | None) -> Self:
-        """Write all statements over fresh rows; refuse those that are too long."""
-        main, distinct, histograms = _written(plan, rows, rows.lists)
+    def of(
+        cls,
+        plan: Plan,
+        rows: FreshRows,
+        *,
+        shown: list[int] | None,
+        released: ReleasedStatement | None,
+        stored: StoredRows | None = None,
+    ) -> Self:
+        """Write all statements over fresh rows, or over stored ones that equal them; refuse those that are too long."""
+        exact_query, lists, source = plan.exact_query, rows.lists, stored or rows
+
+        def other(reader: DrawnAggregate | Distinct) -> OtherWriter:
+            return OtherWriter(exact_query, source, Reads.by(reader), lists)
+
+        first = MainWriter(exact_query, source).statement()
+        main = None if first is None else render(first, source.dialect, views=lists.views)
+        done = frozenset() if main is None else frozenset(main.labels)
+        distinct = tuple(
+            (index, render(other(statistic).distinct(statistic), source.dialect, views=lists.views))
+            for index, statistic in enumerate(exact_query.statistics)
+            if isinstance(statistic, Distinct) and f"s{index}" not in done
+        )
+        histograms = tuple(
+            render(other(draw.choice).histogram(draw), source.dialect, views=lists.views) for draw in plan.draws
+        )
         return cls(
-            plan=plan,
-            rows=rows,
-            main=main,
-            distinct=distinct,
-            histograms=histograms,
-            released=released,
-            shown=shown,
+            plan=plan, rows=rows, main=main, distinct=distinct, histograms=histograms, released=released, shown=shown
         )
 
-    def over(self, rows: StoredRows) -> list[Statement]:
+    def over(self, stored: StoredRows) -> list[Statement]:
         """Return statements that compute the same as `statements` from stored rows."""
-        return _in_order(*_written(self.plan, rows, self.rows.lists))
-
-    @property
-    def bounds(self) -> Bounds:
-        """Bounds of the work for one unit's rows."""
-        return self.rows.bounds
+        return self.of(self.plan, self.rows, shown=self.shown, released=self.released, stored=stored).statements
 
     @property
     def others(self) -> list[Statement]:
         """All but the main one."""
-        return _in_order(None, self.distinct, self.histograms)
+        return [*(statement for _, statement in self.distinct), *self.histograms]
 
     @property
     def statements(self) -> list[Statement]:
         """All statements, in an order that depends on the plan alone."""
-        return _in_order(self.main, self.distinct, self.histograms)
-
-
-_Written = tuple[Statement | None, tuple[tuple[int, Statement], ...], tuple[Statement, ...]]
-
-
-def _written(plan: Plan, rows: Rows, lists: Lists) -> _Written:
-    """Return the main statement, those of distinct values that it lacks, and the histograms, over some rows."""
-    exact_query = plan.exact_query
-
-    def rendered(query: Select) -> Statement:
-        return Statement.of(query, rows.dialect, lists.views)
-
-    def other(reader: DrawnAggregate | Distinct) -> OtherWriter:
-        return OtherWriter(exact_query, rows, Reads.by(reader), lists)
-
-    first = MainWriter(exact_query, rows).statement()
-    main = None if first is None else rendered(first)
-    done = frozenset() if main is None else frozenset(main.labels)
-    distinct = tuple(
-        (index, rendered(other(statistic).distinct(statistic)))
-        for index, statistic in enumerate(exact_query.statistics)
-        if isinstance(statistic, Distinct) and f"s{index}" not in done
-    )
-    return main, distinct, tuple(rendered(other(draw.choice).histogram(draw)) for draw in plan.draws)
-
-
-def _in_order(
-    main: Statement | None, distinct: Sequence[tuple[int, Statement]], histograms: Sequence[Statement]
-) -> list[Statement]:
-    return [*([] if main is None else [main]), *(statement for _, statement in distinct), *histograms]
+        return [*([] if self.main is None else [self.main]), *self.others]
 
 
 _LARGEST = 2**63 - 1
@@ -834,6 +768,8 @@ class ReleasedStatement:
 def released_statement(question: Question, keys: Sequence[Value], dialect: Dialect) -> ReleasedStatement | None:
     """Return the statement for a question's outputs; None if there is nothing to compute.
 
+    Released values come as parameters, one list each: the statement's length depends on the question alone, and it is
+    written before the charge. They are computed in the engine's own types (`hush.query.released`).
     ``keys`` says what is known of each key's values, such as how many digits a decimal has.
     """
     parts = shown(question).parts

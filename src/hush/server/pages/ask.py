@@ -20,7 +20,7 @@ from hush.core import HushError
 from hush.core.format import figure
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
-from hush.server import problems
+from hush.server import errors
 from hush.server.auth.people import Person
 from hush.server.opened import OpenPolicy
 from hush.server.pages.answers import NARROW, WIDE, both, shown
@@ -56,7 +56,7 @@ async def _asking(
             preview = await _before(service, who, question, values)
         except HushError as refusal:
             error = error or refusal
-    status = 200 if error is None else problems.status(error)
+    status = 200 if error is None else errors.status(error)
     drawn = (
         [] if preview is None else [preview.dummy(width=width, name=f"hatch{width:.0f}") for width in (WIDE, NARROW)]
     )

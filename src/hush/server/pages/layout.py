@@ -24,7 +24,7 @@ from hush.core.format import figure, percent, visible
 from hush.core.svg import style_sheet
 from hush.curator.curator import Curator
 from hush.ledger import AccountView, ApprovalNeededError, Role
-from hush.server import problems
+from hush.server import errors
 from hush.server.auth import csrf
 from hush.server.auth.people import Person
 from hush.server.errors import ForbiddenError, NoPolicyError, SignInError, UnknownPlaceError
@@ -79,7 +79,7 @@ def draw(request: Request, service: Service, who: Person, template: str, status:
 
 def refused(request: Request, service: Service, error: Exception) -> Response:
     """Return an error as a page to browsers, and as problem+json to programs."""
-    problem = problems.response(error)
+    problem = errors.problem_response(error)
     if "text/html" not in request.headers.get("accept", "") or request.url.path.startswith("/api/"):
         return problem
     text = json.loads(bytes(problem.body))["detail"]
@@ -160,7 +160,7 @@ def with_problem_page(handler: Handler) -> Handler:
         except SignInError:
             raise
         except HushError as error:
-            return await show(request, service, who, "problem.html", problems.status(error), problem=problem_of(error))
+            return await show(request, service, who, "problem.html", errors.status(error), problem=problem_of(error))
 
     return wrapper
 

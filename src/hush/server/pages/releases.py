@@ -25,7 +25,7 @@ from hush.curator.model_release import MODELS
 from hush.curator.range_release import RangeRelease
 from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
 from hush.report.columns import shown_error
-from hush.server import problems
+from hush.server import errors
 from hush.server.api import number_in, whole
 from hush.server.auth.people import Person
 from hush.server.errors import UnknownPlaceError
@@ -87,7 +87,7 @@ async def _releasing(
         service,
         who,
         "releases.html",
-        200 if error is None else problems.status(error),
+        200 if error is None else errors.status(error),
         data="" if data_set is None else data_set["name"],
         kinds=KINDS,
         kind=kind,
@@ -178,7 +178,7 @@ async def make(request: Request, service: Service, who: Person) -> Response:
             )
             return RedirectResponse(f"/streams/{quote(title, safe='')}", 303)
         terms |= {"fresh": True} if "fresh" in form else {}
-        release, _ = await service.release(who, kind, terms, request=name)
+        release, *_ = await service.release(who, kind, terms, request=name)
     except HushError as error:
         return await _releasing(request, service, who, form, error=error)
     before = (await service.receipt(who, int(release.receipt)))["request"] != name

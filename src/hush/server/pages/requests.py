@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from hush.core import HushError
 from hush.core.format import figure, visible
 from hush.ledger import AccountView, Actor, ParkedQuestion, Role
-from hush.server import problems
+from hush.server import errors
 from hush.server.api import number_in
 from hush.server.auth.people import Person
 from hush.server.errors import ForbiddenError, NoPolicyError
@@ -122,7 +122,7 @@ async def ask_for_budget(request: Request, service: Service, who: Person) -> Res
     try:
         await service.request_budget(who, epsilon=epsilon, reason=reason, data=str(form.get("data", ""))[:200])
     except HushError as error:
-        return await _requests(request, service, who, problems.status(error), error=error)
+        return await _requests(request, service, who, errors.status(error), error=error)
     return RedirectResponse("/requests", 303)
 
 
@@ -133,7 +133,7 @@ async def decide(request: Request, service: Service, who: Person) -> Response:
     try:
         await service.decide(who, number_in(request), approve=approve, reason=reason)
     except HushError as error:
-        return await _requests(request, service, who, problems.status(error), error=error)
+        return await _requests(request, service, who, errors.status(error), error=error)
     return RedirectResponse("/requests", 303)
 
 

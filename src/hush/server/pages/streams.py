@@ -17,14 +17,13 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core import HushError, InvalidValueError
 from hush.core.format import percent, visible
-from hush.curator.declared_streams import DeclarationExplanation
-from hush.curator.stream_views import StreamView
+from hush.curator.declared_streams import DeclarationExplanation, StreamView
 from hush.ledger.streams import StreamDeclaration
 from hush.query.types import Kind
 from hush.report import files
 from hush.report.columns import AnswerColumn, shown_error
 from hush.report.pictures import picture
-from hush.server import problems, streams
+from hush.server import errors, streams
 from hush.server.api import written
 from hush.server.auth.people import Person
 from hush.server.errors import NoPolicyError, UnknownPlaceError
@@ -199,7 +198,7 @@ async def _drawn(
         service,
         who,
         "stream.html",
-        200 if error is None else problems.status(error),
+        200 if error is None else errors.status(error),
         data=view.data,
         stream=_stream(view),
         releases=rows,
@@ -266,7 +265,7 @@ async def explain(request: Request, service: Service, who: Person) -> Response:
     try:
         explained = await streams.explained(service, await _declaration(service, fields))
     except HushError as error:
-        return await _list(request, service, who, problems.status(error), given=fields, error=error)
+        return await _list(request, service, who, errors.status(error), given=fields, error=error)
     return await _list(request, service, who, given=fields, explained=explained)
 
 
@@ -276,7 +275,7 @@ async def declare(request: Request, service: Service, who: Person) -> Response:
     try:
         view = await streams.declared(service, who, await _declaration(service, fields))
     except HushError as error:
-        return await _list(request, service, who, problems.status(error), given=fields, error=error)
+        return await _list(request, service, who, errors.status(error), given=fields, error=error)
     return RedirectResponse(f"/streams/{view.name}", 303)
 
 

@@ -20,8 +20,8 @@ from typing import Any
 from sqlglot import exp
 
 from hush.server.pgwire import messages
+from hush.server.pgwire.catalogue import all_of, parsed
 from hush.server.pgwire.catalogue_rows import SHAPES, TYPES
-from hush.server.pgwire.catalogue_statements import all_of, parsed
 
 _CATALOGUE_TYPES = {
     "bool": messages.BOOLEAN, "int2": messages.WHOLE, "int4": messages.WHOLE, "int8": messages.WHOLE,

@@ -31,8 +31,6 @@ from hush.engines.sql.nodes import (
     integer,
     joined,
     matches,
-    negated,
-    negative,
     not_null,
     null,
     one_of,
@@ -66,9 +64,9 @@ PLACE = read("place", "s")
     [
         (binary("-", integer(1), integer(-2)), 3),
         (binary("-", integer(2), binary("-", integer(1), integer(1))), 2),
-        (negative(binary("+", integer(1), integer(2))), -3),
-        (negated(binary("OR", binary("=", integer(1), integer(2)), binary("=", integer(1), integer(1)))), False),
-        (negated(one_of(integer(1), [integer(2)])), True),
+        (-(integer(1) + 2), -3),
+        (~(binary("=", integer(1), 2) | binary("=", integer(1), 1)), False),
+        (~one_of(integer(1), [integer(2)]), True),
         (one_of(integer(1), []), False),
         (matches(null("BIGINT"), null("BIGINT"), "BIGINT"), True),
         (binary("AND", Between(integer(5), integer(1), integer(3)), binary("=", integer(1), integer(1))), False),
@@ -137,7 +135,7 @@ def test_what_multiplies_without_end_is_refused() -> None:
 def test_deep_trees_need_no_recursion() -> None:
     value = column("x", "t")
     for _ in range(5000):
-        value = negative(value)
+        value = -value
     query = select([alias(value, "x")], PLACE)
     assert render(query, DUCKDB).text.count("(-(") == 5000
     assert cost(query) > 15_000
