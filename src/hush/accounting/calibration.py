@@ -42,6 +42,7 @@ from hush.accounting.events import (
     PoissonLaplaceEvent,
     RandomizedResponseEvent,
 )
+from hush.accounting.events.base import as_event
 from hush.accounting.filters import ZCDPFilter
 from hush.accounting.guarantee import Guarantee, compose
 from hush.accounting.prices import pure_price, zcdp_price
@@ -59,26 +60,16 @@ _SEARCH_FACTOR = 16
 _LOSS_POWERS = (1.0, 1.25, 1.5, 1.75, 2.0)
 """The powers p of a joint loss Σ(Δᵢ/nᵢ)^p that a split is tried for: from pure steps (1) to Gaussian ones (2)."""
 
-_FAMILIES: dict[type[Event], Callable[[Fraction, Fraction], Event]] = {
-    GaussianEvent: lambda noise, sensitivity: GaussianEvent(sigma=noise, sensitivity=sensitivity),
-    LaplaceEvent: lambda noise, sensitivity: LaplaceEvent(scale=noise, sensitivity=sensitivity),
-    DiscreteGaussianEvent: lambda noise, sensitivity: DiscreteGaussianEvent(
-        sigma=noise, sensitivity=_whole(sensitivity)
-    ),
-    DiscreteLaplaceEvent: lambda noise, sensitivity: DiscreteLaplaceEvent(
-        parameter=1 / noise, sensitivity=_whole(sensitivity)
-    ),
-    RandomizedResponseEvent: lambda noise, sensitivity: RandomizedResponseEvent(epsilon=sensitivity / noise),
+_NOISE: dict[type[Any], str] = {
+    GaussianEvent: "sigma",
+    LaplaceEvent: "scale",
+    DiscreteGaussianEvent: "sigma",
+    DiscreteLaplaceEvent: "scale",
+    PoissonGaussianEvent: "sigma",
+    PoissonLaplaceEvent: "scale",
 }
-"""Event classes by their noise: the standard deviation or scale; of randomized response, 1/ε."""
-_SAMPLED: dict[type[Event], Callable[[Fraction, Fraction, Fraction], Event]] = {
-    PoissonGaussianEvent: lambda rate, noise, sensitivity: PoissonGaussianEvent(
-        rate=rate, sigma=noise, sensitivity=sensitivity
-    ),
-    PoissonLaplaceEvent: lambda rate, noise, sensitivity: PoissonLaplaceEvent(
-        rate=rate, scale=noise, sensitivity=sensitivity
-    ),
-}
+"""Event classes by the parameter that is their noise; that of randomized response is 1/ε."""
+_SAMPLED = (PoissonGaussianEvent, PoissonLaplaceEvent)
 """Event classes that also need the share of the units that takes part in a step."""
 
 
@@ -104,7 +95,9 @@ def calibrate(
     times, exact_sensitivity = integer(count, "count", minimum=1), positive(sensitivity, "sensitivity")
     make = _maker(family, rate)
     digits = _NOISE_DIGITS if rate is None else _SAMPLED_NOISE_DIGITS
-    noise = _least(lambda noise: [_event(make(noise, exact_sensitivity))], times, target, exact_delta, digits=digits)
+    noise = _least(
+        lambda noise: [as_event(make(noise, exact_sensitivity), "family")], times, target, exact_delta, digits=digits
+    )
     return make(noise, exact_sensitivity)
 
 
@@ -117,7 +110,7 @@ def largest_count(event: Any, *, epsilon: Number, delta: Number = 0) -> int:
     50
     """
     target, exact_delta = _target(epsilon, delta)
-    step = _event(event)
+    step = as_event(event, "event")
     if exact_delta == 0:
         loss, mass = pure_price(step)
         if mass or loss > target:
@@ -130,11 +123,7 @@ def largest_count(event: Any, *, epsilon: Number, delta: Number = 0) -> int:
     def needs(count: int) -> float:
         return (single * count).epsilon(exact_delta, strict=False).upper
 
-    near = (
-        _sampled_count(needs, target)
-        if isinstance(step, tuple(_SAMPLED))
-        else _likely_count(single, target, exact_delta)
-    )
+    near = _sampled_count(needs, target) if isinstance(step, _SAMPLED) else _likely_count(single, target, exact_delta)
     # From the estimate: down in doubling strides until a count fits, or up until one does not; then bisection.
     # Every end that moves was certified, so a poor estimate costs time and nothing else.
     low, high, stride = near, near + 1, 1
@@ -224,7 +213,7 @@ def best_split(
 
         def events(factor: Fraction) -> list[Event]:
             return [
-                _event(make(noise, sensitivity))
+                as_event(make(noise, sensitivity), "family")
                 for noise, sensitivity in zip(noises(factor), exact_sensitivities, strict=True)
             ]
 
@@ -356,33 +345,22 @@ def _guess(
 
 
 def _maker(family: type[Any], rate: Number | None = None) -> Callable[[Fraction, Fraction], Any]:
+    sample: dict[str, Any] = {}
     if family in _SAMPLED:
         if rate is None:
-            raise InvalidValueError(
-                "rate", got=None, allowed="the share of the units in a step's sample, such as '0.01'"
-            )
-        share, sampled = probability(rate, "rate"), _SAMPLED[family]
-        return lambda noise, sensitivity: sampled(share, noise, sensitivity)
-    if rate is not None:
-        raise InvalidValueError(
-            "rate", got=rate, allowed=f"only for {', '.join(kind.__name__ for kind in _SAMPLED)}; leave it out"
-        )
+            allowed = "the share of the units in a step's sample, such as '0.01'"
+            raise InvalidValueError("rate", got=None, allowed=allowed)
+        sample["rate"] = probability(rate, "rate")
+    elif rate is not None:
+        names = ", ".join(kind.__name__ for kind in _SAMPLED)
+        raise InvalidValueError("rate", got=rate, allowed=f"only for {names}; leave it out")
     if hasattr(family, "with_noise"):
         return lambda noise, sensitivity: family.with_noise(noise, sensitivity=sensitivity)
-    if family in _FAMILIES:
-        return _FAMILIES[family]
-    names = ", ".join(kind.__name__ for kind in (*_FAMILIES, *_SAMPLED))
+    if family is RandomizedResponseEvent:
+        return lambda noise, sensitivity: RandomizedResponseEvent(epsilon=sensitivity / noise)
+    if family in _NOISE:
+        parameter = _NOISE[family]
+        return lambda noise, sensitivity: family(**{parameter: noise}, sensitivity=sensitivity, **sample)
+    families: tuple[type[Any], ...] = (*_NOISE, RandomizedResponseEvent)
+    names = ", ".join(kind.__name__ for kind in families)
     raise InvalidValueError("family", got=family, allowed=f"a mechanism with one noise parameter, or one of {names}")
-
-
-def _event(member: Any) -> Event:
-    event = member if isinstance(member, Event) else getattr(member, "event", None)
-    if not isinstance(event, Event):
-        raise InvalidValueError("event", got=member, allowed="an event, or a mechanism that has one")
-    return event
-
-
-def _whole(sensitivity: Fraction) -> int:
-    if sensitivity.denominator != 1:
-        raise InvalidValueError("sensitivity", got=sensitivity, allowed="a whole number for noise on the integers")
-    return sensitivity.numerator

@@ -182,17 +182,17 @@ class Description:
         adaptive = self.adaptive()
         if adaptive.rho or adaptive.curves or adaptive.infinite:
             return flint().arb.pos_inf()
-        # The largest losses of the steps add up in each direction; the worse direction counts.
-        worst = flint().arb(0)
-        for reverse in (False, True):
-            summed = flint().arb(0)
-            for pair, count in adaptive.pairs.items():
-                largest = pair.largest_loss(reverse=reverse)
-                if largest is None:
-                    return flint().arb.pos_inf()
-                summed += count * largest
-            worst = worst.max(summed)
-        return worst
+        return adaptive.largest_loss(reverse=False).max(adaptive.largest_loss(reverse=True))
+
+    def largest_loss(self, *, reverse: bool) -> Ball:
+        """Return the sum of the pairs' largest losses in one direction, infinite where one has no bound."""
+        summed = flint().arb(0)
+        for pair, count in self.pairs.items():
+            largest = pair.largest_loss(reverse=reverse)
+            if largest is None:
+                return flint().arb.pos_inf()
+            summed += count * largest
+        return summed
 
     def zcdp(self) -> Ball:
         """Return the ρ of zCDP, given that no loss is infinite; infinity if any part is a curve of Rényi points."""

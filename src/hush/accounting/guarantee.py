@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from hush.accounting.description import Description
 from hush.accounting.errors import UncertainError
-from hush.accounting.events.base import Event, read_order
+from hush.accounting.events.base import Event, as_event, read_order
 from hush.accounting.pairs import GaussianPair, Pair
 from hush.accounting.prices import certified_mu, matching_mu
 from hush.accounting.profile.bounded_range import MAX_STEPS, range_delta, range_epsilon
@@ -49,14 +49,7 @@ _CHART_FLOOR = 1e-12
 
 
 def _describe(source: object) -> Description:
-    if isinstance(source, Guarantee):
-        return source.description
-    if isinstance(source, Event):
-        return source.description()
-    inner = getattr(source, "event", None)
-    if isinstance(inner, Event):
-        return inner.description()
-    raise InvalidValueError("events", got=source, allowed="events, mechanisms with an .event, or guarantees")
+    return source.description if isinstance(source, Guarantee) else as_event(source, "events").description()
 
 
 def compose(events: Iterable[object]) -> Guarantee:
@@ -422,19 +415,10 @@ def _gaussian_floor(description: Description) -> Description:
     A Gaussian for zCDP and Rényi; for a pair that no mechanism attains, one that does (:meth:`.Pair.attained`).
     """
     described = description.adaptive()
-    attained: dict[Pair, int] = {}
-    for pair, count in described.pairs.items():
-        example = pair.attained()
-        attained[example] = attained.get(example, 0) + count
-    if described.rho:
-        gaussian = GaussianPair(mu_squared=2 * described.rho)
-        attained[gaussian] = attained.get(gaussian, 0) + 1
-    for curve, count in described.curves.items():
-        mu_squared = curve.gaussian()
-        if mu_squared:
-            gaussian = GaussianPair(mu_squared=mu_squared)
-            attained[gaussian] = attained.get(gaussian, 0) + count
-    return Description(pairs=attained)
+    examples = [(pair.attained(), count) for pair, count in described.pairs.items()]
+    squares = [(2 * described.rho, 1), *((curve.gaussian(), count) for curve, count in described.curves.items())]
+    examples += [(GaussianPair(mu_squared=square), count) for square, count in squares if square]
+    return Description.total((Description.of(pair), count) for pair, count in examples)
 
 
 def profile_chart(guarantees: Sequence[Guarantee], *, names: Sequence[str]) -> Chart:

@@ -298,7 +298,7 @@ class ReaderOptions(AskerOptions):
 @spread
 def listed(*, reader: ReaderOptions, as_json: JsonOption = False) -> None:
     """List streams."""
-    from hush.curator.stream_views import declared_views
+    from hush.curator.declared_streams import declared_views
     from hush.curator.streams import own_views
 
     policy, files = reader.read()
@@ -334,7 +334,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show the released numbers once more, free."""
-    from hush.curator.stream_views import declared_release
+    from hush.curator.declared_streams import declared_release
 
     chosen = the_format(form, as_json=as_json)
     writable(output, "--output", (".csv", ".json", ".parquet"))

@@ -15,7 +15,17 @@ from urllib.parse import quote
 
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import filter_from_json
-from hush.client.transport import ANSWER, RELEASE, Connection, Response, amount, answer_in, body_of, remaining_in
+from hush.client.transport import (
+    ANSWER,
+    RELEASE,
+    Connection,
+    Response,
+    amount,
+    answer_in,
+    body_of,
+    remaining_in,
+    spending_in,
+)
 from hush.core import HushError, InvalidValueError, Number, positive
 from hush.core.format import ToldInLines, visible
 from hush.curator.answer import Answer, Money
@@ -35,6 +45,8 @@ from hush.curator.terms import (
     SynthesisOrder,
     SynthesisTerms,
     Terms,
+    TotalsOrder,
+    TotalsTerms,
     takes,
     takes_options,
 )
@@ -42,16 +54,16 @@ from hush.ledger import AccountView, ParkedQuestion, Release
 from hush.ledger.actors import label
 from hush.query.builder import Builder
 from hush.query.builder import table as start
-from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
+from hush.query.errors import UnknownTableError, did_you_mean
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind, Type
 
 if TYPE_CHECKING:
+    from hush.curator.declared_streams import StreamView
     from hush.curator.marginal_release import MarginalRelease
     from hush.curator.model_release import Recorded
     from hush.curator.owner import Bounding
     from hush.curator.range_release import RangeRelease
-    from hush.curator.stream_views import StreamView
     from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
 
 
@@ -337,12 +349,13 @@ def _paid(terms: Terms) -> dict[str, Any]:
 def _release_in(response: Response) -> Any:
     """Return the release in a response."""
     from hush.curator.curator import release_of
-    from hush.curator.kept_release import unpacked
+    from hush.curator.kept_release import unpacked, with_spending
 
     head, measurements = unpacked(response.body)
     assert head is not None  # noqa: S101 - a service sends releases with their heads
     receipt = response.headers.get("hush-receipt", "")
-    return release_of(head, measurements, receipt=receipt, remaining=remaining_in(response.headers))
+    released = release_of(head, measurements, receipt=receipt, remaining=remaining_in(response.headers))
+    return with_spending(released, spending_in(response.headers))
 
 
 def _schema(public: Mapping[str, Any]) -> Schema:
@@ -477,14 +490,15 @@ class RemoteStreams:
             raise StreamError(f"There is no stream {name!r}; there are: {', '.join(names) or 'none yet'}.")
         return RemoteStream(self._service, name)
 
-    def explain(self, question: str, **terms: Any) -> dict[str, Any]:
+    @takes(TotalsTerms)
+    def explain(self, terms: TotalsTerms) -> dict[str, Any]:
         """Explain `create`: the price, and how far off days, weeks and totals would be. Spends nothing."""
-        return self._service.send("POST", "/streams/explain", _totals(question, terms)).json()
+        return self._service.send("POST", "/streams/explain", body_of(terms)).json()
 
-    def create(self, question: str, *, name: str, request: str | None = None, **terms: Any) -> RemoteStream:
+    @takes(TotalsOrder)
+    def create(self, order: TotalsOrder) -> RemoteStream:
         """Create running totals and charge their whole life; see `hush.curator.streams.Streams.create`."""
-        body = {**_totals(question, terms), "name": name, "request": request_id(request)}
-        return RemoteStream(self._service, self._service.send("POST", "/streams", body).json()["name"])
+        return RemoteStream(self._service, self._service.send("POST", "/streams", _paid(order)).json()["name"])
 
     def explain_declaration(self, question: str, **terms: Any) -> dict[str, Any]:
         """Explain `declare`: the price that it would set aside, for an owner's token. Sets nothing aside."""
@@ -561,7 +575,7 @@ class RemoteStream:
 
 
 def _view(content: Mapping[str, Any]) -> StreamView:
-    from hush.curator.stream_views import StreamView
+    from hush.curator.declared_streams import StreamView
 
     return StreamView.from_json(content)
 
@@ -569,18 +583,6 @@ def _view(content: Mapping[str, Any]) -> StreamView:
 def request_id(request: str | None) -> str:
     """Return the asker's own id, or a new one: a request that is sent again with its id is paid once."""
     return uuid.uuid4().hex if request is None else label(request, "request")
-
-
-def _totals(question: str, terms: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of running totals."""
-    if "horizon" not in terms:
-        raise QuestionError("A stream needs its length.", "Say horizon='10 years'.")
-    body = {name: value for name, value in terms.items() if value is not None}
-    if "epsilon" in body:
-        body["epsilon"] = amount(body["epsilon"], "epsilon")
-    if "start" in body and not isinstance(body["start"], int):
-        body["start"] = str(body["start"])
-    return {"question": question, **body}
 
 
 def _declaration(question: str, terms: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,8 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,33 +73,6 @@ class Money:
         return f"ε={figure(self.epsilon, exact=True)}" + (
             f", δ={figure(self.delta, exact=True)} for keys" if self.delta else ""
         )
-
-
-def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
-    """Return the parts of a total as decimals that add up to the total as `figure` shows it.
-
-    Each part is rounded down at the sixth digit of the smallest part. Then the parts with the largest remainders get
-    one unit each, until the sum is right.
-
-    >>> itemised(Fraction(1, 2), [Fraction(1, 6)] * 3)
-    ['0.166667', '0.166667', '0.166666']
-    """
-    texts = [figure(amount, exact=True) for amount in parts]
-    aim = Fraction(figure(total, exact=True))
-    if not parts or min(parts) <= 0 or sum(map(Fraction, texts)) == aim:
-        return texts
-    exponent = math.floor(math.log10(min(parts))) - 5
-    # the total must be a whole number of units, or no rounding of the parts could add up to it
-    while (aim / Fraction(10) ** exponent).denominator != 1:
-        exponent -= 1
-    # scaled to the total as it is shown, which may itself be rounded
-    exact = [amount * aim / total / Fraction(10) ** exponent for amount in parts]
-    units = [math.floor(scaled) for scaled in exact]
-    lost = sorted(range(len(parts)), key=lambda at: units[at] - exact[at])
-    for index in lost[: int(sum(exact)) - sum(units)]:
-        units[index] += 1
-    decimals = (Decimal(count).scaleb(exponent).normalize() for count in units)
-    return [f"{number:f}" if number.adjusted() > -5 else f"{number:e}" for number in decimals]
 
 
 _MADE_UP = "MADE-UP ROWS"

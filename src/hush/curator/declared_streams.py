@@ -1,7 +1,7 @@
-"""Declared streams, the owner's side: their price, their declaration, and their releases at their dates.
+"""Declared streams: their price, their declaration, their releases at their dates, and what readers see of them.
 
-Charges are paid from what was set aside (`hush.ledger.streams` has the reasoning). `hush.curator.stream_views` is for
-readers, and `hush.curator.streams` has the states of a stream.
+Charges are paid from what was set aside (`hush.ledger.streams` has the reasoning). `hush.curator.streams` has the
+states of a stream.
 
 **When a release appears.** It is charged at its slot, or as soon as a worker looks after it: that depends on no row.
 How long it computes does, so its outcome, an answer or a failure, is recorded at public moments alone: `TICK`,
@@ -14,16 +14,22 @@ releases with Gaussian noise adds up, so each errs √k times as much as one alo
 **The same noise every time.** Mechanisms are chosen by the account as it was when the stream was declared, so raising a
 budget changes no release. If the policy has changed so much that a release would do something else than was declared,
 it is refused and nothing is charged: the price was for what was declared.
+
+**Reading.** A release is read by the stream's name and its period, and is for ever the same; ``latest`` is the newest
+that was made, and ``all`` one table of all of them. Who may read was declared with it. What somebody may not read is
+not there for them: both read alike. All that is shown depends on the ledger alone.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from hush.accounting import Guarantee, compose
 from hush.accounting.events import Event
@@ -33,18 +39,28 @@ from hush.core import HushError
 from hush.core.format import decimal, figure, percent
 from hush.core.rounding import largest_decimal
 from hush.curator import pipeline
-from hush.curator.answer import Answer
+from hush.curator.answer import Answer, Money
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.explanation import Explanation
 from hush.curator.pipeline import KEY_PART, Outlet, PlannedQuestion
 from hush.curator.session import Accounts, Session
+from hush.curator.stream_state import StreamError
 from hush.curator.terms import QuestionTerms
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Ledger, LedgerError
 from hush.ledger.budgets import price, takes, under
 from hush.ledger.entries import now
-from hush.ledger.streams import DeclaredStream, DeclaredStreams, StreamDeclaration, StreamPeriod, check_same
+from hush.ledger.streams import (
+    DeclaredStream,
+    DeclaredStreams,
+    StreamDeclaration,
+    StreamPeriod,
+    UnknownStreamError,
+    check_same,
+)
 from hush.query.errors import QuestionError
+from hush.query.types import Kind
+from hush.report.columns import AnswerColumn, uniform
 
 TICK = 1.0
 """The first moment after its charge, in seconds, at which a release appears; each further one is twice as late."""
@@ -52,7 +68,9 @@ _DIGITS = 6
 _GAIN = 0.1
 """The gain, as a logarithm, from which on a plan takes Gaussian noise."""
 POLICY = Actor.owner("policy")
-"""The actor that declares the streams of a policy."""
+"""The actor that declares the streams of a policy, and in whose name its releases are read."""
+_MOST_TABLES = 8
+_TABLES: dict[tuple[str, bytes, int], Answer] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,3 +355,213 @@ def _together(events: Sequence[Event], releases: int, delta: Fraction) -> Fracti
         return Fraction(guarantee.epsilon(delta, strict=False).upper)
     except HushError:
         return None
+
+
+# for readers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamView:
+    """A stream as a reader sees it. Public."""
+
+    name: str
+    data: str
+    question: str
+    pays: Literal["each release", "once"]
+    """A declared stream pays for each release from its plan, which was set aside; running totals are paid once."""
+    epsilon: str
+    """The price of one release, or of the whole life of running totals."""
+    confidence: float
+    every: str
+    periods: int
+    """How many releases, or periods, its whole life has."""
+    released: int
+    ended: bool
+    receipt: str | None
+    """The receipt of the newest release, or of the one charge for running totals."""
+    # the rest is of declared streams alone
+    first: str | None = None
+    late: bool | None = None
+    readers: str | tuple[str, ...] | None = None
+    declared: str | None = None
+    """When it was declared."""
+    share: float | None = None
+    """The part of the data set's budget that the whole plan takes."""
+    left: int | None = None
+    """How many releases are still to come, and set aside."""
+    releases: tuple[StreamPeriod, ...] | None = None
+    """Every period, oldest first."""
+
+    @classmethod
+    def of(cls, stream: DeclaredStream, releases: Sequence[StreamPeriod]) -> StreamView:
+        """Return a declared stream with its periods."""
+        declaration = stream.declaration
+        receipts = [release.receipt for release in releases if release.state == "made"]
+        return cls(
+            name=declaration.name,
+            data=declaration.data,
+            question=declaration.question,
+            pays="each release",
+            epsilon=decimal(stream.epsilon),
+            confidence=float(declaration.confidence),
+            every=declaration.schedule.every,
+            periods=declaration.schedule.slots,
+            released=len(receipts),
+            ended=stream.aside.ended,
+            receipt=str(receipts[-1]) if receipts else None,
+            first=declaration.schedule.first,
+            late=declaration.late,
+            readers=declaration.readers,
+            declared=stream.when,
+            share=float(stream.share),
+            left=stream.aside.left,
+            releases=tuple(releases),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, without the fields that it does not have."""
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.releases is not None:
+            content["releases"] = [release.to_json() for release in self.releases]
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()
+                if value is not None or name == "receipt"}  # fmt: skip
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> StreamView:
+        """Return the view that was written."""
+        values = dict(content)
+        if "releases" in values:
+            values["releases"] = tuple(StreamPeriod(**release) for release in values["releases"])
+        if isinstance(values.get("readers"), list):
+            values["readers"] = tuple(values["readers"])
+        return cls(**values)
+
+    def __str__(self) -> str:
+        """Return the stream and how far it has come, in a line."""
+        state = (
+            "ended"
+            if self.ended
+            else f"{self.periods - self.released} to come"
+            if self.left is None
+            else f"{self.left} to come"
+        )
+        price = f"ε={self.epsilon} {'each' if self.pays == 'each release' else 'for all'}"
+        return f"{self.name}: every {self.every}, {self.released} made, {state}, {price}: {self.question}"
+
+
+def declared_views(ledger: Ledger, reader: str | None, data_of: Mapping[str, Any] | None) -> list[StreamView]:
+    """Return the declared streams that somebody may read; None is anybody. Of named readers they see themselves.
+
+    ``data_of`` are the data sets of each analyst; None for the owner, who reads all.
+    """
+    streams = ledger.streams
+    readable = [
+        stream for stream in streams.listed() if data_of is None or stream.declaration.readable(reader, data_of)
+    ]
+    views = [StreamView.of(stream, streams.periods(stream)) for stream in readable]
+    if data_of is None:
+        return views
+    # who else may read is nobody's business
+    return [view if isinstance(view.readers, str) else replace(view, readers=(str(reader),)) for view in views]
+
+
+def declared_release(
+    ledger: Ledger, name: str, period: str, reader: str | None, data_of: Mapping[str, Any] | None
+) -> tuple[str, Answer]:
+    """Return the period and the answer of a release that somebody may read; others are refused as unknown.
+
+    ``latest`` is the newest release. ``all`` is one table of all of them, with a column that says which is which.
+    """
+    streams = ledger.streams
+    stream = next((stream for stream in streams.listed() if stream.name.casefold() == name.casefold()), None)
+    if stream is None or (data_of is not None and not stream.declaration.readable(reader, data_of)):
+        raise UnknownStreamError(f"{name}/{period}")
+    if period == "all":
+        return period, _one_table(ledger, stream)
+    receipt = streams.receipt(stream, period)
+    charge, _ = ledger.receipt(receipt, POLICY)
+    return charge.request.rpartition(" ")[2], replace(Answer.shown(ledger, receipt, POLICY), repeated="")
+
+
+def _one_table(ledger: Ledger, stream: DeclaredStream) -> Answer:
+    """Return all releases of a declared stream as one table, oldest first.
+
+    Tables that were read of late are kept by the hash of their last charge, which covers all before it: anybody may ask
+    for them, and reading a thousand answers takes seconds.
+    """
+    releases = [release for release in ledger.streams.periods(stream) if release.state == "made"]
+    if not releases:
+        raise UnknownStreamError(f"{stream.name}/all")
+    _, last = ledger.receipt(releases[-1].receipt or 0, POLICY)
+    key = (stream.name, last.hash, len(releases))
+    table = _TABLES.pop(key, None)
+    if table is None:
+        answers = [Answer.shown(ledger, release.receipt or 0, POLICY) for release in releases]
+        table = _stacked([dt.date.fromisoformat(release.period) for release in releases], answers)
+    _TABLES[key] = table
+    with suppress(KeyError, StopIteration, RuntimeError):  # another thread may be at it
+        while len(_TABLES) > _MOST_TABLES:
+            del _TABLES[next(iter(_TABLES))]
+    return table
+
+
+def _stacked(dates: Sequence[dt.date], answers: Sequence[Answer]) -> Answer:
+    """Return answers below each other, with a column of their dates."""
+    first = answers[0]
+    names = {column.name for column in first.columns}
+    name = next(name for name in ("release", "release_date", "_release") if name not in names)
+    periods = tuple(date for date, answer in zip(dates, answers, strict=True) for _ in range(len(answer)))
+    columns = [AnswerColumn(name=name, kind=Kind.DATE, values=periods)]
+    for number, column in enumerate(first.columns):
+        pieces = [answer.columns[number] for answer in answers]
+        values = uniform([value for piece in pieces for value in piece.values], column.kind)
+        errors = tuple(error for piece in pieces for error in piece.errors or ()) if column.noisy else None
+        columns.append(replace(column, values=values, errors=errors))
+    price = Money(
+        epsilon=sum((answer.price.epsilon for answer in answers), Fraction(0)),
+        delta=sum((answer.price.delta for answer in answers), Fraction(0)),
+    )
+    return replace(first, columns=tuple(columns), price=price, receipt=answers[-1].receipt, repeated="")
+
+
+class DeclaredReleases:
+    """The releases of a declared stream, for a reader."""
+
+    def __init__(self, session: Session, view: StreamView) -> None:
+        self._session, self.view, self.name = session, view, view.name
+        self.released, self.receipt = view.released, view.receipt
+
+    def release(self, period: str = "latest") -> Answer:
+        """Return the release of a date ("2026-11-16"), the latest, or all releases in one table. Free."""
+        session = self._session
+        with session.in_use():
+            reader, data_of = session.analyst, {session.analyst: session.data_sets}
+            return declared_release(session.ledger, self.name, period, reader, data_of)[1]
+
+    @property
+    def answer(self) -> Answer:
+        """All releases in one table, with their dates."""
+        return self.release("all")
+
+    @property
+    def table(self) -> Any:
+        """The same as a pyarrow.Table."""
+        return self.answer.table
+
+    def advance(self, through: object = None) -> int:  # noqa: ARG002 - as for running totals
+        """Refuse: its releases are made at their dates."""
+        raise StreamError(
+            f"The owner declared the stream {self.name!r}: its releases are made at their dates, by hush serve or by "
+            "hush stream run. Nothing was read and nothing was charged."
+        )
+
+    def stop(self) -> None:
+        """Refuse: the owner stops it."""
+        raise StreamError(f"The owner declared the stream {self.name!r}, and stops it: hush stream stop {self.name}.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the stream as plain JSON values."""
+        return self.view.to_json()
+
+    def __repr__(self) -> str:
+        return f"<stream {self.view}>"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from hush.accounting.events import Event
 from hush.core import Number, positive
 from hush.core.format import ToldInLines, figure
-from hush.curator.answer import Money, itemised
+from hush.curator.answer import Money
 from hush.ledger.budgets import Outlook
 from hush.mechanisms.grouped import GroupedDistribution, GroupedLaplace
 from hush.query.answers.plan import ComposedPlan, widest_error
@@ -81,14 +85,14 @@ class Explanation(ToldInLines):
             if errs(self.plan, output)
         }
 
+    def _known(self, figure_of: Callable[[Plan, Expression], float | None]) -> dict[str, float]:
+        """Return a figure of each output that has it in advance."""
+        stated = ((name, figure_of(self.plan, output)) for name, output in self.plan.question.outputs)
+        return {name: value for name, value in stated if value is not None}
+
     def errors_if_settled(self) -> dict[str, float]:
         """Return half-widths for rows in which noise cannot have decided HAVING, for outputs with HAVING over noise."""
-        half_widths = {
-            name: expected_error(self.plan, output)
-            for name, output in self.plan.question.outputs
-            if self._lifted(output)
-        }
-        return {name: error for name, error in half_widths.items() if error is not None}
+        return self._known(lambda plan, output: expected_error(plan, output) if self._lifted(output) else None)
 
     def _lifted(self, output: Expression) -> bool:
         """Return whether noise of an output may decide HAVING."""
@@ -100,18 +104,15 @@ class Explanation(ToldInLines):
 
     def errors_times_rows(self) -> dict[str, float]:
         """Return for each average about the largest half-width times the number of rows in the group."""
-        products = {name: error_times_rows(self.plan, output) for name, output in self.plan.question.outputs}
-        return {name: error for name, error in products.items() if error is not None}
+        return self._known(error_times_rows)
 
     def rows_off(self) -> dict[str, float]:
         """Return for each quantile about how many rows it is off."""
-        distances = {name: rows_off(self.plan, output) for name, output in self.plan.question.outputs}
-        return {name: rows for name, rows in distances.items() if rows is not None}
+        return self._known(rows_off)
 
     def rows_needed(self) -> dict[str, float]:
         """Return for each quantile about how many rows a group needs; with fewer, the quantile may be any value."""
-        sizes = {name: rows_needed(self.plan, output) for name, output in self.plan.question.outputs}
-        return {name: rows for name, rows in sizes.items() if rows is not None}
+        return self._known(rows_needed)
 
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as plain JSON values."""
@@ -166,10 +167,7 @@ class Explanation(ToldInLines):
         for expense, epsilon in self._items():
             extra = f", δ={figure(expense.delta, exact=True)}" if expense.delta else ""
             lines.append(f"  {expense.what}: ε={epsilon}{extra}")
-        return lines + self._budget_line()
-
-    def _budget_line(self) -> list[str]:
-        return [] if self.outlook is None else [f"budget: {self.outlook}"]
+        return lines if self.outlook is None else [*lines, f"budget: {self.outlook}"]
 
     def suppose(self, rows: Number) -> dict[str, float]:
         """Return the half-widths in a group of ``rows`` rows; those of averages are about the largest possible."""
@@ -244,20 +242,8 @@ class ComposedExplanation(Explanation):
                 half_widths[name] = None if decided_by_noise else widest_error(self.plan, unique)
         return half_widths
 
-    def errors_if_settled(self) -> dict[str, float]:
-        """Return nothing: where noise decides which rows are shown, half-widths are known with the answer."""
-        return {}
-
-    def errors_times_rows(self) -> dict[str, float]:
-        """Return nothing: half-widths of averages over several answers are not known in advance."""
-        return {}
-
-    def rows_off(self) -> dict[str, float]:
-        """Return nothing, likewise."""
-        return {}
-
-    def rows_needed(self) -> dict[str, float]:
-        """Return nothing, likewise."""
+    def _known(self, _figure_of: Callable[[Plan, Expression], float | None]) -> dict[str, float]:
+        """Return nothing: further figures of questions over answers are known with the answer."""
         return {}
 
     def drawable(self) -> bool:
@@ -288,3 +274,30 @@ def figures(explained: Any) -> dict[str, str]:
 def _rounded(value: float) -> str:
     """Return a number to two digits."""
     return shown_error(float(f"{value:.2g}"))
+
+
+def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
+    """Return the parts of a total as decimals that add up to the total as `figure` shows it.
+
+    Each part is rounded down at the sixth digit of the smallest part. Then the parts with the largest remainders get
+    one unit each, until the sum is right.
+
+    >>> itemised(Fraction(1, 2), [Fraction(1, 6)] * 3)
+    ['0.166667', '0.166667', '0.166666']
+    """
+    texts = [figure(amount, exact=True) for amount in parts]
+    aim = Fraction(figure(total, exact=True))
+    if not parts or min(parts) <= 0 or sum(map(Fraction, texts)) == aim:
+        return texts
+    exponent = math.floor(math.log10(min(parts))) - 5
+    # the total must be a whole number of units, or no rounding of the parts could add up to it
+    while (aim / Fraction(10) ** exponent).denominator != 1:
+        exponent -= 1
+    # scaled to the total as it is shown, which may itself be rounded
+    exact = [amount * aim / total / Fraction(10) ** exponent for amount in parts]
+    units = [math.floor(scaled) for scaled in exact]
+    lost = sorted(range(len(parts)), key=lambda index: units[index] - exact[index])
+    for index in lost[: int(sum(exact)) - sum(units)]:
+        units[index] += 1
+    decimals = (Decimal(count).scaleb(exponent).normalize() for count in units)
+    return [f"{number:f}" if number.adjusted() > -5 else f"{number:e}" for number in decimals]

@@ -18,10 +18,10 @@ release is found among the kept ones by a fingerprint of the policy, the plan an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from hush.accounting.events import Event
 from hush.core import positive
@@ -31,6 +31,7 @@ from hush.curator.pipeline import Outlet, PlannedRows, release_rows
 from hush.curator.session import Session
 from hush.curator.terms import Order
 from hush.engines.protocol import CodedRows
+from hush.ledger.budgets import Outlook, Spending
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError
 from hush.query.plan.plan import gaussian_price
@@ -131,13 +132,25 @@ class ReleaseExplanation(Headed):
     rows: PlannedRows = field(repr=False)
     text: str
     """The words that the ledger records, with the options of the release."""
+    events: tuple[Event, ...]
+    """The events that an accountant would charge."""
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """The share that the release would take of the budget that binds."""
+        return self.rows.accounts.outlook(self.events)
+
+    def _price_json(self) -> dict[str, Any]:
+        outlook = self.outlook
+        return {"price": self.price.to_json(), "budget": None if outlook is None else outlook.to_json()}
 
     def lines(self) -> list[str]:
         """Return the price and the expected errors line by line."""
         return [str(self.price)]
 
     def __str__(self) -> str:
-        return "\n".join([*self.lines(), *(f"  note: {caveat}" for caveat in self.caveats)])
+        budget = [] if (outlook := self.outlook) is None else [f"  budget: {outlook}"]
+        return "\n".join([*self.lines(), *budget, *(f"  note: {caveat}" for caveat in self.caveats)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -148,6 +161,8 @@ class WholeRelease(Headed):
     """The measurements, as they are stored with the receipt."""
     receipt: str = ""
     remaining: Money | None = None
+    spending: Spending | None = None
+    """The share that it took of the budget that bound it, and the share that is left."""
 
     @classmethod
     def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
@@ -163,6 +178,7 @@ class WholeRelease(Headed):
         return {
             "price": self.price.to_json(),
             "remaining": None if self.remaining is None else self.remaining.to_json(),
+            "budget": None if self.spending is None else self.spending.to_json(),
             "receipt": self.receipt,
             "caveats": list(self.caveats),
         }
@@ -174,6 +190,7 @@ class WholeRelease(Headed):
             confidence=confidence,
             price=self.price,
             remaining=self.remaining,
+            spending=self.spending,
             receipt=self.receipt,
             caveats=self.caveats,
             question=self.question,
@@ -217,14 +234,13 @@ def release(
     session: Session,
     outlet: Outlet,
     explained: ReleaseExplanation,
-    events: Sequence[Event],
     measure: Callable[[CodedRows], bytes],
     made: Callable[..., Released],
     order: Order,
     *,
     options: object = None,
 ) -> Released:
-    """Charge events, measure rows, and return the release that ``made`` builds from head and measurements.
+    """Charge its events, measure rows, and return the release that ``made`` builds from head and measurements.
 
     ``options`` are further choices that change the release: with other options it has another fingerprint.
     """
@@ -233,7 +249,7 @@ def release(
         session,
         outlet,
         explained.rows,
-        events,
+        explained.events,
         lambda rows: packed(head, measure(rows)),
         text=explained.text,
         public=head.to_json() if options is None else (head.to_json(), options),
@@ -246,4 +262,13 @@ def release(
     if outcome.repeated:
         note = f"paid for on {outcome.repeated[:10]}, and nothing was charged now; fresh=True (--fresh) releases anew"
         head = replace(head, caveats=(*head.caveats, note))
-    return made(head, measurements, receipt=outcome.receipt, remaining=outcome.remaining)
+    finished = made(head, measurements, receipt=outcome.receipt, remaining=outcome.remaining)
+    return with_spending(finished, outcome.spending)
+
+
+def with_spending(finished: Released, spending: Spending | None) -> Released:
+    """Return a release with the share of the budget that it took; a model has it in words."""
+    if isinstance(finished, WholeRelease):
+        return replace(finished, spending=spending)
+    cast("Any", finished).spending = "" if spending is None else str(spending)
+    return finished

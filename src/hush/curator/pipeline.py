@@ -36,7 +36,7 @@ from hush.curator.terms import Order, QuestionOrder, QuestionTerms
 from hush.engines.errors import EngineError
 from hush.engines.protocol import AnyEngine, CodedRows, Prepared
 from hush.ledger import ApprovalNeededError, Charge, Parked, Repeat, Replay, RequestConflictError, Share
-from hush.ledger.budgets import Outlook
+from hush.ledger.budgets import Outlook, Spending
 from hush.query.answers.plan import ComposedPlan, plan_composed
 from hush.query.answers.tree import Composed
 from hush.query.builder import Builder
@@ -505,6 +505,7 @@ class Kept:
     measurements: bytes
     receipt: str
     remaining: Money
+    spending: Spending | None
     repeated: str = ""
     """When it was paid for, where this is an earlier release."""
 
@@ -580,5 +581,6 @@ def release_rows(
             measurements=stored,
             receipt=str(decision.number),
             remaining=session.accounts(data_set.schema.data).remaining,
+            spending=session.ledger.spending(decision.number),
             repeated=repeated,
         )

@@ -56,16 +56,16 @@ from typing import IO, Any
 
 import numpy as np
 
-from hush.core import InvalidValueError, Number, integer
+from hush.core import InvalidValueError, integer
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
 from hush.curator.data_sets import OpenDataSet
+from hush.curator.declared_streams import DeclaredReleases, StreamView, declared_views
 from hush.curator.kept_release import price_of
 from hush.curator.pipeline import Outlet, PlannedRows, charge, parse, publish
 from hush.curator.session import Session
 from hush.curator.stream_state import StateFiles, StreamError, StreamState, sealed, unsealed
-from hush.curator.stream_views import StreamView, declared_release, declared_views
-from hush.curator.terms import QuestionTerms
+from hush.curator.terms import QuestionTerms, TotalsOrder, TotalsTerms, takes
 from hush.engines.protocol import CodedRows
 from hush.ledger import Charge, RequestConflictError
 from hush.query.answers.tree import Composed
@@ -154,9 +154,10 @@ class Streams:
         with session.in_use():
             return declared_views(session.ledger, session.analyst, {session.analyst: session.data_sets})
 
-    def explain(self, question: str, **options: Any) -> dict[str, Any]:
+    @takes(TotalsTerms)
+    def explain(self, terms: TotalsTerms) -> dict[str, Any]:
         """Return the price of `create` and the errors of days, weeks and totals. Spends nothing."""
-        _, definition, plan, caveats = self._planned(question, **options)
+        _, definition, plan, caveats = self._planned(terms)
         window, width = _WINDOWS[definition["every"]]
         last, step = definition["periods"], float(Fraction(definition["step"]))
         return {
@@ -171,31 +172,12 @@ class Streams:
             "caveats": list(caveats),
         }
 
-    def create(self, question: str, *, name: str, request: str | None = None, **options: Any) -> StreamRelease:
-        """Make a stream and charge its whole life.
-
-        Parameters
-        ----------
-        question
-            ``SELECT day, COUNT(*) AS n FROM … GROUP BY day``, or SUM of a bounded column; further public keys may be
-            grouped by.
-        name
-            What the stream is called.
-        horizon
-            How long it lasts: "10 years", "400 days".
-        epsilon
-            What it costs.
-        every
-            "day", "week" or "hour", "period" for whole numbers; by default the time column's own step.
-        request
-            An id of the asker's own: made again with the same id, the stream is there, and nothing is charged.
-        start
-            The first period; by default the lower bound of the time column.
-        max_rows
-            How many rows of one unit count over the whole life; what the policy declares, if it is not said.
-        """
+    @takes(TotalsOrder)
+    def create(self, order: TotalsOrder) -> StreamRelease:
+        """Make a stream and charge its whole life."""
+        name, request = order.name, order.request
         _check_name(name)
-        asked, definition, plan, _ = self._planned(question, **options)
+        asked, definition, plan, _ = self._planned(order)
         unit_key = sealed(secrets.token_bytes(16), name.encode()).hex()
         definition |= {"name": name, "unit_key": unit_key, "request": request}
         public = {key: value for key, value in definition.items() if key != "unit_key"}
@@ -212,7 +194,7 @@ class Streams:
                         "Use a new id for a new stream; nothing was charged."
                     )
                 raise StreamError(f"There is a stream {name!r} already. Choose another name, or advance that one.")
-            text = f"STREAM {name!r} of {plan.periods} periods: {question}"
+            text = f"STREAM {name!r} of {plan.periods} periods: {order.question}"
             charged = charge(
                 self._session,
                 self._outlet,
@@ -253,48 +235,37 @@ class Streams:
         names = ", ".join(self.names()) or "none yet"
         raise StreamError(f"There is no stream {name!r}; there are: {names}.")
 
-    def _planned(
-        self,
-        question: str,
-        *,
-        horizon: str,
-        epsilon: Number | None = None,
-        every: str | None = None,
-        start: object = None,
-        max_rows: int | None = None,
-        confidence: float = 0.95,
-        data: str | None = None,
-    ) -> tuple[_TotalsQuestion, dict[str, Any], StreamPlan, tuple[str, ...]]:
-        totals = parse_totals(self._session, question, data)
+    def _planned(self, terms: TotalsTerms) -> tuple[_TotalsQuestion, dict[str, Any], StreamPlan, tuple[str, ...]]:
+        totals = parse_totals(self._session, terms.question, terms.data)
         accounts = self._session.accounts(totals.data_set.schema.data)
         planned = PlannedRows(data_set=totals.data_set, plan=totals.rows, accounts=accounts)
-        price, bought = price_of(planned, epsilon)
+        price, bought = price_of(planned, terms.epsilon)
         if bought.law != "gaussian":
             raise QuestionError(
                 "A stream needs Gaussian noise, which a budget without δ has no price for.",
                 "Ask for single periods, or ask the owner for a budget with a δ.",
             )
         limits = totals.rows.limits
-        cap = integer(max_rows or _declared(totals), "max_rows", minimum=1, maximum=MAX_ROWS)
+        cap = integer(terms.max_rows or _declared(totals), "max_rows", minimum=1, maximum=MAX_ROWS)
         # where every row is a unit, a unit has one row
         cap = cap if limits.units is Units.COLUMN else 1
         kind = totals.time.type.kind
-        period = every or ("period" if kind is Kind.INTEGER else "day")
+        period = terms.every or ("period" if kind is Kind.INTEGER else "day")
         width = 1 if kind is Kind.INTEGER else _STEPS.get(kind, {}).get(period)
         if width is None:
             allowed = ", ".join(_STEPS.get(kind, {"period": 1}))
-            raise InvalidValueError("every", got=every, allowed=f"one of {allowed} for this time column")
-        first = _code(totals.time, start) if start is not None else 0
+            raise InvalidValueError("every", got=terms.every, allowed=f"one of {allowed} for this time column")
+        first = 0 if terms.start is None else _code(totals.time, terms.start)
         # no further than the bounds of the time column
-        periods = min(_periods(horizon, period), -(-(totals.time.levels - first) // width))
+        periods = min(_periods(terms.horizon, period), -(-(totals.time.levels - first) // width))
         plan = plan_stream(
             periods=integer(periods, "horizon", minimum=1, maximum=MAX_PERIODS, hint="Choose longer periods."),
             rho=bought.amount,
             contribution=cap * limits.touched * totals.bound,
-            confidence=confidence,
+            confidence=terms.confidence,
         )
         definition = {
-            "question": question,
+            "question": terms.question,
             "data": totals.data_set.schema.data,
             "epsilon": str(price),
             "every": period,
@@ -463,49 +434,6 @@ def _read(files: StateFiles, name: str, read: Callable[[IO[bytes]], StreamState]
 def _view(state: StreamState) -> StreamView:
     keys = ("name", "data", "question", "epsilon", "confidence", "every", "periods", "ended", "receipt")
     return StreamView(pays="once", released=state.stream.released, **{key: state.definition[key] for key in keys})
-
-
-class DeclaredReleases:
-    """The releases of a declared stream, for a reader."""
-
-    def __init__(self, session: Session, view: StreamView) -> None:
-        self._session, self.view, self.name = session, view, view.name
-        self.released, self.receipt = view.released, view.receipt
-
-    def release(self, period: str = "latest") -> Answer:
-        """Return the release of a date ("2026-11-16"), the latest, or all releases in one table. Free."""
-        session = self._session
-        with session.in_use():
-            reader, data_of = session.analyst, {session.analyst: session.data_sets}
-            return declared_release(session.ledger, self.name, period, reader, data_of)[1]
-
-    @property
-    def answer(self) -> Answer:
-        """All releases in one table, with their dates."""
-        return self.release("all")
-
-    @property
-    def table(self) -> Any:
-        """The same as a pyarrow.Table."""
-        return self.answer.table
-
-    def advance(self, through: object = None) -> int:  # noqa: ARG002 - as for running totals
-        """Refuse: its releases are made at their dates."""
-        raise StreamError(
-            f"The owner declared the stream {self.name!r}: its releases are made at their dates, by hush serve or by "
-            "hush stream run. Nothing was read and nothing was charged."
-        )
-
-    def stop(self) -> None:
-        """Refuse: the owner stops it."""
-        raise StreamError(f"The owner declared the stream {self.name!r}, and stops it: hush stream stop {self.name}.")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the stream as plain JSON values."""
-        return self.view.to_json()
-
-    def __repr__(self) -> str:
-        return f"<stream {self.view}>"
 
 
 class StreamRelease:

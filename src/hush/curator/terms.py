@@ -48,6 +48,7 @@ class TermKind(Enum):
     NAME = "a name"
     NAMES = "names"
     TEXT = "a text"
+    PERIOD = "a date, a time or a whole number"
     LOCAL = "a Python value, which does not travel"
 
 
@@ -112,6 +113,16 @@ Data = Annotated[str | None, Term(TermKind.NAME, "Which data set, where the tabl
 RowsSql = Annotated[str, Term(TermKind.SQL, "SQL that names rows: SELECT columns FROM …")]
 Rows = Annotated[int | None, Term(TermKind.COUNT, "How many rows of one unit count; the policy's if not said.", "N")]
 RowsOfUnit = Annotated[int, Term(TermKind.COUNT, "How many rows of one unit count.", "N")]
+RequestId = Annotated[
+    str | None,
+    Term(
+        TermKind.NAME,
+        "Your own id: asked again, what was paid for comes back, free. So retries are safe.",
+        "ID",
+        "It comes back at its own confidence; to ask under the same id for something else is refused.",
+    ),
+]
+BarConfidence = Annotated[float, Term(TermKind.FRACTION, "How often an error bar holds.", "P")]
 Watcher = Annotated[Progress | None, Term(TermKind.LOCAL, "Is told the stage and how much of it is done.")]
 
 
@@ -158,15 +169,7 @@ class Order(Terms):
     """How a request is made and charged."""
 
     _: KW_ONLY
-    request: Annotated[
-        str | None,
-        Term(
-            TermKind.NAME,
-            "Your own id: asked again, what was paid for comes back, free. So retries are safe.",
-            "ID",
-            "It comes back at its own confidence; to ask under the same id for something else is refused.",
-        ),
-    ] = None
+    request: RequestId = None
     fresh: Annotated[
         bool, Term(TermKind.FLAG, "Ask anew, with new noise and a new charge, what was paid for before.")
     ] = False
@@ -290,7 +293,7 @@ class MarginalTerms(Terms):
             "max|sum|cells",
         ),
     ] = "max"
-    confidence: Annotated[float, Term(TermKind.FRACTION, "How often an error bar holds.", "P")] = 0.95
+    confidence: BarConfidence = 0.95
     max_rows: Rows = None
     data: Data = None
 
@@ -369,6 +372,45 @@ class FitTerms(Terms):
 @dataclass(frozen=True)
 class FitOrder(Order, FitTerms):
     """A model, to be fitted."""
+
+
+@dataclass(frozen=True)
+class TotalsTerms(Terms):
+    """Running totals: a count or sum that keeps coming, paid once for its whole life."""
+
+    question: Annotated[
+        str,
+        Term(
+            TermKind.SQL,
+            "SELECT day, COUNT(*) AS n FROM … GROUP BY day, or SUM of a bounded column.",
+            details="Further public keys may be grouped by.",
+        ),
+    ]
+    _: KW_ONLY
+    horizon: Annotated[str, Term(TermKind.NAME, "How long it lasts, such as '10 years' or '400 days'.", "LENGTH")]
+    epsilon: Epsilon = None
+    every: Annotated[
+        str | None,
+        Term(TermKind.NAME, "day, week or hour, period for whole numbers; the time column's step if not said.", "STEP"),
+    ] = None
+    start: Annotated[
+        object, Term(TermKind.PERIOD, "The first period; the lower bound of the time column if not said.", "PERIOD")
+    ] = None
+    max_rows: Annotated[
+        int | None,
+        Term(TermKind.COUNT, "How many rows of a unit count over the whole life; the policy's if not said.", "N"),
+    ] = None
+    confidence: BarConfidence = 0.95
+    data: Data = None
+
+
+@dataclass(frozen=True)
+class TotalsOrder(TotalsTerms):
+    """Running totals, to be begun."""
+
+    _: KW_ONLY
+    name: Annotated[str, Term(TermKind.NAME, "What the stream is called.", "NAME")]
+    request: RequestId = None
 
 
 Given = ParamSpec("Given")

@@ -46,13 +46,11 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent, RandomizedResponseEvent
 from hush.core import InvalidValueError, Number
 from hush.core.balls import ball
-from hush.core.columns import is_scalar
 from hush.local.projective_geometry import ProjectiveGeometry
 from hush.mechanisms.base import ordinary
 from hush.mechanisms.randomized_response import (
     FrequencyOracle,
     RandomizedResponse,
-    codes,
     read_categories,
     shares,
     unbiased,
@@ -93,9 +91,6 @@ class SubsetSelection(FrequencyOracle):
     27
     """
 
-    epsilon: Fraction
-    categories: tuple[Any, ...]
-
     @property
     def size(self) -> int:
         """The number of categories in a report."""
@@ -112,12 +107,6 @@ class SubsetSelection(FrequencyOracle):
     def event(self) -> ApproximateDPEvent:
         """Pure ε."""
         return ApproximateDPEvent(epsilon=self.epsilon, delta=0)
-
-    def release(self, answer: Any) -> Any:
-        """Return one report (a set as a sorted array of positions), or a list of reports for a column."""
-        if is_scalar(answer):
-            return self._report(codes([answer], self.categories))[0]
-        return self._report(codes(answer, self.categories))
 
     def _report(self, true: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
         k, w, epsilon = len(self.categories), self.size, self.epsilon
@@ -158,9 +147,6 @@ class LocalHashing(FrequencyOracle):
     4
     """
 
-    epsilon: Fraction
-    categories: tuple[Any, ...]
-
     @property
     def cells(self) -> int:
         """g, the whole number nearest to e^ε + 1, from 2 to 16384. Any g is private."""
@@ -182,12 +168,6 @@ class LocalHashing(FrequencyOracle):
         if self.cells == 2:
             return ApproximateDPEvent(epsilon=self.epsilon, delta=0)
         return RandomizedResponseEvent(epsilon=self.epsilon, choices=self.cells)
-
-    def release(self, answer: Any) -> npt.NDArray[np.int64]:
-        """Return one report (a, b, cell), or one row each for a column."""
-        if is_scalar(answer):
-            return np.asarray(self._report(codes([answer], self.categories))[0])
-        return self._report(codes(answer, self.categories))
 
     def _report(self, true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         count = len(true)

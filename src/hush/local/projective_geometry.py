@@ -45,12 +45,10 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number
 from hush.core.balls import ball
-from hush.core.columns import is_scalar
 from hush.core.values import assign
 from hush.mechanisms.base import ordinary
 from hush.mechanisms.randomized_response import (
     FrequencyOracle,
-    codes,
     read_categories,
     shares,
     unbiased,
@@ -65,8 +63,6 @@ _MOST_TRANSFORMED = 2**25
 class ProjectiveGeometry(FrequencyOracle):
     """Reports a point that is probably orthogonal to the category's own."""
 
-    epsilon: Fraction
-    categories: tuple[Any, ...]
     field: int
     """r, the number of the field's elements: a prime."""
     length: int
@@ -91,12 +87,6 @@ class ProjectiveGeometry(FrequencyOracle):
     def event(self) -> ApproximateDPEvent:
         """Pure ε."""
         return ApproximateDPEvent(epsilon=self.epsilon, delta=0)
-
-    def release(self, answer: Any) -> Any:
-        """Return one report (the number of a point), or an array of reports for a column."""
-        if is_scalar(answer):
-            return int(self._report(codes([answer], self.categories))[0])
-        return self._report(codes(answer, self.categories))
 
     def _report(self, true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         r, t, count, epsilon = self.field, self.length, len(true), self.epsilon

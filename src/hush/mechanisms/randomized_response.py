@@ -69,19 +69,18 @@ from hush.core.values import assign
 from hush.mechanisms.base import ReadableRepr, confidence_level, least, ordinary
 
 
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class FrequencyOracle(ReadableRepr):
     """A local mechanism for categories: a report supports the true one with probability p, each other one with q.
 
-    A subclass says how a report is drawn (``release``), how many reports support each category (``estimate``), and p
+    A subclass says how reports are drawn (``_report``), how many reports support each category (``estimate``), and p
     and q (``support``). Variance and error follow from these.
     """
-
-    __slots__ = ()
 
     epsilon: Fraction
     categories: tuple[Any, ...]
 
-    def __init__(self, *, epsilon: Number, categories: Any) -> None:
+    def __init__(self, *, epsilon: Number, categories: Any = 2) -> None:
         assign(self, epsilon=ordinary(epsilon, "epsilon"), categories=read_categories(categories))
 
     @classmethod
@@ -105,6 +104,17 @@ class FrequencyOracle(ReadableRepr):
     def support(self) -> tuple[float, float]:
         """The probabilities p that a report supports the true category, and q that it supports each other."""
         raise NotImplementedError
+
+    def _report(self, true: npt.NDArray[np.int64]) -> Any:
+        """Return a report for each answer, given as a category's number; -1 for an answer of no category."""
+        raise NotImplementedError
+
+    def release(self, answer: Any) -> Any:
+        """Return one report, or a report each for a column of answers."""
+        if not is_scalar(answer):
+            return self._report(codes(answer, self.categories))
+        report = self._report(codes([answer], self.categories))[0]
+        return report if isinstance(report, np.ndarray) else int(report)
 
     def variance(self, *, count: int, frequency: float = 0.0) -> float:
         """Return the variance of an estimated frequency from ``count`` reports."""
@@ -138,12 +148,11 @@ class RandomizedResponse(FrequencyOracle):
     'yes'
     """
 
-    epsilon: Fraction
-    categories: tuple[Any, ...]
     truth: Fraction | None
 
     def __init__(self, *, epsilon: Number, categories: Any = 2) -> None:
-        assign(self, epsilon=ordinary(epsilon, "epsilon"), categories=read_categories(categories), truth=None)
+        FrequencyOracle.__init__(self, epsilon=epsilon, categories=categories)
+        assign(self, truth=None)
 
     @classmethod
     def with_truth(cls, truth: Number, *, categories: Any = 2) -> RandomizedResponse:
@@ -176,9 +185,9 @@ class RandomizedResponse(FrequencyOracle):
 
     def release(self, answer: Any) -> Any:
         """Return one report, or an array of independent reports for a column of answers."""
+        reports = FrequencyOracle.release(self, answer)
         if is_scalar(answer):
-            return self.categories[int(self._report(codes([answer], self.categories))[0])]
-        reports = self._report(codes(answer, self.categories))
+            return self.categories[reports]
         return np.array([self.categories[code] for code in reports.tolist()])
 
     def _report(self, true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

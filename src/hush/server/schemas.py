@@ -37,6 +37,8 @@ from hush.curator.terms import (
     SynthesisTerms,
     TermKind,
     Terms,
+    TotalsOrder,
+    TotalsTerms,
     term_of,
 )
 from hush.ledger import AccountView, Release
@@ -65,6 +67,7 @@ _TYPES: dict[TermKind, Any] = {
     TermKind.NAME: Label,
     TermKind.NAMES: Annotated[list[Label], Field(max_length=200)],
     TermKind.TEXT: Text,
+    TermKind.PERIOD: str | int,
 }
 MOST_PRICES = 64
 """How many prices can be explained in one call."""
@@ -138,6 +141,8 @@ RangesBody = body_of(RangeTerms, "RangesBody")
 PaidRangesBody = body_of(RangeOrder, "PaidRangesBody")
 FitBody = body_of(FitTerms, "FitBody", _Options)
 PaidFitBody = body_of(FitOrder, "PaidFitBody", _Options)
+StreamBody = body_of(TotalsTerms, "StreamBody")
+PaidStreamBody = body_of(TotalsOrder, "PaidStreamBody")
 
 
 class PaidBody(Body):
@@ -154,25 +159,6 @@ class EventBody(PaidBody):
     event: dict[str, Any] = Field(description="The event, as hush.accounting writes it.")
     note: Annotated[str, Field(max_length=2000, description="What it is for.")]
     data: Label | None = Field(None, description="Which data set, where there are several.")
-
-
-class StreamBody(Body):
-    """Counts or sums that keep coming."""
-
-    question: Annotated[str, Field(max_length=50_000, description="SQL that names rows: SELECT columns FROM …")]
-    epsilon: Amount | None = Field(None, description="What the whole release may cost.")
-    max_rows: int | None = Field(None, description="How many rows of a unit count; the policy's if not said.")
-    data: Label | None = Field(None, description="Which data set, where the tables' names do not tell.")
-    horizon: Annotated[str, Field(max_length=100, description="How long, such as '10 years'.")]
-    every: Label | None = Field(None, description="hour, day or week.")
-    start: str | int | None = Field(None, description="The first period.")
-    confidence: float = Field(0.95, description="How often an error bar holds.")
-
-
-class PaidStreamBody(StreamBody, PaidBody):
-    """Counts or sums that keep coming, to be begun."""
-
-    name: Label
 
 
 class AdvanceBody(PaidBody):

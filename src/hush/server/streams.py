@@ -20,9 +20,14 @@ from starlette.responses import JSONResponse, Response
 from hush.core import InvalidValueError
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
-from hush.curator.declared_streams import DeclarationExplanation, Publisher
+from hush.curator.declared_streams import (
+    DeclarationExplanation,
+    Publisher,
+    StreamView,
+    declared_release,
+    declared_views,
+)
 from hush.curator.stream_state import StateFiles, StreamError
-from hush.curator.stream_views import StreamView, declared_release, declared_views
 from hush.curator.streams import StreamRelease, own_views
 from hush.ledger import Actor, Release, Role
 from hush.ledger.streams import Schedule, StreamDeclaration, UnknownStreamError

@@ -118,7 +118,7 @@ def test_tokens_that_are_none(token: str) -> None:
 
 
 def test_a_token_that_is_not_valid(curator: RemoteCurator) -> None:
-    address = f"http://{curator._service._host}:{curator._service._port}"
+    address = f"http://{curator._service.host}:{curator._service._port}"
     with pytest.raises(RemoteError, match="The token is not valid") as refusal:
         connect(address, token=MISSPELT)
     assert refusal.value.code == "sign-in"

@@ -17,9 +17,8 @@ from hush.core import BudgetExceededError
 from hush.curator import declared_streams
 from hush.curator.answer import Answer
 from hush.curator.data_sets import read_policy
-from hush.curator.declared_streams import POLICY, Publisher, declare_all, run_due
+from hush.curator.declared_streams import POLICY, Publisher, declare_all, declared_release, declared_views, run_due
 from hush.curator.opening import open_policy, open_publisher
-from hush.curator.stream_views import declared_release, declared_views
 from hush.engines.sql_engine import SqlEngine
 from hush.ledger import Actor, LedgerError
 from hush.ledger.errors import LedgerFullError

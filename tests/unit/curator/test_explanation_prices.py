@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import hush
 from hush.core.format import figure
-from hush.curator.answer import itemised
 from hush.curator.curator import Curator
+from hush.curator.explanation import itemised
 
 TABLE = pa.table({"id": [1, 2], "a": [1, 2], "b": [1, 2], "c": [1, 2], "k": ["x", "y"]})
 CORRELATIONS = "SELECT CORR(a, b), CORR(a, c), CORR(b, c) FROM data"

@@ -20,7 +20,7 @@ from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
 from hush.accounting.profile.method import LogInterval, Method
 from hush.accounting.profile.tail_bounds import TailBounds
 from hush.core import PrecisionError
-from hush.core.balls import Ball, flint, precision, up
+from hush.core.balls import Ball, precision, up
 
 _MAX_WIDE_PAIRS = 200
 """The largest number of different pairs for the methods with very many nodes."""
@@ -52,7 +52,7 @@ class Direction:
         )
         self._largest: Ball | None = None
         if base is not None and added is not None and base._largest is not None:  # noqa: SLF001 - of its own kind
-            self._largest = base._largest + _largest(added, reverse=reverse)  # noqa: SLF001
+            self._largest = base._largest + added.largest_loss(reverse=reverse)  # noqa: SLF001
         self._methods: list[Method] = []
         self._untried: Iterator[Method] | None = None
 
@@ -61,7 +61,7 @@ class Direction:
         """The largest loss, rounded up; infinite where there is no bound."""
         with precision(96):
             if self._largest is None:
-                self._largest = _largest(self.description, reverse=self.reverse)
+                self._largest = self.description.largest_loss(reverse=self.reverse)
             return max(up(self._largest), 0.0)
 
     def methods(self) -> Iterator[Method]:
@@ -153,17 +153,6 @@ class Direction:
             if upper <= floor or (math.isfinite(upper) and upper - lower <= _TARGET_WIDTH * upper):
                 break
         return lower, upper
-
-
-def _largest(description: Description, *, reverse: bool) -> Ball:
-    """Return the sum of the largest losses, infinite where one has no bound."""
-    total = flint().arb(0)
-    for pair, count in description.pairs.items():
-        largest = pair.largest_loss(reverse=reverse)
-        if largest is None:
-            return flint().arb.pos_inf()
-        total += count * largest
-    return total
 
 
 def _lattice(description: Description) -> Lattice | None:

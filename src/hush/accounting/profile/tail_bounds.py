@@ -80,15 +80,9 @@ class TailBounds:
                             return self._top, None
                         total += count * mass.log()
                     self._top = down(total)
-        return self._top, self._sum() if math.isfinite(self._top) else None
-
-    def _sum(self) -> Ball:
-        total = flint().arb(0)
-        for pair, count in self.cumulant.pairs.items():
-            loss = pair.largest_loss(reverse=self.cumulant.reverse)
-            assert loss is not None  # noqa: S101 - the sum is finite
-            total += count * loss
-        return total
+        if not math.isfinite(self._top):
+            return self._top, None
+        return self._top, Description(pairs=self.cumulant.pairs).largest_loss(reverse=self.cumulant.reverse)
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""

@@ -222,13 +222,15 @@ def slack_of(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction, got: 
     """
     if any(step_delta >= total for _, step_delta, _ in pairs):
         raise nothing_left(got, max(step_delta for _, step_delta, _ in pairs))
-    logarithm = sum(
-        (count * (-ball(step_delta)).log1p() for _, step_delta, count in pairs if step_delta), flint().arb(0)
-    )
-    spent = -logarithm.expm1()
+    spent = -_log_finite(pairs).expm1()
     if spent >= ball(total):
         raise nothing_left(got, None)
     return (ball(total) - spent) / (1 - spent)
+
+
+def _log_finite(pairs: list[tuple[Fraction, Fraction, int]]) -> Ball:
+    """Return ln Π(1-δᵢ)."""
+    return sum((count * (-ball(delta)).log1p() for _, delta, count in pairs if delta), flint().arb(0))
 
 
 def nothing_left(got: object, spent: Fraction | None) -> InvalidValueError:
@@ -392,11 +394,8 @@ def _forward(law: _Law, pairs: list[tuple[Fraction, Fraction, int]], epsilon: Fr
     def value() -> Ball:
         above, below = law.masses(low)
         loss = (above - ball(epsilon).exp() * below).nonnegative_part()
-        finite_mass = sum(
-            (count * (-ball(step_delta)).log1p() for _, step_delta, count in pairs if step_delta), flint().arb(0)
-        ).exp()
         # 1 − Π(1−δᵢ)·(1 − δ_RR): infinite losses, or a finite one above ε.
-        return 1 - finite_mass * (1 - loss) if any(step_delta for _, step_delta, _ in pairs) else loss
+        return 1 - _log_finite(pairs).exp() * (1 - loss) if any(step_delta for _, step_delta, _ in pairs) else loss
 
     if any(step_delta == 1 for _, step_delta, _ in pairs):
         return Bound(lower=1.0, upper=1.0)
@@ -470,10 +469,7 @@ def _exact_target(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction) 
 
 def _target(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction) -> Ball:
     """Return δ_RR as a ball, from logarithms."""
-    log_finite_mass = sum(
-        (count * (-ball(step_delta)).log1p() for _, step_delta, count in pairs if step_delta), flint().arb(0)
-    )
-    target = -((-ball(total)).log1p() - log_finite_mass).expm1()
+    target = -((-ball(total)).log1p() - _log_finite(pairs)).expm1()
     if target < 0:
         raise nothing_left(total, None)
     return target

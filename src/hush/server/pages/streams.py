@@ -17,8 +17,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core import HushError, InvalidValueError
 from hush.core.format import percent, visible
-from hush.curator.declared_streams import DeclarationExplanation
-from hush.curator.stream_views import StreamView
+from hush.curator.declared_streams import DeclarationExplanation, StreamView
 from hush.ledger.streams import StreamDeclaration
 from hush.query.types import Kind
 from hush.report import files
