@@ -251,10 +251,11 @@ def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet) -> Program:
     questions = chosen.parts if isinstance(chosen, ComposedPlan) else {0: chosen}
     statements = {}
     for number, question in questions.items():
-        # numbers that are released first: the longest of all of them is written, so that no other can be refused later
-        awaited = awaited_by(question.question.relation)
-        longest = {number: _LONGEST.get(kind, _LONGEST_NUMBER) for number, kind in awaited.items()}
-        statements[number] = data_set.engine.prepare(with_numbers(question, longest))
+        if awaited := awaited_by(question.question.relation):
+            # numbers that are released first: the longest of all is written, so that no other can be refused later
+            longest = {index: _LONGEST.get(kind, _LONGEST_NUMBER) for index, kind in awaited.items()}
+            question = with_numbers(question, longest)  # noqa: PLW2901
+        statements[number] = data_set.engine.prepare(question)
     seconds = sum(prepared.effort.seconds(data_set.sizes) for prepared in statements.values())
     return Program(plan=chosen, engine=data_set.engine, questions=questions, statements=statements, seconds=seconds)
 
