@@ -15,7 +15,17 @@ from urllib.parse import quote
 
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import filter_from_json
-from hush.client.transport import ANSWER, RELEASE, Connection, Response, amount, answer_in, body_of, remaining_in
+from hush.client.transport import (
+    ANSWER,
+    RELEASE,
+    Connection,
+    Response,
+    amount,
+    answer_in,
+    body_of,
+    remaining_in,
+    spending_in,
+)
 from hush.core import HushError, InvalidValueError, Number, positive
 from hush.core.format import ToldInLines, visible
 from hush.curator.answer import Answer, Money
@@ -328,12 +338,13 @@ def _paid(terms: Terms) -> dict[str, Any]:
 def _release_in(response: Response) -> Any:
     """Return the release in a response."""
     from hush.curator.curator import release_of
-    from hush.curator.kept_release import unpacked
+    from hush.curator.kept_release import unpacked, with_spending
 
     head, measurements = unpacked(response.body)
     assert head is not None  # noqa: S101 - a service sends releases with their heads
     receipt = response.headers.get("hush-receipt", "")
-    return release_of(head, measurements, receipt=receipt, remaining=remaining_in(response.headers))
+    released = release_of(head, measurements, receipt=receipt, remaining=remaining_in(response.headers))
+    return with_spending(released, spending_in(response.headers))
 
 
 def _schema(public: Mapping[str, Any]) -> Schema:

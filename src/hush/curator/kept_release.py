@@ -17,10 +17,10 @@ release is found among the kept ones by a fingerprint of the policy, the plan an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, positive
@@ -32,6 +32,7 @@ from hush.curator.session import Accounts, MadeUpError, Session
 from hush.curator.terms import Order
 from hush.engines.protocol import CodedRows
 from hush.ledger import Charge
+from hush.ledger.budgets import Outlook, Spending
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError
 from hush.query.plan.plan import gaussian_price
@@ -185,13 +186,25 @@ class ReleaseExplanation(Headed):
     rows: PlannedRows = field(repr=False)
     text: str
     """The words that the ledger records, with the options of the release."""
+    events: tuple[Event, ...]
+    """The events that an accountant would charge."""
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """The share that the release would take of the budget that binds."""
+        return self.rows.accounts.outlook(self.events)
+
+    def _price_json(self) -> dict[str, Any]:
+        outlook = self.outlook
+        return {"price": self.price.to_json(), "budget": None if outlook is None else outlook.to_json()}
 
     def lines(self) -> list[str]:
         """Return the price and the expected errors line by line."""
         return [str(self.price)]
 
     def __str__(self) -> str:
-        return "\n".join([*self.lines(), *(f"  note: {caveat}" for caveat in self.caveats)])
+        budget = [] if (outlook := self.outlook) is None else [f"  budget: {outlook}"]
+        return "\n".join([*self.lines(), *budget, *(f"  note: {caveat}" for caveat in self.caveats)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -202,6 +215,8 @@ class WholeRelease(Headed):
     """The measurements, as they are stored with the receipt."""
     receipt: str = ""
     remaining: Money | None = None
+    spending: Spending | None = None
+    """The share that it took of the budget that bound it, and the share that is left."""
 
     @classmethod
     def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
@@ -217,6 +232,7 @@ class WholeRelease(Headed):
         return {
             "price": self.price.to_json(),
             "remaining": None if self.remaining is None else self.remaining.to_json(),
+            "budget": None if self.spending is None else self.spending.to_json(),
             "receipt": self.receipt,
             "caveats": list(self.caveats),
         }
@@ -228,6 +244,7 @@ class WholeRelease(Headed):
             confidence=confidence,
             price=self.price,
             remaining=self.remaining,
+            spending=self.spending,
             receipt=self.receipt,
             caveats=self.caveats,
             question=self.question,
@@ -271,14 +288,13 @@ def release(
     session: Session,
     outlet: Outlet,
     explained: ReleaseExplanation,
-    events: Sequence[Event],
     measure: Callable[[CodedRows], bytes],
     made: Callable[..., Released],
     order: Order,
     *,
     options: object = None,
 ) -> Released:
-    """Charge events, measure rows, and return the release that ``made`` builds from head and measurements.
+    """Charge its events, measure rows, and return the release that ``made`` builds from head and measurements.
 
     The charge is durable before any row is read. ``measure`` must be as private as the events say, and may fail only in
     ways that depend on no row; what it returns is stored with the receipt. Asked again, or under the same request id,
@@ -296,14 +312,14 @@ def release(
             without_estimates(data_set.schema),
             rows.question,
             rows.limits,
-            [event.to_json() for event in events],
+            [event.to_json() for event in explained.events],
             head.to_json() if options is None else (head.to_json(), options),
         )
         decision = charge(
             session,
             outlet,
             data_set,
-            events,
+            explained.events,
             text=explained.text,
             same=identity,
             request=order.request,
@@ -322,6 +338,7 @@ def release(
             )
         else:
             stored = decision.answer
+        spending = session.ledger.spending(decision.number)
         remaining = session.accounts(data_set.schema.data).remaining
     # an earlier release has the head of its own day: the policy may have other columns by now
     earlier, measurements = unpacked(stored)
@@ -329,4 +346,13 @@ def release(
     if not isinstance(decision, Charge):
         note = f"paid for on {decision.when[:10]}, and nothing was charged now; fresh=True (--fresh) releases anew"
         head = replace(head, caveats=(*head.caveats, note))
-    return made(head, measurements, receipt=str(decision.number), remaining=remaining)
+    finished = made(head, measurements, receipt=str(decision.number), remaining=remaining)
+    return with_spending(finished, spending)
+
+
+def with_spending(finished: Released, spending: Spending | None) -> Released:
+    """Return a release with the share of the budget that it took; a model has it in words."""
+    if isinstance(finished, WholeRelease):
+        return replace(finished, spending=spending)
+    cast("Any", finished).spending = "" if spending is None else str(spending)
+    return finished

@@ -14,13 +14,13 @@ for, about public things alone: an expression over listed values, or the rows of
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
+from hush.engines.sql.dialect import FIXED
 from hush.engines.sql.forcing import force
 from hush.engines.sql.keys import Axis, derived_values, looked_values, size
 from hush.engines.sql.nodes import (
@@ -34,10 +34,11 @@ from hush.engines.sql.relations import Catalogue
 from hush.engines.work import Fetch, PublicRows
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.keys import MAX_KEYS, DerivedKey, Domain, Listed, Lookup, public_scans
+from hush.query.plan.keys import MAX_KEYS, DerivedKey, Domain, Listed, Lookup
 from hush.query.plan.plan import ExactQuery
 from hush.query.ranges import Interval
 from hush.query.refine import interval_of
+from hush.query.relations import scans
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type, Value, position
 
@@ -125,7 +126,7 @@ def _looked(
 
 def _is_affordable(lookup: Lookup, catalogue: Catalogue, fetch: Fetch) -> bool:
     """Return whether a public table, with those that conditions connect it with, has few enough rows to be read."""
-    if lookup.within is None or len(public_scans(lookup.within)) == 1:
+    if lookup.within is None or len(list(scans(lookup.within))) == 1:
         return True
     return PublicRows(catalogue, fetch).rows(lookup.within) <= _MOST_ROWS
 
@@ -143,9 +144,6 @@ def _constant(value: Any) -> Value:
         return constant
     # a float by its shortest digits: 0.1 is the decimal 1/10, and not the float's own value
     return Fraction(value) if isinstance(value, int) else Fraction(str(value))
-
-
-_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 
 
 def with_public_ranges(catalogue: Catalogue, fetch: Fetch) -> Schema:
@@ -178,7 +176,7 @@ def _described(table: Table, catalogue: Catalogue, fetch: Fetch) -> Table:
 
 def _with_step(type_: Type, physical: str) -> Type:
     """Return a type with the step that the engine's type has: DECIMAL(9, 2) counts in hundredths."""
-    decimals = _DECIMAL.fullmatch(physical)
+    decimals = FIXED.fullmatch(physical)
     if type_.kind is not Kind.DECIMAL or type_.step is not None or decimals is None or int(decimals[2]) > 15:
         return type_
     return replace(type_, step=Fraction(1, 10 ** int(decimals[2])))

@@ -21,7 +21,7 @@ needed. A projection without columns disappears.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
@@ -260,15 +260,21 @@ def with_answers(relation: Relation, answers: Mapping[int, Value]) -> Relation:
         case Constants() if relation.awaits is not None:
             ((cell,),) = relation.rows
             return replace(relation, rows=((Literal(answers[relation.awaits], cell.type),),))
+        case _:
+            return with_sources(relation, lambda source: with_answers(source, answers))
+
+
+def with_sources(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
+    """Return a relation with its direct sources changed."""
+    match relation:
         case Scan() | Constants():
             return relation
         case Join():
-            left, right = with_answers(relation.left, answers), with_answers(relation.right, answers)
-            return replace(relation, left=left, right=right)
+            return replace(relation, left=change(relation.left), right=change(relation.right))
         case UnionAll():
-            return replace(relation, sources=tuple(with_answers(source, answers) for source in relation.sources))
+            return replace(relation, sources=tuple(map(change, relation.sources)))
         case Filter() | Project() | PerUnit() | WithWindows():
-            return replace(relation, source=with_answers(relation.source, answers))
+            return replace(relation, source=change(relation.source))
 
 
 def relations_in(relation: Relation) -> Iterator[Relation]:

@@ -95,12 +95,19 @@ def shown(question: Question) -> Shown:
     )
 
 
+def for_engine(expression: Expression) -> bool:
+    """Return whether an engine computes an expression even over released answers."""
+    if not isinstance(expression, Call):
+        return False
+    ordered = expression.op in {Op.LEAST, Op.GREATEST} and not expression.type.kind.numeric
+    return ordered or FUNCTIONS[expression.op].computed_by_engine
+
+
 def _parts(expression: Expression) -> Iterator[Call]:
     """Yield the largest parts that an engine computes."""
     if not isinstance(expression, Call):
         return
-    ordered = expression.op in {Op.LEAST, Op.GREATEST} and not expression.type.kind.numeric
-    if ordered or FUNCTIONS[expression.op].computed_by_engine or not noisy(expression):
+    if for_engine(expression) or not noisy(expression):
         yield expression
     else:
         for argument in expression.arguments:

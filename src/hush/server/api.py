@@ -18,8 +18,9 @@ from starlette.responses import JSONResponse, Response
 
 from hush.core import InvalidValueError, integer
 from hush.core.format import decimal
-from hush.curator.answer import Answer
+from hush.curator.answer import Answer, Money
 from hush.ledger import Role
+from hush.ledger.budgets import Spending
 from hush.server import schemas
 from hush.server.auth.people import Person, Token
 from hush.server.auth.sessions import client_address
@@ -71,14 +72,19 @@ async def answer(request: Request, service: Service, who: Person) -> Response:
     return written(await service.answer(who, number_in(request)), form)
 
 
+def budget_headers(receipt: str, remaining: Money | None, spending: Spending | None) -> dict[str, str]:
+    """Return the headers of a charge."""
+    headers = {"hush-receipt": receipt}
+    if remaining is not None:
+        headers["hush-remaining"] = f"{decimal(remaining.epsilon)} {decimal(remaining.delta)}"
+    if spending is not None:
+        headers["hush-spending"] = json.dumps([spending.whose, str(spending.took), str(spending.left)])
+    return headers
+
+
 def written(found: Answer, form: str) -> Response:
     """Return an answer in one of its forms."""
-    headers = {"hush-receipt": found.receipt}
-    if found.remaining is not None:
-        headers["hush-remaining"] = f"{decimal(found.remaining.epsilon)} {decimal(found.remaining.delta)}"
-    if found.spending is not None:
-        spent = found.spending
-        headers["hush-spending"] = json.dumps([spent.whose, str(spent.took), str(spent.left)])
+    headers = budget_headers(found.receipt, found.remaining, found.spending)
     if found.made_up:
         headers["hush-made-up"] = "true"
     if found.repeated:

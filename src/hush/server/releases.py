@@ -30,7 +30,6 @@ from starlette.responses import JSONResponse, Response
 
 from hush.accounting.events import event_from_json
 from hush.core import InvalidValueError, integer
-from hush.core.format import decimal
 from hush.curator.answer import Answer, Money
 from hush.curator.curator import Curator
 from hush.curator.marginal_release import MarginalRelease
@@ -38,7 +37,7 @@ from hush.curator.model_release import Recorded
 from hush.curator.range_release import RangeRelease
 from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
 from hush.server import schemas
-from hush.server.api import CSV, JSON, api_route, chosen_form, number_in, whole
+from hush.server.api import CSV, JSON, api_route, budget_headers, chosen_form, number_in, whole
 from hush.server.auth.people import Person
 from hush.server.routes import Permission, Route
 from hush.server.service import Service
@@ -67,9 +66,8 @@ def _making(kind: str, model: type[schemas.Body]) -> Handler:
         """Make a release, and charge it."""
         form = chosen_form(request, MADE_FORMS)
         terms = (await schemas.read(request, model)).given()
-        artefact, remaining = await service.release(who, kind, terms, request=terms.pop("request", None))
-        headers = {"hush-receipt": artefact.receipt}
-        headers["hush-remaining"] = f"{decimal(remaining.epsilon)} {decimal(remaining.delta)}"
+        artefact, remaining, spending = await service.release(who, kind, terms, request=terms.pop("request", None))
+        headers = budget_headers(artefact.receipt, remaining, spending)
         if form == "json":
             return JSONResponse(await asyncio.to_thread(described, artefact, remaining), headers=headers)
         content = await _stored(service, who, artefact)

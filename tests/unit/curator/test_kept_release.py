@@ -57,9 +57,9 @@ def release(
     text: str = "rows",
 ) -> WholeRelease:
     head = ReleaseHead(kind="rows", price=Money.single("rows", Fraction(1, 100)), caveats=(), question=text)
-    explained = ReleaseExplanation(head=head, rows=planned, text=text)
+    explained = ReleaseExplanation(head=head, rows=planned, events=tuple(events), text=text)
     how = order or Order()
-    return kept_release.release(curator.session, curator.outlet, explained, events, measure, WholeRelease.made, how)
+    return kept_release.release(curator.session, curator.outlet, explained, measure, WholeRelease.made, how)
 
 
 def read(curator: Curator, sql: str, **options: object) -> list[tuple[int, ...]]:

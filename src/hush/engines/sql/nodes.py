@@ -19,7 +19,7 @@ The functions below the nodes are short names for what writers build most.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -354,15 +354,6 @@ class ConstantRows(From):
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenKeys(From):
-    """The private keys that were chosen, and their numbers."""
-
-    label: str
-    columns: tuple[str, ...]
-    types: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Subquery(From):
     """The rows of a query."""
 
@@ -438,6 +429,11 @@ PEERS = "RANGE BETWEEN CURRENT ROW AND CURRENT ROW"
 def column(name: str, table: str | None = None) -> ColumnName:
     """Return a column."""
     return ColumnName(name, table)
+
+
+def columns_of(labels: Iterable[str]) -> list[Scalar]:
+    """Return columns of ``t``."""
+    return [column(label, "t") for label in labels]
 
 
 def call(function: str, *arguments: Scalar) -> Scalar:

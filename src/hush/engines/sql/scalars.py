@@ -52,6 +52,7 @@ from hush.engines.sql.nodes import (
 )
 from hush.engines.sql.texts import TEXTS, like, moment, regular, weighed
 from hush.engines.sql.values import (
+    EXACT,
     FORMS,
     LONG,
     MAX_SCALE,
@@ -471,8 +472,6 @@ _COMPARISONS: Mapping[Op, Operator] = {
     Op.GREATER_EQUAL: ">=",
 }
 
-_EXACT = 2**53
-
 
 def value_of(expression: Expression, columns: Mapping[str, Value]) -> Value:
     """Return an expression over the given columns as SQL."""
@@ -545,7 +544,7 @@ def _check_digits(values: Sequence[Value]) -> None:
             continue
         for operand in values:
             number = abs(operand.literal or Fraction(0))
-            if number * 10**value.scale >= _EXACT and (value.greatest is None or value.greatest >= number / 2):
+            if number * 10**value.scale >= EXACT and (value.greatest is None or value.greatest >= number / 2):
                 raise UnplannableError(
                     f"a constant has more digits than decimals are compared by, which is {MAX_SCALE}; "
                     "compare with a shorter one, or compare as floats with CAST(x AS DOUBLE)"

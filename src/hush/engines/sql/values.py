@@ -71,7 +71,8 @@ WIDEST = 10**38 - 1
 """The largest magnitude of a WIDE value."""
 LONG = (-(2**63), 2**63 - 1)
 """The ends of 64 bits."""
-_EXACT = 2**53
+EXACT = 2**53
+"""Up to here every whole number is a float."""
 
 
 class OwnName(str):
@@ -250,7 +251,7 @@ def scaled(number: Scalar, step: Fraction, most: Fraction | None = None) -> Scal
     if inverse == 1:
         return primitive("scaled", number, times=None, over=None, most=most)
     # a whole inverse is a float, while a step such as 0.01 is none: the product rounds once
-    if inverse.denominator == 1 and inverse.numerator <= _EXACT:
+    if inverse.denominator == 1 and inverse.numerator <= EXACT:
         return primitive("scaled", number, times=inverse, over=None, most=most)
     return primitive("scaled", number, times=None, over=step, most=most)
 
@@ -258,7 +259,7 @@ def scaled(number: Scalar, step: Fraction, most: Fraction | None = None) -> Scal
 def unscaled(index: Scalar, step: Fraction) -> Scalar:
     """Return index·step as DOUBLE."""
     p, q = step.numerator, step.denominator
-    if max(p, q) > _EXACT:
+    if max(p, q) > EXACT:
         return index * double(step)
     above = index if p == 1 else index * double(p)  # whole, so that only the division rounds
     return above if q == 1 else above / double(q)

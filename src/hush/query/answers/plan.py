@@ -11,14 +11,14 @@ which may be in several groups, nor for quantiles: these levels are asked apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, cast
 
 from hush.accounting.events import Event
-from hush.core import InvalidValueError, Number, nonnegative, positive
+from hush.core import Number, nonnegative
 from hush.mechanisms.grouped import GroupedNoise, SummedNoise
 from hush.query.answers.tree import (
     AnswerTable,
@@ -36,9 +36,9 @@ from hush.query.answers.tree import (
     walk,
     with_sources,
 )
-from hush.query.errors import TooSmallError, UnplannableError
+from hush.query.errors import UnplannableError
 from hush.query.expressions import Column, Expression, Released, columns_in, substituted, with_columns
-from hush.query.plan import confident, plan, smallest, width_and_confidence
+from hush.query.plan import at_epsilon_or_accuracy, computed_error, confident, plan
 from hush.query.plan.expected import expected_error
 from hush.query.plan.keys import Listed, domains
 from hush.query.plan.plan import Item, Plan
@@ -116,32 +116,17 @@ def plan_composed(
     **options: Any,
 ) -> ComposedPlan:
     """Plan the questions of a question about answers; the arguments are those of `hush.query.plan.plan`."""
-    if (epsilon is None) == (accuracy is None):
-        got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
-        raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
     question, total_delta = _added_up(question), nonnegative(delta, "delta")
     for_keys = total_delta / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
 
     def planned(price: Fraction, confidence: Number | None) -> ComposedPlan:
         return _at_price(question, schema, price, total_delta, for_keys, confidence, options)
 
-    if epsilon is not None:
-        return planned(positive(epsilon, "epsilon"), confidence)
-    width, promised = width_and_confidence(accuracy)
-    price = smallest(lambda price: _reaches(planned, price, width, promised))
-    if price is None:
-        raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    return planned(price, promised if confidence is None else confidence)
+    return at_epsilon_or_accuracy(planned, _errors, epsilon, accuracy, confidence)
 
 
-def _reaches(
-    planned: Callable[[Fraction, Number | None], ComposedPlan], price: Fraction, width: Fraction, confidence: float
-) -> bool:
-    """Return whether, at a price, the expected half-width of every noisy output is at most ``width``."""
-    try:
-        candidate = planned(price, confidence)
-    except TooSmallError:
-        return False
+def _errors(candidate: ComposedPlan) -> list[float]:
+    """Return the expected half-width of every noisy output; refuse one that is not known in advance."""
     table = candidate.question.table
     if chosen_by_noise(table):
         raise UnplannableError(
@@ -155,14 +140,9 @@ def _reaches(
             continue
         error = widest_error(candidate, name)
         if error is None:
-            raise UnplannableError(
-                f"accuracy= is about counts, sums, and sums and differences of these, which {label} is not; "
-                "give epsilon= instead, or ask for what it is computed from"
-            )
+            raise computed_error(label)
         errors.append(error)
-    if not errors:
-        raise UnplannableError("accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead")
-    return max(errors) <= width
+    return errors
 
 
 def _at_price(

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.query.answers.tree import Window
+from hush.query.functions.record import nulls
 from hush.query.relations import Frame
 from hush.query.released import Array, Ends
 
@@ -200,30 +201,19 @@ def _runs(numbers: Places, places: Places) -> tuple[Places, Places]:
 
 def value_of(kind: str, frames: Structure, values: Array | None, number: int = 1) -> Array:
     """Return the value of a window function in every row; ``values`` is None for COUNT(*) and ranks."""
+    if kind == "count":
+        return frames.counts(np.ones(len(frames.sorted), dtype=bool) if values is None else ~nulls(values))
+    if values is None:
+        return frames.ranks(kind, number)
     match kind:
-        case "count":
-            full = np.ones(len(frames.sorted), dtype=bool) if values is None else ~_nulls(values)
-            return frames.counts(full)
         case "sum":
-            assert values is not None  # noqa: S101 - it has an argument
             return frames.sums(values)
         case "avg":
-            assert values is not None  # noqa: S101 - it has an argument
             return frames.means(values)
         case "min" | "max":
-            assert values is not None  # noqa: S101 - it has an argument
             return _extreme(kind, frames, values)
-        case "lag" | "lead" | "first_value" | "last_value":
-            assert values is not None  # noqa: S101 - it has an argument
-            return frames.shifted(values, kind, number)
         case _:
-            return frames.ranks(kind, number)
-
-
-def _nulls(values: Array) -> Flags:
-    if values.dtype == np.float64:
-        return np.isnan(values)
-    return np.array([value is None for value in values.ravel().tolist()], dtype=bool).reshape(values.shape)
+            return frames.shifted(values, kind, number)
 
 
 def _extreme(kind: str, frames: Structure, values: Array) -> Array:

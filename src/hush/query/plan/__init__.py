@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import TypeVar
 
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
 from hush.query.errors import TooSmallError, UnplannableError
@@ -103,49 +104,65 @@ def plan(
         raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {total}")
     if total >= 1 or 0 < for_keys < _SMALLEST:
         raise InvalidValueError("delta", got=delta, allowed="0, or from 1e-100 to below 1")
+    budget = DeltaBudget(total, for_keys, gaussian, most_rho, prefer_gaussian)
+
+    def planned(price: Fraction, certain: Number | None) -> Plan:
+        if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
+            raise InvalidValueError("epsilon", got=price, allowed="from 1e-100 to 1e9")
+        return at_price(question, schema, price, budget, confident(certain), tighter, keys, matches)
+
+    return at_epsilon_or_accuracy(planned, _errors, epsilon, accuracy, confidence)
+
+
+def _errors(candidate: Plan) -> list[float]:
+    """Return the errors that an accuracy is about; refuse an output with an error that is not known in advance."""
+    errors = []
+    for name, output in candidate.question.outputs:
+        error = expected_error(candidate, output) if noisy(output) else None
+        if error is not None:
+            errors.append(error)
+        elif decided(candidate, output) and known_error(candidate, output, candidate.confidence) is not None:
+            raise UnplannableError(
+                f"accuracy= cannot be promised for {name}: noise decides which rows are shown, and how far off "
+                "these are depends on how many there are to choose from, which nobody knows in advance; give "
+                "epsilon= instead, or leave out LIMIT, which costs nothing"
+            )
+        elif noisy(output) and isinstance(output, Call):
+            raise computed_error(name)
+    return errors
+
+
+def computed_error(name: str) -> UnplannableError:
+    """Return the refusal of an accuracy for an output that is no count or sum."""
+    return UnplannableError(
+        f"accuracy= is about counts, sums, and sums and differences of these, which {name} is not; "
+        "give epsilon= instead, or ask for what it is computed from"
+    )
+
+
+AnyPlan = TypeVar("AnyPlan")
+
+
+def at_epsilon_or_accuracy(
+    planned: Callable[[Fraction, Number | None], AnyPlan],
+    errors_of: Callable[[AnyPlan], list[float]],
+    epsilon: Number | None,
+    accuracy: object,
+    confidence: Number | None,
+) -> AnyPlan:
+    """Return the plan at a price, or at the smallest ε, to three digits, that reaches the accuracy in every error."""
     if (epsilon is None) == (accuracy is None):
         got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
         raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
-    budget = DeltaBudget(total, for_keys, gaussian, most_rho, prefer_gaussian)
     if epsilon is not None:
-        price = positive(epsilon, "epsilon")
-        if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
-            raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
-        return at_price(question, schema, price, budget, confident(confidence), tighter, keys, matches)
+        return planned(positive(epsilon, "epsilon"), confidence)
+    width, promised = width_and_confidence(accuracy)
 
-    def priced(price: Fraction, certain: float) -> Plan:
-        return at_price(question, schema, price, budget, certain, tighter, keys, matches)
-
-    return _reach(question, priced, accuracy, confidence)
-
-
-def _reach(
-    question: Question, priced: Callable[[Fraction, float], Plan], accuracy: object, bars: Number | None
-) -> Plan:
-    """Return the plan at the smallest ε, to three digits, that reaches the accuracy in every output of known error."""
-    width, confidence = width_and_confidence(accuracy)
-
-    def reached(epsilon: Fraction) -> bool:
+    def reached(price: Fraction) -> bool:
         try:
-            candidate = priced(epsilon, confidence)
+            errors = errors_of(planned(price, promised))
         except TooSmallError:
             return False
-        errors = []
-        for name, output in question.outputs:
-            error = expected_error(candidate, output) if noisy(output) else None
-            if error is not None:
-                errors.append(error)
-            elif decided(candidate, output) and known_error(candidate, output, confidence) is not None:
-                raise UnplannableError(
-                    f"accuracy= cannot be promised for {name}: noise decides which rows are shown, and how far off "
-                    "these are depends on how many there are to choose from, which nobody knows in advance; give "
-                    "epsilon= instead, or leave out LIMIT, which costs nothing"
-                )
-            elif noisy(output) and isinstance(output, Call):
-                raise UnplannableError(
-                    f"accuracy= is about counts, sums, and sums and differences of these, which {name} is not; "
-                    "give epsilon= instead, or ask for what it is computed from"
-                )
         if not errors:
             raise UnplannableError(
                 "accuracy= needs a COUNT or SUM whose error is known in advance; give epsilon= instead"
@@ -155,7 +172,7 @@ def _reach(
     price = smallest(reached)
     if price is None:
         raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    return priced(price, confidence if bars is None else confident(bars))
+    return planned(price, promised if confidence is None else confidence)
 
 
 def width_and_confidence(accuracy: object) -> tuple[Fraction, float]:

@@ -51,6 +51,7 @@ from hush.query.relations import (
     Scan,
     UnionAll,
     WithWindows,
+    scans,
 )
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind, Type, Value
@@ -163,18 +164,12 @@ def finite_values(type_: Type, limit: int = MAX_KEYS) -> tuple[Value, ...] | Non
         return type_.values if len(type_.values) <= limit else None
     if type_.kind is Kind.BOOLEAN:
         return (False, True)
-    if type_.lower is None or type_.upper is None or type_.kind is Kind.TIMESTAMP:
+    count, step = _points(type_), type_.step or Fraction(1)
+    if count is None or count > limit or type_.lower is None:
         return None
-    step = type_.step
-    if step is None:
-        if type_.kind is Kind.DECIMAL:
-            return None
-        step = Fraction(1)
-    # the grid points within the bounds: ceiling of the lower, floor of the upper
-    first, last = -((-type_.lower) // step), type_.upper // step
-    if last - first + 1 > limit:
-        return None
-    numbers = [index * step for index in range(first, last + 1)]
+    # the grid points within the bounds
+    first = -((-type_.lower) // step)
+    numbers = [index * step for index in range(first, first + count)]
     if type_.kind is Kind.DATE:
         try:
             return tuple(_EPOCH + dt.timedelta(days=int(number)) for number in numbers)
@@ -250,7 +245,7 @@ def together(keys: tuple[Named, ...], relation: Relation) -> tuple[Together, ...
                 optional = known.optional or lookup.optional
                 # the optional side of a LEFT JOIN stays whole, as in `_restricted`
                 found[at] = replace(known, optional=optional, within=None if optional else known.within), parts
-            elif known.within is None or lookup.within is None or lookup.scan not in public_scans(known.within):
+            elif known.within is None or lookup.within is None or lookup.scan not in scans(known.within):
                 continue
             parts.append((place, said))
             break
@@ -259,12 +254,9 @@ def together(keys: tuple[Named, ...], relation: Relation) -> tuple[Together, ...
     return tuple(
         Together(places=tuple(at for at, _ in parts), lookup=lookup, expressions=tuple(said for _, said in parts))
         for lookup, parts in found
-        if len(parts) > 1 and (lookup.within is not None or all(_of(said) <= _names(lookup.scan) for _, said in parts))
+        if len(parts) > 1
+        and (lookup.within is not None or all(columns_in(said) <= _names(lookup.scan) for _, said in parts))
     )
-
-
-def _of(expression: Expression) -> frozenset[str]:
-    return frozenset(column.name for column in _columns(expression))
 
 
 def _names(scan: Scan) -> frozenset[str]:
@@ -443,9 +435,10 @@ def _spine(relation: Relation) -> _Spine:
             return found
         case WithWindows():
             return _spine(relation.source)
-        case Project():
+        case Project() | PerUnit():
             found = _spine(relation.source)
-            said = {name: _said(value, found.names) for name, value in relation.columns}
+            named = relation.columns if isinstance(relation, Project) else relation.keys
+            said = {name: _said(value, found.names) for name, value in named}
             found.names = {name: value for name, value in said.items() if value is not None}
             return found
         case Join():
@@ -459,11 +452,6 @@ def _spine(relation: Relation) -> _Spine:
             )
             found.say(call(Op.EQUAL, one, two) for one, two in relation.on)
             found.say([] if relation.where is None else [relation.where])
-            return found
-        case PerUnit():
-            found = _spine(relation.source)
-            said = {name: _said(value, found.names) for name, value in relation.keys}
-            found.names = {name: value for name, value in said.items() if value is not None}
             return found
         case UnionAll() | Constants():
             return _Spine()
@@ -498,19 +486,6 @@ def restricted(scan: Scan, relation: Relation) -> Relation:
     joined = frozenset(columns_of(result))
     applicable = [condition for condition in [*plain, *links] if columns_in(condition) <= joined]
     return Filter(source=result, condition=all_of(applicable)) if applicable else result
-
-
-def public_scans(relation: Relation) -> list[Scan]:
-    """Return the scans of a restricted table: itself and the tables joined to it."""
-    match relation:
-        case Scan():
-            return [relation]
-        case Filter():
-            return public_scans(relation.source)
-        case Join():
-            return [*public_scans(relation.left), *public_scans(relation.right)]
-        case _:
-            return []
 
 
 def _is_link(condition: Expression, owners: Mapping[str, Scan]) -> bool:

@@ -7,8 +7,7 @@ Where all of that is done row by row it is put into the question itself, of whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -34,10 +33,10 @@ from hush.query.answers.tree import (
 )
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, with_columns
-from hush.query.functions import FUNCTIONS, all_of, call, constant
+from hush.query.functions import all_of, call, constant
 from hush.query.question import Ordering, Question
 from hush.query.relations import Named, Scan
-from hush.query.released import noisy
+from hush.query.released import for_engine, noisy
 from hush.query.sql.allow_list import (
     STATEMENTS,
     children,
@@ -66,14 +65,13 @@ from hush.query.sql.names import Answers, Binding, Context, Part, Parts, Scope, 
 from hush.query.sql.select import (
     Finished,
     check_outputs,
-    condition_of,
     counted,
     finished,
     ordered,
     pruned_question,
 )
 from hush.query.sql.windows import Windows, fold, spread
-from hush.query.types import Type, written_in
+from hush.query.types import Kind, Type, written_in
 
 NO_ROWS = Scan(table="answers", public=True, columns=())
 
@@ -90,7 +88,7 @@ def is_finished(node: object, context: Context, parts: Parts) -> bool:
     if not isinstance(node, exp.Query):
         return False
     if id(node) not in context.finished:
-        with trial(context):
+        with context.trial():
             finished = _is_finished(node, context, parts)
         context.finished[id(node)] = finished, node  # the node too, so that its id stays its own
     return context.finished[id(node)][0]
@@ -124,7 +122,7 @@ def reads_answers(select: exp.Select, context: Context, parts: Parts) -> bool:
     finished = [is_finished(source, context, parts) for source in items]
     if not any(finished) or all(finished):
         return any(finished)
-    with trial(context):
+    with context.trial():
         rows = [source for source, answers in zip(items, finished, strict=True) if not answers]
         return not any(from_item(source, context, parts).private for source in rows)
 
@@ -135,21 +133,6 @@ def _of_one_unit(rows: Rows, node: exp.Expr) -> bool:
         return True
     expression = rows.convert(node)
     return isinstance(expression, Column) and expression.name in rows.context.links
-
-
-@contextmanager
-def trial(context: Context) -> Iterator[None]:
-    """Undo all changes of the context on exit: questions, parts of WITH and their use."""
-    parts, questions = len(context.parts), len(context.questions)
-    states = [(definition.used, definition.answers) for definition in context.parts]
-    with context.trial():
-        try:
-            yield
-        finally:
-            del context.parts[parts:]
-            del context.questions[questions:]
-            for definition, state in zip(context.parts, states, strict=True):
-                definition.used, definition.answers = state
 
 
 def from_items(select: exp.Select) -> list[exp.Expr]:
@@ -255,7 +238,7 @@ def _on(join: exp.Join, conditions: list[exp.Expr], sources: list[Source]) -> ex
 
 def _public_rows(node: exp.Expr, context: Context, parts: Parts) -> exp.Expr:
     """Return a public table as a question that asks for its rows as keys: they are listed, and cost nothing."""
-    with trial(context):
+    with context.trial():
         scope = from_item(node, context, parts)
     if scope.private:
         raise QuestionError(
@@ -399,6 +382,9 @@ def row_keys(table: AnswerTable) -> frozenset[str] | None:
 
 # finished questions as tables
 
+_Columns = Mapping[Expression, Expression]
+"""The column of each key and aggregate, and of the expressions over them that an engine computes."""
+
 
 def asked(answers: Answers, context: Context) -> Question | Composed:
     """Return the question of a table of answers: a plain one if all steps work row by row, else a composed one."""
@@ -414,14 +400,6 @@ def asked(answers: Answers, context: Context) -> Question | Composed:
         outputs=tuple(answers.names),
         awaited=awaited,
     )
-
-
-def for_engine(expression: Expression) -> bool:
-    """Return whether an engine computes an expression even over released answers."""
-    if not isinstance(expression, Call):
-        return False
-    ordered = expression.op in {Op.LEAST, Op.GREATEST} and not expression.type.kind.numeric
-    return ordered or FUNCTIONS[expression.op].computed_by_engine
 
 
 def _flattened(answers: Answers, questions: Sequence[Question]) -> Question | None:
@@ -615,10 +593,10 @@ def select_results(
     return Answers(table if distinct else Computed(source=table, columns=columns), names)
 
 
-def _level(question: Question, context: Context) -> tuple[AnswerTable, dict[Released, Expression]]:
+def _level(question: Question, context: Context) -> tuple[AnswerTable, _Columns]:
     """Return the answer table of a question, and the column of each key and aggregate."""
-    sources = [Released("key", index, each.type) for index, (_, each) in enumerate(question.keys)]
-    sources += [Released("aggregate", index, each.type) for index, each in enumerate(question.aggregates)]
+    keys, aggregates = _released(question)
+    sources = [*keys, *aggregates]
     labels = [name for name, _ in question.keys] + [each.kind.name.lower() for each in question.aggregates]
     names = [context.fresh(label) for label in labels]
     bare = replace(
@@ -645,65 +623,47 @@ def _same(first: Question, second: Question) -> bool:
     return (first.relation, first.keys, first.aggregates) == (second.relation, second.keys, second.aggregates)
 
 
-def _levels(query: Finished, context: Context) -> tuple[AnswerTable, dict[Released, Expression]]:
+def _levels(query: Finished, context: Context) -> tuple[AnswerTable, _Columns]:
     """Return the levels of ROLLUP, CUBE or GROUPING SETS, one below the other."""
     question = query.question
     assert query.sets is not None  # noqa: S101 - the caller looked
-    keys = [Released("key", index, each.type) for index, (_, each) in enumerate(question.keys)]
-    aggregates = [Released("aggregate", index, each.type) for index, each in enumerate(question.aggregates)]
+    keys, aggregates = _released(question)
     parts = _engine_parts(query)
-    stacked = [context.fresh(label) for label in (*("key" for _ in keys), *("aggregate" for _ in aggregates))]
-    names = [*stacked, *query.grouping, *(context.fresh("part") for _ in parts)]
-    types = [*(each.type.or_null() for each in keys), *(each.type for each in aggregates)]
-    types += [
-        *(constant(Fraction(0)).type for _ in query.grouping),
-        *(engine_call.type.or_null() for engine_call in parts),
+    columns = [
+        *(AnswerColumnName(name=context.fresh("key"), type=key.type.or_null(), noisy=False) for key in keys),
+        *(AnswerColumnName(name=context.fresh("aggregate"), type=each.type, noisy=True) for each in aggregates),
+    ]
+    meanings: dict[Expression, Expression] = {
+        each: column.column for each, column in zip([*keys, *aggregates], columns, strict=True)
+    }
+    bit = constant(Fraction(0)).type
+    columns += [AnswerColumnName(name=name, type=bit, noisy=False) for name in query.grouping]
+    names = [context.fresh("part") for _ in parts]
+    meanings |= {part: Column(name, part.type) for name, part in zip(names, parts, strict=True)}
+    columns += [
+        AnswerColumnName(name=name, type=part.type.or_null(), noisy=noisy(part))
+        for name, part in zip(names, parts, strict=True)
     ]
     sources: list[AnswerTable] = []
     for key_set in query.sets:
         level = pruned_question(question, tuple(question.keys[key] for key in key_set))
         table, released = _level(level, context)
         # keys that are not in this level are NULL, as ROLLUP says
-        meaning: dict[Released, Expression] = {each: Literal(None, each.type.or_null()) for each in keys}
-        meaning |= {keys[key]: released[_renumbered(keys[key], index)] for index, key in enumerate(key_set)}
+        meaning: dict[Expression, Expression] = {each: Literal(None, each.type.or_null()) for each in keys}
+        meaning |= {keys[key]: released[replace(keys[key], index=index)] for index, key in enumerate(key_set)}
         meaning |= {each: released[each] for each in aggregates}
         bits = [constant(Fraction(int(key not in key_set))) for key in range(len(keys) if query.grouping else 0)]
-        computed = [*(meaning[each] for each in (*keys, *aggregates)), *bits]
-        computed += [_replaced(engine_call, meaning) for engine_call in parts]
-        unique = [context.fresh(name) for name in names]
+        computed = [*meaning.values(), *bits, *(_replaced(part, meaning) for part in parts)]
+        unique = [context.fresh(column.name) for column in columns]
         sources.append(Computed(source=table, columns=tuple(zip(unique, computed, strict=True))))
-    noise = (
-        [False] * len(keys)
-        + [True] * len(aggregates)
-        + [False] * len(query.grouping)
-        + [noisy(engine_call) for engine_call in parts]
-    )
-    columns = tuple(
-        AnswerColumnName(name=name, type=type_, noisy=flag)
-        for name, type_, flag in zip(names, types, noise, strict=True)
-    )
-    known_columns: dict[Released, Expression] = {}
-    for name, each, type_ in zip(stacked, [*keys, *aggregates], types, strict=False):
-        known_columns[each] = Column(name, type_)
-    stack = Stacked(sources=tuple(sources), columns=columns, levels=True)
-    known_parts = {
-        engine_call: Column(name, engine_call.type)
-        for engine_call, name in zip(parts, names[len(stacked) + len(query.grouping) :], strict=True)
-    }
-    return stack, _Known(known_columns, known_parts)
+    stack = Stacked(sources=tuple(sources), columns=tuple(columns), levels=True)
+    return stack, meanings
 
 
-def _renumbered(key: Released, index: int) -> Released:
-    """Return a key at its place in a list of fewer keys."""
-    return Released("key", index, key.type)
-
-
-class _Known(dict[Released, Expression]):
-    """The column of each key and aggregate, and of the expressions that an engine computes."""
-
-    def __init__(self, columns: dict[Released, Expression], parts: dict[Call, Column]) -> None:
-        super().__init__(columns)
-        self.parts = parts
+def _released(question: Question) -> tuple[list[Released], list[Released]]:
+    """Return the keys and the aggregates of a question, as it releases them."""
+    keys = [Released("key", index, each.type) for index, (_, each) in enumerate(question.keys)]
+    return keys, [Released("aggregate", index, each.type) for index, each in enumerate(question.aggregates)]
 
 
 def _engine_parts(query: Finished) -> list[Call]:
@@ -726,11 +686,9 @@ def _engine_parts(query: Finished) -> list[Call]:
     return list(calls)
 
 
-def _replaced(expression: Expression, columns: dict[Released, Expression]) -> Expression:
-    """Return an expression with keys and aggregates replaced by columns."""
-    if isinstance(columns, _Known) and expression in columns.parts:
-        return columns.parts[expression]
-    if isinstance(expression, Released):
+def _replaced(expression: Expression, columns: _Columns) -> Expression:
+    """Return an expression with everything that is a column replaced by it."""
+    if expression in columns:
         return columns[expression]
     if isinstance(expression, Call):
         arguments = tuple(_replaced(argument, columns) for argument in expression.arguments)
@@ -788,7 +746,7 @@ def check_unused_parts(context: Context) -> None:
     """Resolve unused parts of WITH, so that every part of a question is checked."""
     for definition in context.parts:
         if not definition.used:
-            with trial(context):
+            with context.trial():
                 if is_finished(definition.query, context, definition.parts):
                     answers_of(definition.query, context, definition.parts)
                 else:
@@ -882,7 +840,7 @@ def _over(select: exp.Select, context: Context, parts: Parts) -> Answers:
     table, sources, merged = from_answers(select, context, parts, answers_of)
     scope = Scope(_scan(table), sources, merged, settled=True)
     first = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
-    where = condition_of(select, "where", _OverRows(context, scope, None, first))
+    where = _OverRows(context, scope, None, first).condition_of(select, "where")
     if where is not None:
         table = Qualified(source=first.beside(table), condition=where)
     items = _results(select, scope)
@@ -895,8 +853,8 @@ def _over(select: exp.Select, context: Context, parts: Parts) -> Answers:
         converter.aliases = aliases
     outputs = [(projection.name, converter.convert(projection.node)) for projection in items]
     converter.aliases = aliases
-    having = condition_of(select, "having", converter)
-    qualify = condition_of(select, "qualify", converter)
+    having = converter.condition_of(select, "having")
+    qualify = converter.condition_of(select, "qualify")
     converter.aliases_first = True
     order = ordered(select, items, converter)
     cut = counted(select, "limit", converter), counted(select, "offset", converter) or 0
@@ -992,7 +950,7 @@ def _stacked(query: exp.SetOperation, context: Context, parts: Parts) -> Answers
                 "Cast one of them.",
             )
         widest = next((each.type for each in matching if each.type.kind is not matching[0].type.kind), matching[0].type)
-        kind = widest.kind if len(kinds) == 1 or not widest.kind.numeric else _DECIMAL.kind
+        kind = widest.kind if len(kinds) == 1 or not widest.kind.numeric else Kind.DECIMAL
         type_ = Type(kind, written=written_in(each.type for each in matching))
         columns.append(
             AnswerColumnName(name=context.fresh(label), type=type_, noisy=any(each.noisy for each in matching))
@@ -1037,6 +995,3 @@ def _once(member: exp.Expr) -> exp.Expr:
     keys = member.copy()
     keys.set("distinct", exp.Distinct())
     return keys
-
-
-_DECIMAL = constant(Fraction(1, 2)).type

@@ -76,6 +76,14 @@ class Converter(ABC):
             raise QuestionError(f"A condition is needed; {shown(node)} is {condition.type.kind.value}.", hint)
         return condition
 
+    def condition_of(self, select: exp.Select, name: str) -> Expression | None:
+        """Return the condition of a clause: WHERE, HAVING or QUALIFY; None if there is none."""
+        clause = select.args.get(name)
+        if clause is None:
+            return None
+        only(clause, "this")
+        return self.condition(clause.this)
+
     @abstractmethod
     def column(self, node: exp.Column) -> Expression:
         """Return the expression that a column name means."""

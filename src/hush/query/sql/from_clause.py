@@ -330,12 +330,10 @@ def _with_windows(select: exp.Select, scope: Scope, context: Context, names: Seq
     aliases = {name.casefold(): result for name, result in items if isinstance(result, exp.Expr)}
     rows = RowsWithWindows(context, scope, aliases, named_windows(select))
     results = _results(items, rows, rows.types)
-    qualify = select.args.get("qualify")
     rows.names_results = True
-    condition = None if qualify is None else rows.condition(qualify.this)
+    condition = rows.condition_of(select, "qualify")
     relation: Relation = rows.relation()
-    if condition is not None and qualify is not None:
-        only(qualify, "this")
+    if condition is not None:
         context.grow()
         relation = Filter(source=relation, condition=condition)
     return projected(relation, results, context, names)

@@ -647,13 +647,9 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
     if not grouped_by_unit:
         raise _different_units(context.schema.unit, distinct=distinct)
     grouped = WithinUnit(rows, keys, empty=not keys and not scope.private)
-    having = select.args.get("having")
-    condition = None
-    if having is not None:
-        only(having, "this")
-        grouped.aliases = {item.name.casefold(): item.node for item in items if item.named}
-        condition = grouped.condition(having.this)
-        grouped.aliases = {}
+    grouped.aliases = {item.name.casefold(): item.node for item in items if item.named}
+    condition = grouped.condition_of(select, "having")
+    grouped.aliases = {}
     results = [(item.name, rows.unit(item.node) or grouped.convert(item.node)) for item in items]
     context.grow()
     relation: Relation = grouped.relation(scope.relation)

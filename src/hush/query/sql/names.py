@@ -157,10 +157,15 @@ class Context:
     def trial(self) -> Iterator[None]:
         """Undo all changes of this context on exit; only the work stays counted."""
         state = self.relations, self.private_joins, set(self.names), dict(self.copies), dict(self.links)
-        awaited = len(self.awaited)
-        yield
-        del self.awaited[awaited:]
-        self.relations, self.private_joins, self.names, self.copies, self.links = state
+        part_count, question_count, awaited_count = len(self.parts), len(self.questions), len(self.awaited)
+        of_parts = [(part.used, part.answers) for part in self.parts]
+        try:
+            yield
+        finally:
+            del self.parts[part_count:], self.questions[question_count:], self.awaited[awaited_count:]
+            for part, (used, answers) in zip(self.parts, of_parts, strict=True):
+                part.used, part.answers = used, answers
+            self.relations, self.private_joins, self.names, self.copies, self.links = state
 
     def fresh(self, name: str) -> str:
         """Return a name that is unique in the question, without regard to case."""

@@ -90,10 +90,10 @@ def finished(select: exp.Select, context: Context, parts: Parts) -> Finished:
     having = select.args.get("having")
     before = len(windows.made)
     has_window = having is not None and any(isinstance(child, exp.Window) for child in having.walk())
-    condition = None if has_window else condition_of(select, "having", answers)
+    condition = None if has_window else answers.condition_of(select, "having")
     if has_window or len(windows.made) > before or used([condition]) & set(windows.made.values()):
         raise QuestionError("HAVING comes before window functions.", "Write QUALIFY in place of HAVING.")
-    qualify = condition_of(select, "qualify", answers)
+    qualify = answers.condition_of(select, "qualify")
     answers.aliases_first = True
     order = ordered(select, items, answers)
     if not answers.aggregates and not keys:
@@ -139,15 +139,6 @@ def check_outputs(select: exp.Select, *, stars: bool = False) -> None:
         raise QuestionError(f"The question has {len(select.expressions)} results; the limit is {MAX_OUTPUTS}.")
     for output in () if stars else filter(is_star, select.expressions):
         raise refuse(output if isinstance(output, exp.Star) else output.this)
-
-
-def condition_of(select: exp.Select, name: str, converter: Converter) -> Expression | None:
-    """Return the condition of a clause: WHERE, HAVING or QUALIFY; None if there is none."""
-    clause = select.args.get(name)
-    if clause is None:
-        return None
-    only(clause, "this")
-    return converter.condition(clause.this)
 
 
 def check_rows_as_units(relation: Relation, schema: Schema) -> None:
