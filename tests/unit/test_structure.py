@@ -76,7 +76,6 @@ _ELSEWHERE = {
     "hush.cli.interview": "e2e/test_cli_init_questions.py",
     "hush.client.transport": "unit/client/test_remote_releases.py",
     "hush.core.storage": "unit/engines/duckdb/test_text_files.py",
-    "hush.curator.kept_release": "unit/curator/test_releases.py",
     "hush.curator.estimates": "unit/curator/test_curator.py",
     "hush.curator.range_release": "unit/curator/test_releases.py",
     "hush.curator.synthetic_release": "unit/curator/test_releases.py",
