@@ -189,8 +189,9 @@ def fit(
         return
     if out is not None:
         model.save(out)
-    paid = {"receipt": model.receipt, "remaining": model.remaining, "file": None if out is None else str(out)}
-    lines = [f"{type(model).__name__} at {model.price}, receipt {model.receipt}"]
+    paid = {"receipt": model.receipt, "remaining": model.remaining, "budget": model.spending}
+    paid["file"] = None if out is None else str(out)
+    lines = [f"{type(model).__name__} at {model.price}, which took {model.spending}; receipt {model.receipt}"]
     lines += [str(model.summary())] if hasattr(model, "summary") else []
     tell(model.to_json() | paid, *lines, as_json=options.as_json)
 

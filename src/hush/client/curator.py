@@ -15,11 +15,22 @@ from urllib.parse import quote
 
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import filter_from_json
-from hush.client.transport import ANSWER, RELEASE, Connection, Response, amount, answer_in, body_of, remaining_in
+from hush.client.transport import (
+    ANSWER,
+    RELEASE,
+    Connection,
+    Response,
+    amount,
+    answer_in,
+    body_of,
+    remaining_in,
+    spending_in,
+)
 from hush.core import HushError, InvalidValueError, Number, positive
 from hush.core.format import ToldInLines, visible
 from hush.curator.answer import Answer, Money
 from hush.curator.terms import (
+    BoundingTerms,
     FamilyOrder,
     FamilyTerms,
     FitOrder,
@@ -44,7 +55,6 @@ from hush.ledger import AccountView, ParkedQuestion, Release
 from hush.ledger.actors import label
 from hush.query.builder import Builder
 from hush.query.builder import table as start
-from hush.query.errors import UnknownTableError, did_you_mean
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind, Type
 
@@ -108,27 +118,16 @@ class RemoteCurator:
         """Return a curator that answers the same questions about made-up rows: free, and marked as made up."""
         return RemoteDummy(self)
 
-    def bounding(
-        self,
-        table: str,
-        *,
-        by: str | None = None,
-        epsilon: Number,
-        quantile: Number | None = None,
-        data: str | None = None,
-    ) -> Bounding:
+    @takes(BoundingTerms)
+    def bounding(self, terms: BoundingTerms) -> Bounding:
         """Estimate how much the bounds of a table cut, for the price of two questions; see `Curator.bounding`.
 
         Notes of later answers do not speak of it: the owner may write it into the policy.
         """
         from hush.curator.owner import estimate
 
-        schemas = [_schema(public) for public in self._get("/data")["data"] if data in {None, public["name"]}]
-        schema = next((schema for schema in schemas if table in schema.tables), None)
-        if schema is None:
-            private = [name for schema in schemas for name, table_ in schema.tables.items() if not table_.public]
-            raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), private))
-        return estimate(self, schema, table, by=by, epsilon=epsilon, quantile=quantile)
+        schemas = [_schema(public) for public in self._get("/data")["data"] if terms.data in {None, public["name"]}]
+        return estimate(self, schemas, terms)[1]
 
     # whole releases
 
@@ -339,12 +338,13 @@ def _paid(terms: Terms) -> dict[str, Any]:
 def _release_in(response: Response) -> Any:
     """Return the release in a response."""
     from hush.curator.curator import release_of
-    from hush.curator.kept_release import unpacked
+    from hush.curator.kept_release import unpacked, with_spending
 
     head, measurements = unpacked(response.body)
     assert head is not None  # noqa: S101 - a service sends releases with their heads
     receipt = response.headers.get("hush-receipt", "")
-    return release_of(head, measurements, receipt=receipt, remaining=remaining_in(response.headers))
+    released = release_of(head, measurements, receipt=receipt, remaining=remaining_in(response.headers))
+    return with_spending(released, spending_in(response.headers))
 
 
 def _schema(public: Mapping[str, Any]) -> Schema:

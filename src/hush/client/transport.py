@@ -200,17 +200,18 @@ def answer_in(response: Response) -> Answer:
         Answer.from_bytes(response.body),
         receipt=told.get("hush-receipt", ""),
         remaining=remaining_in(told),
-        spending=_spending(told.get("hush-spending")),
+        spending=spending_in(told),
         made_up="hush-made-up" in told,
         repeated=told.get("hush-repeated", ""),
         shared="hush-shared" in told,
     )
 
 
-def _spending(told: str | None) -> Spending | None:
-    if told is None:
+def spending_in(headers: Mapping[str, str]) -> Spending | None:
+    """Return the share that was taken, in the headers of a response; None if it is not stated."""
+    if "hush-spending" not in headers:
         return None
-    whose, took, left = json.loads(told)
+    whose, took, left = json.loads(headers["hush-spending"])
     return Spending(whose=whose, took=Fraction(took), left=Fraction(left))
 
 

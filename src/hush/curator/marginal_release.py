@@ -19,8 +19,8 @@ from hush.core import InvalidValueError, integer
 from hush.core.storage import writing
 from hush.curator.answer import Answer
 from hush.curator.coding import Coding, masks
-from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, price_of, release
-from hush.curator.pipeline import Outlet, plan_rows
+from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, plan_rows, price_of, release
+from hush.curator.pipeline import Outlet
 from hush.curator.session import Session
 from hush.curator.terms import MarginalOrder, MarginalTerms
 from hush.engines.protocol import CodedRows
@@ -65,7 +65,7 @@ class MarginalExplanation(ReleaseExplanation):
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         return {
-            "price": self.price.to_json(),
+            **self._price_json(),
             "noise": self.plan.law,
             "tables": [
                 {"columns": list(columns), "cells": self.coding.domain.cells(columns), "error": error}
@@ -289,6 +289,7 @@ def plan_marginals(session: Session, terms: MarginalTerms) -> MarginalExplanatio
         head=head_of("marginals", planned, "all tables", epsilon, price, coding, confidence=terms.confidence),
         rows=planned,
         plan=plan,
+        events=plan.events,
         confidence=terms.confidence,
         text=f"MARGINALS of degree {terms.degree}, least {terms.optimise}: {sql}",
     )
@@ -301,4 +302,4 @@ def release_marginals(session: Session, outlet: Outlet, order: MarginalOrder) ->
     def measure(rows: CodedRows) -> bytes:
         return explained.plan.measure(explained.coding.table(rows)).to_bytes()
 
-    return release(session, outlet, explained, explained.plan.events, measure, MarginalRelease.made, order)
+    return release(session, outlet, explained, measure, MarginalRelease.made, order)

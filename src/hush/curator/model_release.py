@@ -24,8 +24,8 @@ from hush.accounting import Event, ZCDPEvent
 from hush.accounting.errors import DescriptionError
 from hush.core import InvalidValueError, positive
 from hush.curator.answer import Money
-from hush.curator.kept_release import ReleaseExplanation, ReleaseHead, release
-from hush.curator.pipeline import Outlet, PlannedRows, plan_rows
+from hush.curator.kept_release import PlannedRows, ReleaseExplanation, ReleaseHead, plan_rows, release
+from hush.curator.pipeline import Outlet
 from hush.curator.session import Session
 from hush.curator.terms import FitOrder, FitTerms
 from hush.engines.protocol import CodedRows
@@ -70,15 +70,19 @@ class FitExplanation(ReleaseExplanation):
     """The price of a model and its expected noise. Nothing was read or charged."""
 
     model: Model
-    event: Event
     options: tuple[tuple[str, str], ...] = ()
     """The model's own options, as pairs of name and text."""
+
+    @property
+    def event(self) -> Event:
+        """The event that an accountant would charge."""
+        return self.events[0]
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         return {
             "model": self.model.kind,
-            "price": self.price.to_json(),
+            **self._price_json(),
             "event": self.event.to_json(),
             "expected": self.model.explain(),
             "caveats": list(self.caveats),
@@ -124,7 +128,7 @@ def plan_model(session: Session, terms: FitTerms, options: dict[str, Any]) -> Fi
         rows=planned,
         text=f"FIT {priced.kind}{f' of {target}' if target else ''}: {question}",
         model=priced,
-        event=_event(planned, priced),
+        events=(_event(planned, priced),),
         options=tuple(sorted((name, repr(value)) for name, value in options.items())),
     )
 
@@ -143,8 +147,7 @@ def release_model(session: Session, outlet: Outlet, order: FitOrder, options: di
             model.fit(features, columns[target])  # type: ignore[attr-defined]
         return json.dumps(model.to_json(), ensure_ascii=False).encode()
 
-    events, chosen = [explained.event], explained.options
-    return release(session, outlet, explained, events, measure, fitted_model, order, options=chosen)
+    return release(session, outlet, explained, measure, fitted_model, order, options=explained.options)
 
 
 def fitted_model(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Any:

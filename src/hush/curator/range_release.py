@@ -14,8 +14,8 @@ from hush import synth
 from hush.core import InvalidValueError
 from hush.curator.answer import Answer
 from hush.curator.coding import Coding, ReleaseColumn
-from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, price_of, release
-from hush.curator.pipeline import Outlet, plan_rows
+from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, plan_rows, price_of, release
+from hush.curator.pipeline import Outlet
 from hush.curator.session import Session
 from hush.curator.terms import RangeOrder, RangeTerms
 from hush.engines.protocol import CodedRows
@@ -50,7 +50,7 @@ class RangeExplanation(ReleaseExplanation):
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         return {
-            "price": self.price.to_json(),
+            **self._price_json(),
             "noise": self.plan.price.law,
             "column": self.column.name,
             "cells": self.plan.cells,
@@ -141,7 +141,7 @@ def plan_ranges(session: Session, terms: RangeTerms) -> RangeExplanation:
     plan = synth.plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched)
     noise = {"law": price.law, "amount": str(price.amount), "rows": plan.rows, "touched": plan.touched}
     head = head_of("ranges", planned, "all ranges", epsilon, price, Coding((column,)), **noise)
-    return RangeExplanation(head=head, rows=planned, plan=plan, text=f"RANGES: {terms.question}")
+    return RangeExplanation(head=head, rows=planned, plan=plan, text=f"RANGES: {terms.question}", events=plan.events)
 
 
 def release_ranges(session: Session, outlet: Outlet, order: RangeOrder) -> RangeRelease:
@@ -155,4 +155,4 @@ def release_ranges(session: Session, outlet: Outlet, order: RangeOrder) -> Range
         counts = np.bincount(codes, minlength=column.size)[: column.groups]
         return pack({"release": "ranges", "cells": column.groups}, [plan.measure(counts).measurement])
 
-    return release(session, outlet, explained, plan.events, measure, RangeRelease.made, order)
+    return release(session, outlet, explained, measure, RangeRelease.made, order)

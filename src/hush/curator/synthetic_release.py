@@ -21,8 +21,16 @@ from hush.core.on_demand import optional
 from hush.core.storage import writing
 from hush.curator.answer import Money
 from hush.curator.coding import Coding, Masks, masks
-from hush.curator.kept_release import ReleaseExplanation, ReleaseHead, WholeRelease, head_of, price_of, release
-from hush.curator.pipeline import Outlet, plan_rows
+from hush.curator.kept_release import (
+    ReleaseExplanation,
+    ReleaseHead,
+    WholeRelease,
+    head_of,
+    plan_rows,
+    price_of,
+    release,
+)
+from hush.curator.pipeline import Outlet
 from hush.curator.session import Session
 from hush.curator.terms import FamilyOrder, FamilyTerms, SynthesisOrder, SynthesisTerms
 from hush.engines.protocol import CodedRows
@@ -62,7 +70,7 @@ class SyntheticExplanation(ReleaseExplanation):
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         return {
-            "price": self.price.to_json(),
+            **self._price_json(),
             "noise": self.plan.price.law,
             "columns": {column.name: column.size for column in self.coding.columns},
             "deviations": self.errors(),
@@ -233,7 +241,7 @@ def plan_synthetic(session: Session, terms: SynthesisTerms) -> SyntheticExplanat
     plan = plan_synthesis(coding.domain, price, rows=limits.rows, touched=limits.touched, settings=settings)
     head = head_of("synthetic", planned, "synthetic rows", epsilon, price, coding)
     text = f"SYNTHETIC rows, {share} of the price for a certificate: {terms.question}"
-    return SyntheticExplanation(head=head, rows=planned, plan=plan, text=text)
+    return SyntheticExplanation(head=head, rows=planned, plan=plan, text=text, events=plan.events)
 
 
 def release_synthetic(session: Session, outlet: Outlet, order: SynthesisOrder) -> SyntheticRelease:
@@ -248,7 +256,7 @@ def release_synthetic(session: Session, outlet: Outlet, order: SynthesisOrder) -
     def made(head: ReleaseHead, measurements: bytes, **paid: Any) -> SyntheticRelease:
         return SyntheticRelease.made(head, measurements, **paid, synthetic=fitted[0] if fitted else None)
 
-    return release(session, outlet, explained, explained.plan.events, measure, made, order)
+    return release(session, outlet, explained, measure, made, order)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -263,7 +271,7 @@ class FamilyRelease(WholeRelease):
         """Return the release that measurements make."""
         begin = 8 + int.from_bytes(measurements[:8], "big")
         parts = {"parents": measurements[8:begin], "children": measurements[begin:]}
-        both = {
+        both: dict[str, Any] = {
             role: SyntheticRelease.made(
                 ReleaseHead.from_json(head.details[role]), content, receipt=receipt, remaining=remaining
             )
@@ -351,9 +359,9 @@ def release_family(session: Session, outlet: Outlet, order: FamilyOrder) -> Fami
     text = f"{parents.text} -- with children: {children.question}"
     # one charge for both, so that never one is paid without the other
     events = (*parents.plan.events, *children.plan.events)
-    explained = ReleaseExplanation(head=head, rows=parents.rows, text=text)
+    explained = ReleaseExplanation(head=head, rows=parents.rows, text=text, events=events)
     options = (child_rows.question, child_rows.limits)
-    return release(session, outlet, explained, events, measure, FamilyRelease.made, order, options=options)
+    return release(session, outlet, explained, measure, FamilyRelease.made, order, options=options)
 
 
 def shared_columns(parents: Sequence[str], own: Sequence[str], number: str, children: str) -> tuple[str, ...]:

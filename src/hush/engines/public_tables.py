@@ -14,13 +14,13 @@ for, about public things alone: an expression over listed values, or the rows of
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
+from hush.engines.sql.dialect import FIXED
 from hush.engines.sql.forcing import force
 from hush.engines.sql.keys import Axis, derived_values, looked_values, size
 from hush.engines.sql.nodes import (
@@ -146,9 +146,6 @@ def _constant(value: Any) -> Value:
     return Fraction(value) if isinstance(value, int) else Fraction(str(value))
 
 
-_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
-
-
 def with_public_ranges(catalogue: Catalogue, fetch: Fetch) -> Schema:
     """Return the catalogue's schema, in which public columns without bounds have those of their values."""
     tables = dict(catalogue.schema.tables)
@@ -179,7 +176,7 @@ def _described(table: Table, catalogue: Catalogue, fetch: Fetch) -> Table:
 
 def _with_step(type_: Type, physical: str) -> Type:
     """Return a type with the step that the engine's type has: DECIMAL(9, 2) counts in hundredths."""
-    decimals = _DECIMAL.fullmatch(physical)
+    decimals = FIXED.fullmatch(physical)
     if type_.kind is not Kind.DECIMAL or type_.step is not None or decimals is None or int(decimals[2]) > 15:
         return type_
     return replace(type_, step=Fraction(1, 10 ** int(decimals[2])))

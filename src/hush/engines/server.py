@@ -27,10 +27,10 @@ import numpy.typing as npt
 from hush.engines.duckdb.session import Calculator
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
-from hush.engines.sql.keys import NUMBER, Axis, in_form
+from hush.engines.sql.keys import CHOSEN_PARAMETER, NUMBER, Axis, numbered_values
 from hush.engines.sql.nodes import From, ParameterRows, Scalar, Select, alias, integer, read, select
 from hush.engines.sql.relations import Catalogue, shared_key_counts
-from hush.engines.sql.render import CHOSEN_PARAMETER, Statement, render
+from hush.engines.sql.render import Statement, render
 from hush.engines.sql.statements import Groups, ReleasedStatement, Row, Statements
 from hush.engines.sql.values import Form
 from hush.engines.sql_engine import PreparedRows, SqlConnection
@@ -57,14 +57,8 @@ class ArrayLists:
         number = self._known.get((axis.values, form))
         if number is None:
             number = self._known[axis.values, form] = len(self.parameters) + 1
-            pairs: dict[Any, int] = {}
-            for index, value in enumerate(axis.values):
-                parameter = in_form(value, form)
-                # None for a value that the form cannot hold: no row has it, and it must not stand for NULL
-                if parameter is not None or value is None:
-                    # the first keeps its place: a value with two numbers would put a row into two groups
-                    pairs.setdefault(parameter, index)
-            self.parameters[number], self.parameters[number + 1] = list(pairs), list(pairs.values())
+            numbers = numbered_values(axis, form)
+            self.parameters[number], self.parameters[number + 1] = list(numbers), list(numbers.values())
         return ParameterRows(((number, form.value), (number + 1, "INTEGER")), label, ("k", "c"))
 
 

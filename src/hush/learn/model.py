@@ -68,6 +68,8 @@ class Model:
     """The receipt of a fit that a curator charged, with its price and the budget that remained."""
     price: str = ""
     remaining: str = ""
+    spending: str = ""
+    """The share that it took of the budget that bound it, and the share that is left."""
 
     def __init__(self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6") -> None:
         self.schema = schema

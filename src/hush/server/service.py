@@ -26,6 +26,7 @@ from hush.curator.curator import Curator
 from hush.curator.explanation import Explanation
 from hush.ledger import Actor, LedgerError
 from hush.ledger.actors import label
+from hush.ledger.budgets import Spending
 from hush.policy import budget_requests
 from hush.server import audit, metrics, queue, rate_limits, schemas
 from hush.server.auth import oidc
@@ -34,8 +35,7 @@ from hush.server.errors import ForbiddenError, NoPolicyError, SecondOwnerError, 
 from hush.server.opened import CurrentPolicy, OpenPolicy
 from hush.server.questions import MOST_WORK, Questions, Turn
 from hush.server.rate_limits import Rate, RateLimits
-from hush.server.settings import ServiceSettings
-from hush.server.storage import open_storage
+from hush.server.settings import ServiceSettings, open_storage
 
 log = logging.getLogger("hush.server")
 Result = TypeVar("Result")
@@ -190,12 +190,16 @@ class Service:
 
     async def release(
         self, who: Person, kind: str, how: Mapping[str, Any], *, request: str | None = None
-    ) -> tuple[Any, Money]:
-        """Make and charge a whole release; return it and the remaining budget. It takes its turn as a question does."""
+    ) -> tuple[Any, Money, Spending | None]:
+        """Make and charge a whole release; return it, the remaining budget and the share that it took.
 
-        def release(curator: Curator, name: str) -> tuple[Any, Money]:
+        It takes its turn as a question does.
+        """
+
+        def release(curator: Curator, name: str) -> tuple[Any, Money, Spending | None]:
             artefact = getattr(curator, kind)(**how, request=name)
-            return artefact, curator.remaining(artefact.receipt)
+            spending = curator.session.ledger.spending(int(artefact.receipt))
+            return artefact, curator.remaining(artefact.receipt), spending
 
         return await self.at_work(who, request, release)
 

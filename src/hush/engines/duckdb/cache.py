@@ -47,8 +47,8 @@ from hush.engines.duckdb.session import text_of
 from hush.engines.errors import EngineError, log
 from hush.engines.sql.bounding import FreshRows, Layout, Reads, StoredRows
 from hush.engines.sql.dialect import DUCKDB
-from hush.engines.sql.keys import Axis, in_form
-from hush.engines.sql.nodes import From, Parameter, Select, alias, call, cast, column, count, grouped, read, select
+from hush.engines.sql.keys import Axis, numbered_values
+from hush.engines.sql.nodes import From, Parameter, Select, alias, call, cast, count, read, select
 from hush.engines.sql.relations import Catalogue, names_in, unit_type
 from hush.engines.sql.statements import Statements
 from hush.engines.sql.values import Form, Value
@@ -173,16 +173,13 @@ class KeyLists:
             if entry is not None:
                 return entry
             table = f"list_{next(self._numbers):015d}"  # always as long: a statement's length tells of no other
-            # values that are one number to the engine get one number here: a row must never fall into two groups
-            pairs = [(in_form(value, form), number) for number, value in enumerate(axis.values)]
-            pairs = [(value, number) for value, number in pairs if value is not None or axis.values[number] is None]
-            if form is Form.WIDE:  # as text, for the driver would hand over some of them as floats
-                pairs = [(None if value is None else str(value), number) for value, number in pairs]
+            numbers = numbered_values(axis, form)
+            # wide ones as texts, for the driver would hand over some of them as floats
+            wide = form is Form.WIDE
+            values = [str(value) if wide and value is not None else value for value in numbers]
             with closing(self._connect()) as connection:
-                connection.execute(
-                    DUCKDB.created("TABLE", table, text_of(_listed(form))),
-                    [[value for value, _ in pairs], [number for _, number in pairs]],
-                )
+                text = DUCKDB.created("TABLE", table, text_of(_listed(form)))
+                connection.execute(text, [values, list(numbers.values())])
             size = _TABLE + _VALUE * len(axis.values)
             if size <= self._cache.limit:
                 entry = self._cache.put(key, table, size, table=table)
@@ -196,13 +193,9 @@ class KeyLists:
 
 
 def _listed(form: Form) -> Select:
-    """Return the rows of a list: each value k of the first parameter, with its least number c of the second."""
-    types = {"k": f"{form.value}[]", "c": "INTEGER[]"}
-    cells = [
-        alias(call("unnest", cast(Parameter(number), of)), label) for number, (label, of) in enumerate(types.items(), 1)
-    ]
-    key = column("k", "t")
-    return grouped(select([key, alias(call("min", column("c", "t")), "c")], select(cells)), [key])
+    """Return the rows of a list: the values k of the first parameter, and their numbers c of the second."""
+    lists = cast(Parameter(1), f"{form.value}[]"), cast(Parameter(2), "INTEGER[]")
+    return select([alias(call("unnest", values), label) for values, label in zip(lists, "kc", strict=True)])
 
 
 class HeldLists:

@@ -25,7 +25,8 @@ from hush.engines.duckdb.sources import declared_columns
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.protocol import TIMEOUT, Choose, Exact, Pace
 from hush.engines.sql.bounding import StoredRows
-from hush.engines.sql.dialect import CHOSEN, DUCKDB, Dialect
+from hush.engines.sql.dialect import DUCKDB
+from hush.engines.sql.keys import CHOSEN
 from hush.engines.sql.nodes import EVERYTHING, Select, TableName, count, select
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement
@@ -72,7 +73,7 @@ def duckdb_engine(
 class DuckDBConnection(SqlConnection):
     """Open sources, and the cache of earlier questions about them. Use it from any thread."""
 
-    dialect: Dialect = DUCKDB
+    dialect = DUCKDB
     pace = Pace()
 
     def __init__(self, sources: OpenSources, *, timeout: float | None = TIMEOUT, cache: str = DEFAULT_CACHE) -> None:

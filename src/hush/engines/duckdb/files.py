@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +17,7 @@ from hush.engines.duckdb.sources import (
     Source,
     csv_header,
     declared_columns,
+    first_lines,
     inner_table,
     sqlite_columns,
     sqlite_rows,
@@ -50,6 +52,7 @@ from hush.engines.sql.nodes import (
 from hush.engines.sql.relations import Catalogue
 from hush.engines.unread import Tally
 from hush.query.schema import Schema, Table
+from hush.query.types import Kind, Type
 
 if TYPE_CHECKING:
     import duckdb
@@ -309,6 +312,20 @@ class OpenSources:
         return select(columns, origin)
 
 
+def first_rows(source: Source, table: str, number: int) -> list[list[str]]:
+    """Return the first rows of a source as texts. For the owner alone, who has the file."""
+    if source.format in CSV:
+        return first_lines(source, number)
+    with OpenSources({table: source}) as opened:
+        columns = {label: Type(Kind.TEXT) for label in opened.types[table]}
+        schema = Schema(data=table, tables={table: Table(name=table, columns=columns)})
+        opened.register(schema)
+        opened.renew(table, schema)
+        rows = replace(select([EVERYTHING], TableName(opened.places[table])), limit=number)
+        fetched = opened.connection.execute(text_of(rows)).fetchall()
+    return [["" if cell is None else str(cell) for cell in row] for row in fetched]
+
+
 def _zones(source: Source) -> Mapping[str, str]:
     """Return the time zones that an Arrow or pandas frame gives its columns, where an engine knows them by name."""
     if source.format != "frame":
@@ -357,7 +374,8 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> From:
         # folders unit=1 and unit=01 are two units, so their names stay texts
         options |= {"hive_partitioning": TRUE if hive else FALSE, "hive_types_autocast": FALSE, "union_by_name": FALSE}
     paths = [str(path) for path in source.every_file]
-    if _mends_texts(connection):
+    # whether this engine reads a text that is not UTF-8 as something else than an error
+    if connection.execute(_MENDS_TEXTS).fetchall()[0][0]:
         return reader("read_parquet", paths, {**options, "utf8_validation": text("replace")})
     origin = reader("read_parquet", paths, options)
     _check_texts(connection, origin)
@@ -373,11 +391,6 @@ def _check_alike(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
         if schemas[-1] != schemas[0]:
             raise SourceError(f"the files of a table must have the same columns and types, and {path.name} has others")
     _with_partitions([name for name, _ in schemas[0]], source)
-
-
-def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
-    return bool(connection.execute(_MENDS_TEXTS).fetchall()[0][0])
 
 
 def _check_texts(connection: duckdb.DuckDBPyConnection, origin: From) -> None:

@@ -28,8 +28,8 @@ from hush.engines.duckdb.cache import Cache
 from hush.engines.duckdb.session import Session, text_of
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
-from hush.engines.sql.dialect import CHOSEN, DUCKDB
-from hush.engines.sql.keys import NUMBER
+from hush.engines.sql.dialect import DUCKDB
+from hush.engines.sql.keys import CHOSEN, NUMBER
 from hush.engines.sql.nodes import (
     EVERYTHING,
     Between,

@@ -112,7 +112,8 @@ class SparkServer:
 
     def __init__(self, address: str, *, timeout: float | None = None) -> None:
         self._address = check_address(address)
-        self._timeout = timeout
+        self.timeout = timeout
+        """Seconds that a statement may take."""
         self._lock = threading.Lock()
         self._questions = 0
         self._session: SparkSession | None = None
@@ -219,11 +220,6 @@ class SparkServer:
         """Whether the session no longer answers."""
         with self._lock:
             return self._broken
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds that a statement may take."""
-        return self._timeout
 
     def _ended(self) -> None:
         """End the session, and remove the files of one that broke."""

@@ -101,7 +101,7 @@ class SparkSource:
         if kind in _FORMATS and path and not path.startswith("//"):
             return cls(kind, _absolute(path, directory))
         ending = source.rstrip("/*").rpartition(".")[2].lower()
-        if ending in _ENDINGS and _looks_like_files(source):
+        if ending in _ENDINGS and "`" not in source:  # clinic.csv is a file, and `clinic`.csv a table
             return cls(_ENDINGS[ending], _absolute(source, directory))
         if not _NAME.fullmatch(source.strip()) or "\0" in source:
             raise SourceError(
@@ -109,11 +109,6 @@ class SparkSource:
             )
         parts = [(quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(source.strip())]
         return cls(None, ".".join(map(SPARK.quoted, parts)))
-
-
-def _looks_like_files(source: str) -> bool:
-    """Return whether a name that ends as files do is a path: clinic.csv is a file, and `clinic`.csv a table."""
-    return "`" not in source
 
 
 def _absolute(path: str, directory: Path | None) -> str:

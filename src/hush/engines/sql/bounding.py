@@ -31,6 +31,7 @@ from hush.engines.sql.nodes import (
     call,
     cast,
     column,
+    columns_of,
     double,
     integer,
     joined,
@@ -213,7 +214,7 @@ class FreshRows:
                 key = Value(part, key_value(self.known[expression], expression.type, self.dialect).form)
                 query, part = numbered(query, key, axis, f"d{index}", self.lists, self.dialect)
             parts.append(part)
-        return query.showing([alias(code(parts, axes), "k"), *(column(label, "t") for label in labels)])
+        return query.showing([alias(code(parts, axes), "k"), *columns_of(labels)])
 
     def kept(self, cells: Sequence[Named], counted: str | None = None) -> Select:
         """Return the rows of each unit's first groups.
@@ -224,8 +225,8 @@ class FreshRows:
         rows, mixed = self.plain(cells), self.order()
         if mixed is None:
             return rows if counted is None else with_counts(rows, [UNIT, *self.keys], counted)
-        columns: list[Named] = [column(label, "t") for label in rows.labels]
-        keys = [column(label, "t") for label in self.keys]
+        columns: list[Scalar] = columns_of(rows.labels)
+        keys = columns_of(self.keys)
         # the keys follow the hash, so that groups whose hashes are equal still have different ranks
         rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
         if counted is not None:
@@ -243,7 +244,7 @@ class FreshRows:
             return None
         # numbers of units shift when a row goes, and would change which groups other units keep
         ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
-        return row_hash([*ordered, *(column(label, "t") for label in self.keys)], self.salt)
+        return row_hash([*ordered, *columns_of(self.keys)], self.salt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,7 @@ class Layout:
     def table_of(self, rows: FreshRows) -> Select:
         """Return the statement that selects the rows to be stored."""
         bounded = rows.kept([alias(value.sql, stored) for stored, value in self.columns.values()])
-        by = [column(label, "t") for label in (UNIT, *self.keys)]
+        by = columns_of((UNIT, *self.keys))
         row_count = window("count", by, (), EVERYTHING)
         # beyond every limit on rows it does not matter how many there are
         short = cast(call("least", row_count, integer(MAX_ROWS + 1)), "INTEGER")
@@ -359,8 +360,8 @@ def _stored_key(label: str) -> OwnName:
 
 def with_counts(rows: Select, by: Sequence[str], counted: str) -> Select:
     """Return rows with `MANY`: in how many of the rows that agree in some columns a cell is not NULL."""
-    row_count = window("count", [column(label, "t") for label in by], (), column(counted, "t"))
-    return select([*(column(label, "t") for label in rows.labels), alias(row_count, MANY)], rows)
+    row_count = window("count", columns_of(by), (), column(counted, "t"))
+    return select([*columns_of(rows.labels), alias(row_count, MANY)], rows)
 
 
 Rows = FreshRows | StoredRows

@@ -84,6 +84,8 @@ class Dialect:
     """A longer statement is refused: to plan it may take more memory than there is."""
     wide_keys: ClassVar[bool] = True
     """Whether whole numbers beyond 64 bits may be keys."""
+    keeps_keys: ClassVar[bool] = True
+    """Whether chosen keys are a table of the session's own; else they are parameters, and a question makes no table."""
 
     # names, types and constants
 
@@ -229,10 +231,6 @@ class Dialect:
             for (number, of), name in zip(lists, columns, strict=True)
         ]
         return f"(SELECT {', '.join(cells)}) AS {self.quoted(label)}"
-
-    def chosen(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
-        """Return the chosen private keys, which are a table of the session's own, to select from."""
-        return f"{self.quoted(CHOSEN)} AS {self.quoted(label)}"
 
     def matches(self, left: str, right: str, *, form: str) -> str:
         """Return whether two values of a type are equal or both NULL, as a join can look it up."""
@@ -380,6 +378,7 @@ class ServerDialect(Dialect):
     """Functions that are written in another way."""
     qualifies: ClassVar[bool] = False
     wide_keys: ClassVar[bool] = False
+    keeps_keys: ClassVar[bool] = False
 
     def unsupported(self, operation: str, instead: str) -> UnsupportedError:
         """Return the refusal of something that the engine cannot compute."""
@@ -494,10 +493,6 @@ class ServerDialect(Dialect):
         numeric = to in self.bits or to == "HUGEINT" or to in FLOATS
         return f"CAST(CAST({value} AS {self.type_name('INTEGER')}) AS {self.type_name(to)})" if numeric else None
 
-    def chosen(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
-        """Return the chosen keys, which are parameters: a question makes no tables in a server."""
-        return self.rows_of(bindings, lists, label, columns)
-
     def regular_match(self, value: str, *, pattern: str, flags: str) -> str:
         """Refuse regular expressions."""
         raise self.unsupported("regular expressions", "use LIKE, CONTAINS or STARTS_WITH")
@@ -563,8 +558,6 @@ class ShapeDialect(Dialect):
         return "#.#"
 
 
-CHOSEN = "chosen"
-"""The table of the chosen keys: their numbers and the key columns; every key is there once."""
 DUCKDB, SHAPE = Dialect(), ShapeDialect()
 
 

@@ -15,10 +15,10 @@ could be. None of it can fail: casts give NULL, comparisons clamp, NaN is NULL.
 from __future__ import annotations
 
 import datetime as dt
-import re
 from dataclasses import replace
 from fractions import Fraction
 
+from hush.engines.sql.dialect import FIXED
 from hush.engines.sql.nodes import (
     FALSE,
     NULL,
@@ -33,6 +33,7 @@ from hush.engines.sql.nodes import (
     clamped,
     date,
     double,
+    huge,
     integer,
     not_null,
     null,
@@ -44,6 +45,7 @@ from hush.engines.sql.nodes import (
     try_cast,
 )
 from hush.engines.sql.values import (
+    EXACT,
     FORMS,
     LONG,
     MAX_SCALE,
@@ -67,13 +69,11 @@ from hush.engines.sql.values import (
 from hush.query.date_formats import DateFormat
 from hush.query.types import Kind, Type
 
-_EXACT = 2**53
 _WHOLE = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
 }  # fmt: skip
 """Not UHUGEINT: compared with a signed constant, its largest values fail to convert."""
 _FLOATS = {"FLOAT", "DOUBLE"}
-_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _FIRST_DAY, _LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
 
 
@@ -106,7 +106,7 @@ def _span_of(type_: Type) -> Span | None:
 
 def _scale(physical: str, type_: Type) -> int | None:
     """Return the digits of a column that stands for a DECIMAL: stored as one, or as text with a declared step."""
-    stored = _DECIMAL.fullmatch(physical)
+    stored = FIXED.fullmatch(physical)
     ends = [type_.lower, type_.upper, type_.step]
     if stored is not None:
         declared = digits(*ends)
@@ -184,13 +184,13 @@ def _force_integer(source: Scalar, physical: str, type_: Type) -> Value:
     low = None if type_.lower is None else -((-type_.lower) // step) * step
     high = None if type_.upper is None else type_.upper // step * step
     is_whole = physical in _WHOLE
-    long = _DECIMAL.fullmatch(physical)
+    long = FIXED.fullmatch(physical)
     if long is not None and int(long[1]) > MAX_SCALE:  # more digits than a float has
         source, physical, is_whole = try_cast(source, "HUGEINT", physical), "HUGEINT", True
     elif physical == "UHUGEINT":
         source, physical, is_whole = _signed(source), "HUGEINT", True
     ended = (low is not None and high is not None) or physical not in {"UBIGINT", "HUGEINT"}  # else NULL beyond 64 bits
-    far = any(end is None or abs(end) > _EXACT for end in (low, high))  # between them some numbers are no floats
+    far = any(end is None or abs(end) > EXACT for end in (low, high))  # between them some numbers are no floats
     # in whole numbers, for a float would lose the last digits before it is rounded to the step
     if is_whole and ended and step.denominator == 1 and step > 1 and far:
         least, most = LONG[0] if low is None else low, LONG[1] if high is None else high  # either may be 0
@@ -219,20 +219,20 @@ def _force_integer(source: Scalar, physical: str, type_: Type) -> Value:
 def _clamped_wide(source: Scalar, low: Fraction | int, high: Fraction | int) -> Value:
     """Return a stored whole number moved between two whole numbers."""
     ends = (int(low), int(high))
-    moved = clamped(cast(source, "HUGEINT"), *(cast(integer(end), "HUGEINT") for end in ends))
+    moved = clamped(cast(source, "HUGEINT"), *(huge(end) for end in ends))
     return Value(moved, Form.WIDE, within=ends)
 
 
 def _signed(source: Scalar) -> Scalar:
     """Return a UHUGEINT as HUGEINT; those beyond it as the largest, which is beyond all bounds."""
-    largest = cast(integer(2**127 - 1), "HUGEINT")
+    largest = huge(2**127 - 1)
     # NULL has to stay NULL: only a number that the cast refuses is beyond the largest
     return case((not_null(source), call("coalesce", try_cast(source, "HUGEINT", "UHUGEINT"), largest)))
 
 
 def _held(physical: str) -> tuple[int, int] | tuple[None, None]:
     """Return between which whole numbers a stored one lies; None if it may be larger than a WIDE value."""
-    fixed = _DECIMAL.fullmatch(physical)
+    fixed = FIXED.fullmatch(physical)
     if fixed is not None:
         return 1 - 10 ** int(fixed[1]), 10 ** int(fixed[1]) - 1
     return {"BIGINT": LONG, "UBIGINT": (0, 2**64 - 1)}.get(physical, (None, None))
@@ -246,7 +246,7 @@ def _force_wide(source: Scalar, physical: str, type_: Type) -> Value | None:
     if type_.step not in {None, 1} or low is None or high is None or low > high:
         return None
     # smaller ones are exact as floats, and larger ones no form holds exactly
-    if not _EXACT < max(abs(low), abs(high)) <= WIDEST:
+    if not EXACT < max(abs(low), abs(high)) <= WIDEST:
         return None
     if (
         stored_low is not None and stored_high is not None and low <= stored_high and stored_low <= high
@@ -256,13 +256,13 @@ def _force_wide(source: Scalar, physical: str, type_: Type) -> Value | None:
         source = _signed(source)
     elif physical == "VARCHAR" and type_.step == 1:
         line = _force_line(source, physical, Fraction(low), Fraction(high))  # such as 1e20
-        first, last = (cast(integer(end), "HUGEINT") for end in (low, high))
+        first, last = (huge(end) for end in (low, high))
         outer = [(line <= double(low), first), (line >= double(high), last)]  # see _as_integer
         rounded_line = case(*outer, otherwise=try_cast(line, "HUGEINT", "DOUBLE"))
         # all digits count where the cast reads the text; the float is for what it does not read
         source = call("coalesce", try_cast(source, "HUGEINT", physical), rounded_line)
     elif physical not in _WHOLE:
-        fixed = _DECIMAL.fullmatch(physical)
+        fixed = FIXED.fullmatch(physical)
         # as a whole number it would lose its digits after the point
         if fixed is None or int(fixed[2]):
             return None
@@ -277,7 +277,7 @@ def _as_integer(line: Scalar, step: Fraction, low: Fraction | None, high: Fracti
     ends = [
         (binary(compare, line, double(end)), cast(integer(int(end)), "BIGINT"))
         for compare, end in outer
-        if end is not None and _EXACT < abs(end) <= 2**63 and end < 2**63
+        if end is not None and EXACT < abs(end) <= 2**63 and end < 2**63
     ]
     rounded = try_cast(_rounded(line, step, _greatest(low, high)), "BIGINT", "DOUBLE")
     return case(*ends, otherwise=rounded) if ends else rounded
@@ -287,7 +287,7 @@ def _force_listed(source: Scalar, physical: str, type_: Type) -> Value:
     """Return a number of a declared list, as stored; any other number is NULL, not the nearest of the list."""
     numbers = [value for value in type_.values or () if isinstance(value, Fraction)]
     wide = bool(numbers) and all(value.denominator == 1 for value in numbers)
-    wide = wide and _EXACT < max(map(abs, numbers)) <= WIDEST
+    wide = wide and EXACT < max(map(abs, numbers)) <= WIDEST
     if type_.kind is Kind.INTEGER or wide:
         form = "BIGINT" if type_.kind is Kind.INTEGER else "HUGEINT"
         converted = source if physical in _WHOLE else try_cast(source, form, physical)

@@ -21,11 +21,12 @@ from hush.engines.sql.nodes import (
     NULL,
     ArrayOf,
     Between,
-    ChosenKeys,
     From,
+    ParameterRows,
     Scalar,
     Select,
     Subquery,
+    TableName,
     Union,
     alias,
     binary,
@@ -34,6 +35,7 @@ from hush.engines.sql.nodes import (
     case,
     cast,
     column,
+    columns_of,
     double,
     first_rows,
     integer,
@@ -237,7 +239,7 @@ def derived_values(domain: DerivedKey, catalogue: Catalogue, limit: int) -> Sele
         constants = [constant(value, type_) for value in values]
         form = FORMS[type_.kind]  # as the column itself: 1.0 and 1 are different texts
         # with NULL, of which the expression may make a key; where NULL itself is none, it goes below
-        options = ArrayOf((*(_as_form(public_value, form) for public_value in constants), null(form.value)))
+        options = ArrayOf((*(public_value.to(form).sql for public_value in constants), null(form.value)))
         options_table = Subquery(select([alias(call("unnest", options), "x")]), f"d{index}")
         query = select([], options_table) if query is None else joined(query, options_table, "cross")
         stored_value = stored[label]
@@ -270,34 +272,48 @@ def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: 
 
 def listed(public_value: Constant, type_: Type, stored_value: Value) -> Scalar:
     """Return a public value in the form of the values it is compared with."""
-    return _as_form(constant(public_value, type_), stored_value.form)
-
-
-def _as_form(value: Value, form: Form) -> Scalar:
-    return value.sql if value.form is form else try_cast(value.sql, form.value, value.form.value)
+    return constant(public_value, type_).to(stored_value.form).sql
 
 
 NUMBER = "number"
 """The number of a chosen key."""
 
 
-def numbered_by_choice(rows: Select, keys: Mapping[str, Form]) -> Select:
+CHOSEN = "chosen"
+"""The table of the chosen keys: their numbers and the key columns; every key is there once."""
+CHOSEN_PARAMETER = 10**6
+"""The parameters of chosen keys, where they are no table: their numbers, and after it the key columns."""
+
+
+def numbered_by_choice(rows: Select, keys: Mapping[str, Form], dialect: Dialect) -> Select:
     """Return the rows with a chosen key, which is now the number ``k``, and all their other columns."""
     labels = [label for label in rows.labels if label not in keys]
     # not an equality, because NULL may be a chosen key
     is_chosen = both([matches(column(key, "t"), column(key, "c"), form.value) for key, form in keys.items()])
-    cells = [column(label, "t") for label in labels]
-    return joined(
-        select([alias(column(NUMBER, "c"), "k"), *cells], rows),
-        ChosenKeys("c", (NUMBER, *keys), ("BIGINT", *(form.value for form in keys.values()))),
-        "inner",
-        is_chosen,
-    )
+    cells = columns_of(labels)
+    types = ("BIGINT", *(form.value for form in keys.values()))
+    lists = tuple(enumerate(types, CHOSEN_PARAMETER))
+    chosen = TableName(CHOSEN, "c") if dialect.keeps_keys else ParameterRows(lists, "c", (NUMBER, *keys))
+    return joined(select([alias(column(NUMBER, "c"), "k"), *cells], rows), chosen, "inner", is_chosen)
 
 
 def every_key(main: Select, keys: Sequence[str]) -> Select:
     """Return all keys as if they were chosen, so that other statements can be resolved before anything is chosen."""
-    return select([alias(integer(0), NUMBER), *(column(key, "t") for key in keys)], main)
+    return select([alias(integer(0), NUMBER), *columns_of(keys)], main)
+
+
+def numbered_values(axis: Axis, form: Form) -> dict[Any, int]:
+    """Return an axis's values as the engine holds them, and their numbers; of values that are one to it, the first.
+
+    A value with two numbers would put a row into two groups.
+    """
+    numbers: dict[Any, int] = {}
+    for number, value in enumerate(axis.values):
+        held = in_form(value, form)
+        # None for a value that the form cannot hold: no row has it, and it must not stand for NULL
+        if held is not None or value is None:
+            numbers.setdefault(held, number)
+    return numbers
 
 
 def in_form(value: Constant, form: Form) -> Any:

@@ -19,7 +19,7 @@ The functions below the nodes are short names for what writers build most.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -354,15 +354,6 @@ class ConstantRows(From):
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenKeys(From):
-    """The private keys that were chosen, and their numbers."""
-
-    label: str
-    columns: tuple[str, ...]
-    types: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Subquery(From):
     """The rows of a query."""
 
@@ -440,6 +431,11 @@ def column(name: str, table: str | None = None) -> ColumnName:
     return ColumnName(name, table)
 
 
+def columns_of(labels: Iterable[str]) -> list[Scalar]:
+    """Return columns of ``t``."""
+    return [column(label, "t") for label in labels]
+
+
 def call(function: str, *arguments: Scalar) -> Scalar:
     """Return a call of a function that engines know by name."""
     return FunctionCall(function, arguments)
@@ -463,6 +459,11 @@ def try_cast(value: Scalar, to: str, of: str | None = None) -> Scalar:
 def integer(value: int) -> Scalar:
     """Return an integer constant; beyond 64 bits it must be cast by name, from text that is all digits."""
     return cast(text(str(value)), "HUGEINT") if abs(value) >= 2**63 else Constant(value)
+
+
+def huge(value: int) -> Scalar:
+    """Return a whole number as HUGEINT."""
+    return cast(integer(value), "HUGEINT")
 
 
 def double(value: Fraction | int) -> Scalar:

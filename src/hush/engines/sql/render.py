@@ -21,7 +21,6 @@ from hush.engines.sql.nodes import (
     Between,
     Case,
     Cast,
-    ChosenKeys,
     ColumnName,
     Constant,
     ConstantRows,
@@ -52,6 +51,7 @@ from hush.engines.sql.nodes import (
     alias,
     bottom_up,
     column,
+    columns_of,
     select,
     where,
 )
@@ -59,8 +59,6 @@ from hush.query.errors import UnplannableError
 
 MOST = 500_000
 """A question with a longer expression, or with a longer statement, is refused."""
-CHOSEN_PARAMETER = 10**6
-"""The parameters of chosen keys: their numbers, and after it the key columns."""
 _SHORT = 60
 """A column of fewer characters is cheap enough to be computed at every mention."""
 _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
@@ -227,9 +225,6 @@ class Renderer:
                 )
             case ParameterRows():
                 return dialect.rows_of(self, node.lists, node.label, node.columns)
-            case ChosenKeys():
-                lists = tuple((CHOSEN_PARAMETER + index, of) for index, of in enumerate(node.types))
-                return dialect.chosen(self, lists, node.label, node.columns)
             case SourceView():
                 return self.view(node.number)
             case TableFunction():
@@ -281,8 +276,8 @@ def _without_qualify(query: Select) -> Select:
     assert query.qualify is not None  # noqa: S101 - the caller looked
     rank, limit = query.qualify
     ranked = replace(query, columns=(*query.columns, alias(rank, "rank")), qualify=None)
-    outer = select([column(label, "t") for label in query.labels], ranked)
+    outer = select(columns_of(query.labels), ranked)
     return where(outer, column("rank", "t") <= limit)
 
 
-__all__ = ["CHOSEN_PARAMETER", "MOST", "Renderer", "Statement", "plain", "render"]
+__all__ = ["MOST", "Renderer", "Statement", "plain", "render"]

@@ -1,8 +1,6 @@
 r"""The statements of a plan, and their rows as exact integers by group.
 
-**Keys.** Public keys are numbered 0 … N-1. A key on a line is numbered by arithmetic, round(x/step) - first; others by
-joining a list of the values. Rows with other keys fall out there, before anything is counted. Private keys are kept as
-they are in the main statement; the others run once keys are chosen, over rows whose keys are numbers of chosen ones.
+Keys are numbered before anything is counted, or kept as they are until they are chosen (`hush.engines.sql.keys`).
 
 **Bounding** (the proof is in `hush.query.plan.stability`)::
 
@@ -36,18 +34,6 @@ are listed values that are consecutive points of a grid, where that finds just t
 (`place`). A handful of other values is compared one by one. More of them are looked up in a table of the engine: a
 statement with a branch for each would take a time that grows faster than their number, and from some ten thousand on
 be too long.
-
-**Coded rows** (`coded_statement`) are a question's bounded rows as integer codes (`hush.query.plan.rows`). Everything
-that depends on one row alone is computed first: its unit and its codes c0, c1, …. Then the first rows of each unit are
-kept, in the order of a keyed hash of its unit and codes. Where rows are told apart by numbers alone the hash leaves the
-unit out, because those numbers shift when a row goes.
-
-**Integers by group** (`Groups`). The first column of a statement's rows is the number of the group.
-
-**Functions of released values** (`released_statement`) are computed in the engine's own types; see
-`hush.query.released`. Keys and noisy aggregates come as parameters, one list each. So that statement's length depends
-on the question alone, and it is written and resolved before the charge. No value can make it fail
-(`hush.engines.sql.scalars`).
 """
 
 from __future__ import annotations
@@ -92,8 +78,10 @@ from hush.engines.sql.nodes import (
     case,
     cast,
     column,
+    columns_of,
     count,
     grouped,
+    huge,
     integer,
     joined,
     label_of,
@@ -162,7 +150,7 @@ class MainWriter:
 
     @property
     def _keys(self) -> list[Scalar]:
-        return [column(label, "t") for label in self._rows.keys]
+        return columns_of(self._rows.keys)
 
     def _index(self, factor: Factor) -> Scalar:
         """Return a factor's integer on its grid; small ones as 32 bits, which are quicker to add."""
@@ -404,7 +392,7 @@ class OtherWriter:
 
     def _only(self, rows: Select) -> Select:
         """Return the rows, bounded before, of groups that were chosen."""
-        return numbered_by_choice(rows, self._rows.private_keys) if self._numbered else rows
+        return numbered_by_choice(rows, self._rows.private_keys, self._rows.dialect) if self._numbered else rows
 
     @property
     def _labels(self) -> list[str]:
@@ -412,7 +400,7 @@ class OtherWriter:
 
     @property
     def _keys(self) -> list[Scalar]:
-        return [column(label, "t") for label in self._labels]
+        return columns_of(self._labels)
 
     def _by(self) -> list[Scalar]:
         return [column(UNIT, "t"), *self._keys]
@@ -511,24 +499,22 @@ def refined(weighed: Select, keys: Sequence[str], draw: Draw, cells: int, *, kee
     """
     rows = read("weighed", "t") if keep else weighed
     whole_bin: Scalar = quotient(column("bin", "t"), integer(cells))
-    coarse = select(
-        [*_key_columns(keys), alias(whole_bin, "bin"), alias(summed(column("w", "t"), wide=True), "w")], rows
-    )
-    coarse = grouped(coarse, [*_key_columns(keys), whole_bin])
-    upto = window("sum", _key_columns(keys), [column("bin", "t")], column("w", "t"))
-    total_weight = window("sum", _key_columns(keys), (), column("w", "t"))
+    coarse = select([*columns_of(keys), alias(whole_bin, "bin"), alias(summed(column("w", "t"), wide=True), "w")], rows)
+    coarse = grouped(coarse, [*columns_of(keys), whole_bin])
+    upto = window("sum", columns_of(keys), [column("bin", "t")], column("w", "t"))
+    total_weight = window("sum", columns_of(keys), (), column("w", "t"))
     ranked = select(
-        [*_key_columns(keys), column("bin", "t"), column("w", "t"), alias(upto, "upto"), alias(total_weight, "whole")],
+        [*columns_of(keys), column("bin", "t"), column("w", "t"), alias(upto, "upto"), alias(total_weight, "whole")],
         coarse,
     )
-    near = where(select([*_key_columns(keys), column("bin", "t")], ranked), _near(draw))
+    near = where(select([*columns_of(keys), column("bin", "t")], ranked), _near(draw))
     tests = [matches(column(label, "t"), column(label, "near"), "BIGINT") for label in keys]
     tests.append(binary("=", whole_bin, column("bin", "near")))
     is_near = not_null(column("bin", "near"))
     first = whole_bin * cells
     query = select(
         [
-            *_key_columns(keys),
+            *columns_of(keys),
             alias(case((is_near, column("bin", "t")), otherwise=first), "bin"),
             alias(case((is_near, integer(1)), otherwise=integer(cells)), "cells"),
             column("w", "t"),
@@ -537,10 +523,6 @@ def refined(weighed: Select, keys: Sequence[str], draw: Draw, cells: int, *, kee
     )
     query = joined(query, Subquery(near, "near"), "left", both(tests))
     return with_before(query, "weighed", weighed) if keep else query
-
-
-def _key_columns(keys: Sequence[str]) -> list[Scalar]:
-    return [column(label, "t") for label in keys]
 
 
 def _near(draw: Draw) -> Scalar:
@@ -557,10 +539,10 @@ def _near(draw: Draw) -> Scalar:
         target = _multiplied(total_weight, aims.fraction.numerator)
     else:
         half = quotient(total_weight, integer(2), wide=True)
-        target = call("least", cast(integer(min(aims.rank, _FAR)), "HUGEINT"), half)
+        target = call("least", huge(min(aims.rank, _FAR)), half)
         if aims.fraction == 1:
             target = total_weight - target
-    distance = cast(integer(min(aims.reach, _FAR)), "HUGEINT")
+    distance = huge(min(aims.reach, _FAR))
     below = _multiplied(upto - weight, aims.fraction.denominator)
     return both(
         [
@@ -628,7 +610,10 @@ def coded_statement(
 ) -> CodedStatement:
     """Return the statement of the plan's coded rows; ``unit_type`` is the engine's type of units.
 
-    With a ``unit_key`` units are told apart by a keyed hash that is the same at any time and on any version.
+    All that depends on one row alone comes first: its unit and its codes c0, c1, …. Then the first rows of each unit
+    are kept, in the order of a keyed hash of its unit and codes; where rows are told apart by numbers alone the hash
+    leaves the unit out, because those numbers shift when a row goes. With a ``unit_key`` units are told apart by a
+    keyed hash that is the same at any time and on any version.
     """
     exact_query = ExactQuery(
         relation=plan.relation, keys=(), domains=None, limits=plan.limits, statistics=(), count_units=False
@@ -783,6 +768,8 @@ class ReleasedStatement:
 def released_statement(question: Question, keys: Sequence[Value], dialect: Dialect) -> ReleasedStatement | None:
     """Return the statement for a question's outputs; None if there is nothing to compute.
 
+    Released values come as parameters, one list each: the statement's length depends on the question alone, and it is
+    written before the charge. They are computed in the engine's own types (`hush.query.released`).
     ``keys`` says what is known of each key's values, such as how many digits a decimal has.
     """
     parts = shown(question).parts

@@ -178,7 +178,7 @@ async def make(request: Request, service: Service, who: Person) -> Response:
             )
             return RedirectResponse(f"/streams/{quote(title, safe='')}", 303)
         terms |= {"fresh": True} if "fresh" in form else {}
-        release, _ = await service.release(who, kind, terms, request=name)
+        release, *_ = await service.release(who, kind, terms, request=name)
     except HushError as error:
         return await _releasing(request, service, who, form, error=error)
     before = (await service.receipt(who, int(release.receipt)))["request"] != name
