@@ -34,7 +34,7 @@ from hush.server.errors import ForbiddenError, UnknownPlaceError
 from hush.server.opened import OpenPolicy
 from hush.server.rate_limits import Rate
 from hush.server.service import Service
-from hush.server.storage import Storage
+from hush.storage import Storage
 
 MOST = 50
 """How many dashboards one analyst can have."""

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError
 from hush.core.format import figure, visible
-from hush.server import dashboards, problems
+from hush.server import dashboards, errors
 from hush.server.api import number_in
 from hush.server.auth.people import Person
 from hush.server.dashboards import Dashboard, TileAnswer
@@ -60,7 +60,7 @@ async def make(request: Request, service: Service, who: Person) -> Response:
     try:
         dashboard = await dashboards.made(service, who, text_of(form, "title", 1000), text_of(form, "data", 200))
     except HushError as error:
-        return await _list(request, service, who, problems.status(error), error)
+        return await _list(request, service, who, errors.status(error), error)
     return RedirectResponse(f"/dashboards/{dashboard.identity}", 303)
 
 
@@ -93,7 +93,7 @@ async def _dashboard(
         try:
             price = await _price(service, who, dashboard)
         except HushError as refusal:
-            error, status = refusal, problems.status(refusal)
+            error, status = refusal, errors.status(refusal)
     return await show(
         request,
         service,
@@ -154,7 +154,7 @@ async def change(request: Request, service: Service, who: Person) -> Response:
                 names = tuple(name.strip() for name in text.split(",") if name.strip())
                 await dashboards.share_with(service, dashboard, "analysts" if text == "analysts" else names)
     except HushError as error:
-        return await _dashboard(request, service, who, problems.status(error), error)
+        return await _dashboard(request, service, who, errors.status(error), error)
     return RedirectResponse(f"/dashboards/{identity}", 303)
 
 
@@ -175,7 +175,7 @@ async def _paid(request: Request, service: Service, who: Person, dashboard: Dash
     try:
         await pay(service, who, dashboard, name)
     except HushError as error:
-        return await _dashboard(request, service, who, problems.status(error), error)
+        return await _dashboard(request, service, who, errors.status(error), error)
     return RedirectResponse(f"/dashboards/{dashboard.identity}", 303)
 
 
