@@ -288,9 +288,10 @@ def requests(
     options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """List the requests to the owner, open and decided: questions above the ask_first of a policy, and larger budgets.
-    The owner approves or declines by number; both are recorded. An approved question may be asked once; an approved budget
-    is raised in the ledger and in the policy. Nobody sees an answer here.
+    """List the requests to the owner, open and decided: questions above the ask_first of a policy, larger budgets.
+
+    The owner approves or declines by number; both are recorded. An approved question may be asked once; an approved
+    budget is raised in the ledger and in the policy. Nobody sees an answer here.
 
     Examples:
 
