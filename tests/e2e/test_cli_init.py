@@ -68,14 +68,21 @@ def test_a_unit_that_no_table_has_is_refused(folder: Path, capsys: pytest.Captur
     assert not (folder / "hush.toml").exists()
 
 
-def test_separators_are_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "visits.csv").write_text("id;age\n1;30\n", encoding="utf-8")
+@pytest.mark.parametrize(("header", "separator"), [("id;age", ";"), ('id|"a;b;c"|age', "|"), ("id\tage", "\\t")])
+def test_the_separator_of_the_first_line_is_proposed(folder: Path, header: str, separator: str) -> None:
+    (folder / "visits.csv").write_text(f"{header}\n1,30,2,4\n", encoding="utf-8")
+    assert run(["init", "visits.csv", "--unit", "id"]) == 0
+    text = (folder / "hush.toml").read_text(encoding="utf-8")
+    assert f'source = "visits.csv"\nseparator = "{separator}"\n' in text
+    assert 'columns.age = { type = "text" }' in text
+
+
+def test_one_column_may_be_another_separator(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "visits.csv").write_text("id:age\n1:30\n", encoding="utf-8")
     assert run(["init", "visits.csv"]) == 0
     assert "--separator" in capsys.readouterr().err
-    assert run(["init", "visits.csv", "--separator", ";", "--unit", "id", "--force"]) == 0
-    text = (folder / "hush.toml").read_text(encoding="utf-8")
-    assert 'source = "visits.csv"\nseparator = ";"\n' in text
-    assert 'columns.age = { type = "text" }' in text
+    assert run(["init", "visits.csv", "--separator", ":", "--unit", "id", "--force"]) == 0
+    assert 'columns.age = { type = "text" }' in (folder / "hush.toml").read_text(encoding="utf-8")
 
 
 def test_a_folder_that_is_not_there_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,7 +139,7 @@ def test_how_a_file_is_written_is_proposed(folder: Path, capsys: pytest.CaptureF
     assert [found[name].get("encoding") for name in ("visits", "late", "wide", "times")] == [
         "windows-1252", "utf-8", "utf-16", None,
     ]  # fmt: skip
-    assert found["visits"]["decimal"] == "."
+    assert (found["visits"]["decimal"], found["wide"]["decimal"]) == (",", ".")
     assert "größe" in found["visits"]["columns"]
     assert found["times"]["timezone"] == "Europe/Berlin"
     more = ["--encoding", "latin-1", "--decimal", ",", "--timezone", "Europe/Paris", "--force"]

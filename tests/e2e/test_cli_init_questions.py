@@ -57,7 +57,7 @@ _BUDGET = ("", "=", "=", "", "")
 def test_everything_that_is_answered_is_in_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = ("pid", "5", "3", "0", "120", "0.10..5000", 'Oslo, "Rio, Brazil"', "2020-01-01..2030-12-31")
     answers = (*answers, "2020-01-01..2030-01-01 12:00", "-1.5..1e3 step 0.5")
-    text = _init(monkeypatch, "visits.parquet", *answers, "1e6", "4", "1e-7", "alice, bob", "1", "n", "n")
+    text = _init(monkeypatch, "visits.parquet", *answers, "1e6", "4", "1e-7", "alice, bob", "1", "n")
     assert 'columns.age = { type = "integer", lower = 0, upper = 120 }\n' in text
     assert 'columns.cost = { type = "decimal", step = "0.01", lower = "0.10", upper = 5000 }\n' in text
     policy = Policy.read("hush.toml")
@@ -84,7 +84,7 @@ def test_everything_that_is_answered_is_in_the_policy(monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("folder")
 def test_wrong_answers_are_asked_again(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     answers = ("<", "=pid", "pidd", "pid", "0", "2", "many", "1", "old", "0", "-5", "120", "", "a, a", "a")
-    answers = (*answers, "2020-13-01", ".", "no", "", "-3", "much", "4", "2", "", "alice", "5", "", "n", "n")
+    answers = (*answers, "2020-13-01", ".", "no", "", "-3", "much", "4", "2", "", "alice", "5", "")
     _init(monkeypatch, "visits.parquet", *answers)
     said = " ".join(capsys.readouterr().out.split())
     for words in (
@@ -119,8 +119,25 @@ def test_going_back_forgets_the_last_answer_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("people.csv").write_text("age,size,city\n30,1,Rom\n", encoding="utf-8")
-    answers = ("", "age", "back", "every row", "int", "<", "int 0..99", "-", "<", "int", "0..9", "<", "1..9", "a, b")
-    text = _init(monkeypatch, "people.csv", *answers, "100", "1", "<", "3", "=", "<", "0", "", "", "n", "n")
+    answers = (
+        "",
+        "",
+        "",
+        "age",
+        "back",
+        "every row",
+        "int",
+        "<",
+        "int 0..99",
+        "-",
+        "<",
+        "int",
+        "0..9",
+        "<",
+        "1..9",
+        "a, b",
+    )
+    text = _init(monkeypatch, "people.csv", *answers, "100", "1", "<", "3", "=", "<", "0", "", "")
     assert "every row is another person" in text
     assert 'columns.age = { type = "integer", lower = 0, upper = 99 }' in text
     assert 'columns.size = { type = "integer", lower = 1, upper = 9 }' in text
@@ -135,8 +152,25 @@ def test_several_tables_find_their_unit_over_keys(
 ) -> None:
     for name, header in {"visits": "visit,pid", "drugs": "visit,drug", "codes": "drug,words"}.items():
         Path(f"{name}.csv").write_text(f"{header}\n1,secret\n", encoding="utf-8")
-    answers = ("klingon", "latin-1", "pid", "=", "nowhere", "public", "2", "2", "-", "1", "-", "a, b")
-    text = _init(monkeypatch, "visits.csv drugs.csv codes.csv", *answers, *_BUDGET, "n", "n")
+    answers = (
+        "klingon",
+        "latin-1",
+        "half",
+        "comma",
+        "31. 12. 2O24",
+        "",
+        "pid",
+        "=",
+        "nowhere",
+        "public",
+        "2",
+        "2",
+        "-",
+        "1",
+        "-",
+        "a, b",
+    )
+    text = _init(monkeypatch, "visits.csv drugs.csv codes.csv", *answers, *_BUDGET)
     policy = Policy.read("hush.toml")
     tables = policy.schema("mydata").tables
     unit = tables["drugs"].unit
@@ -147,7 +181,7 @@ def test_several_tables_find_their_unit_over_keys(
     assert list(tables["drugs"].columns) == ["drug"], "what is left out is not there"
     assert list(tables["visits"].columns) == ["visit"], "but the last one is"
     assert "secret" not in text
-    assert text.count('encoding = "latin-1"') == 3
+    assert text.count('encoding = "latin-1"') == text.count('decimal = ","') == 3
     told = " ".join(capsys.readouterr().out.split())
     assert "= takes visits.pid via visit" in told
     assert "with another table and a column of codes, or public. Got 'nowhere'" in told
@@ -155,9 +189,9 @@ def test_several_tables_find_their_unit_over_keys(
 
 @pytest.mark.usefixtures("folder")
 def test_files_without_types_are_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = ("", "", ".", "", "interger", "integer", "0", "", "North,South")
+    answers = ("", "", "31.12.24", "", ".", "", "interger", "integer", "0", "", "North,South")
     given = "--unit pid --epsilon 1 --delta 1e-7"
-    text = _init(monkeypatch, f"visits.parquet beds.csv {given}", *answers, "", "", "n", "n")
+    text = _init(monkeypatch, f"visits.parquet beds.csv {given}", *answers, "", "", "n")
     assert 'columns.beds = { type = "integer", lower = 0 }  # add' in text
     assert 'columns.ward = { type = "text", values = ["North", "South"] }\n' in text
     assert _columns("beds")["ward"].values == ("North", "South")
@@ -194,7 +228,6 @@ def test_on_a_terminal_from_the_first_question_to_the_ledger(folder: Path) -> No
         ("δ, .*takes 1e-6.*: ", "="),
         ("Who may ask.*: ", ""),
         ("A budget of their own.*: ", ""),
-        ("Read all rows once.*: ", "y"),
         ("Make its ledger now.*: ", "y"),
     ):
         child.expect(question)
@@ -224,18 +257,79 @@ def test_every_row_ranges_usual_values_and_short_types(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("people.csv").write_text("age,sex,size,day,at,name\n30,x,1,,,\n", encoding="utf-8")
-    answers = ("", "every row", "=", "=", "=", "5..3", "0..100", "0.5..1", "<", "date 2020-01-01..2020-12-31", "", "=")
-    text = _init(monkeypatch, "people.csv", *answers, "", "1", "0", "", "", "y", "n")
+    answers = (
+        "",
+        "",
+        "31/12/2024",
+        "every row",
+        "=",
+        "=",
+        "=",
+        "5..3",
+        "0..100",
+        "0.5..1",
+        "<",
+        "date 2020-01-01..2020-12-31",
+        "",
+        "=",
+    )
+    text = _init(monkeypatch, "people.csv", *answers, "", "1", "0", "", "")
     told = " ".join(capsys.readouterr().out.split())
     assert "\nunit" not in text
     assert "every row is another person" in text
     assert 'columns.age = { type = "integer", lower = 0, upper = 120 }' in text
     assert 'columns.sex = { type = "text", values = ["female", "male"] }' in text
     assert 'columns.size = { type = "integer", lower = 0, upper = 100 }' in text
-    assert 'columns.day = { type = "date", lower = 2020-01-01, upper = 2020-12-31 }' in text
+    assert 'columns.day = { type = "date", format = "%d/%m/%Y", lower = 2020-01-01, upper = 2020-12-31 }' in text
     assert "columns.name" not in text
     assert "x" not in _columns("people")["sex"].values
     assert "= takes integer 0..120" in told
     assert "That buys about 16 counts at ±50" in told
     assert "1 cells of sex that are not what the policy says" in told
     assert Policy.read("hush.toml").data["mydata"].unit is None
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_messy_file_is_set_right_before_its_ledger_is_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another encoding, semicolons, decimal commas, dates of two kinds: what was not said is proposed, and read."""
+    lines = [
+        f"P{number % 50};{number % 28 + 1:02}/02/1950;{number % 12 + 1:02}/{number % 28 + 1:02}/24 8:05;{number},5;"
+        f"{('Pädiatrie', 'Chirurgie')[number % 2]}"
+        for number in range(200)
+    ]
+    text = "\r\n".join(["pid;date_of_birth;seen;cost;ward", *lines])
+    Path("visits.csv").write_bytes(text.encode("windows-1252"))
+    answers = ("", "", "31/12/2024", "pid", "40", "3", "=", "timestamp 2020-01-01..2030-12-31", "decimal 0..500")
+    answers = (*answers, "Pädiatrie, Chirurgie", "200", "100000", "=", "", "", "y", "y")
+    written = _init(monkeypatch, "visits.csv", *answers)
+    year = dt.datetime.now(dt.UTC).year
+    for words in (
+        'separator = ";"\nencoding = "windows-1252"  #',
+        'decimal = ","  #',
+        "max_groups = 3\nmax_rows = 40",
+        f'date_of_birth = {{ type = "date", format = "%d/%m/%Y", lower = 1900-01-01, upper = {year}-12-31 }}',
+        'format = "%m/%d/%y %H:%M" }',
+    ):
+        assert words in written
+    told = " ".join(capsys.readouterr().out.split())
+    assert 'Write encoding = "windows-1252", format = "%m/%d/%y %H:%M", and read again?' in told
+    assert "Made " in told
+    sql = "SELECT COUNT(date_of_birth), COUNT(seen), COUNT(cost), COUNT_IF(ward = 'Pädiatrie') FROM visits"
+    with hush.open("hush.toml") as curator:
+        counts = [round(cell) for cell in curator.ask(sql, epsilon="50000").rows()[0].values()][::2]
+    assert counts == [200, 200, 200, 100]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_policy_that_reads_nothing_gets_no_ledger(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("visits.csv").write_text("pid,day\n1,31.12.2024\n2,30.11.2024\n", encoding="utf-8")
+    answers = ("", "", "", "pid", "1", "date 2020-01-01..2030-12-31", "10", "1", "=", "", "", "n")
+    _init(monkeypatch, "visits.csv", *answers)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "2 of 2 cells cannot be read as date" in told
+    assert "Make its ledger now" not in told
+    assert not Path("hush.ledger").exists()

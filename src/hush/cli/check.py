@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,11 +61,14 @@ def check(
     return 2 if number else 0
 
 
-def check_rows(policy: Path) -> bool:
-    """Print mistakes of a policy, and how many rows and cells are not as it says; return whether it can be used."""
+def check_rows(policy: Path) -> tuple[bool, Sequence[Any]]:
+    """Print mistakes of a policy, and how many rows and cells are not as it says.
+
+    Return whether it can be used, and words with which more could be read.
+    """
     result = _checked(policy, rows=True)
     tell(None, *map(str, result.mistakes), *_unread_lines(result), as_json=False)
-    return not result.mistakes
+    return not result.mistakes, result.proposals
 
 
 def _checked(policy: Path, *, rows: bool, quiet: bool = False) -> Any:

@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import typer
@@ -26,7 +27,7 @@ import typer
 from hush.cli.output import console
 from hush.core import HushError, InvalidValueError, exact, positive
 from hush.core.format import visible
-from hush.core.storage import ENCODINGS, text_encoding
+from hush.core.storage import DECIMALS, ENCODINGS, text_encoding
 from hush.ledger import Budget
 from hush.ledger.actors import label
 from hush.ledger.history import counts
@@ -35,6 +36,7 @@ from hush.policy.column_defaults import LEAVE_OUT, checked_words, known_words, t
 from hush.policy.document import PolicyError
 from hush.policy.draft import PUBLIC, first_words, suggested_paths, without_unit
 from hush.policy.units import UNIT_PATH
+from hush.query.date_formats import format_like
 from hush.query.errors import did_you_mean
 from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
 from hush.query.types import Kind
@@ -118,8 +120,8 @@ class Interview:
 class Said:
     """The owner's answers, in the words of `hush.policy.draft.draft`."""
 
-    encoding: str = ""
-    """How the characters of text files are stored; nothing if that was proposed or said before."""
+    reading: Mapping[str, str] = field(default_factory=dict)
+    """How text files are written, in the policy's words, as far as it was asked."""
     unit: str = ""
     """The unit's column, `EVERY_ROW`, or nothing if it is open."""
     paths: Mapping[str, str] = field(default_factory=dict)
@@ -138,19 +140,20 @@ def interview(
     *,
     untyped: Collection[str],
     given: Said,
-    encodings: bool = False,
+    proposed: Mapping[str, str] = MappingProxyType({}),
 ) -> Said:
-    """Ask for everything that is not given yet; with ``encodings``, also for the encoding of text files."""
+    """Ask for everything that is not given yet; ``proposed`` are the words about text files that are asked for."""
     talk.say(
         "Say what you know of the subject, never what you saw in the data: analysts may read it. Nothing is proposed "
         "from rows.\n"
         "  (empty) decide later   - leave a column out          = take what is proposed\n"
         "  < go back              . leave the rest of a table   Ctrl-C write nothing\n"
     )
-    encoding = ""
-    if encodings:
-        question = "How do the text files store letters like é? (empty: utf-8; old Excel: windows-1252)"
-        encoding = talk.ask(question, _encoding, empty="")
+    reading = _ask_reading(talk, proposed)
+    date_format = ""
+    if untyped:
+        question = "How do they write 31 December 2024? (empty: 2024-12-31)"
+        date_format = talk.ask(question, format_like, empty="")
     unit = given.unit or _ask_unit(talk, columns)
     paths = _ask_paths(talk, columns, unit)
     tables: dict[str, list[tuple[str, str]]] = {}
@@ -168,7 +171,7 @@ def interview(
             if words is None:
                 left_out.add((table, column))
             else:
-                known[table, column] = words
+                known[table, column] = _formatted(words, date_format) if table in untyped else words
     epsilon, delta = _ask_budget(talk, given)
     talk.say("")
     somebody: tuple[str, ...] = ("alice",)
@@ -179,7 +182,7 @@ def interview(
         empty="",
     )
     return Said(
-        encoding=encoding,
+        reading=reading,
         unit=unit,
         paths=paths,
         limits=limits,
@@ -414,10 +417,39 @@ def _own(said: str, epsilon: str) -> str:
     return said
 
 
+def _ask_reading(talk: Interview, proposed: Mapping[str, str]) -> dict[str, str]:
+    """Ask how text files store characters and numbers; an empty answer takes what their first lines propose."""
+    said: dict[str, str] = {}
+    if "encoding" in proposed:
+        question = (
+            f"How do the text files store letters like é? (empty: {proposed['encoding']}; old Excel: windows-1252)"
+        )
+        said["encoding"] = talk.ask(question, _encoding, empty=proposed["encoding"])
+    if "decimal" in proposed:
+        question = f"What stands before decimals in them, a point or a comma? (empty: {proposed['decimal']})"
+        said["decimal"] = talk.ask(question, _decimal, empty=proposed["decimal"])
+    return said
+
+
 def _encoding(said: str) -> str:
     if text_encoding(said) is None:
         raise InvalidValueError("encoding", got=said, allowed=f"an encoding, such as {ENCODINGS}")
     return said
+
+
+def _decimal(said: str) -> str:
+    mark = {"point": ".", "comma": ","}.get(said.casefold(), said)
+    if mark not in DECIMALS:
+        raise InvalidValueError("decimal", got=said, allowed="a point or a comma")
+    return mark
+
+
+def _formatted(words: Mapping[str, Any], date_format: str) -> Mapping[str, Any]:
+    """Return a column's words with the format of dates, if it fits; a time needs a format that has one."""
+    kinds = {Kind.DATE.value} | ({Kind.TIMESTAMP.value} if "%H" in date_format else set())
+    if not date_format or words["type"] not in kinds:
+        return words
+    return {"type": words["type"], "format": date_format, **words}
 
 
 def _names(said: str) -> tuple[str, ...]:

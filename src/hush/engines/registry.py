@@ -23,17 +23,19 @@ from pathlib import Path
 from hush.core.storage import DEFAULT_CACHE
 from hush.engines.duckdb import duckdb_engine
 from hush.engines.duckdb.checks import count_unread, overlap
-from hush.engines.duckdb.files import OpenSources
+from hush.engines.duckdb.files import OpenSources, first_rows
 from hush.engines.duckdb.sources import (
     CSV,
     Source,
     declared_columns,
     inner_tables,
     proposed_encoding,
+    proposed_separator,
     proposed_timezone,
     table_name,
 )
 from hush.engines.duckdb.text_files import json_columns
+from hush.engines.errors import SourceError
 from hush.engines.protocol import TIMEOUT, AnyEngine
 from hush.engines.server import Rights, ServerConnection
 from hush.engines.sql_engine import SqlEngine
@@ -67,6 +69,19 @@ def is_server(address: str) -> bool:
     return any(re.fullmatch(pattern, address, re.DOTALL) for pattern in _SERVERS)
 
 
+def server_tables(address: str) -> dict[str, str]:
+    """Return the tables of a server that its role may read, by names for a policy, each with its name there."""
+    package = import_module(_package(address))
+    if not hasattr(package, "readable_tables"):
+        raise SourceError("the tables of this engine are not listed; name them in a policy: docs/engines.md")
+    tables: dict[str, str] = package.readable_tables(address)
+    return tables
+
+
+def _package(address: str) -> str:
+    return next(package for pattern, package in _SERVERS.items() if re.fullmatch(pattern, address, re.DOTALL))
+
+
 def open_tables(
     address: str,
     tables: Mapping[str, str],
@@ -79,8 +94,7 @@ def open_tables(
 
     Spark reads files, too: ``declared`` names the columns of those without a schema, ``directory`` is where they are.
     """
-    package = next(package for pattern, package in _SERVERS.items() if re.fullmatch(pattern, address, re.DOTALL))
-    opened: ServerConnection = import_module(package).open_tables(
+    opened: ServerConnection = import_module(_package(address)).open_tables(
         address, tables, declared, directory=directory, timeout=timeout
     )
     return opened
@@ -116,6 +130,7 @@ __all__ = [
     "Unread",
     "count_unread",
     "declared_columns",
+    "first_rows",
     "inner_tables",
     "is_server",
     "json_columns",
@@ -124,6 +139,8 @@ __all__ = [
     "open_tables",
     "overlap",
     "proposed_encoding",
+    "proposed_separator",
     "proposed_timezone",
+    "server_tables",
     "table_name",
 ]

@@ -50,7 +50,7 @@ class ColumnCells:
     others: Mapping[Words, int] = field(default_factory=dict)
     """How many can be read with other words, of a column that is mistaken."""
     mistaken: bool
-    """Whether the column was not written as the policy believes: most cells are unread, or all if values are listed."""
+    """Whether the policy must be wrong about it: most texts are unread, or all cells where values are listed."""
 
     @property
     def proposals(self) -> list[Words]:
@@ -104,8 +104,9 @@ def count_cells(
     for label, type_ in columns.items():
         filled, readable = numbers.pop(0), numbers.pop(0)
         unread = filled - readable
-        # a list may well name few of the values that there are
-        mistaken = unread == filled > 0 if type_.values is not None else 2 * unread > filled
+        # a list may well name few of the values that there are, and numbers be NaN
+        lenient = type_.values is not None or types[label] != "VARCHAR"
+        mistaken = unread == filled > 0 if lenient else 2 * unread > filled
         cells[label] = ColumnCells(filled=filled, unread=unread, mistaken=mistaken)
         if cells[label].mistaken and types[label] == "VARCHAR":
             others: dict[Words, Scalar] = {}

@@ -6,13 +6,14 @@ The usual words of a column follow from its name alone. They are only ever propo
 {'type': 'integer', 'lower': '0', 'upper': '120'}
 >>> known_words("cost", "0..5000 step 0.01", {"type": "decimal"}, untyped=False)
 {'type': 'decimal', 'lower': '0', 'upper': '5000', 'step': '0.01'}
->>> usual_words("birth_year"), usual_words("patient_name"), usual_words("cost")
+>>> usual_words("year"), usual_words("patient_name"), usual_words("cost")
 ('integer 1900..2100', '-', '')
 """
 
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -25,10 +26,12 @@ from hush.query.types import Kind
 
 LEAVE_OUT = "-"
 """The word for a column that nobody may ask about."""
+_YEAR = dt.datetime.now(dt.UTC).year
 _USUAL_WORDS = {
     r"age|age_years": "integer 0..120",
     r"sex|gender": "text female, male",
-    r"(year_of_)?birth(_?year)?|yob|year": "integer 1900..2100",
+    r"(year_of_)?birth(_?year)?|yob": f"integer 1900..{_YEAR}",
+    r"year": "integer 1900..2100",
     r"month": "integer 1..12",
     r"hour": "integer 0..23",
     r"minute": "integer 0..59",
@@ -37,6 +40,7 @@ _USUAL_WORDS = {
     r"percent(age)?|.*_(percent|pct)": "decimal 0..100",
     r"lat(itude)?": "decimal -90..90",
     r"lon(gitude)?": "decimal -180..180",
+    r"dob|born|birthday|(date_of_)?birth_?date|date_of_birth|.*_dob|geburtsdatum": f"date 1900-01-01..{_YEAR}-12-31",
     r"date|day|.*_(date|day)|date_.*|date_of_.*": "date 2000-01-01..2030-12-31",
     r"time(stamp)?|.*_(at|time|timestamp)": "timestamp 2000-01-01..2030-12-31",
     r"id|.*_id|uuid|.*name|e?mail|phone|.*_(e?mail|phone|address)|address|ssn|iban|notes?|comments?": LEAVE_OUT,

@@ -66,6 +66,24 @@ class DateReading:
     r"""ISO's text, with ``\1`` in place of the first group."""
 
 
+_EXAMPLE = (
+    ("2024|yyyy", "%Y"), ("31|dd", "%d"), ("12|mm", "%m"), ("24|yy", "%y"), ("23|hh", "%H"), ("59|mm", "%M"),
+    ("59|ss", "%S"),
+)  # fmt: skip
+
+
+def format_like(example: str) -> str:
+    """Return the format in which somebody writes 31 December 2024, perhaps with 23:59:59; nothing for ISO's.
+
+    >>> format_like("31/12/2024"), format_like("dd.mm.yy hh:mm"), format_like("%m/%d/%Y"), format_like("2024-12-31")
+    ('%d/%m/%Y', '%d.%m.%y %H:%M', '%m/%d/%Y', '')
+    """
+    text = example
+    for written, directive in _EXAMPLE if "%" not in example else ():
+        text = re.sub(written, directive, text, count=1, flags=re.IGNORECASE)
+    return "" if re.fullmatch("%Y-%m-%d([ T]%H:%M(:%S)?)?", text) else DateFormat.parse(text).text
+
+
 @dataclass(frozen=True, slots=True)
 class DateFormat:
     """A format of dates in texts."""

@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,7 @@ from hush.engines.errors import EngineError, SourceError
 from hush.engines.postgresql.connection import _reason
 from hush.engines.sql.nodes import integer, select
 from hush.engines.sql.render import plain
+from hush.policy.file import Policy
 from hush.query.errors import UnplannableError
 
 POLICY = """
@@ -158,6 +160,23 @@ def test_rows_of_all_kinds_count_as_they_do_on_duckdb(hospital: Hospital) -> Non
             assert len(found) == len(wanted), question
             pairs = [pair for rows in zip(found, wanted, strict=True) for pair in zip(*rows, strict=True)]
             assert all(same(*pair) for pair in pairs), (question, found, wanted)
+
+
+def test_a_policy_is_drafted_from_the_tables_of_a_database(
+    hospital: Hospital, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hospital.do('CREATE TABLE {0}."odd name" (id int, made date, words text[]); INSERT INTO {0}."odd name" VALUES (1)')
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", hospital.address, "--unit", "id", "--epsilon", "1"]) == 0
+    text = Path("hush.toml").read_text(encoding="utf-8")
+    drafted = Policy.parse(text).data["mydata"]
+    assert drafted.engine == hospital.address
+    assert drafted.tables["odd name"].source == f'{hospital.schema}."odd name"'
+    assert drafted.tables["visits"].table.columns["cost"].step == Fraction(1, 100)
+    assert "# columns.words: " in text
+    assert run(["check", "--rows"]) == 0
+    assert run(["init", hospital.address, "visits.csv", "--force"]) == 2
+    hospital.do('DROP TABLE {0}."odd name"')
 
 
 def test_dates_as_people_write_them(hospital: Hospital, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +17,7 @@ from hush.engines.duckdb.sources import (
     Source,
     csv_header,
     declared_columns,
+    first_lines,
     inner_table,
     sqlite_columns,
     sqlite_rows,
@@ -50,6 +52,7 @@ from hush.engines.sql.nodes import (
 from hush.engines.sql.relations import Catalogue
 from hush.engines.unread import Tally
 from hush.query.schema import Schema, Table
+from hush.query.types import Kind, Type
 
 if TYPE_CHECKING:
     import duckdb
@@ -307,6 +310,20 @@ class OpenSources:
                 cell = local(cell, timezone)
             columns.append(alias(cell, label))
         return select(columns, origin)
+
+
+def first_rows(source: Source, table: str, number: int) -> list[list[str]]:
+    """Return the first rows of a source as texts. For the owner alone, who has the file."""
+    if source.format in CSV:
+        return first_lines(source, number)
+    with OpenSources({table: source}) as opened:
+        columns = {label: Type(Kind.TEXT) for label in opened.types[table]}
+        schema = Schema(data=table, tables={table: Table(name=table, columns=columns)})
+        opened.register(schema)
+        opened.renew(table, schema)
+        rows = replace(select([EVERYTHING], TableName(opened.places[table])), limit=number)
+        fetched = opened.connection.execute(text_of(rows)).fetchall()
+    return [["" if cell is None else str(cell) for cell in row] for row in fetched]
 
 
 def _zones(source: Source) -> Mapping[str, str]:

@@ -67,6 +67,7 @@ _SEVERAL = {"parquet", "csv", "tsv"}
 _PATTERN = re.compile(r"[*?\[]")
 _PARTITION = re.compile(r"([^=/\\]+)=([^=/\\]*)")
 CSV = {"csv", "tsv"}
+_QUOTED_NAME = re.compile('"[^"]*"')
 _PROGRAMS = set(PROGRAMS.values())
 _DUCKDB_TABLES = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
 SQLITE_TABLES = "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"
@@ -367,6 +368,30 @@ def proposed_encoding(path: Path) -> str:
     except UnicodeDecodeError:
         return "windows-1252"
     return "utf-8"
+
+
+def proposed_separator(source: Source) -> str:
+    """Return the separator that a CSV file's first line suggests, which is no row; a comma if none stands in it."""
+    encoding = "utf-8-sig" if source.encoding == "utf-8" else source.encoding
+    try:
+        with opened_text(source.file, encoding, None) as lines:
+            line = _QUOTED_NAME.sub("", lines.readline(FIRST_RECORD))
+    except (*UNREADABLE, UnicodeError):
+        line = ""
+    # of a colon nobody can tell whether it is part of a name
+    return max((mark for mark in SEPARATORS if mark != ":"), key=line.count)
+
+
+def first_lines(source: Source, count: int) -> list[list[str]]:
+    """Return the fields of a CSV file's first lines after its header. For the owner alone, who has the file."""
+    encoding = "utf-8-sig" if source.encoding == "utf-8" else source.encoding
+    try:
+        with opened_text(source.file, encoding, None) as lines:
+            texts = [lines.readline(FIRST_RECORD) for _ in range(count + 1)][1:]
+        # a line at a time, as a quote that somebody left open must not hide what follows
+        return [next(csv.reader([text], delimiter=source.separator)) for text in texts if text.strip()]
+    except (*UNREADABLE, csv.Error, UnicodeError):
+        return []
 
 
 def proposed_timezone(source: Source) -> str:

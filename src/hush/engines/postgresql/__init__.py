@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hush.engines.postgresql.connection import PostgreSQLTables
+from hush.engines.postgresql.connection import PostgreSQLTables, readable_tables
 
 
 def open_tables(
@@ -18,4 +18,4 @@ def open_tables(
     return PostgreSQLTables(address, tables, timeout=timeout)
 
 
-__all__ = ["PostgreSQLTables", "open_tables"]
+__all__ = ["PostgreSQLTables", "open_tables", "readable_tables"]

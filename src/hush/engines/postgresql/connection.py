@@ -334,6 +334,41 @@ ORDER BY r.attnum
 """The columns that the role may read, with the types that domains stand for."""
 
 
+_READABLE = """
+SELECT n.nspname, c.relname FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
+  AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+  AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT')
+ORDER BY n.nspname <> 'public', n.nspname, c.relname
+"""
+
+
+def readable_tables(address: str) -> dict[str, str]:
+    """Return the tables that the role may read, each with its name as a policy writes it."""
+    server = Server(address)
+    try:
+        with server.transaction() as transaction:
+            rows = transaction.fetch(plain(_READABLE), {})
+    except EngineError:
+        raise SourceError(f"the database cannot be reached: {server.reason or 'it ended the connection'}") from None
+    finally:
+        server.close()
+    if not rows:
+        raise SourceError("the database has no table that its role may read; it needs USAGE on the schema and SELECT")
+    written = {(schema, name): ".".join(map(_written, (schema, name))) for schema, name in rows}
+    names = [name for _, name in rows]
+    # tables of one name in several schemas are told apart by these
+    return {
+        name if names.count(name) == 1 else f"{schema}_{name}": origin for (schema, name), origin in written.items()
+    }
+
+
+def _written(name: str) -> str:
+    """Return a name as `qualified_name` reads it."""
+    return name if re.fullmatch(r"\w+", name) else POSTGRESQL.quoted(name)
+
+
 def qualified_name(source: str) -> tuple[str, str]:
     """Return schema and name of a table as a policy writes it."""
     parts = [(quoted or plain).replace('""', '"') for quoted, plain in _PART.findall(source.strip())]
