@@ -160,17 +160,15 @@ def smooth_sensitivity(
         return math.inf
     lower, upper = read_bounds(bounds)
     if statistic in {"sum", "mean"} and is_matrix(data):
-        return _smooth_rows(statistic, *_matrix(data, lower, upper, step), relation, norm, decay)
+        x, grid, first, last = _matrix(data, lower, upper, step)
+        local = local_rows(statistic, x, first, last, relation, norm)
+        widest = size_of([last - first] * x.shape[1], norm)
+        return _smooth_linear(statistic, len(x), local, widest, relation, decay) * grid.step
     x, grid = _on_grid(data, lower, upper, step)
     first, last = _ends(lower, upper, grid)
-    if statistic == "sum" and relation is Neighbours.ADD_REMOVE:
-        return max(abs(first), abs(last)) * grid.step
-    if statistic in {"sum", "mean"} and relation is Neighbours.REPLACE:
+    if statistic in {"sum", "mean"}:
         local = _local_linear(statistic, x, first, last, relation)
-        next_ = Fraction(last - first, 1 if statistic == "sum" else max(len(x), 1))
-        return max(local, next_ * _decayed(decay, 1)) * grid.step
-    if statistic == "mean":
-        return (last - first) * _shrinking(len(x), decay) * grid.step
+        return _smooth_linear(statistic, len(x), local, Fraction(last - first), relation, decay) * grid.step
     return smooth_gap(np.sort(x), _position(statistic, len(x), q), first, last, beta) * grid.step
 
 
@@ -220,17 +218,13 @@ def _matrix(data: Any, lower: Fraction, upper: Fraction, step: Number | None) ->
     return rows_on_grid(data, lower, upper, grid), grid, *_ends(lower, upper, grid)
 
 
-def _smooth_rows(
-    statistic: str, x: Any, grid: Grid, first: int, last: int, relation: Neighbours, norm: str, decay: Fraction
+def _smooth_linear(
+    statistic: str, size: int, local: Fraction, widest: Fraction, relation: Neighbours, decay: Fraction
 ) -> Fraction:
-    n, k = x.shape
-    local = local_rows(statistic, x, first, last, relation, norm)
+    """Return a smooth bound in steps of a sum or a mean; ``widest`` is the size of a move between the bounds."""
     if relation is Neighbours.ADD_REMOVE:
-        if statistic == "sum":
-            return local * grid.step
-        return size_of([last - first] * k, norm) * _shrinking(n, decay) * grid.step
-    widest = size_of([last - first] * k, norm) / (1 if statistic == "sum" else max(n, 1))
-    return max(local, widest * _decayed(decay, 1)) * grid.step
+        return local if statistic == "sum" else widest * _shrinking(size, decay)
+    return max(local, widest / (1 if statistic == "sum" else max(size, 1)) * _decayed(decay, 1))
 
 
 def _ends(lower: Fraction, upper: Fraction, grid: Grid) -> tuple[int, int]:

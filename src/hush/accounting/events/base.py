@@ -46,6 +46,8 @@ class Event(ABC):
 
     __slots__ = ()
     type: ClassVar[str]
+    _names: ClassVar[tuple[str, ...]] = ()
+    """The parameters in JSON, where they are others than the fields."""
 
     @abstractmethod
     def description(self) -> Description:
@@ -105,8 +107,8 @@ class Event(ABC):
     @classmethod
     def _read(cls, data: Mapping[str, Any]) -> Event:
         """Return the event with these parameters; a type with a JSON form of its own overrides this."""
-        names = {field_.name for field_ in fields(cls)}  # type: ignore[arg-type]
-        return cls(**only_parameters(cls.type, data, names))
+        names = cls._names or {field_.name for field_ in fields(cls)}  # type: ignore[arg-type]
+        return cls(**only_parameters(cls.type, data, set(names)))
 
     def __mul__(self, count: int) -> Event:
         """Return the composition of ``count`` copies of the event."""

@@ -131,6 +131,7 @@ class ZCDPEvent(Event):
     """Any ``rho``-zCDP mechanism (D_α ≤ ρα for every α > 1), but for a mass ``delta`` (approximate zCDP)."""
 
     type: ClassVar[str] = "zcdp"
+    _names: ClassVar[tuple[str, ...]] = ("rho", "delta")
     rho_: Fraction
     delta: Fraction
 
@@ -150,10 +151,6 @@ class ZCDPEvent(Event):
 
     def _parameters(self) -> dict[str, Any]:
         return {"rho": str(self.rho_), **({"delta": str(self.delta)} if self.delta else {})}
-
-    @classmethod
-    def _read(cls, data: Any) -> Event:
-        return cls(**only_parameters(cls.type, data, {"rho", "delta"}))
 
 
 @registered
@@ -192,9 +189,6 @@ class RenyiEvent(Event):
             return cls(points=[(alpha, value) for alpha, value in content["points"]])
         require(content, cls.type, "alpha", "rdp")
         return cls(points=[(positive(content["alpha"], "alpha"), content["rdp"])])
-
-
-__all__ = ["ShuffledEvent"]
 
 
 @registered

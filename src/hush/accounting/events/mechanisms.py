@@ -79,6 +79,7 @@ class GaussianEvent(_NoiseEvent):
     """Gaussian noise of deviation ``sigma`` (or variance ``sigma_squared``) on a value of ℓ₂ ``sensitivity``."""
 
     type: ClassVar[str] = "gaussian"
+    _names: ClassVar[tuple[str, ...]] = ("sigma", "sigma_squared", "sensitivity")
     sigma_squared: Fraction
     sensitivity: Fraction
 
@@ -96,10 +97,6 @@ class GaussianEvent(_NoiseEvent):
     def _parameters(self) -> dict[str, Any]:
         return {**written_deviation(self.sigma_squared), "sensitivity": str(self.sensitivity)}
 
-    @classmethod
-    def _read(cls, data: Any) -> Event:
-        return cls(**_checked(cls.type, data))
-
 
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -111,6 +108,7 @@ class DiscreteLaplaceEvent(_NoiseEvent):
     """
 
     type: ClassVar[str] = "discrete_laplace"
+    _names: ClassVar[tuple[str, ...]] = ("parameter", "scale", "sensitivity")
     parameter: Fraction
     sensitivity: int
 
@@ -126,10 +124,6 @@ class DiscreteLaplaceEvent(_NoiseEvent):
             return Description.of(pairs.ResponsePair(epsilon=self.parameter))
         return Description.of(pairs.DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity))
 
-    @classmethod
-    def _read(cls, data: Any) -> Event:
-        return cls(**only_parameters(cls.type, data, {"parameter", "scale", "sensitivity"}))
-
 
 @registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -137,6 +131,7 @@ class DiscreteGaussianEvent(_NoiseEvent):
     """Discrete Gaussian noise P(x) ∝ e^{-x²/2σ²} on an integer of whole ``sensitivity``; σ² is any rational."""
 
     type: ClassVar[str] = "discrete_gaussian"
+    _names: ClassVar[tuple[str, ...]] = ("sigma", "sigma_squared", "sensitivity")
     sigma_squared: Fraction
     sensitivity: int
 
@@ -153,10 +148,6 @@ class DiscreteGaussianEvent(_NoiseEvent):
 
     def _parameters(self) -> dict[str, Any]:
         return {**written_deviation(self.sigma_squared), "sensitivity": self.sensitivity}
-
-    @classmethod
-    def _read(cls, data: Any) -> Event:
-        return cls(**_checked(cls.type, data))
 
 
 @registered
@@ -193,10 +184,6 @@ def _whole(sensitivity: object) -> int:
     if number.denominator != 1:
         raise InvalidValueError("sensitivity", got=sensitivity, allowed="a whole number of at least 1")
     return number.numerator
-
-
-def _checked(kind: str, data: Any) -> dict[str, Any]:
-    return only_parameters(kind, data, {"sigma", "sigma_squared", "sensitivity"})
 
 
 @registered

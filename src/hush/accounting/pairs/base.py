@@ -57,8 +57,9 @@ class LossCells:
 class Pair(ABC):
     """Two laws (P, Q), known by their moment M(z) = ∫ P^{1+z} Q^{-z}.
 
-    A new pair needs the abstract methods. The others are capabilities, each with a default that claims nothing: a pair
-    that has one is answered faster, or more tightly, by the method of :mod:`hush.accounting.profile` that uses it.
+    A new pair needs the abstract methods, and a hash of its Fractions' integers: a Fraction's own takes a modular
+    power. The others are capabilities, each with a default that claims nothing: a pair that has one is answered faster,
+    or more tightly, by the method of :mod:`hush.accounting.profile` that uses it.
     """
 
     __slots__ = ()

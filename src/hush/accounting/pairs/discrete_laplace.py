@@ -37,7 +37,6 @@ class DiscreteLaplacePair(Pair):
     sensitivity: int
 
     def __hash__(self) -> int:
-        # A Fraction's own hash takes a modular power; its two integers will do.
         return hash((6, self.parameter.as_integer_ratio(), self.sensitivity))
 
     def moment(self, z: Ball) -> Ball:

@@ -37,7 +37,6 @@ class GaussianPair(Pair):
     mu_squared: Fraction
 
     def __hash__(self) -> int:
-        # A Fraction's own hash takes a modular power; its two integers will do.
         return hash((1, self.mu_squared.as_integer_ratio()))
 
     def moment(self, z: Ball) -> Ball:
@@ -112,7 +111,6 @@ class DiscreteGaussianPair(Pair):
     sensitivity: int
 
     def __hash__(self) -> int:
-        # A Fraction's own hash takes a modular power; its two integers will do.
         return hash((2, self.sigma_squared.as_integer_ratio(), self.sensitivity))
 
     def moment(self, z: Ball) -> Ball:

@@ -90,7 +90,6 @@ class LaplacePair(_BoundedLossPair):
     """Laplace noise against itself moved by the sensitivity; ``epsilon`` = Δ/b."""
 
     def __hash__(self) -> int:
-        # A Fraction's own hash takes a modular power; its two integers will do.
         return hash((3, self.epsilon.as_integer_ratio()))
 
     def moment(self, z: Ball) -> Ball:
@@ -147,7 +146,6 @@ class ResponsePair(_BoundedLossPair):
     others: int = 0
 
     def __hash__(self) -> int:
-        # A Fraction's own hash takes a modular power; its two integers will do.
         return hash((4, self.epsilon.as_integer_ratio(), self.others))
 
     def moment(self, z: Ball) -> Ball:
@@ -208,7 +206,6 @@ class BoundedRangePair(_BoundedLossPair):
     """The worst mechanism with log-ratios in a range of length ``epsilon``."""
 
     def __hash__(self) -> int:
-        # A Fraction's own hash takes a modular power; its two integers will do.
         return hash((5, self.epsilon.as_integer_ratio()))
 
     def moment(self, z: Ball) -> Ball:

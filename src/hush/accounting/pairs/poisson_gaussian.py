@@ -68,7 +68,6 @@ class PoissonGaussianPair(Pair):
     sampled = True
 
     def __hash__(self) -> int:
-        # A Fraction's own hash takes a modular power; its two integers will do.
         return hash((7, self.rate.as_integer_ratio(), self.mu_squared.as_integer_ratio()))
 
     def moment(self, z: Ball) -> Ball:

@@ -55,7 +55,6 @@ class PoissonLaplacePair(Pair):
     sampled = True
 
     def __hash__(self) -> int:
-        # A Fraction's own hash takes a modular power; its two integers will do.
         return hash((8, self.rate.as_integer_ratio(), self.epsilon.as_integer_ratio()))
 
     def moment(self, z: Ball) -> Ball:

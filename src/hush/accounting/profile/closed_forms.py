@@ -31,15 +31,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
 from hush.accounting.pairs import Pair
 from hush.accounting.pairs.base import UNIT, Floats, Terms
 from hush.accounting.pairs.gaussian import gaussian_profile
-from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
-from hush.accounting.profile.method import LogInterval, invert
+from hush.accounting.profile.cumulant import Cumulant
+from hush.accounting.profile.method import LogInterval, Method
 from hush.core.balls import Ball, ball, down, flint, precision, up
 
 _MAX_EXPANSION_TERMS = 60_000
@@ -97,14 +96,25 @@ def expanded(pairs: Mapping[Pair, int]) -> list[tuple[Fraction, list[Ball]]]:
     return [(x, product[x].coeffs()) for x in sorted(product, reverse=True)]
 
 
-class Expansion:
+def _log_ends(value: Ball, *, last: bool) -> LogInterval | None:
+    """Return the ends of ln δ from a ball around δ; None where more bits would help, and this is not the ``last`` try.
+
+    The upper end of a wide ball holds, and nothing is claimed below it.
+    """
+    if value.is_zero():
+        return LogInterval(lower=-math.inf, upper=-math.inf)
+    if value > 0 and value.rel_accuracy_bits() > 56:
+        log = value.log()
+        return LogInterval(lower=down(log), upper=up(log))
+    top = value.abs_upper()
+    return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top.is_finite() else 0.0) if last else None
+
+
+class Expansion(Method):
     """δ(ε) of a small composition, to any accuracy."""
 
-    last_resort: ClassVar[bool] = False
-
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
-        self.cumulant = cumulant
-        self.largest = largest
+        super().__init__(cumulant, largest=largest)
         self._bits = 256
         self._known: dict[int, list[tuple[Fraction, list[Ball]]]] = {}
 
@@ -145,22 +155,10 @@ class Expansion:
         exact = Fraction(epsilon)
         while True:
             with precision(self._bits):
-                value = self._delta(exact, self._bits)
-                if value.is_zero():
-                    return LogInterval(lower=-math.inf, upper=-math.inf)
-                if value > 0 and value.rel_accuracy_bits() > 56:
-                    log = value.log()
-                    return LogInterval(lower=down(log), upper=up(log))
-                # No more bits: the upper end of the ball still holds, and nothing is claimed below it.
-                if self._bits >= _MAX_EXPANSION_BITS:
-                    top = value.abs_upper()
-                    return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top > 0 else -math.inf)
+                ends = _log_ends(self._delta(exact, self._bits), last=self._bits >= _MAX_EXPANSION_BITS)
+                if ends is not None:
+                    return ends
             self._bits *= 2
-
-    def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        """Return certified ends of ε at a target for ln δ."""
-        guess, slope = SaddlePoint(self.cumulant, largest=self.largest).first_guess(target.lower)
-        return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.largest)
 
 
 def _ball_residues(half: Ball, coefficients: list[Ball], bits: int) -> Ball:
@@ -308,14 +306,8 @@ def closed_profile(pairs: Mapping[Pair, int], epsilon: Ball, *, reverse: bool) -
     return next(iter(pairs)).profile(epsilon, reverse=reverse)
 
 
-class ClosedForm:
+class ClosedForm(Method):
     """One pair, or Gaussians alone: the closed form in ball arithmetic."""
-
-    last_resort: ClassVar[bool] = False
-
-    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
-        self.cumulant = cumulant
-        self.largest = largest
 
     @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
@@ -330,17 +322,7 @@ class ClosedForm:
         while True:
             with precision(bits):
                 value = closed_profile(self.cumulant.pairs, ball(epsilon), reverse=self.cumulant.reverse)
-                if value > 0 and value.rel_accuracy_bits() > 56:
-                    log = value.log()
-                    return LogInterval(lower=down(log), upper=up(log))
-                if value.is_zero():
-                    return LogInterval(lower=-math.inf, upper=-math.inf)
-                if bits > _MAX_CLOSED_FORM_BITS:  # the upper end of the ball still holds
-                    top = value.abs_upper()
-                    return LogInterval(lower=-math.inf, upper=min(0.0, up(top.log())) if top.is_finite() else 0.0)
+                ends = _log_ends(value, last=bits > _MAX_CLOSED_FORM_BITS)
+                if ends is not None:
+                    return ends
             bits *= 4
-
-    def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        """Return certified ends of ε at a target for ln δ."""
-        guess, slope = SaddlePoint(self.cumulant, largest=self.largest).first_guess(target.lower)
-        return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.largest)

@@ -51,7 +51,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -60,7 +60,7 @@ from hush.accounting.pairs import Pair
 from hush.accounting.pairs.base import UNIT, Floats
 from hush.accounting.profile.closed_forms import FloatExpansion, closed_profile, tilt
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
-from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, Method, invert
 from hush.core.balls import Ball, ball, flint, precision, up
 
 _MAX_ATOMS = 4_000_000
@@ -131,14 +131,11 @@ class _InBalls:
         return value, error * (1 + 1e-9)
 
 
-class Conditioning:
+class Conditioning(Method):
     """Certified ends for a composition of atoms and a rest with a closed form."""
 
-    last_resort: ClassVar[bool] = False
-
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
-        self.largest = largest
-        self.cumulant = cumulant
+        super().__init__(cumulant, largest=largest)
         self.laws = groups(cumulant.pairs)
         smooth = {pair: count for pair, count in cumulant.pairs.items() if pair.lattice() is None}
         self.beyond = Cumulant(Description(pairs=smooth), reverse=cumulant.reverse)

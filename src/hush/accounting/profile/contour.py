@@ -52,7 +52,7 @@ from hush.accounting.description import Description
 from hush.accounting.pairs import GaussianPair
 from hush.accounting.pairs.base import UNIT, Complexes, Floats, expm1
 from hush.accounting.profile.cumulant import COARSE, LOG_TOLERANCE, Cumulant, SaddlePoint, log_kappa
-from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, Method, invert
 
 _MAX_CUT_NODES = 1 << 15
 """The number of nodes up to which a cut of the period is looked for; beyond, the whole period is taken."""
@@ -329,16 +329,14 @@ class Contour:
         return math.exp(min(float(logs.min()), 700.0)) if logs.size else math.inf
 
 
-class ContourMethod:
+class ContourMethod(Method):
     """The contour, on the losses' common ``lattice`` where there is one."""
-
-    last_resort: ClassVar[bool] = False
 
     def __init__(
         self, cumulant: Cumulant, *, largest: float, lattice: Lattice | None = None, nodes: int | None = None
     ) -> None:
+        super().__init__(cumulant, largest=largest)
         self.contour = Contour(cumulant, lattice=lattice, largest=largest, nodes=nodes)
-        self.largest = largest
 
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
@@ -367,14 +365,13 @@ class WideContourMethod(ContourMethod):
         super().__init__(cumulant, largest=largest, nodes=WIDER * cumulant.affordable())
 
 
-class SmoothedContour:
+class SmoothedContour(Method):
     """The contour of the composition with one weak Gaussian step added."""
 
     last_resort: ClassVar[bool] = True
 
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
-        self.cumulant = cumulant
-        self.largest = largest
+        super().__init__(cumulant, largest=largest)
         self._nodes = WIDER * cumulant.affordable()
 
     def _contour(self, c: float, epsilon: float, log_delta: float, plain: Contour) -> tuple[Contour, float] | None:

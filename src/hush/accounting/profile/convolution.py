@@ -50,7 +50,7 @@ from hush.accounting.pairs.base import EVERYWHERE, UNIT, Complexes, Floats, Rang
 from hush.accounting.pairs.loss_cells import gaussian_cells
 from hush.accounting.profile.conditioning import LatticeLaw, groups
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
-from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, invert
+from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, Method, invert
 
 _MAX_STEPS = 100_000
 _MAX_PAIRS = 120
@@ -86,14 +86,13 @@ class _Sum:
     skipped: list[tuple[float, float]]
 
 
-class Convolution:
+class Convolution(Method):
     """Certified ends for few steps of any kind."""
 
     last_resort: ClassVar[bool] = True
 
     def __init__(self, cumulant: Cumulant, *, largest: float, deep: bool = False) -> None:
-        self.cumulant = cumulant
-        self.largest = largest
+        super().__init__(cumulant, largest=largest)
         self._max_power = _MAX_GRID_POWER + 3 if deep else _MAX_GRID_POWER
         self._goal = 5 * _RELATIVE_GOAL if deep else _RELATIVE_GOAL
         self._groups: list[LatticeLaw] = groups({p: n for p, n in cumulant.pairs.items() if p.atoms_suffice(n)})

@@ -8,9 +8,12 @@ least the target. The search that finds those points does not matter for soundne
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
+
+from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +33,24 @@ NOTHING_KNOWN = LogInterval(lower=-math.inf, upper=0.0)
 """The ends that hold for every δ."""
 
 
-class Method(Protocol):
+class Method(ABC):
     """A method that computes certified ends of δ(ε) for the pairs of one direction."""
 
     last_resort: ClassVar[bool] = False
     """Whether the method is costly, and skipped where cheaper ones gave a good answer."""
 
+    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
+        self.cumulant = cumulant
+        self.largest = largest
+
+    @abstractmethod
     def log_delta(self, epsilon: float) -> LogInterval:
         """Return certified ends of ln δ(ε)."""
-        ...
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
-        ...
+        guess, slope = SaddlePoint(self.cumulant, largest=self.largest).first_guess(target.lower)
+        return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.largest)
 
 
 def invert(

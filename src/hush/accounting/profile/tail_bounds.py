@@ -20,28 +20,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
 from hush.accounting.description import Description, RenyiPoints
 from hush.accounting.pairs.base import UNIT, Floats
 from hush.accounting.profile.cumulant import COARSE, Cumulant, log_kappa
-from hush.accounting.profile.method import LogInterval
+from hush.accounting.profile.method import LogInterval, Method
 from hush.core.balls import Ball, ball, down, flint, precision, up
 
 _MAX_PAIRS = 200
 """The largest number of different pairs for which K(−1/2) is computed in ball arithmetic."""
 
 
-class TailBounds:
+class TailBounds(Method):
     """Certified ends in closed form."""
 
-    last_resort: ClassVar[bool] = False
-
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
-        self.cumulant = cumulant
-        self.largest = largest
+        super().__init__(cumulant, largest=largest)
         self._half: float | None = None
         self._top: float | None = None
 

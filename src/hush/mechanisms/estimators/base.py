@@ -5,7 +5,7 @@ print it, send it on.
 
 >>> from hush.accounting import ApproximateDPEvent
 >>> pure = ApproximateDPEvent(epsilon=1)
->>> e = Estimate(value=10.0, event=pure, method="laplace", unit="value", half_width=lambda c: 2.5)
+>>> e = Estimate(value=10.0, event=pure, method="laplace", half_width=lambda c: 2.5)
 >>> e, float(e), e.error(0.99)
 (Estimate(10 ± 2.5 at 95 %, laplace), 10.0, 2.5)
 """
@@ -43,9 +43,9 @@ class Estimate:
     value: Any
     event: Event
     method: str
-    unit: str
-    """The unit of `error`: "value", "ranks" (of quantiles) or "count" (of a chosen category)."""
     half_width: Callable[[Fraction], Any] = field(compare=False)
+    unit: str = "value"
+    """The unit of `error`: "value", "ranks" (of quantiles) or "count" (of a chosen category)."""
 
     def error(self, confidence: Number = USUAL) -> Any:
         """Return a half-width around the value that holds with at least this probability."""

@@ -68,7 +68,7 @@ def histogram(
         touched = relation.units_touched
         sensitivity = Fraction(1) if touched == 1 else Fraction(1_414_213_562_374, 10**12)
         noise = Gaussian(sensitivity=sensitivity, epsilon=epsilon, delta=slip, step=1, coordinates=touched)
-    return Estimate(value=noise.release(counts), event=noise.event, method=method, unit="value", half_width=noise.error)
+    return Estimate(value=noise.release(counts), event=noise.event, method=method, half_width=noise.error)
 
 
 def mode(

@@ -230,7 +230,6 @@ def vector_mean(
         value=means,
         event=ComposedEvent(parts=events),
         method=type(law).__name__.lower(),
-        unit="value",
         half_width=half_width,
     )
 

@@ -111,7 +111,6 @@ def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
         value=noise.release(value),
         event=noise.event,
         method=type(noise).__name__.lower(),
-        unit="value",
         half_width=lambda c: noise.error(c) + float(moved),
     )
 
@@ -133,7 +132,6 @@ def bounded_mean(
             value=value,
             event=noise.event,
             method="laplace",
-            unit="value",
             half_width=lambda c: noise.error(c) * float(scale) + float(grid.step),
         )
     above = total((x.astype(object) if width >= 2**62 else x) - first, width)  # nothing wraps round
@@ -179,7 +177,7 @@ def variance(
         low, high = builtins.max(low - float(grid.step), 0.0), high + float(grid.step)
         return builtins.max(value - low**2, high**2 - value)
 
-    return Estimate(value=value, event=noise.event, method="laplace", unit="value", half_width=half_width)
+    return Estimate(value=value, event=noise.event, method="laplace", half_width=half_width)
 
 
 def std(
@@ -206,7 +204,7 @@ def std(
         low, high = math.sqrt(builtins.max(squared.value - error, 0.0)), math.sqrt(squared.value + error)
         return builtins.max(value - low, high - value)
 
-    return Estimate(value=value, event=squared.event, method="laplace", unit="value", half_width=half_width)
+    return Estimate(value=value, event=squared.event, method="laplace", half_width=half_width)
 
 
 def spread(squares: float, cross: float, opposite: float) -> float:
@@ -294,7 +292,7 @@ def _share(a: int, b: int, noise: GroupedLaplace, scale: Callable[[float], float
         ends = (0.0, 1.0) if a + b <= 2 * (e + 1) else (_lowest(a, b, scale_, beta), 1 - _lowest(b, a, scale_, beta))
         return builtins.max(abs(scale(end) - value) for end in ends) + moved
 
-    return Estimate(value=value, event=noise.event, method="laplace", unit="value", half_width=half_width)
+    return Estimate(value=value, event=noise.event, method="laplace", half_width=half_width)
 
 
 def _lowest(a: int, b: int, scale: float, beta: float) -> float:
@@ -340,4 +338,4 @@ def mixed_half_width(u: float, v: float, scale: float, beta: float) -> float:
 
 def _estimate(value: Any, noise: Laplace | Gaussian) -> Estimate:
     event: Event = noise.event
-    return Estimate(value=value, event=event, method=type(noise).__name__.lower(), unit="value", half_width=noise.error)
+    return Estimate(value=value, event=event, method=type(noise).__name__.lower(), half_width=noise.error)

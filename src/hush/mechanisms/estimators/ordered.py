@@ -136,9 +136,7 @@ def median(
         value = law.release(middle * grid.step, smooth_sensitivity)
         clamped = builtins.min(builtins.max(value, float(lower)), float(upper))
         # The scale of the noise depends on the data, so no half-width can be shown.
-        return Estimate(
-            value=clamped, event=law.event, method=f"smooth {law.noise}", unit="value", half_width=lambda _: math.nan
-        )
+        return Estimate(value=clamped, event=law.event, method=f"smooth {law.noise}", half_width=lambda _: math.nan)
     slip = read_delta(delta, len(x), relation)
     return propose_median(x, grid.step, epsilon, slip, eta, "laplace" if noise is None else noise, answers=unit)
 
@@ -178,7 +176,6 @@ def propose_median(
         value=value,
         event=law.event,
         method=f"propose-test-release {noise}",
-        unit="value",
         half_width=lambda c: law.error(c) + float(step),  # rows have moved by at most a step
     )
 
@@ -350,7 +347,6 @@ def _with_interval(law: Quantile, value: Any, half: float, event: Event, drawn_a
         value=value,
         event=event,
         method="exponential",
-        unit="value",
         half_width=lambda c: half if c <= drawn_at else everything,
     )
 
