@@ -114,7 +114,6 @@ _ELSEWHERE = {
     "hush.server.opened": "unit/server/test_requests.py",
     "hush.server.auth.sessions": "unit/server/test_auth.py",
     "hush.server.auth.passwords": "unit/server/test_auth.py",
-    "hush.server.storage": "conformance/service/test_queue.py",
     "hush.storage": "conformance/service/test_queue.py",
     "hush.storage.postgresql": "conformance/service/test_queue.py",
     "hush.storage.sqlite": "attacks/ledger/test_ledger_faults.py",
