@@ -118,7 +118,7 @@ def median(
     (lower, upper), unit = wide_bounds(bounds, step)
     rows, grid = machine_steps(data, lower, upper, unit, relation)
     x = np.sort(rows)
-    first, last = -((-lower) // grid.step), upper // grid.step
+    first, last = grid.ends(lower, upper)
     position = rank(len(x), _HALF)
     middle = int(x[position - 1]) if len(x) else first
     if method == "smooth":
