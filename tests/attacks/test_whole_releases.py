@@ -15,9 +15,11 @@ import pyarrow as pa
 import pytest
 
 from hush.accounting.events import ZCDPEvent
+from hush.curator.answer import Money
+from hush.curator.kept_release import ReleaseExplanation, ReleaseHead, WholeRelease, plan_rows, release
 from hush.curator.opening import protect
-from hush.curator.pipeline import plan_rows, release_rows
 from hush.curator.terms import Order
+from hush.engines.protocol import CodedRows
 from hush.engines.sql import statements as coded
 from hush.synth import (
     CodedTable,
@@ -189,16 +191,14 @@ def one_unit_adds_few_rows(_: Patch) -> None:
         many, unit="id", values={"city": ["x", "y"]}, budget={"epsilon": 9, "delta": "1e-6"}, max_rows=3
     ) as own:
         planned = plan_rows(own.session, "SELECT city FROM data")
-        release_rows(
-            own.session,
-            own.outlet,
-            planned,
-            [ZCDPEvent(rho="0.01")],
-            lambda rows: seen.append(len(rows)) or b"",
-            text="rows",
-            public=(),
-            order=Order(),
-        )
+        head = ReleaseHead(kind="rows", price=Money.single("rows", Fraction(1)), caveats=(), question="rows")
+        explained = ReleaseExplanation(head=head, rows=planned, events=(ZCDPEvent(rho="0.01"),), text="rows")
+
+        def measure(rows: CodedRows) -> bytes:
+            seen.append(len(rows))
+            return b""
+
+        release(own.session, own.outlet, explained, measure, WholeRelease.made, Order())
     assert seen == [2003]
 
 

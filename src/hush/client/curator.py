@@ -30,6 +30,7 @@ from hush.core import HushError, InvalidValueError, Number, positive
 from hush.core.format import ToldInLines, visible
 from hush.curator.answer import Answer, Money
 from hush.curator.terms import (
+    BoundingTerms,
     FamilyOrder,
     FamilyTerms,
     FitOrder,
@@ -54,7 +55,6 @@ from hush.ledger import AccountView, ParkedQuestion, Release
 from hush.ledger.actors import label
 from hush.query.builder import Builder
 from hush.query.builder import table as start
-from hush.query.errors import UnknownTableError, did_you_mean
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind, Type
 
@@ -118,27 +118,16 @@ class RemoteCurator:
         """Return a curator that answers the same questions about made-up rows: free, and marked as made up."""
         return RemoteDummy(self)
 
-    def bounding(
-        self,
-        table: str,
-        *,
-        by: str | None = None,
-        epsilon: Number,
-        quantile: Number | None = None,
-        data: str | None = None,
-    ) -> Bounding:
+    @takes(BoundingTerms)
+    def bounding(self, terms: BoundingTerms) -> Bounding:
         """Estimate how much the bounds of a table cut, for the price of two questions; see `Curator.bounding`.
 
         Notes of later answers do not speak of it: the owner may write it into the policy.
         """
         from hush.curator.owner import estimate
 
-        schemas = [_schema(public) for public in self._get("/data")["data"] if data in {None, public["name"]}]
-        schema = next((schema for schema in schemas if table in schema.tables), None)
-        if schema is None:
-            private = [name for schema in schemas for name, table_ in schema.tables.items() if not table_.public]
-            raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), private))
-        return estimate(self, schema, table, by=by, epsilon=epsilon, quantile=quantile)
+        schemas = [_schema(public) for public in self._get("/data")["data"] if terms.data in {None, public["name"]}]
+        return estimate(self, schemas, terms)[1]
 
     # whole releases
 

@@ -16,6 +16,7 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.pipeline import AtOnce, Outlet, PlannedQuestion
 from hush.curator.session import Session
 from hush.curator.terms import (
+    BoundingTerms,
     FamilyOrder,
     FamilyTerms,
     FitOrder,
@@ -36,7 +37,6 @@ from hush.ledger import Charge, LedgerError, Release
 from hush.ledger.history import Budgets, receipt_number
 from hush.query.builder import Builder
 from hush.query.builder import table as start
-from hush.query.errors import UnknownTableError, did_you_mean
 
 if TYPE_CHECKING:
     from hush.curator.catalogue import DescribedTables
@@ -126,47 +126,19 @@ class Curator:
         with self.session.in_use():
             return Curator(made_up(self.session))
 
-    def bounding(
-        self,
-        table: str,
-        *,
-        by: str | None = None,
-        epsilon: Number,
-        quantile: Number | None = None,
-        data: str | None = None,
-    ) -> Bounding:
-        """Estimate how much the bounds of a table cut, and propose others; two questions of half the price each.
-
-        Parameters
-        ----------
-        table
-            A private table whose rows belong to units.
-        by
-            The column whose values are the groups: how many of its groups units lose by ``max_groups``. Without it, how
-            many of their rows they lose by ``max_rows``, in questions without groups.
-        epsilon
-            What both questions cost together.
-        quantile
-            The proposal is the least bound that this part of the units does not exceed: 0.95 if not said.
-        data
-            Which data set, where several have a table of this name.
-        """
+    @takes(BoundingTerms)
+    def bounding(self, terms: BoundingTerms) -> Bounding:
+        """Estimate how much the bounds of a table cut, and propose others; two questions of half the price each."""
         from hush.curator.owner import estimate
 
-        data_sets = [data_set for name, data_set in self.data_sets.items() if data in {None, name}]
-        data_set = next((data_set for data_set in data_sets if table in data_set.schema.tables), None)
-        if data_set is None:
-            private_names = [
-                name for data_set in data_sets for name, table_ in data_set.schema.tables.items() if not table_.public
-            ]
-            raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), private_names))
-        bounding = estimate(self, data_set.schema, table, by=by, epsilon=epsilon, quantile=quantile)
+        schemas = [data_set.schema for name, data_set in self.data_sets.items() if terms.data in {None, name}]
+        schema, bounding = estimate(self, schemas, terms)
         if bounding.beyond is not None:  # as if it stood in the policy, as long as this curator lives
-            schema = data_set.schema
-            estimates = (beyond for beyond in schema.tables[table].beyond if beyond.by != by)
-            estimated = replace(schema.tables[table], beyond=(*estimates, bounding.beyond))
-            schema = replace(schema, tables={**schema.tables, table: estimated})
-            self.data_sets[schema.data] = replace(data_set, schema=schema)
+            table = schema.tables[terms.table]
+            estimates = (beyond for beyond in table.beyond if beyond.by != terms.by)
+            estimated = replace(table, beyond=(*estimates, bounding.beyond))
+            schema = replace(schema, tables={**schema.tables, terms.table: estimated})
+            self.data_sets[schema.data] = replace(self.data_sets[schema.data], schema=schema)
         return bounding
 
     # whole releases

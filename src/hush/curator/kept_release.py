@@ -5,8 +5,7 @@ sends them. From both everything that it shows can be made again, without the po
 seen again by its receipt when the policy has changed, and a client makes of it the very object that a local curator
 returns. The head depends on question and policy alone; measurements are noisy. No kept release but a stream
 (`hush.curator.streams`) touches rows again, so no change of the policy can make it tell more than it told; and a new
-release is found among the kept ones by a fingerprint of the policy, the plan and the events
-(`hush.curator.pipeline.release_rows`).
+release is found among the kept ones by a fingerprint of the policy, the plan and the events (`release`).
 
 >>> price = Money(epsilon=Fraction(1), delta=Fraction(0))
 >>> head = ReleaseHead(kind="model", price=price, caveats=(), question="SELECT age FROM visits")
@@ -21,25 +20,80 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from hush.accounting.events import Event
-from hush.core import positive
+from hush.core import InvalidValueError, positive
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding
-from hush.curator.pipeline import Outlet, PlannedRows, release_rows
-from hush.curator.session import Session
+from hush.curator.data_sets import OpenDataSet
+from hush.curator.pipeline import Outlet, charge, publish, without_estimates
+from hush.curator.session import Accounts, MadeUpError, Session
 from hush.curator.terms import Order
 from hush.engines.protocol import CodedRows
+from hush.ledger import Charge
 from hush.ledger.budgets import Outlook, Spending
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError
 from hush.query.plan.plan import gaussian_price
+from hush.query.question import fingerprint
 from hush.report.columns import AnswerColumn
 from hush.synth import Price
 
+if TYPE_CHECKING:
+    from hush.query.plan.rows import RowPlan
+
 Released = TypeVar("Released")
 _MAGIC = b"hush release 1\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRows:
+    """The rows of a whole release: named and bounded, nothing read yet. Public."""
+
+    data_set: OpenDataSet
+    plan: RowPlan
+    accounts: Accounts
+    """The accounts that the release must fit."""
+
+    @property
+    def delta(self) -> Fraction:
+        """The δ at which ε is meant."""
+        return self.accounts.delta
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the accounts have a price for Gaussian noise on integers."""
+        return self.accounts.take_gaussian
+
+    def dropped(self) -> list[str]:
+        """Return a caveat about rows that are left out because a value is missing, if there may be some."""
+        names = [column.name for column in self.plan.columns if column.type.nullable and not column.null]
+        return [f"rows without a value in {', '.join(names)} are left out"] if names else []
+
+
+def plan_rows(
+    session: Session,
+    question: str,
+    *,
+    max_rows: int | None = None,
+    data: str | None = None,
+) -> PlannedRows:
+    """Plan the rows of a whole release or a model: SELECT columns FROM …, without aggregates. Reads no data.
+
+    ``max_rows`` says how many rows of one unit count; None for the policy's number.
+    """
+    from hush.query.plan.rows import plan_rows
+    from hush.query.sql import parse_rows
+
+    if session.made_up:
+        raise MadeUpError
+    if not isinstance(question, str):
+        raise InvalidValueError("question", got=question, allowed="SQL as text")
+    with session.in_use():
+        data_set, parsed = session.parse(lambda schema: parse_rows(question, schema), data)
+        rows = plan_rows(parsed, data_set.schema, max_rows=max_rows, matches=data_set.engine.matches)
+        return PlannedRows(data_set=data_set, plan=rows, accounts=session.accounts(data_set.schema.data))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,28 +296,58 @@ def release(
 ) -> Released:
     """Charge its events, measure rows, and return the release that ``made`` builds from head and measurements.
 
-    ``options`` are further choices that change the release: with other options it has another fingerprint.
+    The charge is durable before any row is read. ``measure`` must be as private as the events say, and may fail only in
+    ways that depend on no row; what it returns is stored with the receipt. Asked again, or under the same request id,
+    the stored bytes come back, free of charge. ``options`` are further choices that change the release: with other
+    options it has another fingerprint.
     """
-    head = explained.head
-    outcome = release_rows(
-        session,
-        outlet,
-        explained.rows,
-        explained.events,
-        lambda rows: packed(head, measure(rows)),
-        text=explained.text,
-        public=head.to_json() if options is None else (head.to_json(), options),
-        order=order,
-        epsilon=head.price.epsilon,
-    )
+    head, data_set, rows = explained.head, explained.rows.data_set, explained.rows.plan
+    with session.in_use():
+        # as for questions, refused before the charge or not at all
+        statement = data_set.engine.prepare_rows(rows)
+        identity = fingerprint(
+            "release",
+            explained.text,
+            data_set.identity,
+            without_estimates(data_set.schema),
+            rows.question,
+            rows.limits,
+            [event.to_json() for event in explained.events],
+            head.to_json() if options is None else (head.to_json(), options),
+        )
+        decision = charge(
+            session,
+            outlet,
+            data_set,
+            explained.events,
+            text=explained.text,
+            same=identity,
+            request=order.request,
+            fresh=order.fresh,
+            epsilon=head.price.epsilon,
+        )
+        if isinstance(decision, Charge):
+            seconds = statement.effort.seconds(data_set.sizes)
+            stored = publish(
+                session,
+                outlet,
+                decision,
+                lambda: packed(head, measure(data_set.engine.rows(statement))),
+                bytes,
+                seconds,
+            )
+        else:
+            stored = decision.answer
+        spending = session.ledger.spending(decision.number)
+        remaining = session.accounts(data_set.schema.data).remaining
     # an earlier release has the head of its own day: the policy may have other columns by now
-    stored, measurements = unpacked(outcome.measurements)
-    head = stored or head
-    if outcome.repeated:
-        note = f"paid for on {outcome.repeated[:10]}, and nothing was charged now; fresh=True (--fresh) releases anew"
+    earlier, measurements = unpacked(stored)
+    head = earlier or head
+    if not isinstance(decision, Charge):
+        note = f"paid for on {decision.when[:10]}, and nothing was charged now; fresh=True (--fresh) releases anew"
         head = replace(head, caveats=(*head.caveats, note))
-    finished = made(head, measurements, receipt=outcome.receipt, remaining=outcome.remaining)
-    return with_spending(finished, outcome.spending)
+    finished = made(head, measurements, receipt=str(decision.number), remaining=remaining)
+    return with_spending(finished, spending)
 
 
 def with_spending(finished: Released, spending: Spending | None) -> Released:

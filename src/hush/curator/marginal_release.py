@@ -19,8 +19,8 @@ from hush.core import InvalidValueError, integer
 from hush.core.storage import writing
 from hush.curator.answer import Answer
 from hush.curator.coding import Coding, masks
-from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, price_of, release
-from hush.curator.pipeline import Outlet, plan_rows
+from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, plan_rows, price_of, release
+from hush.curator.pipeline import Outlet
 from hush.curator.session import Session
 from hush.curator.terms import MarginalOrder, MarginalTerms
 from hush.engines.protocol import CodedRows

@@ -24,8 +24,8 @@ from hush.accounting import Event, ZCDPEvent
 from hush.accounting.errors import DescriptionError
 from hush.core import InvalidValueError, positive
 from hush.curator.answer import Money
-from hush.curator.kept_release import ReleaseExplanation, ReleaseHead, release
-from hush.curator.pipeline import Outlet, PlannedRows, plan_rows
+from hush.curator.kept_release import PlannedRows, ReleaseExplanation, ReleaseHead, plan_rows, release
+from hush.curator.pipeline import Outlet
 from hush.curator.session import Session
 from hush.curator.terms import FitOrder, FitTerms
 from hush.engines.protocol import CodedRows

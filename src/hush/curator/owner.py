@@ -39,7 +39,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from hush.core import HushError, Number, positive
+from hush.core import HushError, positive
 from hush.core.errors import shown
 from hush.core.format import decimal
 from hush.core.numbers import fraction_between
@@ -55,6 +55,7 @@ from hush.curator.data_sets import (
     shared,
 )
 from hush.curator.stream_state import KEY
+from hush.curator.terms import BoundingTerms
 from hush.engines.errors import SourceError
 from hush.engines.registry import (
     Rights,
@@ -68,8 +69,8 @@ from hush.engines.registry import (
 from hush.policy.file import DataSet, Policy
 from hush.policy.ledger import streams_of
 from hush.query.builder import Asker
-from hush.query.errors import QuestionError, did_you_mean
-from hush.query.schema import Beyond, Schema
+from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
+from hush.query.schema import Beyond, Schema, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,13 +377,15 @@ class Bounding:
     __repr__ = __str__
 
 
-def estimate(
-    asker: Asker, schema: Schema, table: str, *, by: str | None, epsilon: Number, quantile: Number | None
-) -> Bounding:
-    """Ask how much the bounds of a table cut; see `hush.curator.curator.Curator.bounding`."""
-    price = positive(epsilon, "epsilon")
-    level = QUANTILE if quantile is None else fraction_between(quantile, "quantile")
-    unit, limit = _bound(schema, table, by)
+def estimate(asker: Asker, schemas: Sequence[Schema], terms: BoundingTerms) -> tuple[Schema, Bounding]:
+    """Ask how much the bounds of a table cut; return the schema that has the table, and the estimate."""
+    table, by, price = terms.table, terms.by, positive(terms.epsilon, "epsilon")
+    schema = next((schema for schema in schemas if table in schema.tables), None)
+    if schema is None:
+        private = [name for schema in schemas for name, relation in schema.tables.items() if not relation.public]
+        raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), private))
+    level = QUANTILE if terms.quantile is None else fraction_between(terms.quantile, "quantile")
+    unit, limit = _bound(schema, schema.tables[table], by)
     number = "COUNT(*)" if by is None else f"COUNT(DISTINCT {_quoted(by)})"
     # a question like an analyst's: parsed and checked like any, never executed as it is written
     rows = f"(SELECT {number} AS n FROM {_quoted(table)} GROUP BY {_quoted(unit)})"  # noqa: S608
@@ -400,7 +403,7 @@ def estimate(
     part_beyond = f"SELECT {over} / ({over} + {base}) AS share FROM {rows}"  # noqa: S608
     shares: Answer = asker.ask(part_beyond, epsilon=price / 2, data=schema.data)
     (row,) = shares.rows()
-    return Bounding(
+    return schema, Bounding(
         table=table,
         by=by,
         limit=limit,
@@ -446,18 +449,19 @@ def _last(units: tuple[tuple[int, int, float], ...], limit: int) -> int:
     return last
 
 
-def _bound(schema: Schema, table: str, by: str | None) -> tuple[str, int]:
+def _bound(schema: Schema, table: Table, by: str | None) -> tuple[str, int]:
     """Return the name of the unit, and the bound: ``max_groups`` where ``by`` is given, else ``max_rows``."""
-    relation = schema.tables.get(table)
-    private = [name for name, candidate in schema.tables.items() if not candidate.public]
-    if relation is None or relation.public:
-        reason = f"There is no private table {shown(table)}." if relation is None else f"The table {table!r} is public."
-        raise QuestionError(reason, did_you_mean(str(table), private, otherwise=f"Bounded are {', '.join(private)}."))
-    if relation.unit is None:
-        raise QuestionError(f"Every row of {table!r} is a unit of its own.", "Nothing is bounded there.")
-    if by is not None and by not in relation.columns:
-        raise QuestionError(f"The table {table!r} has no column {shown(by)}.", did_you_mean(str(by), relation.columns))
-    return schema.unit or relation.unit.column, relation.max_rows if by is None else relation.max_groups
+    if table.public:
+        private = [name for name, candidate in schema.tables.items() if not candidate.public]
+        hint = did_you_mean(table.name, private, otherwise=f"Bounded are {', '.join(private)}.")
+        raise QuestionError(f"The table {table.name!r} is public.", hint)
+    if table.unit is None:
+        raise QuestionError(f"Every row of {table.name!r} is a unit of its own.", "Nothing is bounded there.")
+    if by is not None and by not in table.columns:
+        raise QuestionError(
+            f"The table {table.name!r} has no column {shown(by)}.", did_you_mean(str(by), table.columns)
+        )
+    return schema.unit or table.unit.column, table.max_rows if by is None else table.max_groups
 
 
 def _quoted(name: str) -> str:

@@ -32,11 +32,11 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.estimates import GroupColumns, composed_columns, estimate_outputs, group_columns, with_intervals
 from hush.curator.release import KeySelector, release
 from hush.curator.session import Accounts, MadeUpError, Session
-from hush.curator.terms import Order, QuestionOrder, QuestionTerms
+from hush.curator.terms import QuestionOrder, QuestionTerms
 from hush.engines.errors import EngineError
-from hush.engines.protocol import AnyEngine, CodedRows, Prepared
+from hush.engines.protocol import AnyEngine, Prepared
 from hush.ledger import ApprovalNeededError, Charge, Parked, Repeat, Replay, RequestConflictError, Share
-from hush.ledger.budgets import Outlook, Spending
+from hush.ledger.budgets import Outlook
 from hush.query.answers.plan import ComposedPlan, plan_composed
 from hush.query.answers.tree import Composed
 from hush.query.builder import Builder
@@ -51,7 +51,6 @@ from hush.report.columns import AnswerColumn
 
 if TYPE_CHECKING:
     from hush.curator.explanation import Explanation
-    from hush.query.plan.rows import RowPlan
     from hush.query.sql.dialects import PrivacyOptions
 
 log = logging.getLogger("hush.curator")
@@ -251,10 +250,11 @@ def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet) -> Program:
     questions = chosen.parts if isinstance(chosen, ComposedPlan) else {0: chosen}
     statements = {}
     for number, question in questions.items():
-        # numbers that are released first: the longest of all of them is written, so that no other can be refused later
-        awaited = awaited_by(question.question.relation)
-        longest = {number: _LONGEST.get(kind, _LONGEST_NUMBER) for number, kind in awaited.items()}
-        statements[number] = data_set.engine.prepare(with_numbers(question, longest))
+        if awaited := awaited_by(question.question.relation):
+            # numbers that are released first: the longest of all is written, so that no other can be refused later
+            longest = {index: _LONGEST.get(kind, _LONGEST_NUMBER) for index, kind in awaited.items()}
+            question = with_numbers(question, longest)  # noqa: PLW2901
+        statements[number] = data_set.engine.prepare(question)
     seconds = sum(prepared.effort.seconds(data_set.sizes) for prepared in statements.values())
     return Program(plan=chosen, engine=data_set.engine, questions=questions, statements=statements, seconds=seconds)
 
@@ -428,13 +428,14 @@ def same_question(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> str:
         "question",
         chosen.question,
         data_set.identity,
-        _without_estimates(data_set.schema),
+        without_estimates(data_set.schema),
         (chosen.epsilon, chosen.delta, chosen.confidence),
         [(question.meant_at, question.exact_query.limits) for question in questions],
     )
 
 
-def _without_estimates(schema: Schema) -> Schema:
+def without_estimates(schema: Schema) -> Schema:
+    """Return a schema without what owners estimate of bounds, which changes no answer."""
     return replace(schema, tables={name: replace(table, beyond=()) for name, table in schema.tables.items()})
 
 
@@ -468,119 +469,3 @@ def _explanation(
     if isinstance(chosen, ComposedPlan):
         return ComposedExplanation(replace(chosen, notes=(*chosen.notes, *notes)), outlook=outlook)
     return Explanation(replace(chosen, caveats=(*chosen.caveats, *notes)), tuple(tighter), outlook)
-
-
-# rows for whole releases
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRows:
-    """The rows of a whole release: named and bounded, nothing read yet. Public."""
-
-    data_set: OpenDataSet
-    plan: RowPlan
-    accounts: Accounts
-    """The accounts that the release must fit."""
-
-    @property
-    def delta(self) -> Fraction:
-        """The δ at which ε is meant."""
-        return self.accounts.delta
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether the accounts have a price for Gaussian noise on integers."""
-        return self.accounts.take_gaussian
-
-    def dropped(self) -> list[str]:
-        """Return a caveat about rows that are left out because a value is missing, if there may be some."""
-        names = [column.name for column in self.plan.columns if column.type.nullable and not column.null]
-        return [f"rows without a value in {', '.join(names)} are left out"] if names else []
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """The stored measurements of a whole release, and its receipt."""
-
-    measurements: bytes
-    receipt: str
-    remaining: Money
-    spending: Spending | None
-    repeated: str = ""
-    """When it was paid for, where this is an earlier release."""
-
-
-def plan_rows(
-    session: Session,
-    question: str,
-    *,
-    max_rows: int | None = None,
-    data: str | None = None,
-) -> PlannedRows:
-    """Plan the rows of a whole release or a model: SELECT columns FROM …, without aggregates. Reads no data.
-
-    ``max_rows`` says how many rows of one unit count; None for the policy's number.
-    """
-    from hush.query.plan.rows import plan_rows
-    from hush.query.sql import parse_rows
-
-    if session.made_up:
-        raise MadeUpError
-    if not isinstance(question, str):
-        raise InvalidValueError("question", got=question, allowed="SQL as text")
-    with session.in_use():
-        data_set, parsed = session.parse(lambda schema: parse_rows(question, schema), data)
-        rows = plan_rows(parsed, data_set.schema, max_rows=max_rows, matches=data_set.engine.matches)
-        return PlannedRows(data_set=data_set, plan=rows, accounts=session.accounts(data_set.schema.data))
-
-
-def release_rows(
-    session: Session,
-    outlet: Outlet,
-    planned: PlannedRows,
-    events: Sequence[Event],
-    measure: Callable[[CodedRows], bytes],
-    *,
-    text: str,
-    public: object,
-    order: Order,
-    epsilon: Fraction | None = None,
-) -> Kept:
-    """Charge ``events``, then let ``measure`` make a private release of the coded rows, and store it.
-
-    The charge is durable before any row is read. ``measure`` must be as private as the events say, and may fail only in
-    ways that depend on no row; what it returns is stored with the receipt. Asked again, or under the same request id,
-    the stored bytes come back, free of charge. ``public`` is all that decides besides the rows, and that the plan and
-    the events do not say: with something else in it this is another release.
-    """
-    with session.in_use():
-        data_set, rows = planned.data_set, planned.plan
-        # as for questions, refused before the charge or not at all
-        statement = data_set.engine.prepare_rows(rows)
-        identity = fingerprint(
-            "release",
-            text,
-            data_set.identity,
-            _without_estimates(data_set.schema),
-            rows.question,
-            rows.limits,
-            [event.to_json() for event in events],
-            public,
-        )
-        conditions: dict[str, Any] = {"request": order.request, "fresh": order.fresh, "epsilon": epsilon}
-        decision = charge(session, outlet, data_set, events, text=text, same=identity, **conditions)
-        if isinstance(decision, Charge):
-            seconds = statement.effort.seconds(data_set.sizes)
-            released = publish(
-                session, outlet, decision, lambda: measure(data_set.engine.rows(statement)), bytes, seconds
-            )
-            stored, repeated = released, ""
-        else:
-            stored, repeated = decision.answer, decision.when
-        return Kept(
-            measurements=stored,
-            receipt=str(decision.number),
-            remaining=session.accounts(data_set.schema.data).remaining,
-            spending=session.ledger.spending(decision.number),
-            repeated=repeated,
-        )

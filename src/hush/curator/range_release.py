@@ -14,8 +14,8 @@ from hush import synth
 from hush.core import InvalidValueError
 from hush.curator.answer import Answer
 from hush.curator.coding import Coding, ReleaseColumn
-from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, price_of, release
-from hush.curator.pipeline import Outlet, plan_rows
+from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, plan_rows, price_of, release
+from hush.curator.pipeline import Outlet
 from hush.curator.session import Session
 from hush.curator.terms import RangeOrder, RangeTerms
 from hush.engines.protocol import CodedRows

@@ -61,8 +61,8 @@ from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.declared_streams import DeclaredReleases, StreamView, declared_views
-from hush.curator.kept_release import price_of
-from hush.curator.pipeline import Outlet, PlannedRows, charge, parse, publish
+from hush.curator.kept_release import PlannedRows, price_of
+from hush.curator.pipeline import Outlet, charge, parse, publish
 from hush.curator.session import Session
 from hush.curator.stream_state import StateFiles, StreamError, StreamState, sealed, unsealed
 from hush.curator.terms import QuestionTerms, TotalsOrder, TotalsTerms, takes

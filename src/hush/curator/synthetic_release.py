@@ -21,8 +21,16 @@ from hush.core.on_demand import optional
 from hush.core.storage import writing
 from hush.curator.answer import Money
 from hush.curator.coding import Coding, Masks, masks
-from hush.curator.kept_release import ReleaseExplanation, ReleaseHead, WholeRelease, head_of, price_of, release
-from hush.curator.pipeline import Outlet, plan_rows
+from hush.curator.kept_release import (
+    ReleaseExplanation,
+    ReleaseHead,
+    WholeRelease,
+    head_of,
+    plan_rows,
+    price_of,
+    release,
+)
+from hush.curator.pipeline import Outlet
 from hush.curator.session import Session
 from hush.curator.terms import FamilyOrder, FamilyTerms, SynthesisOrder, SynthesisTerms
 from hush.engines.protocol import CodedRows

@@ -255,6 +255,29 @@ class QuestionOrder(Order, QuestionTerms):
 
 
 @dataclass(frozen=True)
+class BoundingTerms(Terms):
+    """How much the bounds of a table cut, and which others are proposed."""
+
+    table: Annotated[str, Term(TermKind.NAME, "A private table whose rows belong to units.", "TABLE")]
+    _: KW_ONLY
+    epsilon: Annotated[Number, Term(TermKind.AMOUNT, "What both questions cost together.", "ε")]
+    by: Annotated[
+        str | None,
+        Term(
+            TermKind.NAME,
+            "The column whose values are the groups: how many of its groups units lose by max_groups.",
+            "COLUMN",
+            "Without it, how many of their rows they lose by max_rows, in questions without groups.",
+        ),
+    ] = None
+    quantile: Annotated[
+        Number | None,
+        Term(TermKind.AMOUNT, "The part of the units that the proposed bound covers: 0.95 if not said.", "P"),
+    ] = None
+    data: Data = None
+
+
+@dataclass(frozen=True)
 class RangeTerms(Terms):
     """All intervals, the distribution and all quantiles of one column."""
 

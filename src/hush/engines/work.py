@@ -299,12 +299,12 @@ class PublicRows:
             # an aggregate without keys is one row
             case PerUnit() if not public.keys:
                 return 1
-            case PerUnit() if (source_rows := self.rows(public.source)) > _COUNTABLE:
+            case PerUnit() | Filter() if (source_rows := self.rows(public.source)) > _COUNTABLE:
                 return source_rows
-            case Scan() | PerUnit():
+            case Scan() | PerUnit() | Filter():
                 rendered = RelationWriter(self._catalogue).write(public, alone=True)
                 return int(self._fetch(select([count()], rendered.query))[0][0])
-            case Filter() | Project() | WithWindows():
+            case Project() | WithWindows():
                 return self.rows(public.source)
             case Constants():
                 return len(public.rows)

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -26,7 +27,7 @@ from hush.server.auth.people import Person, Token
 from hush.server.auth.sessions import client_address
 from hush.server.errors import BadRequestError, ForbiddenError, UnknownPlaceError
 from hush.server.rate_limits import Rate
-from hush.server.routes import Permission, Route
+from hush.server.routes import Handler, Permission, Query, Route
 from hush.server.service import Service
 
 JSON = "application/json"
@@ -43,26 +44,24 @@ async def data(_: Request, service: Service, who: Person) -> Response:
     return JSONResponse({"data": await service.data_sets(who)})
 
 
-async def explain(request: Request, service: Service, who: Person) -> Response:
+async def explain(_: Request, service: Service, who: Person, body: schemas.Body) -> Response:
     """Return the price and the expected error of a question."""
-    terms = (await schemas.read(request, schemas.ExplainBody)).given()
+    terms = body.given()
     if terms.get("epsilons") and "epsilon" in terms:
         raise InvalidValueError("epsilons", got="both", allowed="given instead of epsilon, not beside it")
     explanations = [schemas.explanation(explanation) for explanation in await service.explain(who, **terms)]
     return JSONResponse({"explanations": explanations} if terms.get("epsilons") else explanations[0])
 
 
-async def ask(request: Request, service: Service, who: Person) -> Response:
+async def ask(request: Request, service: Service, who: Person, body: schemas.Body) -> Response:
     """Answer a question."""
     form = chosen_form(request, FORMS)
-    body = await schemas.read(request, schemas.AskBody)
     return written(await service.ask(who, **body.given()), form)
 
 
-async def dummy(request: Request, service: Service, who: Person) -> Response:
+async def dummy(request: Request, service: Service, who: Person, body: schemas.Body) -> Response:
     """Answer a question about made-up rows."""
     form = chosen_form(request, FORMS)
-    body = await schemas.read(request, schemas.QuestionBody)
     return written(await service.dummy(who, **body.given()), form)
 
 
@@ -163,16 +162,14 @@ async def requests(_: Request, service: Service, who: Person) -> Response:
     return JSONResponse({"requests": await service.requests(who)})
 
 
-async def request_budget(request: Request, service: Service, who: Person) -> Response:
+async def request_budget(_: Request, service: Service, who: Person, body: schemas.BudgetRequestBody) -> Response:
     """Ask for a larger budget."""
-    body = await schemas.read(request, schemas.BudgetRequestBody)
     budget_request = await service.request_budget(who, epsilon=body.epsilon, reason=body.reason, data=body.data)
     return JSONResponse(budget_request, 201)
 
 
-async def decide(request: Request, service: Service, who: Person) -> Response:
+async def decide(request: Request, service: Service, who: Person, body: schemas.DecisionBody) -> Response:
     """Approve or decline a request."""
-    body = await schemas.read(request, schemas.DecisionBody)
     return JSONResponse(await service.decide(who, number_in(request), approve=body.approve, reason=body.reason))
 
 
@@ -188,9 +185,8 @@ async def tokens(_: Request, service: Service, who: Person) -> Response:
     return JSONResponse({"tokens": [_token(token) for token in service.people.tokens(who.name)]})
 
 
-async def make_token(request: Request, service: Service, who: Person) -> Response:
+async def make_token(_: Request, service: Service, who: Person, body: schemas.TokenBody) -> Response:
     """Make a token; its secret is shown this once."""
-    body = await schemas.read(request, schemas.TokenBody)
     if not set(body.scopes) <= who.scopes or ("own" in body.scopes and not who.owner):
         raise ForbiddenError("A token cannot allow more than the person who makes it may do.")
     service.rates.check(Rate.TOKENS, who.name)
@@ -214,9 +210,8 @@ async def end_session(request: Request, service: Service, who: Person) -> Respon
     return Response(status_code=204)
 
 
-async def set_password(request: Request, service: Service, who: Person) -> Response:
+async def set_password(request: Request, service: Service, who: Person, body: schemas.PasswordBody) -> Response:
     """Change one's password; all sessions end."""
-    body = await schemas.read(request, schemas.PasswordBody)
     service.rates.check(Rate.PASSWORDS, who.name)
     right = await asyncio.to_thread(service.people.may_change, who, body.old)
     if not right:
@@ -235,9 +230,8 @@ async def people(_: Request, service: Service, __: Person) -> Response:
     return JSONResponse({"people": accounts})
 
 
-async def add_person(request: Request, service: Service, _: Person) -> Response:
+async def add_person(_: Request, service: Service, __: Person, body: schemas.PersonBody) -> Response:
     """Add somebody; the link signs them in once."""
-    body = await schemas.read(request, schemas.PersonBody)
     service.people.add(body.name, roles=[_role(name) for name in body.roles])
     return JSONResponse({"name": body.name, "link": f"/welcome/{service.people.make_link(body.name)}"}, 201)
 
@@ -292,69 +286,71 @@ def number_in(request: Request) -> int:
 
 
 def api_route(
-    method: str, path: str, handler: Any, permission: Permission, summary: str, result: str = "", **more: Any
+    address: str,
+    handler: Handler,
+    permission: Permission,
+    summary: str,
+    result: str = "",
+    body: type[BaseModel] | None = None,
+    *,
+    scope: str = "read",
+    query: Query = (),
+    media: tuple[str, ...] = (),
 ) -> Route:
-    """Return a route of the API."""
+    """Return a route of the API by its method and path; those of owners need the scope ``own``."""
+    method, _, path = address.partition(" ")
     return Route(
         method=method,
         path=f"/api/v1{path}",
         handler=handler,
         permission=permission,
+        scope="own" if permission is Permission.OWNER else scope,
         summary=summary,
         result=result,
-        **more,
+        body=body,
+        query=query,
+        media=media,
     )
 
 
 def table() -> list[Route]:
     """Return the API's part of the table of routes."""
     analyst, owner, signed_in = Permission.ANALYST, Permission.OWNER, Permission.SIGNED_IN
-    wish, verdict = schemas.BudgetRequestBody, schemas.DecisionBody
     answers: Mapping[str, Any] = {"query": (FORMAT,), "media": (CSV, ARROW, STORED)}
     return [
-        api_route("GET", "/openapi.json", document, Permission.ANYBODY, "This document", "Document"),
-        api_route("GET", "/health", health, Permission.ANYBODY, "Whether the service answers", "Health"),
-        api_route("GET", "/me", me, signed_in, "Who is signed in", "Me"),
-        api_route("GET", "/data", data, analyst, "Data sets: schema and policy, never data", "DataSets"),
+        api_route("GET /openapi.json", document, Permission.ANYBODY, "This document", "Document"),
+        api_route("GET /health", health, Permission.ANYBODY, "Whether the service answers", "Health"),
+        api_route("GET /me", me, signed_in, "Who is signed in", "Me"),
+        api_route("GET /data", data, analyst, "Data sets: schema and policy, never data", "DataSets"),
+        api_route("POST /explain", explain, analyst, "Price and error of a question", "Explained", schemas.ExplainBody),
+        api_route("POST /ask", ask, analyst, "Ask, and pay", "Answer", schemas.AskBody, scope="ask", **answers),
         api_route(
-            "POST", "/explain", explain, analyst, "Price and error of a question", "Explained", body=schemas.ExplainBody
+            "POST /dummy", dummy, analyst, "Try on made-up rows, free", "Answer", schemas.QuestionBody, **answers
         ),
-        api_route("POST", "/ask", ask, analyst, "Ask, and pay", "Answer", body=schemas.AskBody, scope="ask", **answers),
+        api_route("GET /budget", budget, analyst, "What is left", "Accounts"),
+        api_route("GET /history", history, analyst, "What was asked", "Releases", query=(LIMIT,)),
+        api_route("GET /receipts/{number}", receipt, analyst, "One charge, with its place in the ledger", "Receipt"),
+        api_route("GET /answers/{number}", answer, analyst, "An answer that was given, free", "Answer", **answers),
+        api_route("GET /questions", queue, analyst, "Where one's questions stand", "Queue"),
+        api_route("DELETE /questions/{request}", cancel, analyst, "End a question", "Cancelled", scope="ask"),
+        api_route("GET /requests", requests, signed_in, "What waits, or waited, for the owner", "Requests"),
         api_route(
-            "POST",
-            "/dummy",
-            dummy,
-            analyst,
-            "Try on made-up rows, free",
-            "Answer",
-            body=schemas.QuestionBody,
-            **answers,
-        ),
-        api_route("GET", "/budget", budget, analyst, "What is left", "Accounts"),
-        api_route("GET", "/history", history, analyst, "What was asked", "Releases", query=(LIMIT,)),
-        api_route("GET", "/receipts/{number}", receipt, analyst, "One charge, with its place in the ledger", "Receipt"),
-        api_route("GET", "/answers/{number}", answer, analyst, "An answer that was given, free", "Answer", **answers),
-        api_route("GET", "/questions", queue, analyst, "Where one's questions stand", "Queue"),
-        api_route("DELETE", "/questions/{request}", cancel, analyst, "End a question", "Cancelled", scope="ask"),
-        api_route("GET", "/requests", requests, signed_in, "What waits, or waited, for the owner", "Requests"),
-        api_route(
-            "POST",
-            "/requests",
+            "POST /requests",
             request_budget,
             analyst,
             "Ask for a larger budget",
             "MadeRequest",
-            body=wish,
+            schemas.BudgetRequestBody,
             scope="ask",
         ),
-        api_route("POST", "/requests/{number}/decision", decide, owner, "Decide", "Request", body=verdict, scope="own"),
-        api_route("GET", "/tokens", tokens, signed_in, "One's tokens, without their secrets", "Tokens"),
-        api_route("POST", "/tokens", make_token, signed_in, "Make a token", "NewToken", body=schemas.TokenBody),
-        api_route("DELETE", "/tokens/{id}", revoke_token, signed_in, "End a token"),
-        api_route("DELETE", "/sessions/{id}", end_session, signed_in, "End a session"),
-        api_route("PUT", "/password", set_password, signed_in, "Change one's password", body=schemas.PasswordBody),
-        api_route("GET", "/people", people, owner, "Everybody, with their roles", "People", scope="own"),
-        api_route("POST", "/people", add_person, owner, "Add somebody", "Link", body=schemas.PersonBody, scope="own"),
-        api_route("DELETE", "/people/{name}", remove_person, owner, "Remove somebody", scope="own"),
-        api_route("POST", "/people/{name}/links", make_link, owner, "A one-time link", "Link", scope="own"),
+        api_route("POST /requests/{number}/decision", decide, owner, "Decide", "Request", schemas.DecisionBody),
+        api_route("GET /tokens", tokens, signed_in, "One's tokens, without their secrets", "Tokens"),
+        api_route("POST /tokens", make_token, signed_in, "Make a token", "NewToken", schemas.TokenBody),
+        api_route("DELETE /tokens/{id}", revoke_token, signed_in, "End a token"),
+        api_route("DELETE /sessions/{id}", end_session, signed_in, "End a session"),
+        api_route("PUT /password", set_password, signed_in, "Change one's password", body=schemas.PasswordBody),
+        api_route("GET /people", people, owner, "Everybody, with their roles", "People"),
+        api_route("POST /people", add_person, owner, "Add somebody", "Link", schemas.PersonBody),
+        api_route("DELETE /people/{name}", remove_person, owner, "Remove somebody"),
+        api_route("POST /people/{name}/links", make_link, owner, "A one-time link", "Link"),
     ]

@@ -19,9 +19,8 @@ from hush.core import HushError
 from hush.server.audit import FailureCounts
 from hush.server.auth.people import People
 from hush.server.errors import StorageError
-from hush.server.settings import ServiceSettings
-from hush.server.storage import Storage, open_storage
-from hush.storage import this_process
+from hush.server.settings import ServiceSettings, open_storage
+from hush.storage import Storage, this_process
 
 SCHEMA = (
     (

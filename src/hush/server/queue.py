@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hush.server.storage import Storage
-from hush.storage import alive, this_process
+from hush.storage import Storage, alive, this_process
 
 SCHEMA = (
     (

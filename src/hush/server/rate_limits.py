@@ -4,7 +4,7 @@
 which the key would be idle again. A visit is allowed as long as that moment is at most ``burst`` intervals ahead, and
 moves it one interval further.
 
->>> from hush.server.storage import open_storage
+>>> from hush.server.settings import open_storage
 >>> moments = iter([0, 0, 0, 1])
 >>> limits = RateLimits(open_storage(":memory:", SCHEMA, durable=False), clock=lambda: next(moments))
 >>> [limits.visit("alice", every=1, burst=2) for _ in range(4)]
@@ -30,7 +30,7 @@ from enum import Enum
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from hush.server.errors import TooManyError
-from hush.server.storage import Storage
+from hush.storage import Storage
 
 SCHEMA = ("CREATE {kept} TABLE IF NOT EXISTS hush_rates (key TEXT PRIMARY KEY, idle {real} NOT NULL)",)
 

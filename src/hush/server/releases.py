@@ -21,7 +21,7 @@ import asyncio
 import io
 import tempfile
 import zipfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
 from hush.server import schemas
 from hush.server.api import CSV, JSON, api_route, budget_headers, chosen_form, number_in, whole
 from hush.server.auth.people import Person
-from hush.server.routes import Permission, Route
+from hush.server.routes import Handler, Permission, Route
 from hush.server.service import Service
 
 STORED = "application/vnd.hush.release"
@@ -49,23 +49,21 @@ FORMS = {"json": JSON, "csv": CSV, "parquet": PARQUET, "zip": ZIP, "stored": STO
 MADE_FORMS = {"json": JSON, "stored": STORED}
 MOST_ROWS = 1_000_000
 """How many synthetic rows can be had at once."""
-Handler = Callable[[Request, Service, Person], Awaitable[Response]]
 
 
-def _explaining(kind: str, model: type[schemas.Body]) -> Handler:
-    async def explain(request: Request, service: Service, who: Person) -> Response:
+def _explaining(kind: str) -> Handler:
+    async def explain(_: Request, service: Service, who: Person, body: schemas.Body) -> Response:
         """Return the price and the expected error of a release."""
-        body = await schemas.read(request, model)
         return JSONResponse(schemas.explanation(await service.explain_release(who, kind, body.given())))
 
     return explain
 
 
-def _making(kind: str, model: type[schemas.Body]) -> Handler:
-    async def make(request: Request, service: Service, who: Person) -> Response:
+def _making(kind: str) -> Handler:
+    async def make(request: Request, service: Service, who: Person, body: schemas.Body) -> Response:
         """Make a release, and charge it."""
         form = chosen_form(request, MADE_FORMS)
-        terms = (await schemas.read(request, model)).given()
+        terms = body.given()
         artefact, remaining, spending = await service.release(who, kind, terms, request=terms.pop("request", None))
         headers = budget_headers(artefact.receipt, remaining, spending)
         if form == "json":
@@ -159,9 +157,8 @@ def _file(content: bytes, name: str, ending: str) -> Response:
     return Response(content, media_type=FORMS[ending], headers=headers)
 
 
-async def record(request: Request, service: Service, who: Person) -> Response:
+async def record(_: Request, service: Service, who: Person, body: schemas.EventBody) -> Response:
     """Charge an event that the caller states."""
-    body = await schemas.read(request, schemas.EventBody)
 
     def state(curator: Curator, name: str) -> Recorded:
         return curator.record(event_from_json(body.event), body.note, data=body.data, request=name)
@@ -191,22 +188,16 @@ def table() -> list[Route]:
     for kind, (subject, free, paid) in kinds.items():
         path, summary = f"/releases/{kind}", f"Price and error of {subject}"
         routes += [
-            api_route(
-                "POST", f"{path}/explain", _explaining(kind, free), analyst, summary, "ReleaseExplained", body=free
-            ),
-            api_route(
-                "POST", path, _making(kind, paid), analyst, f"Make {subject}", "Made", body=paid, scope="ask", **extras
-            ),
+            api_route(f"POST {path}/explain", _explaining(kind), analyst, summary, "ReleaseExplained", free),
+            api_route(f"POST {path}", _making(kind), analyst, f"Make {subject}", "Made", paid, scope="ask", **extras),
         ]
     paid = schemas.PaidChildrenBody
     family = {"body": paid, "scope": "ask", **extras}
-    make = _making("synth_children", paid)
-    routes.append(api_route("POST", "/releases/children", make, analyst, "Make parents and children", "Made", **family))
+    make = _making("synth_children")
+    routes.append(api_route("POST /releases/children", make, analyst, "Make parents and children", "Made", **family))
     files = (CSV, PARQUET, ZIP, STORED)
     return [
         *routes,
-        api_route("GET", "/releases/{number}", released, analyst, "A release again", "Made", query=query, media=files),
-        api_route(
-            "POST", "/events", record, analyst, "State an event", "Recorded", body=schemas.EventBody, scope="ask"
-        ),
+        api_route("GET /releases/{number}", released, analyst, "A release again", "Made", query=query, media=files),
+        api_route("POST /events", record, analyst, "State an event", "Recorded", schemas.EventBody, scope="ask"),
     ]

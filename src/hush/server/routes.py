@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse, Response
 
 from hush.core import InvalidValueError
 from hush.ledger import Role
-from hush.server import errors
+from hush.server import errors, schemas
 from hush.server.auth import csrf, sessions
 from hush.server.auth.people import Person, acting
 from hush.server.errors import ForbiddenError, SignInError
@@ -36,7 +36,10 @@ class Permission(Enum):
     OWNER = "owner"
 
 
-Handler = Callable[[Request, Service, Person], Awaitable[Response]]
+Query = tuple[tuple[str, dict[str, Any]], ...]
+"""The names of a query, with their JSON schemas."""
+Handler = Callable[..., Awaitable[Response]]
+"""A function of the request, the service, the person, and the body where the route has one."""
 NOBODY = Person(name="-", roles=frozenset(), scopes=frozenset())
 """The person of a request without a sign-in, on routes for anybody."""
 
@@ -55,8 +58,7 @@ class Route:
     """Its summary in the API's document; empty for pages, which are not in it."""
     body: type[BaseModel] | None = None
     """The model of the request's body."""
-    query: tuple[tuple[str, dict[str, Any]], ...] = ()
-    """The names of the query, with their JSON schemas."""
+    query: Query = ()
     result: str = ""
     """The name of the response's schema in the API's document."""
     media: tuple[str, ...] = ()
@@ -87,7 +89,8 @@ def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
                 _check_query(route, request)
             try:
                 with acting(person.name, person.token):
-                    return await route.handler(request, service, person)
+                    body = [] if route.body is None else [await schemas.read(request, route.body)]
+                    return await route.handler(request, service, person, *body)
             finally:
                 # What was changed stands in the ledger's chain before the response leaves.
                 if service.people.acted:

@@ -35,8 +35,7 @@ from hush.server.errors import ForbiddenError, NoPolicyError, SecondOwnerError, 
 from hush.server.opened import CurrentPolicy, OpenPolicy
 from hush.server.questions import MOST_WORK, Questions, Turn
 from hush.server.rate_limits import Rate, RateLimits
-from hush.server.settings import ServiceSettings
-from hush.server.storage import open_storage
+from hush.server.settings import ServiceSettings, open_storage
 
 log = logging.getLogger("hush.server")
 Result = TypeVar("Result")

@@ -1,18 +1,32 @@
-"""How a service was started. Every worker process is told the same settings."""
+"""How a service was started, and where its state lies. Every worker process is told the same settings.
+
+>>> storage = open_storage(":memory:", ["CREATE TABLE names (name TEXT PRIMARY KEY)"], durable=True)
+>>> with storage.changing():
+...     storage.change("INSERT INTO names VALUES (?)", "alice")
+1
+>>> storage.rows("SELECT name FROM names")
+[('alice',)]
+"""
 
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
 
+from hush import storage
 from hush.core import HushError, InvalidValueError
 from hush.core.storage import parse_size
 from hush.curator.data_sets import read_policy
-from hush.storage import in_database
+from hush.server.errors import StorageError
+from hush.storage import Storage, in_database
+
+log = logging.getLogger("hush.server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,3 +116,19 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def open_storage(place: str | Path, schema: Sequence[str], *, durable: bool) -> Storage:
+    """Open a SQLite file that only this account can read, or a database, and make the tables that it lacks."""
+    opened = storage.open_storage(place, storage.Options(lock=str(durable), durable=durable, failure=_failure))
+    with opened.changing():
+        opened.make(schema)
+    return opened
+
+
+def _failure(kind: storage.Kind, place: str, error: Exception) -> Exception:
+    """Return the error for analysts, and log its type without the text of the driver."""
+    if kind == "conflict":
+        return storage.ConflictError()
+    log.warning("the state of the service at %s cannot be reached: %s", place, type(error).__name__)
+    return StorageError(place, type(error).__name__)

@@ -149,24 +149,23 @@ def own(curator: Curator, name: str) -> StreamRelease:
     return totals
 
 
-async def explain(request: Request, service: Service, who: Person) -> Response:
+async def explain(_: Request, service: Service, who: Person, body: schemas.Body) -> Response:
     """Return the price and the errors of running totals."""
-    body = await schemas.read(request, schemas.StreamBody)
     return JSONResponse(await service.explain_stream(who, body.given()))
 
 
-async def create(request: Request, service: Service, who: Person) -> Response:
+async def create(_: Request, service: Service, who: Person, body: schemas.Body) -> Response:
     """Create running totals, and charge their whole life."""
-    terms = (await schemas.read(request, schemas.PaidStreamBody)).given()
+    terms = body.given()
     view = await service.at_work(
         who, terms.pop("request", None), lambda curator, name: curator.stream.create(**terms, request=name).view
     )
     return JSONResponse(view.to_json(), 201)
 
 
-async def advance(request: Request, service: Service, who: Person) -> Response:
+async def advance(request: Request, service: Service, who: Person, body: schemas.AdvanceBody) -> Response:
     """Release the periods that are over."""
-    body, name = await schemas.read(request, schemas.AdvanceBody), request.path_params["name"]
+    name = request.path_params["name"]
 
     def release(curator: Curator, _: str) -> dict[str, Any]:
         totals = own(curator, name)
@@ -235,15 +234,13 @@ async def declaration_of(service: Service, terms: Mapping[str, Any]) -> StreamDe
     return StreamDeclaration(data=data, schedule=schedule, readers=readers, **plain)
 
 
-async def explain_declaration(request: Request, service: Service, _: Person) -> Response:
+async def explain_declaration(_: Request, service: Service, __: Person, body: schemas.DeclarationBody) -> Response:
     """Show the price of a declared stream."""
-    body = await schemas.read(request, schemas.DeclarationBody)
     return JSONResponse((await explained(service, await declaration_of(service, body.model_dump()))).to_json())
 
 
-async def declare(request: Request, service: Service, who: Person) -> Response:
+async def declare(_: Request, service: Service, who: Person, body: schemas.DeclarationBody) -> Response:
     """Declare a stream."""
-    body = await schemas.read(request, schemas.DeclarationBody)
     view = await declared(service, who, await declaration_of(service, body.model_dump()))
     return JSONResponse(view.to_json(), 201)
 
@@ -262,31 +259,23 @@ def table() -> list[Route]:
     plan, reason = schemas.DeclarationBody, ("reason", {"type": "string", "maxLength": 2000})
     path, declarations = "/streams/{name}", "/streams/declared"
     return [
-        api_route("GET", "/streams", streams, anybody, "Streams that one may read", "Streams"),
-        api_route("GET", path, stream, anybody, "A stream and its periods", "Stream"),
+        api_route("GET /streams", streams, anybody, "Streams that one may read", "Streams"),
+        api_route(f"GET {path}", stream, anybody, "A stream and its periods", "Stream"),
         api_route(
-            "GET", f"{path}/{{period}}", release, anybody, "A release by date, the latest, or all", "Answer", **answers
+            f"GET {path}/{{period}}", release, anybody, "A release by date, the latest, or all", "Answer", **answers
         ),
+        api_route("POST /streams/explain", explain, analyst, "Price and error of totals", "StreamExplained", totals),
+        api_route("POST /streams", create, analyst, "Begin totals, and pay", "NewStream", paid, scope="ask"),
+        api_route(f"POST {path}/advance", advance, analyst, "Release more", "AdvancedStream", last, scope="ask"),
+        api_route(f"DELETE {path}", stop_own, analyst, "Stop totals of one's own", scope="ask"),
         api_route(
-            "POST", "/streams/explain", explain, analyst, "Price and error of totals", "StreamExplained", body=totals
-        ),
-        api_route("POST", "/streams", create, analyst, "Begin totals, and pay", "NewStream", body=paid, scope="ask"),
-        api_route(
-            "POST", f"{path}/advance", advance, analyst, "Release more", "AdvancedStream", body=last, scope="ask"
-        ),
-        api_route("DELETE", path, stop_own, analyst, "Stop totals of one's own", scope="ask"),
-        api_route(
-            "POST",
-            f"{declarations}/explain",
+            f"POST {declarations}/explain",
             explain_declaration,
             owner,
             "Price of a declared stream",
             "DeclarationExplained",
-            body=plan,
-            scope="own",
+            plan,
         ),
-        api_route("POST", declarations, declare, owner, "Declare a stream", "NewStream", body=plan, scope="own"),
-        api_route(
-            "DELETE", f"{declarations}/{{name}}", stop, owner, "Stop a declared stream", query=(reason,), scope="own"
-        ),
+        api_route(f"POST {declarations}", declare, owner, "Declare a stream", "NewStream", plan),
+        api_route(f"DELETE {declarations}/{{name}}", stop, owner, "Stop a declared stream", query=(reason,)),
     ]

@@ -71,6 +71,8 @@ JOINS = {
     "by what is computed": "SELECT t.weight + v.n % 2 AS k, COUNT(*) AS n FROM visits AS v JOIN {tags} AS t "
     "ON v.word = t.word GROUP BY 1",
     "without equality": "SELECT t.tag, COUNT(*) AS n FROM visits AS v JOIN {tags} AS t ON v.n >= t.weight GROUP BY 1",
+    "with conditions": "SELECT t.tag, COUNT(*) AS n FROM visits AS v JOIN {tags} AS t "
+    "ON v.word = t.word AND t.weight = 1 WHERE t.tag > 't1' GROUP BY 1",
     "optional": "SELECT COUNT(*) AS n, COUNT(t.tag) AS m FROM visits AS v LEFT JOIN {tags} AS t "
     "ON v.word = t.word AND t.weight > 0",
     "of a union": "SELECT COUNT(*) AS n FROM (SELECT t.tag FROM visits AS v JOIN {tags} AS t ON v.word = t.word "
@@ -185,6 +187,9 @@ def test_what_no_limit_holds_is_refused_and_what_the_question_tightens_is_not(pl
         # 50 rows of one, two of them with the same tag; no unit is in more groups than there are tags
         assert (limits.rows, limits.groups, limits.matches) == (6, 25, 50)
         assert "make up to 50 rows of one" in str(curator.explain(asked, epsilon="1"))
+        few = asked.replace("GROUP BY", "WHERE t.weight = 1 AND t.tag IN ('t0', 't3') GROUP BY")
+        limits = curator.plan(few, epsilon="1").plan.exact_query.limits
+        assert (limits.rows, limits.groups, limits.matches) == (3, 2, 2)
         tighter = curator.plan(asked, epsilon="1", max_rows=1, max_groups=2).plan.exact_query.limits
         assert (tighter.rows, tighter.groups) == (1, 2)
         with pytest.raises(HushError, match="at most 6, which is what the policy and the rows of public"):

@@ -21,8 +21,8 @@ from spark_clinic import ROWS, Clinic, views_of
 
 from hush.cli import run
 from hush.core import HushError
+from hush.curator.kept_release import plan_rows
 from hush.curator.opening import open_policy
-from hush.curator.pipeline import plan_rows
 from hush.engines.errors import EngineError, SourceError
 from hush.engines.spark import SparkTables
 from hush.engines.spark.dialect import SPARK, atomic_expression

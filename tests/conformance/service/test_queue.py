@@ -9,10 +9,11 @@ from hush.server import metrics, queue, rate_limits
 from hush.server.metrics import Counters, exposition
 from hush.server.queue import QuestionQueue
 from hush.server.rate_limits import RateLimits
-from hush.server.storage import Storage, open_storage
+from hush.server.settings import open_storage
+from hush.storage import Storage
 
 _VISITS = """
-import sys; from hush.server.rate_limits import SCHEMA, RateLimits; from hush.server.storage import open_storage
+import sys; from hush.server.rate_limits import SCHEMA, RateLimits; from hush.server.settings import open_storage
 limits = RateLimits(open_storage(sys.argv[1], SCHEMA, durable=False), clock=lambda: 1000.0)
 print(sum(limits.visit("alice", every=1, burst=50) == 0 for _ in range(40)))
 """
@@ -85,7 +86,7 @@ def test_whoever_is_told_that_a_question_is_cancelled_is_right(place: str) -> No
 def test_a_killed_worker_leaves_no_lock(place: str) -> None:
     code = (
         "import os, sys; from hush.server.queue import SCHEMA, QuestionQueue;"
-        "from hush.server.storage import open_storage;"
+        "from hush.server.settings import open_storage;"
         "t = QuestionQueue(open_storage(sys.argv[1], SCHEMA, durable=False));"
         "k = t.enter('alice', 'a', limit=30, queue=1, each=1); assert t.start(k, limit=30); os.kill(os.getpid(), 9)"
     )

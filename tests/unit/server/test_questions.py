@@ -26,8 +26,7 @@ from hush.server import app
 from hush.server.errors import BusyError, CancelledError, StorageError
 from hush.server.questions import Questions, Turn
 from hush.server.queue import SCHEMA, QuestionQueue
-from hush.server.settings import ServiceSettings
-from hush.server.storage import open_storage
+from hush.server.settings import ServiceSettings, open_storage
 
 
 def _queue() -> QuestionQueue:

@@ -33,6 +33,7 @@ from hush.engines.sql.nodes import (
     clamped,
     date,
     double,
+    huge,
     integer,
     not_null,
     null,
@@ -218,13 +219,13 @@ def _force_integer(source: Scalar, physical: str, type_: Type) -> Value:
 def _clamped_wide(source: Scalar, low: Fraction | int, high: Fraction | int) -> Value:
     """Return a stored whole number moved between two whole numbers."""
     ends = (int(low), int(high))
-    moved = clamped(cast(source, "HUGEINT"), *(cast(integer(end), "HUGEINT") for end in ends))
+    moved = clamped(cast(source, "HUGEINT"), *(huge(end) for end in ends))
     return Value(moved, Form.WIDE, within=ends)
 
 
 def _signed(source: Scalar) -> Scalar:
     """Return a UHUGEINT as HUGEINT; those beyond it as the largest, which is beyond all bounds."""
-    largest = cast(integer(2**127 - 1), "HUGEINT")
+    largest = huge(2**127 - 1)
     # NULL has to stay NULL: only a number that the cast refuses is beyond the largest
     return case((not_null(source), call("coalesce", try_cast(source, "HUGEINT", "UHUGEINT"), largest)))
 
@@ -255,7 +256,7 @@ def _force_wide(source: Scalar, physical: str, type_: Type) -> Value | None:
         source = _signed(source)
     elif physical == "VARCHAR" and type_.step == 1:
         line = _force_line(source, physical, Fraction(low), Fraction(high))  # such as 1e20
-        first, last = (cast(integer(end), "HUGEINT") for end in (low, high))
+        first, last = (huge(end) for end in (low, high))
         outer = [(line <= double(low), first), (line >= double(high), last)]  # see _as_integer
         rounded_line = case(*outer, otherwise=try_cast(line, "HUGEINT", "DOUBLE"))
         # all digits count where the cast reads the text; the float is for what it does not read

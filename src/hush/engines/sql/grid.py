@@ -23,6 +23,7 @@ from hush.engines.sql.nodes import (
     costing,
     count,
     double,
+    huge,
     integer,
     window,
 )
@@ -101,7 +102,7 @@ def _exact_index(expression: Expression, value: Value) -> tuple[Scalar, Fraction
         first, last = math.ceil(lower), math.floor(upper)
         if first <= value.ends[0] and value.ends[1] <= last:
             return value.sql, Fraction(1)
-        return clamped(value.wide().sql, *(cast(integer(end), "HUGEINT") for end in (first, last))), Fraction(1)
+        return clamped(value.wide().sql, *(huge(end) for end in (first, last))), Fraction(1)
     if value.form is not Form.DOUBLE or type_.step is not None:
         factor = Factor.raw(expression)
         return grid_index(value, factor), factor.step

@@ -239,7 +239,7 @@ def derived_values(domain: DerivedKey, catalogue: Catalogue, limit: int) -> Sele
         constants = [constant(value, type_) for value in values]
         form = FORMS[type_.kind]  # as the column itself: 1.0 and 1 are different texts
         # with NULL, of which the expression may make a key; where NULL itself is none, it goes below
-        options = ArrayOf((*(_as_form(public_value, form) for public_value in constants), null(form.value)))
+        options = ArrayOf((*(public_value.to(form).sql for public_value in constants), null(form.value)))
         options_table = Subquery(select([alias(call("unnest", options), "x")]), f"d{index}")
         query = select([], options_table) if query is None else joined(query, options_table, "cross")
         stored_value = stored[label]
@@ -272,11 +272,7 @@ def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: 
 
 def listed(public_value: Constant, type_: Type, stored_value: Value) -> Scalar:
     """Return a public value in the form of the values it is compared with."""
-    return _as_form(constant(public_value, type_), stored_value.form)
-
-
-def _as_form(value: Value, form: Form) -> Scalar:
-    return value.sql if value.form is form else try_cast(value.sql, form.value, value.form.value)
+    return constant(public_value, type_).to(stored_value.form).sql
 
 
 NUMBER = "number"

@@ -461,6 +461,11 @@ def integer(value: int) -> Scalar:
     return cast(text(str(value)), "HUGEINT") if abs(value) >= 2**63 else Constant(value)
 
 
+def huge(value: int) -> Scalar:
+    """Return a whole number as HUGEINT."""
+    return cast(integer(value), "HUGEINT")
+
+
 def double(value: Fraction | int) -> Scalar:
     """Return the nearest float64 as a constant."""
     return Double(value)

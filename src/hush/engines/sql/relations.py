@@ -701,7 +701,7 @@ def _as(value: Value, form: Form) -> Value:
         return replace(value, literal=None)
     if form is Form.DOUBLE and value.form in WHOLE:
         return value.double()
-    return Value(try_cast(value.sql, form.value, value.form.value), form)
+    return value.to(form)
 
 
 def _equal(left: Value, right: Value) -> Scalar:
@@ -713,6 +713,6 @@ def _equal(left: Value, right: Value) -> Scalar:
         elif forms <= {*WHOLE, Form.DOUBLE}:
             left, right = left.double(), right.double()
         else:
-            left, right = (Value(try_cast(side.sql, "VARCHAR", side.form.value), Form.TEXT) for side in (left, right))
+            left, right = (side.to(Form.TEXT) for side in (left, right))
     equal = binary("=", left.sql, right.sql)
     return costing(equal, MADE * (left.chars + right.chars)) if left.form is Form.TEXT else equal

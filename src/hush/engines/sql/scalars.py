@@ -39,6 +39,7 @@ from hush.engines.sql.nodes import (
     clamped,
     double,
     float_operation,
+    huge,
     integer,
     is_null,
     not_null,
@@ -201,7 +202,7 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
     if scale and dividend is not None:  # which may have more digits than a float
         unit = double(10**scale)
         below = try_cast(rounded(float_operation("*", right.sql, unit)), "HUGEINT", "DOUBLE")
-        above = cast(dividend.sql, "HUGEINT") * cast(integer(10**scale), "HUGEINT")
+        above = cast(dividend.sql, "HUGEINT") * huge(10**scale)
         residue = remainder(above, case((binary("<>", below, integer(0)), below)))
         return Value(cast(residue, "DOUBLE") / unit, Form.DOUBLE, clean=False, scale=scale)
     if scale:
@@ -215,10 +216,7 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
 
 def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     """Divide in 128 bits, where the quotient of two 64-bit numbers always fits; NULL by zero."""
-    numbers = (
-        value if value.form in WHOLE else Value(try_cast(value.finite().sql, "BIGINT", value.form.value), Form.INTEGER)
-        for value in arguments
-    )
+    numbers = (value if value.form in WHOLE else value.finite().to(Form.INTEGER) for value in arguments)
     left, right = (value.wide() for value in numbers)
     divisor = case((binary("<>", right.sql, integer(0)), right.sql))
     greatest = max(map(abs, left.ends))
@@ -303,7 +301,7 @@ def _fixed(expression: Call, arguments: list[Value]) -> Value:
         if ends == value.ends:
             return value
         if ends[0] <= ends[1]:
-            inside = Between(value.wide().sql, cast(integer(-largest), "HUGEINT"), cast(integer(largest), "HUGEINT"))
+            inside = Between(value.wide().sql, huge(-largest), huge(largest))
             return Value(case((inside, value.sql)), value.form, within=ends)
     (sql, own_name), fixed = own_type(arguments[0]), f"DECIMAL({width},{digits})"
     return Value(try_cast(try_cast(sql, fixed, own_name), "DOUBLE", fixed), Form.DOUBLE, scale=digits)
@@ -373,12 +371,12 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
     if edges_fit and _far(arguments[0], low, high, bins):
         index = _bin_number(arguments[0], low, high, int(bins))
         if width.denominator == 1:
-            sized = index * cast(integer(int(width)), "HUGEINT")
-            edge = sized + cast(integer(int(low)), "HUGEINT")
+            sized = index * huge(int(width))
+            edge = sized + huge(int(low))
             return narrow(Value(edge, Form.WIDE, within=(int(low), int(high - width))))
         # as below: one correctly rounded division
         parts = (int(width * width.denominator), int(low) * width.denominator)
-        edge = index * cast(integer(parts[0]), "HUGEINT") + cast(integer(parts[1]), "HUGEINT")
+        edge = index * huge(parts[0]) + huge(parts[1])
         edge = cast(edge, "DOUBLE") / double(width.denominator)
         return Value(edge, Form.DOUBLE, span=span_of_any(*(span_of_number(end) for end in (low, high, width))))
     clipped = _clip(expression, arguments).double()
@@ -405,9 +403,9 @@ def _far(value: Value, low: Fraction, high: Fraction, count: Fraction) -> bool:
 
 def _bin_number(value: Value, low: Fraction, high: Fraction, count: int) -> Scalar:
     """Return min(n-1, ⌊(x - lower)·n / (upper - lower)⌋) of a value moved between the bounds."""
-    ends = [cast(integer(int(end)), "HUGEINT") for end in (low, high)]
+    ends = [huge(int(end)) for end in (low, high)]
     offset = clamped(value.wide().sql, *ends) - ends[0]
-    bins, width, last = (cast(integer(number), "HUGEINT") for number in (count, int(high - low), count - 1))
+    bins, width, last = (huge(number) for number in (count, int(high - low), count - 1))
     index = quotient(offset * bins, width, wide=True)
     return case((index > last, last), otherwise=index)
 
@@ -416,12 +414,12 @@ def _bucket(expression: Call, arguments: list[Value]) -> Value:
     """Return the number of a bin: 1 + min(n-1, ⌊(x - lower)/width⌋) within the bounds, 0 below, n + 1 from upper on."""
     low, high, count = (number_at(expression, position) for position in (1, 2, 3))
     if _far(arguments[0], low, high, count):
-        operand, ends = arguments[0].wide().sql, [cast(integer(int(end)), "HUGEINT") for end in (low, high)]
+        operand, ends = arguments[0].wide().sql, [huge(int(end)) for end in (low, high)]
         inside = _bin_number(arguments[0], low, high, int(count)) + 1
         outside = [
             (is_null(operand), null("HUGEINT")),
-            (operand < ends[0], cast(integer(0), "HUGEINT")),
-            (operand >= ends[1], cast(integer(int(count) + 1), "HUGEINT")),
+            (operand < ends[0], huge(0)),
+            (operand >= ends[1], huge(int(count) + 1)),
         ]
         return narrow(Value(case(*outside, otherwise=inside), Form.WIDE, within=(0, int(count) + 1)))
     value = arguments[0].double().finite()
@@ -660,7 +658,7 @@ def _to_time(expression: Call, arguments: list[Value]) -> Value:
     if value.form is Form.TEXT and form is Form.DATE:
         return Value(date_in_text(value.sql), form)
     time = moment(value)
-    return Value(try_cast(time.sql, form.value, time.form.value), form)
+    return time.to(form)
 
 
 _OPS: Mapping[Op, Callable[[Call, list[Value]], Value]] = {

@@ -81,6 +81,7 @@ from hush.engines.sql.nodes import (
     columns_of,
     count,
     grouped,
+    huge,
     integer,
     joined,
     label_of,
@@ -538,10 +539,10 @@ def _near(draw: Draw) -> Scalar:
         target = _multiplied(total_weight, aims.fraction.numerator)
     else:
         half = quotient(total_weight, integer(2), wide=True)
-        target = call("least", cast(integer(min(aims.rank, _FAR)), "HUGEINT"), half)
+        target = call("least", huge(min(aims.rank, _FAR)), half)
         if aims.fraction == 1:
             target = total_weight - target
-    distance = cast(integer(min(aims.reach, _FAR)), "HUGEINT")
+    distance = huge(min(aims.reach, _FAR))
     below = _multiplied(upto - weight, aims.fraction.denominator)
     return both(
         [

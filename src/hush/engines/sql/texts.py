@@ -135,7 +135,7 @@ def _part(expression: Call, arguments: list[Value]) -> Value:
 def _time(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[0])
     # a date has no time of day: as a timestamp it is midnight
-    return _part(expression, [Value(try_cast(value.sql, "TIMESTAMP", value.form.value), Form.TIMESTAMP)])
+    return _part(expression, [value.to(Form.TIMESTAMP)])
 
 
 def _truncate(expression: Call, arguments: list[Value]) -> Value:
@@ -151,14 +151,14 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
 
 def _truncate_time(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[1])
-    sql = try_cast(value.sql, "TIMESTAMP", value.form.value)
+    sql = value.to(Form.TIMESTAMP).sql
     unit = _written_out(expression, 0)
     return Value(primitive("date_trunc", sql, unit=unit, form="TIMESTAMP"), Form.TIMESTAMP)
 
 
 def _make_date(_: Call, arguments: list[Value]) -> Value:
     """Return the date that a text of three numbers spells, if they are of a year, a month and a day at all."""
-    parts = [try_cast(argument.finite().sql, "BIGINT", argument.form.value) for argument in arguments]
+    parts = [argument.finite().to(Form.INTEGER).sql for argument in arguments]
     limits = zip(parts, ((1, 9999), (1, 12), (1, 31)), strict=True)
     inside = [Between(number, integer(low), integer(high)) for number, (low, high) in limits]
     year, month, day = (try_cast(number, "VARCHAR", "BIGINT") for number in parts)
@@ -190,8 +190,8 @@ def _difference(expression: Call, arguments: list[Value]) -> Value:
     if not (isinstance(unit, Literal) and unit.value in UNITS):
         raise UnplannableError(f"between dates are counted {', '.join(UNITS)}")
     # days and longer units are counted between dates, whatever the time of day
-    form = "TIMESTAMP" if unit.value in {"hour", "minute", "second"} else "DATE"
-    first, second = (try_cast(value.sql, form, value.form.value) for value in map(moment, arguments[1:]))
+    form = Form.TIMESTAMP if unit.value in {"hour", "minute", "second"} else Form.DATE
+    first, second = (value.to(form).sql for value in map(moment, arguments[1:]))
     return Value(
         primitive("date_diff", first, second, unit=str(unit.value)), Form.INTEGER, within=(-_SECONDS, _SECONDS)
     )
@@ -201,7 +201,7 @@ def _moved(expression: Call, arguments: list[Value]) -> Value:
     """Return a moment moved by an interval, NULL outside the calendar; no step comes near the engine's limits."""
     start = moment(arguments[0])
     months, days, microseconds = (int(number_at(expression, position)) for position in (1, 2, 3))
-    result = try_cast(start.sql, "TIMESTAMP", start.form.value)
+    result = start.to(Form.TIMESTAMP).sql
     result = primitive("moved", result, months=months, days=days, microseconds=microseconds)
     return Value(case((within_calendar(result), result)), Form.TIMESTAMP)
 

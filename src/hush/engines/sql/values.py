@@ -51,6 +51,7 @@ from hush.engines.sql.nodes import (
     cast,
     date,
     double,
+    huge,
     integer,
     null,
     primitive,
@@ -166,6 +167,10 @@ class Value:
             return self
         finite_value = replace(self, sql=case((primitive("finite", self.sql), self.sql)), clean=True)
         return replace(finite_value, sql=_single(finite_value.sql)) if self.single else finite_value
+
+    def to(self, form: Form) -> Value:
+        """Return the value in another form; NULL where it has none."""
+        return self if self.form is form else Value(try_cast(self.sql, form.value, self.form.value), form)
 
     def double(self) -> Value:
         """Return a number as DOUBLE; text and others as their best cast."""
@@ -288,7 +293,7 @@ def constant(value: object, type_: Type) -> Value:
                 return Value(cast(integer(ends[0]), "BIGINT"), Form.INTEGER, within=ends, literal=number)
             if number.denominator == 1 and abs(number) <= WIDEST:
                 ends = (number.numerator, number.numerator)
-                return Value(cast(integer(ends[0]), "HUGEINT"), Form.WIDE, within=ends, literal=number)
+                return Value(huge(ends[0]), Form.WIDE, within=ends, literal=number)
             span = span_of_number(number)
             return Value(double(number), Form.DOUBLE, scale=digits(number), literal=number, span=span)
         case str():
@@ -325,7 +330,7 @@ _NUMBERS = {*WHOLE, Form.DOUBLE}
 
 def condition_of(value: Value) -> Scalar:
     """Return a value as a condition."""
-    return value.sql if value.form is Form.BOOLEAN else try_cast(value.finite().sql, "BOOLEAN", value.form.value)
+    return value.finite().to(Form.BOOLEAN).sql
 
 
 def alike(values: list[Value]) -> list[Value]:
@@ -340,8 +345,8 @@ def alike(values: list[Value]) -> list[Value]:
     if forms <= _NUMBERS:
         return _numbers(values)
     if forms <= TIMES:
-        return [Value(try_cast(value.sql, "TIMESTAMP", value.form.value), Form.TIMESTAMP) for value in values]
-    return [Value(try_cast(value.sql, "VARCHAR", value.form.value), Form.TEXT) for value in values]
+        return [value.to(Form.TIMESTAMP) for value in values]
+    return [value.to(Form.TEXT) for value in values]
 
 
 def _numbers(values: list[Value]) -> list[Value]:
@@ -412,9 +417,9 @@ def rounded_whole(value: Value, step: int) -> Value | None:
     if 2 * max(map(abs, value.ends)) + step > WIDEST:
         return None
     number = value.wide().sql
-    double_step = cast(integer(2 * step), "HUGEINT")
-    half = cast(integer(step), "HUGEINT")
-    above = (call("abs", number) * cast(integer(2), "HUGEINT")) + half
+    double_step = huge(2 * step)
+    half = huge(step)
+    above = (call("abs", number) * huge(2)) + half
     size = quotient(above, double_step, wide=True) * half
     sql = case((number < 0, -size), otherwise=size)
     return narrow(Value(sql, Form.WIDE, within=(low, high)))

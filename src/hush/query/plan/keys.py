@@ -52,6 +52,7 @@ from hush.query.relations import (
     UnionAll,
     WithWindows,
     scans,
+    with_sources,
 )
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind, Type, Value
@@ -455,6 +456,19 @@ def _spine(relation: Relation) -> _Spine:
             return found
         case UnionAll() | Constants():
             return _Spine()
+
+
+def with_public_conditions(relation: Relation) -> Relation:
+    """Return a relation in which public tables have only rows that satisfy the question's conditions on them alone."""
+    spine = _spine(relation)
+
+    def narrowed_source(source: Relation) -> Relation:
+        if not isinstance(source, Scan) or not source.public or source not in spine.leaves:
+            return with_sources(source, narrowed_source)
+        conditions = [term for term in spine.conditions if columns_in(term) and columns_in(term) <= _names(source)]
+        return Filter(source=source, condition=all_of(conditions)) if conditions else source
+
+    return narrowed_source(relation)
 
 
 def restricted(scan: Scan, relation: Relation) -> Relation:

@@ -95,6 +95,7 @@ from hush.query.expressions import Call, Column, Expression, Hashed, Op, columns
 from hush.query.functions import all_of, constant
 from hush.query.functions.logic import conjuncts
 from hush.query.functions.rules import describe
+from hush.query.plan.keys import with_public_conditions
 from hush.query.relations import (
     Constants,
     Filter,
@@ -239,7 +240,7 @@ def limits(
     groups = max(table.max_groups for table in read)
     if not (1 <= rows <= MAX_ROWS and 1 <= groups <= MAX_GROUPS):
         raise UnplannableError(f"max_rows and max_groups must lie between 1 and {MAX_ROWS}; correct the policy")
-    typical = _typical(relation, schema, by, matches)
+    typical = _typical(with_public_conditions(relation), schema, by, matches)
     declared = replace(typical, rows=max(rows, typical.rows), groups=max(groups, typical.groups))
     declared_by = "the policy declares" if typical.matches == 1 else "the policy and the rows of public tables make it"
     rows, groups = tighter.within(declared.all_rows, declared.all_groups, declared_by)

@@ -45,7 +45,7 @@ from hush.ledger import Role
 from hush.server.auth.people import LONGEST_TOKEN_DAYS, People, Person, acting, hashed
 from hush.server.errors import PeopleError, SignInError
 from hush.server.settings import is_loopback
-from hush.server.storage import Storage
+from hush.storage import Storage
 
 log = logging.getLogger("hush.server")
 ALGORITHMS = ("RS256", "PS256", "ES256", "ES384", "EdDSA")

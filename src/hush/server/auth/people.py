@@ -28,20 +28,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from hush.core import InvalidValueError
 from hush.ledger import OwnerAct, Role
 from hush.ledger.actors import label
 from hush.ledger.entries import now
-from hush.server import people_tables
 from hush.server.auth import passwords
 from hush.server.auth.totp import SecondFactor
 from hush.server.errors import PeopleError, SecondOwnerError
-from hush.server.storage import open_storage
-from hush.storage import ConflictError
+from hush.server.settings import open_storage
+from hush.storage import ConflictError, Storage, in_database
 
 SCOPES = ("read", "ask", "own")
 """The scopes of tokens: read and explain; spend budget; act as an owner."""
@@ -59,6 +58,61 @@ TOKEN_DAYS = 90
 LONGEST_TOKEN_DAYS = 366
 _SEEN = 60
 """Seconds between two writes of a session's last use."""
+_VERSION = 3
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS hush_service (version INTEGER NOT NULL)",
+    (
+        "CREATE TABLE IF NOT EXISTS hush_people (name TEXT PRIMARY KEY, roles TEXT NOT NULL, password TEXT, "
+        "created {real} NOT NULL)"
+    ),
+    (
+        "CREATE TABLE IF NOT EXISTS hush_tokens (hash {blob} PRIMARY KEY, id TEXT NOT NULL UNIQUE, "
+        "person TEXT NOT NULL REFERENCES hush_people ON DELETE CASCADE, label TEXT NOT NULL, "
+        "scopes TEXT NOT NULL, created {real} NOT NULL, expires {real} NOT NULL, maker TEXT NOT NULL DEFAULT '')"
+    ),
+    (
+        "CREATE TABLE IF NOT EXISTS hush_sessions (hash {blob} PRIMARY KEY, id TEXT NOT NULL UNIQUE, "
+        "person TEXT NOT NULL REFERENCES hush_people ON DELETE CASCADE, created {real} NOT NULL, seen {real} NOT NULL, "
+        "maker TEXT NOT NULL DEFAULT '')"
+    ),
+    (
+        "CREATE TABLE IF NOT EXISTS hush_links (hash {blob} PRIMARY KEY, person TEXT NOT NULL "
+        "REFERENCES hush_people ON DELETE CASCADE, expires {real} NOT NULL, maker TEXT NOT NULL DEFAULT '')"
+    ),
+    (
+        "CREATE TABLE IF NOT EXISTS hush_identities (issuer TEXT NOT NULL, subject TEXT NOT NULL, person TEXT NOT NULL "
+        "UNIQUE REFERENCES hush_people ON DELETE CASCADE, PRIMARY KEY (issuer, subject))"
+    ),
+    (
+        "CREATE TABLE IF NOT EXISTS hush_proposals (id TEXT NOT NULL, person TEXT NOT NULL "
+        "REFERENCES hush_people ON DELETE CASCADE, what TEXT NOT NULL, content TEXT NOT NULL, created {real} NOT NULL, "
+        "PRIMARY KEY (id, person))"
+    ),
+    (
+        "CREATE TABLE IF NOT EXISTS hush_dashboards (id TEXT PRIMARY KEY, person TEXT NOT NULL "
+        "REFERENCES hush_people ON DELETE CASCADE, content TEXT NOT NULL)"
+    ),
+    "CREATE TABLE IF NOT EXISTS hush_outbox (id TEXT PRIMARY KEY, content TEXT NOT NULL)",
+    (
+        "CREATE TABLE IF NOT EXISTS hush_failures (hour TEXT NOT NULL, person TEXT NOT NULL, address TEXT NOT NULL, "
+        "way TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (hour, person, address, way))"
+    ),
+)
+_ADDED = (("hush_identities", "until", "{real} NOT NULL DEFAULT 0"), ("hush_people", "factor", "TEXT"))
+"""Columns of later versions. ``until`` is the moment up to which a provider's sign-in holds. It is 0 for people whom an
+earlier version bound by name, without an invitation: they are invited anew, and their tokens wait for that."""
+_COPIED = {
+    "hush_people": ("name", "roles", "password", "created", "factor"),
+    "hush_tokens": ("hash", "id", "person", "label", "scopes", "created", "expires", "maker"),
+    "hush_identities": ("person", "issuer", "subject", "until"),
+    "hush_dashboards": ("id", "person", "content"),
+    "hush_outbox": ("id", "content"),
+}
+"""The tables and columns in a backup. Sessions and links are left out: an ended one must not become valid again."""
+_RENAMED = ("people", "tokens", "sessions", "links")
+"""The tables of version 1, which lie in SQLite files alone."""
+_ENDED = (("hush_tokens", "id"), ("hush_links", "maker"), ("hush_sessions", "maker"))
+"""The tables with rows that end with a token, and the column with its id."""
 
 
 _CURRENT = "NOT EXISTS (SELECT 1 FROM hush_identities i WHERE i.person = p.name AND i.until <= ?)"
@@ -114,7 +168,7 @@ class Person:
         return Role.OWNER in self.roles
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Token:
     """A token, without its secret."""
 
@@ -126,7 +180,7 @@ class Token:
     expires: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BrowserSession:
     """A browser that is signed in, without its secret."""
 
@@ -164,7 +218,7 @@ class People:
         """Whether there may be acts that are not in the ledger yet."""
         try:
             with self._storage.changing():
-                people_tables.prepare(self._storage)
+                _prepare(self._storage)
         except BaseException:
             self._storage.close()
             raise
@@ -184,7 +238,7 @@ class People:
         """Store an act in the outbox, in the same transaction as its change (`hush.server.audit`)."""
         identity = secrets.token_hex(16)
         content = {"by": _ACTING.get()[0] or self._by, "what": what, "whom": whom, "detail": detail, "when": now()}
-        self._storage.change("INSERT INTO hush_outbox VALUES (?, ?)", identity, json.dumps(content))
+        _insert(self._storage, "hush_outbox", id=identity, content=json.dumps(content))
         self.acted = True
 
     def note(self, what: str, whom: str = "", **detail: str) -> None:
@@ -229,7 +283,9 @@ class People:
         self._check_second(name, _read_roles(role_text))
         try:
             with self._storage.changing():
-                self._insert(name, role_text)
+                row = {"name": label(name, "name"), "roles": role_text, "created": self._clock()}
+                _insert(self._storage, "hush_people", **row)
+                self._act("add-person", name, roles=_told_roles(role_text))
         except ConflictError:
             raise PeopleError(f"There is somebody called {name!r} already; choose another name.") from None
 
@@ -239,11 +295,6 @@ class People:
         if self._two_owners and Role.OWNER in roles and _ACTING.get()[0] not in {"", name}:
             raise PeopleError("This service asks two owners, so owners and links for them are made at the machine.")
 
-    def _insert(self, name: str, roles: str) -> None:
-        into = "INSERT INTO hush_people (name, roles, created) VALUES (?, ?, ?)"
-        self._storage.change(into, label(name, "name"), roles, self._clock())
-        self._act("add-person", name, roles=_told_roles(roles))
-
     def set_roles(self, name: str, *, roles: Iterable[Role]) -> bool:
         """Set the roles of a person from now on; return whether they differ from before."""
         with self._storage.changing():
@@ -252,7 +303,7 @@ class People:
     def _change_roles(self, name: str, roles: Iterable[Role]) -> bool:
         role_text, before = _roles(roles), self.names()
         if name not in before:
-            raise PeopleError(f"There is nobody called {name!r}.")
+            raise _nobody(name)
         if before[name] == _read_roles(role_text):
             return False
         if Role.OWNER not in _read_roles(role_text):
@@ -274,7 +325,7 @@ class People:
         with self._storage.changing():
             gone = self._storage.rows("DELETE FROM hush_people WHERE name = ? RETURNING roles", name)
             if not gone:
-                raise PeopleError(f"There is nobody called {name!r}.")
+                raise _nobody(name)
             # In the same transaction as the deletion, which a refusal rolls back.
             self._check_owner(name, _read_roles(gone[0][0]))
             self._act("remove-person", name)
@@ -290,6 +341,13 @@ class People:
         everybody = "SELECT name, roles FROM hush_people ORDER BY name"
         return {name: _read_roles(roles) for name, roles in self._storage.rows(everybody)}
 
+    def _insert_of(self, name: str, table: str, **row: Any) -> None:
+        """Insert a row about a person, inside of a transaction; refuse a name that nobody has."""
+        try:
+            _insert(self._storage, table, person=name, **row)
+        except ConflictError:
+            raise _nobody(name) from None
+
     def person(self, name: str) -> Person | None:
         """Return somebody by name."""
         roles = self.names().get(name)
@@ -302,7 +360,7 @@ class People:
         scrambled = passwords.scrambled(password)
         with self._storage.changing():
             if not self._storage.change("UPDATE hush_people SET password = ? WHERE name = ?", scrambled, name):
-                raise PeopleError(f"There is nobody called {name!r}.")
+                raise _nobody(name)
             self._storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
             self._act("set-password", name)
 
@@ -320,13 +378,13 @@ class People:
     # second factors
 
     def _factor(self, name: str) -> SecondFactor | None:
-        stored = self._storage.rows("SELECT factor FROM hush_people WHERE name = ?", name)
-        return SecondFactor.read(stored[0][0]) if stored else None
+        stored = self._stored(name, "factor")
+        return SecondFactor.read(stored[0]) if stored else None
 
     def _keep_factor(self, name: str, factor: SecondFactor | None) -> None:
         factor_text = None if factor is None else factor.written()
         if not self._storage.change("UPDATE hush_people SET factor = ? WHERE name = ?", factor_text, name):
-            raise PeopleError(f"There is nobody called {name!r}.")
+            raise _nobody(name)
 
     def has_factor(self, name: str) -> bool:
         """Return whether a person needs a code of a second factor to sign in."""
@@ -376,8 +434,7 @@ class People:
 
         A password allows more than a token may be for, and outlives it.
         """
-        stored = self._storage.rows("SELECT password FROM hush_people WHERE name = ?", who.name)
-        first = bool(stored) and stored[0][0] is None and bool(who.session) and not who.token
+        first = self._stored(who.name, "password") == [None] and bool(who.session) and not who.token
         return first or self.check_password(who.name, old) is not None
 
     def familiar(self, name: str) -> str:
@@ -385,10 +442,16 @@ class People:
 
         It follows from the stored hash, whose salt nobody has who has not read the store, and ends with the password.
         """
-        stored = self._storage.rows("SELECT password FROM hush_people WHERE name = ?", name)
-        if not stored or stored[0][0] is None:
-            return ""
-        return hmac.new(stored[0][0].encode(), b"familiar\0" + name.encode(), "sha256").hexdigest()
+        scrambled = next(iter(self._stored(name, "password")), None)
+        return (
+            ""
+            if scrambled is None
+            else hmac.new(scrambled.encode(), b"familiar\0" + name.encode(), "sha256").hexdigest()
+        )
+
+    def _stored(self, name: str, column: str) -> list[Any]:
+        """Return what a column says of a person; nothing if there is no such person."""
+        return [row[0] for row in self._storage.rows(f"SELECT {column} FROM hush_people WHERE name = ?", name)]  # noqa: S608 - ours
 
     def can_sign_in(self) -> bool:
         """Return whether an owner has a password or a token, signs in at a provider, or is signed in."""
@@ -488,11 +551,8 @@ class People:
         secret = secrets.token_urlsafe(32)
         self._check_second(name, self.names().get(name, ()))
         with self._storage.changing():
-            row = (hashed(secret), name, self._clock() + seconds, _ACTING.get()[1])
-            try:
-                self._storage.change("INSERT INTO hush_links (hash, person, expires, maker) VALUES (?, ?, ?, ?)", *row)
-            except ConflictError:
-                raise PeopleError(f"There is nobody called {name!r}.") from None
+            row = {"hash": hashed(secret), "expires": self._clock() + seconds, "maker": _ACTING.get()[1]}
+            self._insert_of(name, "hush_links", **row)
             self._act("make-link", name)
         return secret
 
@@ -522,10 +582,10 @@ class People:
     def begin_session(self, name: str, *, maker: str = "") -> str:
         """Return the secret of a new session."""
         secret, now = secrets.token_urlsafe(32), self._clock()
-        into = "INSERT INTO hush_sessions (hash, id, person, created, seen, maker) VALUES (?, ?, ?, ?, ?, ?)"
+        row = {"hash": hashed(secret), "id": secrets.token_hex(8), "created": now, "seen": now, "maker": maker}
         with self._storage.changing():
             self._storage.change("DELETE FROM hush_sessions WHERE created < ? OR seen < ?", now - ABSOLUTE, now - IDLE)
-            self._storage.change(into, hashed(secret), secrets.token_hex(8), name, now, now, maker)
+            self._insert_of(name, "hush_sessions", **row)
         return secret
 
     def session(self, secret: str) -> Person | None:
@@ -557,7 +617,7 @@ class People:
             now - ABSOLUTE,
             now - IDLE,
         )
-        return [BrowserSession(id=row[0], person=row[1], created=row[2], seen=row[3]) for row in rows]
+        return [BrowserSession(*row) for row in rows]
 
     def end_session(self, name: str, identity: str | None = None) -> int:
         """End one session or all sessions of a person; return how many ended."""
@@ -596,14 +656,9 @@ class People:
         token = Token(
             id=secrets.token_hex(8), person=name, label=label, scopes=token_scopes, created=now, expires=expires
         )
-        names = people_tables.COPIED["hush_tokens"]
-        into = f"INSERT INTO hush_tokens ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - ours
+        row = {**asdict(token), "scopes": " ".join(token_scopes), "hash": hashed(secret), "maker": maker}
         with self._storage.changing():
-            row = (hashed(secret), token.id, name, label, " ".join(token_scopes), now, expires, maker)
-            try:
-                self._storage.change(into, *row)
-            except ConflictError:
-                raise PeopleError(f"There is nobody called {name!r}.") from None
+            self._insert_of(row.pop("person"), "hush_tokens", **row)
             self._act("make-token", name, id=token.id, scopes=" ".join(token_scopes))
         return token, secret
 
@@ -625,10 +680,7 @@ class People:
             f"SELECT {names} FROM hush_tokens WHERE person = ? ORDER BY created DESC",  # noqa: S608 - ours
             name,
         )
-        return [
-            Token(id=row[0], person=row[1], label=row[2], scopes=tuple(row[3].split()), created=row[4], expires=row[5])
-            for row in rows
-        ]
+        return [Token(key, who, text, tuple(scopes.split()), *times) for key, who, text, scopes, *times in rows]
 
     def revoke_token(self, name: str, identity: str) -> bool:
         """Delete a token, and all tokens, links and sessions made with it; return whether it existed."""
@@ -639,7 +691,7 @@ class People:
         with self._storage.changing():
             gone = [row[0] for row in self._storage.rows(descendants, name, identity)]
             for token in gone:
-                for table, column in people_tables.ENDED:
+                for table, column in _ENDED:
                     self._storage.change(f"DELETE FROM {table} WHERE {column} = ?", token)  # noqa: S608 - ours
             if gone:
                 more = {"along with": str(len(gone) - 1)} if len(gone) > 1 else {}
@@ -660,8 +712,7 @@ class People:
                 self._storage.change("DELETE FROM hush_proposals WHERE id = ?", key)
                 self._act("confirm", min(seconders), what=what, sha256=key)
             elif name not in proposers:
-                into = "INSERT INTO hush_proposals (id, person, what, content, created) VALUES (?, ?, ?, ?, ?)"
-                self._storage.change(into, key, name, what, content, now)
+                self._insert_of(name, "hush_proposals", id=key, what=what, content=content, created=now)
                 self._act("propose", what=what, sha256=key)
         return bool(seconders)
 
@@ -669,6 +720,11 @@ class People:
         """Return the proposals that wait for a second owner, each as proposer and content, oldest first."""
         query = "SELECT person, content FROM hush_proposals WHERE what = ? AND created >= ? ORDER BY created"
         return [(row[0], row[1]) for row in self._storage.rows(query, what, self._clock() - PROPOSAL)]
+
+    @property
+    def storage(self) -> Storage:
+        """The tables themselves, for what lies beside the people (`hush.server.dashboards`)."""
+        return self._storage
 
     # backup
 
@@ -679,7 +735,7 @@ class People:
         copy = People(place)
         try:
             with self._storage.changing(), copy._storage.changing():
-                people_tables.copy(self._storage, copy._storage)
+                _copy(self._storage, copy._storage)
         finally:
             copy.close()
 
@@ -697,7 +753,7 @@ class People:
             with self._storage.changing(), copy._storage.changing():
                 self._storage.change("DELETE FROM hush_people")
                 # Foreign keys have deleted tokens, sessions and links along with the people; the outbox stays.
-                people_tables.copy(copy._storage, self._storage)
+                _copy(copy._storage, self._storage)
                 self._act("restore-people", "", people=str(len(self.names())))
         finally:
             copy.close()
@@ -707,6 +763,10 @@ class People:
         with self._storage.changing():
             self._storage.change("DELETE FROM hush_people")
             self._storage.change("DELETE FROM hush_outbox")
+
+
+def _nobody(name: str) -> PeopleError:
+    return PeopleError(f"There is nobody called {name!r}.")
 
 
 def _told_roles(text: str) -> str:
@@ -722,3 +782,42 @@ def _roles(roles: Iterable[Role]) -> str:
 
 def _read_roles(text: str) -> frozenset[Role]:
     return frozenset(Role(name) for name in json.loads(text))
+
+
+# the tables: a copy is a SQLite file, whichever store it was made of, and can be restored into either
+
+
+def _prepare(storage: Storage) -> None:
+    """Make the tables, or bring older ones to this version; refuse newer ones."""
+    if not in_database(storage.place):
+        for name in _RENAMED:
+            if storage.has_table(name):
+                storage.change(f"ALTER TABLE {name} RENAME TO hush_{name}")
+                if name != "people":
+                    storage.change(f"ALTER TABLE hush_{name} ADD COLUMN maker TEXT NOT NULL DEFAULT ''")
+    storage.make(_SCHEMA)
+    versions = storage.rows("SELECT version FROM hush_service")
+    if versions and versions[0][0] > _VERSION:
+        raise PeopleError(f"The people at {storage.place} were written by a newer hush; use that one.")
+    for table, column, kind in _ADDED:
+        if not storage.has_column(table, column):
+            storage.make([f"ALTER TABLE {table} ADD COLUMN {column} {kind}"])
+            # An earlier version bound these people by name alone: their sessions must not go on.
+            if column == "until":
+                storage.change("DELETE FROM hush_sessions WHERE person IN (SELECT person FROM hush_identities)")
+    storage.change("DELETE FROM hush_service")
+    storage.change("INSERT INTO hush_service VALUES (?)", _VERSION)
+
+
+def _copy(source: Storage, target: Storage) -> None:
+    """Copy the tables of a backup, inside transactions of both stores; rows that the target has are kept."""
+    for table, names in _COPIED.items():
+        for row in source.rows(f"SELECT {', '.join(names)} FROM {table}"):  # noqa: S608 - ours
+            if not target.rows(f"SELECT 1 FROM {table} WHERE {names[0]} = ?", row[0]):  # noqa: S608 - ours
+                _insert(target, table, **dict(zip(names, row, strict=True)))
+
+
+def _insert(storage: Storage, table: str, **row: Any) -> None:
+    """Insert a row, inside of a transaction; the columns are ours."""
+    columns, marks = ", ".join(row), ", ".join("?" * len(row))
+    storage.change(f"INSERT INTO {table} ({columns}) VALUES ({marks})", *row.values())  # noqa: S608 - ours

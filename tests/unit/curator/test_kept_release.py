@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from seams import set_hash_key
 
-from hush.accounting.events import ZCDPEvent
+from hush.accounting.events import Event, ZCDPEvent
 from hush.core import BudgetExceededError
+from hush.curator import kept_release
+from hush.curator.answer import Money
 from hush.curator.curator import Curator
+from hush.curator.kept_release import PlannedRows, ReleaseExplanation, ReleaseHead, WholeRelease, plan_rows
 from hush.curator.opening import protect
-from hush.curator.pipeline import Kept, PlannedRows, plan_rows, release_rows
 from hush.curator.terms import Order
 from hush.engines.errors import EngineError
 from hush.engines.protocol import CodedRows
@@ -45,10 +48,18 @@ def clinic(**options: object) -> Curator:
 
 
 def release(
-    curator: Curator, planned: PlannedRows, measure: Callable[[CodedRows], bytes], order: Order | None = None
-) -> Kept:
+    curator: Curator,
+    planned: PlannedRows,
+    measure: Callable[[CodedRows], bytes],
+    order: Order | None = None,
+    *,
+    events: Sequence[Event] = (EVENT,),
+    text: str = "rows",
+) -> WholeRelease:
+    head = ReleaseHead(kind="rows", price=Money.single("rows", Fraction(1, 100)), caveats=(), question=text)
+    explained = ReleaseExplanation(head=head, rows=planned, events=tuple(events), text=text)
     how = order or Order()
-    return release_rows(curator.session, curator.outlet, planned, [EVENT], measure, text="rows", public=(), order=how)
+    return kept_release.release(curator.session, curator.outlet, explained, measure, WholeRelease.made, how)
 
 
 def read(curator: Curator, sql: str, **options: object) -> list[tuple[int, ...]]:
@@ -60,7 +71,7 @@ def read(curator: Curator, sql: str, **options: object) -> list[tuple[int, ...]]
         seen.extend(sorted(map(tuple, table.tolist())))
         return b"kept"
 
-    release_rows(curator.session, curator.outlet, planned, [EVENT], measure, text=sql, public=(), order=Order())
+    release(curator, planned, measure, text=sql)
     return seen
 
 
@@ -112,9 +123,7 @@ def test_kept_rows_do_not_depend_on_the_order_of_rows_or_on_other_units() -> Non
                     found.setdefault(number, []).append(code)
                 return b""
 
-            release_rows(
-                curator.session, curator.outlet, planned, [EVENT], measure, text="rows", public=(), order=Order()
-            )
+            release(curator, planned, measure)
             kept[name] = sorted(tuple(sorted(codes)) for codes in found.values())
     assert kept["plain"] == kept["reversed"]
     missing = list(kept["plain"])
@@ -128,24 +137,13 @@ def test_the_charge_comes_first_and_stays() -> None:
     with clinic() as curator:
         planned = plan_rows(curator.session, "SELECT city FROM data")
         with pytest.raises(BudgetExceededError):
-            release_rows(
-                curator.session,
-                curator.outlet,
-                planned,
-                [ZCDPEvent(rho=100)],
-                lambda _: pytest.fail("rows were read"),
-                text="much",
-                public=(),
-                order=Order(),
-            )
+            release(curator, planned, lambda _: pytest.fail("rows were read"), events=[ZCDPEvent(rho=100)], text="much")
 
         def fails(_: object) -> bytes:
             raise ValueError("a row says 42")
 
         with pytest.raises(EngineError) as caught:
-            release_rows(
-                curator.session, curator.outlet, planned, [EVENT], fails, text="fails", public=(), order=Order()
-            )
+            release(curator, planned, fails, text="fails")
         assert "42" not in str(caught.value)
         assert len(curator.history()) == 1
 
@@ -153,27 +151,9 @@ def test_the_charge_comes_first_and_stays() -> None:
 def test_a_request_is_measured_once() -> None:
     with clinic() as curator:
         planned = plan_rows(curator.session, "SELECT city FROM data")
-        first = release_rows(
-            curator.session,
-            curator.outlet,
-            planned,
-            [EVENT],
-            lambda _: b"one",
-            text="rows",
-            public=(),
-            order=Order(request="r"),
-        )
-        again = release_rows(
-            curator.session,
-            curator.outlet,
-            planned,
-            [EVENT],
-            lambda _: b"two",
-            text="rows",
-            public=(),
-            order=Order(request="r"),
-        )
-        assert (first.measurements, again.measurements, again.receipt) == (b"one", b"one", first.receipt)
+        first = release(curator, planned, lambda _: b"one", Order(request="r"))
+        again = release(curator, planned, lambda _: b"two", Order(request="r"))
+        assert (first.kept, again.kept, again.receipt) == (b"one", b"one", first.receipt)
 
 
 @pytest.mark.parametrize(
