@@ -69,7 +69,7 @@ def _root(
         bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Answer questions about protected data, and account for what the answers reveal."""
+    """Answer questions about protected data, and account for the privacy that the answers cost."""
 
 
 def application(command: str | None = None, *, listed: bool = False) -> typer.Typer:

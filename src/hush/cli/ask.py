@@ -117,7 +117,7 @@ def ask(
 
 @spread
 def explain(terms: QuestionTerms, asker: AskerOptions, file: FileOption = None, as_json: JsonOption = False) -> None:
-    """Say what a question would cost and how far off its answers would be. Reads no data and spends nothing.
+    """Show the price of a question and the error of its answers. Reads no data and spends nothing.
 
     Examples:
 

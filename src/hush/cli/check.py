@@ -125,8 +125,8 @@ def tables(
     policy: PolicyOption = POLICY,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the tables that can be asked about: their columns with bounds and values, whose privacy is protected, and
-    questions to begin with. All of it is the policy's; no row is read and nothing is spent.
+    """Show the tables that can be asked about: their columns with bounds and values, the protected units, and questions
+    to begin with. All of it is the policy's; no row is read and nothing is spent.
 
     Examples:
 
@@ -152,8 +152,7 @@ def tables(
 @engine.command("check")
 def check_role(policy: PolicyOption = POLICY, as_json: JsonOption = False) -> int:
     """Check the role that hush has in the databases of a policy: it must be able to read the columns that the policy
-    names, and nothing else. Prints what is missing, what is too much, and the statements that make a role with just
-    that.
+    names, and nothing else. Prints missing rights, superfluous rights, and the statements that make the right role.
 
     Examples:
 

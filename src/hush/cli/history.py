@@ -34,8 +34,7 @@ def history(
     limit: Annotated[int | None, typer.Option(help="Only the newest.", metavar="N", min=1)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the charges, newest first: who asked what, its ε, the share of the budget that it took, and what became of
-    it.
+    """List the charges, newest first: analyst, question, ε, the share of the budget that was taken, and the outcome.
 
     "Took" is a share of the data set's budget; with --as of the budget that bound the question, the analyst's own or
     the data set's, as hush explain and the answer said. The shares that were taken of a budget add up to what hush
@@ -127,8 +126,7 @@ def show(
     format_: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show an answer again, by its receipt: what was paid for is kept in the ledger, and free to look at. No row is
-    read.
+    """Show an answer again, by its receipt: the ledger keeps paid answers, and to look at one is free. No row is read.
 
     Examples:
 

@@ -131,7 +131,7 @@ def raise_(
     options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Raise a budget to a new total. What was spent stays spent."""
+    """Raise a budget to a new total. Earlier charges stay."""
     with options.opened() as book:
         book.raise_budget(data, of, epsilon=epsilon, delta=delta, actor=options.actor, reason=reason)
         holds = next(view for view in book.budget(options.actor) if (view.data, view.analyst) == (data, of))
@@ -163,7 +163,7 @@ def acts(
     options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """List what owners did: budgets opened and raised, copies restored."""
+    """List the acts of owners: budgets opened and raised, copies restored."""
     with options.opened() as book:
         done = book.acts(options.actor)
     lines = [f"{act.number:>6}  {act.when[:19].replace('T', ' ')}  {act.by:<10}  {visible(str(act))}" for act in done]
@@ -288,9 +288,10 @@ def requests(
     options: LedgerOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """List what waits, or waited, for the owner: questions above the ask_first of a policy, and larger budgets. The
-    owner approves or declines by number; both are recorded. An approved question may be asked once; an approved budget
-    is raised in the ledger and in the policy. Nobody sees an answer here.
+    """List the requests to the owner, open and decided: questions above the ask_first of a policy, larger budgets.
+
+    The owner approves or declines by number; both are recorded. An approved question may be asked once; an approved
+    budget is raised in the ledger and in the policy. Nobody sees an answer here.
 
     Examples:
 

@@ -77,7 +77,7 @@ def estimate(
     chart: Annotated[Path | None, typer.Option(metavar="FILE", help="Save a chart (.svg, .png, .html).")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Estimate what people answered, with error bars, and count reports that cannot be genuine."""
+    """Estimate the answers of people, with error bars, and count reports that cannot be genuine."""
     made = _form(form)
     if reports == "-":
         result = made.estimate(sys.stdin, confidence=confidence)

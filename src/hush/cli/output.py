@@ -68,7 +68,7 @@ class _Formatter(logging.Formatter):
     """Log lines that may quote a file or an engine."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with visible control characters; what an engine says of a file is the reason of an error."""
+        """Return the line, with visible control characters: an engine's words may be the reason of an error."""
         sort = record.levelname if record.levelno >= logging.WARNING else "why"
         return visible(f"{sort}: {super().format(record)}", lines=True)
 

@@ -165,7 +165,7 @@ def open_(
     colluding: Annotated[int, typer.Option(help="How many may pool what they know with the aggregator.", min=0)] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a session: what all parties agree upon beforehand. Each party checks it before joining."""
+    """Write a session: the terms that all parties agree upon beforehand. Each party checks it before joining."""
     parties = {}
     for entry in party:
         label, separator, public = entry.partition("=")

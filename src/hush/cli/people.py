@@ -244,7 +244,7 @@ def factor(
 @people.command("remove")
 @spread
 def remove(name: NameArgument, *, options: PeopleOptions) -> None:
-    """Remove somebody with all their sessions and tokens; the ledger keeps what they asked."""
+    """Remove somebody with all their sessions and tokens; the ledger keeps their questions."""
     with _opened(options) as people:
         people.remove(name)
     tell({"removed": name}, as_json=options.as_json)
@@ -257,7 +257,7 @@ def audit(
     *,
     options: PeopleOptions,
 ) -> None:
-    """Write what owners did, what was charged and which sign-ins failed, as lines of JSON, oldest first."""
+    """Write acts of owners, charges and failed sign-ins, as lines of JSON, oldest first."""
     with ExitStack() as stack:
         people = stack.enter_context(_opened(options))
         from hush.server.audit import export

@@ -246,7 +246,7 @@ class Whose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """The share of an account that a charge took, and what it left, under the budget of that day: as entries hold it.
+    """The share of an account that a charge took, and the share it left, of the budget of that day, as in entries.
 
     >>> Taken.of(Budget(epsilon=4).open(), Fraction(1, 8), Fraction(1, 2)).to_json()
     {'epsilon': '4', 'delta': '0', 'took': 12500, 'left': 50000}
@@ -270,7 +270,7 @@ class Taken:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Taken:
-        """Return what `to_json` wrote."""
+        """Return the shares that `to_json` wrote."""
         took, left = (Fraction(content[name], PARTS) for name in ("took", "left"))
         return cls(epsilon=Fraction(content["epsilon"]), delta=Fraction(content["delta"]), took=took, left=left)
 
@@ -334,7 +334,7 @@ def outlook(accounts: Sequence[Whose], events: Sequence[Event]) -> Outlook | Non
 
 
 def binding(shares: Sequence[tuple[Fraction, Fraction]]) -> int:
-    """Return the index of the account that binds a charge, given for each the share that it takes and what was left.
+    """Return the index of the account that binds a charge, given for each the share taken and the share left before.
 
     It is the account of which the charge takes the larger part of what is left; of equal ones the data set's, which
     comes first.

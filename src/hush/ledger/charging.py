@@ -201,7 +201,7 @@ class ChargeLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charged:
-    """The accounts after a charge, its price to each, and the shares that it takes of them."""
+    """The accounts after a charge, its price to each, and the share it takes of each."""
 
     accounts: dict[Key, Filter | None]
     prices: list[dict[str, str]]
@@ -214,7 +214,7 @@ class Charged:
         return next((int(share.took * _WEIGHT) for key, share in shares if not key[1]), 0)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what an entry says of it."""
+        """Return price, shares and accounts as an entry holds them."""
         return {
             "price": self.prices,
             "shares": [share.to_json() for share in self.shares],

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from hush.accounting.events import LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
-from hush.core import HushError, InvalidValueError, Number, fraction_between, positive
+from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.format import decimal, figure, percent, visible
 from hush.ledger.actors import Actor, in_words
 from hush.ledger.budgets import Taken, binding, budget_of, in_force, price, times
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry, damaged
 from hush.ledger.errors import UnknownReceiptError
-from hush.ledger.state import Key
+from hush.ledger.state import Key, account_states
 from hush.storage import alive
 
 if TYPE_CHECKING:
@@ -452,13 +452,8 @@ def _taken(chain: Chain, entry: Entry, key: Key) -> Taken:
 
 def _state(entry: Entry, key: Key) -> Filter | None:
     """Return the state of an account after an entry; None if the entry does not change it."""
-    try:
-        for state in entry.read().get("accounts", ()):
-            if (state["data"], state["analyst"]) == key and state["state"] is not None:
-                return filter_from_json(state["state"])
-    except (KeyError, TypeError, HushError) as error:
-        raise damaged(entry.number, "its accounts cannot be read") from error
-    return None
+    content = entry.read()  # an outcome has no accounts
+    return account_states(entry, content).get(key) if "accounts" in content else None
 
 
 def acts(chain: Chain) -> list[Act]:

@@ -299,7 +299,7 @@ class Ledger:
         return history.budget(self._chain, actor, self._limits.lowered, granted, self._named)
 
     def spending(self, receipt: int) -> Spending | None:
-        """Return the share that a charge took of the budget that bound it, and the share that is left of it now."""
+        """Return the share that a charge took of the budget that bound it, and the share left now."""
         with self._chain.reading() as state:
             entry = self._chain.store.entry(receipt)
             shares = {} if entry is None else history.charge_shares(self._chain, entry)

@@ -17,11 +17,11 @@ from typing import Any
 
 from hush.accounting import event_from_json
 from hush.accounting.events import Event
-from hush.accounting.filters import Charge, Filter, filter_from_json
+from hush.accounting.filters import Charge, Filter
 from hush.core import HushError, exact
 from hush.ledger.budgets import exhausted, price
 from hush.ledger.entries import Entry, canonical, damaged
-from hush.ledger.state import Key, LedgerState, events_hash
+from hush.ledger.state import Key, LedgerState, account_states, events_hash
 
 _SLACK = 1 + Fraction(1, 2**30)
 """Limits of Rényi and similar accounts are rounded; another version of hush may round the last bits differently."""
@@ -75,16 +75,6 @@ def _outcome(entry: Entry, reservation: Entry | None) -> None:
         raise damaged(entry.number, "it is the outcome of no reservation")
 
 
-def _states(entry: Entry, content: dict[str, Any]) -> dict[Key, Filter | None]:
-    try:
-        return {
-            (item["data"], item["analyst"]): None if item["state"] is None else filter_from_json(item["state"])
-            for item in content["accounts"]
-        }
-    except HushError as error:
-        raise damaged(entry.number, "an account's state cannot be read") from error
-
-
 def _shared(before: LedgerState, entry: Entry, content: dict[str, Any], reservation: Entry | None) -> None:
     """Check that a shared answer is its reservation's, and that the analyst is charged its price."""
     if (
@@ -127,7 +117,7 @@ def _charge(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
     if not entry.analyst:
         _standing_release(before, entry, content)
     keys = charged(before, entry.data, entry.analyst, shared=entry.kind == "shared")
-    after = _states(entry, content)
+    after = account_states(entry, content)
     if set(after) != set(keys) or len(content["price"]) != len(keys):
         raise damaged(entry.number, "it does not charge the accounts it should")
     try:
@@ -164,7 +154,7 @@ def _check_fits(entry: Entry, paid_for: Filter) -> None:
 
 def _opening(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
     key = (entry.data, entry.analyst)
-    after = _states(entry, content)
+    after = account_states(entry, content)
     account = after.get(key)
     known = key in before.accounts or (entry.kind == "analyst" and (entry.data, "") not in before.accounts)
     if known or set(after) != {key} or (account is None and entry.kind == "data"):
@@ -176,7 +166,7 @@ def _opening(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None
 
 def _raise(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
     key = (entry.data, entry.analyst)
-    after = _states(entry, content)
+    after = account_states(entry, content)
     old, new = before.accounts.get(key), after.get(key)
     if set(after) != {key} or old is None or new is None or new.currency != old.currency:
         raise damaged(entry.number, "it does not raise a budget that exists")
@@ -189,7 +179,7 @@ def _raise(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
 
 def _restored(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
     """Check that a restore gave no budget back."""
-    after = _states(entry, content)
+    after = account_states(entry, content)
     # How much was lost is the owner's statement. Its price is not computed again, because prices may fall later.
     if (content["lost"] == "none") != (not after) and any(before.accounts.values()):
         raise damaged(entry.number, "the accounts it changes do not agree with what it says was lost")

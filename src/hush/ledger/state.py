@@ -124,15 +124,9 @@ class LedgerState:
                 self.id = str(content["id"])
             if "anchor" in content:
                 self.anchor = str(content["anchor"])
-            states = {
-                (str(item["data"]), str(item["analyst"])): None
-                if item["state"] is None
-                else filter_from_json(item["state"])
-                for item in content["accounts"]
-            }
-        except (KeyError, TypeError, ValueError, HushError) as error:
+        except KeyError as error:
             raise damaged(entry.number, "its accounts cannot be read") from error
-        self.move(entry, states)
+        self.move(entry, account_states(entry, content))
 
     def move(self, entry: Entry, accounts: Mapping[Key, Filter | None]) -> None:
         """Make an entry the head, given the accounts that it changes."""
@@ -234,6 +228,19 @@ class LedgerState:
     def empty(self) -> bool:
         """Whether there is no entry at all."""
         return self.head.hash == ORIGIN
+
+
+def account_states(entry: Entry, content: Mapping[str, Any]) -> dict[Key, Filter | None]:
+    """Return the accounts after an entry; None stands for an analyst without a budget of their own."""
+    try:
+        return {
+            (str(item["data"]), str(item["analyst"])): None
+            if item["state"] is None
+            else filter_from_json(item["state"])
+            for item in content["accounts"]
+        }
+    except (KeyError, TypeError, ValueError, HushError) as error:
+        raise damaged(entry.number, "its accounts cannot be read") from error
 
 
 def account_state(key: Key, account: Filter | None) -> dict[str, Any]:
