@@ -122,6 +122,7 @@ WORDS = {
     "drop-factor": "turned off the second factor of",
     "restore-people": "restored the people of the service",
     "write-policy": "wrote the policy",
+    "read-rows": "looked at the first rows of a file",
     "propose": "proposed",
     "confirm": "confirmed the proposal of",
     "policy": "the policy came into force",

@@ -149,12 +149,12 @@ def own(curator: Curator, name: str) -> StreamRelease:
     return totals
 
 
-async def explain(_: Request, service: Service, who: Person, body: schemas.StreamBody) -> Response:
+async def explain(_: Request, service: Service, who: Person, body: schemas.Body) -> Response:
     """Return the price and the errors of running totals."""
     return JSONResponse(await service.explain_stream(who, body.given()))
 
 
-async def create(_: Request, service: Service, who: Person, body: schemas.PaidStreamBody) -> Response:
+async def create(_: Request, service: Service, who: Person, body: schemas.Body) -> Response:
     """Create running totals, and charge their whole life."""
     terms = body.given()
     view = await service.at_work(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.datastructures import FormData
+from starlette.testclient import TestClient
 
 from hush.core import HushError
 from hush.ledger import Role
-from hush.server.auth.people import Person
-from hush.server.pages.owner import EVERY_ROW, _saved, drafted, files_beside, read_columns
+from hush.server import app
+from hush.server.auth.csrf import CSRF_FIELD
+from hush.server.auth.people import People, Person
+from hush.server.pages.owner import EVERY_ROW, _findings, _saved, drafted, files_beside, read_columns
+from hush.server.settings import ServiceSettings
 
 OLGA = Person(name="olga", roles=frozenset({Role.OWNER}))
 
@@ -84,3 +90,53 @@ def test_the_page_opens_no_other_place(folder: Path, old: str, new: str) -> None
     with pytest.raises(HushError):
         _saved(served(place), OLGA, text.replace(old, new, 1), ledger=False)
     assert not place.exists()
+
+
+def test_a_messy_file_is_read_as_the_owner_says(tmp_path: Path) -> None:
+    rows = "".join(f"{number};{number % 28 + 1}.12.2020;1,5;Pädiatrie\n" for number in range(20))
+    (tmp_path / "visits.csv").write_bytes(f"id;day;cost;ward\n{rows}".encode("windows-1252"))
+    place = str(tmp_path / "hush.toml")
+    said = {"unit": "id", "type visits.day": "date", "type visits.cost": "decimal", "values visits.ward": "Pädiatrie"}
+    said |= {"max_rows visits": "40", "max_groups visits": "3", "delta": "1e-6"}
+    tables = read_columns(place, "visits.csv")
+    assert tables[0].preview()[0] == ["0", "1.12.2020", "1,5", "P\ufffddiatrie"]
+    text = drafted(tables, answers(**said))
+    assert 'delta = "1e-6"' in text
+    assert "max_groups = 3\nmax_rows = 40" in text
+    found = _findings(place, text)
+    assert found["better"] == {"encoding": "windows-1252", "format visits.day": "%d.%m.%Y"}
+    assert len(found["mistakes"]) == 3  # the ward's values are spelt otherwise in the wrong encoding
+    assert all(mistake.startswith("hush.toml:") for mistake in found["mistakes"])
+    with pytest.raises(HushError, match="not in the encoding"):
+        _saved(served(Path(place)), OLGA, text, ledger=True)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["visits.csv"]
+    tables = read_columns(place, "visits.csv", {"encoding": "windows-1252"})
+    text = drafted(tables, answers(**said, dates="31.12.2024"))
+    assert _findings(place, text) == {"mistakes": [], "better": {}, "proposed": [], "unread": []}
+    _saved(served(Path(place)), OLGA, text, ledger=True)
+    assert (tmp_path / "hush.ledger").exists()
+    for key, wrong in (("dates", "yesterday"), ("max_rows visits", "many"), ("max_groups visits", "0")):
+        with pytest.raises(HushError, match=key.partition(" ")[0].replace("dates", "format")):
+            drafted(tables, answers(**{**said, key: wrong}))
+
+
+def test_rows_are_shown_to_an_owner_alone_and_only_before_there_is_a_policy(
+    tmp_path: Path, settings: ServiceSettings, people: People
+) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "members.csv").write_text("member,age\n1,secret-value\n", encoding="utf-8")
+    fresh = app(replace(settings, policy=str(new / "hush.toml")))
+    with TestClient(fresh, base_url="http://localhost", follow_redirects=False) as browser:
+        for name, status in (("alice", 403), ("olga", 200)):
+            browser.cookies.clear()
+            browser.cookies.set("hush", people.begin_session(name))
+            found = re.search(r'name="form_token" value="(\w+)"', browser.get("/account").text)
+            assert found is not None
+            form = {CSRF_FIELD: found[1], "file": "members.csv"}
+            told = browser.post("/data", data=form)
+            assert (told.status_code, "secret-value" in told.text) == (status, status == 200)
+        (new / "hush.toml").write_text("[data.x]", encoding="utf-8")
+        told = browser.post("/data", data=form)
+        assert told.status_code == 422
+        assert "secret-value" not in told.text

@@ -1,8 +1,10 @@
 """The owner's places: Data (the policy and its ledger), People, Budgets, Audit, and the way from nothing to an answer.
 
 Files are chosen among those that lie beside the policy; no other path and no address is read, so that the page cannot
-be made to open something else. Of a file its columns' names and types are read, never a row: bounds and values are for
-the owner to say. What the page writes is the policy file itself, which the owner sees before it is saved.
+be made to open something else. Bounds and values are for the owner to say, and are never taken from rows. While data
+are set up, before there is a policy, the owner sees the first rows of a file and is told of all that cannot be read as
+they say: both are for the owner's eyes and are kept nowhere. What the page writes is the policy file itself, which the
+owner sees before it is saved.
 """
 
 from __future__ import annotations
@@ -10,11 +12,14 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import math
 import os
 import tempfile
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import unified_diff
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from starlette.datastructures import FormData
@@ -23,12 +28,18 @@ from starlette.responses import Response
 
 from hush.core import HushError, InvalidValueError, exact
 from hush.core.format import figure, percent, visible
-from hush.curator.data_sets import read_policy, schema_types
-from hush.engines.registry import CSV, Source, inner_tables, open_sources, proposed_encoding, table_name
+from hush.core.storage import SEPARATORS
+from hush.curator.data_sets import read_policy
+from hush.curator.new_data import NewTable, tables_of_files
+from hush.curator.owner import check
 from hush.ledger import Actor, LedgerMissingError, Role
+from hush.mechanisms import propose_delta
 from hush.policy.draft import draft, first_words
 from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger, open_ledger
+from hush.query.date_formats import format_like
+from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
+from hush.server.auth.csrf import CSRF_FIELD
 from hush.server.auth.people import Person
 from hush.server.opened import OpenPolicy
 from hush.server.pages.layout import bar, problem_of, show
@@ -39,18 +50,9 @@ from hush.server.service import Service
 _ENDINGS = {".csv", ".tsv", ".parquet", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".duckdb", ".sqlite", ".gz"}
 _SHOWN_CHARGES = 500
 _EDIT = "policy"
+_WRITTEN = ("separator", "encoding", "decimal")
+_ENCODINGS = ("utf-8", "windows-1252", "latin-1", "utf-16")
 EVERY_ROW = "every row is another person"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundTable:
-    """A table in a file beside the policy: its columns with their types, and how the file is written."""
-
-    name: str
-    place: str
-    columns: tuple[tuple[str, str], ...]
-    untyped: bool
-    reading: dict[str, str]
 
 
 def files_beside(policy: str) -> list[str]:
@@ -59,31 +61,15 @@ def files_beside(policy: str) -> list[str]:
     return sorted(file.name for file in folder.iterdir() if file.is_file() and file.suffix.lower() in _ENDINGS)
 
 
-def read_columns(policy: str, name: str) -> list[FoundTable]:
-    """Return the tables of a file beside a policy; its rows are not read."""
+def read_columns(policy: str, name: str, words: Mapping[str, str] = MappingProxyType({})) -> list[NewTable]:
+    """Return the tables of a file beside a policy; ``words`` say how it is written, as far as the owner did."""
     if name not in files_beside(policy):
         raise InvalidValueError("file", got=name, allowed="one of the files beside the policy")
     path = Path(policy).resolve().parent / name
-    source, reading = Source.of(path), {}
-    if source.format in CSV:
-        reading = {"encoding": proposed_encoding(path), "decimal": "."}
-        source = Source.of(path, encoding=reading["encoding"], decimal=reading["decimal"])
-    inside: list[str | None] = [*inner_tables(path)]
-    sources = {inner or table_name(path): (inner, replace(source, table=inner)) for inner in inside or [None]}
-    with open_sources({table: table_source for table, (_, table_source) in sources.items()}) as opened:
-        return [
-            FoundTable(
-                name=table,
-                place=f"{name}#{inner}" if inner else name,
-                columns=tuple(schema_types(table_source, table, opened.types[table]).items()),
-                untyped=table_source.untyped,
-                reading=reading,
-            )
-            for table, (inner, table_source) in sources.items()
-        ]
+    return tables_of_files([path], words, places={path: name})
 
 
-def drafted(tables: list[FoundTable], form: FormData) -> str:
+def drafted(tables: list[NewTable], form: FormData) -> str:
     """Return the policy drafted from an owner's answers."""
 
     def said(name: str) -> str:
@@ -96,12 +82,15 @@ def drafted(tables: list[FoundTable], form: FormData) -> str:
             "unit", got="nothing", allowed="the column that says whose row it is", hint="Choose one."
         )
     declarations: dict[tuple[str, str], dict[str, Any]] = {}
+    dates = format_like(said("dates")) if said("dates") else ""
     for table in tables:
         for column, sql_type in table.columns:
             field = f"{table.name}.{column}"
             words: dict[str, Any] = first_words(sql_type)
             if kind := said(f"type {field}"):
                 words = {"type": kind}
+            if date_format := said(f"format {field}") or (dates if table.untyped and _holds(words, dates) else ""):
+                words["format"] = date_format
             if values := said(f"values {field}"):
                 words["values"] = [
                     text.strip() for text in next(csv.reader([values], skipinitialspace=True)) if text.strip()
@@ -112,12 +101,20 @@ def drafted(tables: list[FoundTable], form: FormData) -> str:
                 declarations[table.name, column] = words
     epsilon, delta = said("epsilon"), said("delta") or "0"
     exact(epsilon, "epsilon"), exact(delta, "delta")
+    limits = {
+        table.name: (
+            _whole(said(f"max_groups {table.name}"), "max_groups", MAX_GROUPS),
+            _whole(said(f"max_rows {table.name}"), "max_rows", MAX_ROWS),
+        )
+        for table in tables
+    }
     text = draft(
         [(table.name, column, kind) for table in tables for column, kind in table.columns],
-        sources={table.name: table.place for table in tables},
+        sources={table.name: table.origin for table in tables},
         said=declarations,
         untyped={table.name for table in tables if table.untyped},
         reading={table.name: table.reading for table in tables},
+        limits=limits,
         data=said("data") or "mydata",
         unit=None if unit == EVERY_ROW else unit,
         epsilon=epsilon,
@@ -125,6 +122,17 @@ def drafted(tables: list[FoundTable], form: FormData) -> str:
         analysts=[said("analyst") or "alice"],
     )
     return text.replace('unit = ""\n', "") if unit == EVERY_ROW else text
+
+
+def _holds(words: Mapping[str, Any], dates: str) -> bool:
+    """Return whether a column of these words may have dates of a format; a time needs one with a time."""
+    return words.get("type") == "date" or (words.get("type") == "timestamp" and "%H" in dates)
+
+
+def _whole(said: str, name: str, largest: int) -> str:
+    if said and not (said.isdecimal() and 1 <= int(said) <= largest):
+        raise InvalidValueError(name, got=said, allowed=f"a whole number from 1 to {largest}")
+    return said or "1"
 
 
 async def data_page(request: Request, service: Service, who: Person) -> Response:
@@ -151,8 +159,16 @@ async def _data(request: Request, service: Service, who: Person, status: int = 2
         "mistake": service.policy.mistake,
         "files": files_beside(policy),
         "found": [],
+        "preview": {},
         "chosen": "",
         "review": "",
+        "mistakes": [],
+        "better": {},
+        "proposed": [],
+        "unread": [],
+        "separators": SEPARATORS,
+        "encodings": _ENCODINGS,
+        "delta": f"1e{math.log10(propose_delta()):.0f}",
         "said": {},
         "problem": None,
         "good": "",
@@ -179,15 +195,70 @@ def _has_ledger(policy: str) -> bool:
 
 
 async def read_page(request: Request, service: Service, who: Person) -> Response:
-    """Show the form about the columns of a file; or, with its answers, the policy drafted from them."""
+    """Show the form about the columns of a file; or, with its answers, the policy drafted from them and checked."""
     form = await request.form()
-    name = str(form.get("file", ""))
+    said = {key: value for key, value in form.items() if isinstance(value, str) and key not in {CSRF_FIELD, "again"}}
+    name, policy = said.get("file", ""), service.settings.policy
+    values: dict[str, Any] = {"chosen": name, "said": said}
     try:
-        tables = await asyncio.to_thread(read_columns, service.settings.policy, name)
-        review = drafted(tables, form) if "unit" in form else ""
+        if await asyncio.to_thread(_text, policy):  # rows are shown while data are set up, and not later
+            raise InvalidValueError(
+                "file", got=name, allowed="chosen before there is a policy", hint="Change it there."
+            )
+        words = {key: said[key] for key in _WRITTEN if said.get(key)}
+        values["found"] = tables = await asyncio.to_thread(read_columns, policy, name, words)
+        service.people.note("read-rows", file=name)
+        values["preview"] = await asyncio.to_thread(lambda: {table.name: table.preview() for table in tables})
+        if "unit" in said and "again" not in form:
+            text = drafted(tables, form)
+            values |= {"review": text, **await asyncio.to_thread(_findings, policy, text)}
     except HushError as error:
-        return await _data(request, service, who, 422, problem=problem_of(error), chosen=name)
-    return await _data(request, service, who, found=tables, chosen=name, review=review, said=dict(form))
+        return await _data(request, service, who, 422, problem=problem_of(error), **values)
+    return await _data(request, service, who, **values)
+
+
+def _findings(policy: str, text: str) -> dict[str, Any]:
+    """Return the mistakes that show when all rows are read by a new policy, and the answers that would mend some.
+
+    The numbers in them are exact: they are for the owner's page, and are kept nowhere.
+    """
+    with _beside(policy, text) as new:
+        _check_places(Policy.read(new), None, policy)
+        checked = check(new, rows=True)
+        mistakes = [_named(error, new) for error in checked.mistakes]
+    better = {
+        key if column is None else f"{key} {table}.{column}": value
+        for table, column, key, value in (
+            (proposal.table, proposal.column, proposal.key, proposal.value) for proposal in checked.proposals
+        )
+    }
+    proposed = [f"{proposal}{f' for {proposal.column}' if proposal.column else ''}" for proposal in checked.proposals]
+    unread = [
+        f"{cells.unread} of {cells.filled} cells of {label} are not as declared, and count as missing"
+        for counts in checked.unread.values()
+        for label, cells in counts.cells.items()
+        if cells.unread
+    ]
+    return {"mistakes": mistakes, "better": better, "proposed": proposed, "unread": unread}
+
+
+@contextmanager
+def _beside(policy: str, text: str) -> Iterator[Path]:
+    """Give a file with a text in the folder of the policy; it is removed in the end, if it is still there."""
+    folder = Path(policy).resolve().parent
+    with tempfile.NamedTemporaryFile(
+        "w", dir=folder, prefix=".hush-", suffix=".toml", delete=False, encoding="utf-8"
+    ) as new:
+        new.write(text)
+    try:
+        yield Path(new.name)
+    finally:
+        Path(new.name).unlink(missing_ok=True)
+
+
+def _named(error: HushError, new: Path) -> str:
+    """Return what an error says, about the policy's lines and not those of a file that nobody knows."""
+    return str(error).replace(str(new), "hush.toml")
 
 
 async def save_policy(request: Request, service: Service, who: Person) -> Response:
@@ -213,18 +284,16 @@ def _saved(service: Service, who: Person, text: str, *, ledger: bool) -> Policy:
     """Check a policy and replace the present file by it atomically."""
     policy_path = service.settings.policy
     target = Path(policy_path).resolve()
-    with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=".hush-", suffix=".toml", delete=False) as new:
-        new.write(text)
-    try:
-        _check_places(Policy.read(new.name), Policy.read(target) if target.exists() else None, policy_path)
-        read_policy(new.name)
+    with _beside(policy_path, text) as new:
+        _check_places(Policy.read(new), Policy.read(target) if target.exists() else None, policy_path)
+        read_policy(new)
+        mistakes = check(new, rows=True).mistakes if ledger else ()
+        if mistakes:
+            raise HushError("\n".join(_named(mistake, new) for mistake in mistakes))
         service.agree(who, _EDIT, json.dumps([_text(policy_path), text]))
         if target.exists():
-            Path(new.name).chmod(target.stat().st_mode & 0o7777)
-        os.replace(new.name, target)  # noqa: PTH105 - a move within a folder, all or nothing
-    except BaseException:
-        Path(new.name).unlink(missing_ok=True)
-        raise
+            new.chmod(target.stat().st_mode & 0o7777)
+        os.replace(new, target)  # noqa: PTH105 - a move within a folder, all or nothing
     policy = read_policy(target)
     if ledger:
         make_ledger(policy, actor=Actor.owner(who.name)).close()
