@@ -11,14 +11,18 @@ import os
 import shutil
 import subprocess
 import tempfile
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from demo_service import QUESTION, ROWS, Demo
+from demo_service import DAYS, QUESTION, ROWS, Demo
 from playwright.sync_api import Browser, sync_playwright
 
 import hush
+from hush.client import RemoteCurator
+from hush.server.dashboards import DashboardStore
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _QUIET = [
@@ -77,6 +81,27 @@ def build() -> Path:
     return BUILD
 
 
+def _dashboard(demo: Demo, curator: RemoteCurator) -> str:
+    """Return the identity of a dashboard of alice's: refreshed tiles of every kind, and one pinned after that."""
+    questions = [QUESTION, "SELECT COUNT(*) AS visits FROM visits", QUESTION, DAYS]
+    questions.append("SELECT region, disease, COUNT(*) AS n FROM visits GROUP BY region, disease")
+    token = demo.people.make_token("alice")[1]
+
+    def post(place: str, **fields: object) -> None:
+        form, head = urllib.parse.urlencode(fields).encode(), {"authorization": f"Bearer {token}"}
+        request = urllib.request.Request(f"{demo.address}{place}", form, head)  # noqa: S310 - on loopback
+        with urllib.request.urlopen(request) as page:  # noqa: S310
+            assert page.status == 200
+
+    post("/dashboards", title="The week", data="clinic")
+    identity = DashboardStore(demo.people.storage).all()[0].identity
+    for place, question in enumerate(questions):
+        post("/dashboards/pin", dashboard=identity, receipt=curator.ask(question, epsilon="0.02").receipt)
+        if place == 3:
+            post(f"/dashboards/{identity}/refresh", request="the first")
+    return identity
+
+
 @pytest.fixture(scope="session")
 def releases(demo: Demo) -> dict[str, str]:
     """A whole release of each kind, a stream, two requests that wait and one that was declined."""
@@ -96,6 +121,7 @@ def releases(demo: Demo) -> dict[str, str]:
             "SELECT day, COUNT(*) AS n FROM visits GROUP BY day", name="daily", horizon="1 year", epsilon="0.2"
         )
         stream.advance("2025-02-15")
+        made["dashboard"] = _dashboard(demo, curator)
     with hush.connect(demo.address, token=demo.people.make_token("ben")[1]) as curator:
         with pytest.raises(hush.HushError, match="approval"):
             curator.ask(QUESTION, epsilon="1", reason="for the yearly report")

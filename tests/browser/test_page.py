@@ -56,6 +56,9 @@ PAGES = {
     "ask-refused": "/ask?q=" + urllib.parse.quote("SELECT disease, AVG(cots) AS mean\nFROM visits GROUP BY disease"),
     "answer": "/answers/{0}",
     "answer-long": "/answers/{2}",
+    "dashboards": "/dashboards",
+    "dashboard": "/dashboards/{dashboard}",
+    "dashboard-price": "/dashboards/{dashboard}?refresh=1",
     "budget": "/budget",
     "history": "/history",
     "receipt": "/receipts/{0}",
@@ -399,5 +402,29 @@ def test_a_release_is_made_with_script(demo: Demo, browser: Browser) -> None:
     page.locator("[data-make]").click()
     page.wait_for_url("**/releases/*")
     expect(page.locator("h1")).to_contain_text("Release")
+    assert said == []
+    page.context.close()
+
+
+def test_an_answer_is_pinned_and_its_dashboard_is_refreshed_for_the_price_that_was_shown(
+    demo: Demo, browser: Browser, receipts: list[int]
+) -> None:
+    page = demo.page(browser)
+    said = watched(page)
+    page.goto(f"/answers/{receipts[0]}")
+    if page.locator("[name=dashboard]").count():
+        page.locator("[name=dashboard]").select_option(label="a new dashboard")
+    page.get_by_role("button", name="Pin").click()
+    expect(page.locator("h1")).to_contain_text("Dashboard of clinic")
+    tile = page.locator(".tile")
+    expect(tile.locator("h2")).to_have_text("visits and mean_cost by disease")
+    expect(tile.locator("table")).to_contain_text("±")
+    before, pinned = page.locator(".budgets").inner_text(), tile.locator("table").inner_text()
+    page.get_by_role("link", name="Refresh …").click()
+    assert page.locator(".budgets").inner_text() == before
+    page.get_by_role("button", name="Refresh all for ε 0.1").click()
+    expect(page.get_by_role("link", name="Refresh …")).to_be_visible()
+    assert page.locator(".budgets").inner_text() != before
+    assert tile.locator("table").inner_text() != pinned
     assert said == []
     page.context.close()

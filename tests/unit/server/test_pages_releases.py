@@ -350,7 +350,7 @@ def test_a_model_is_shown_and_predicts_for_nothing(browser, people: People) -> N
         assert figure(line.estimate, digits=4) in page
     spent = browser.get("/history.json").json()
     told = browser.get(made, params={"in city": "Oslo"}).text
-    assert f">{figure(float(model.predict({'city': ['Oslo']})[0]), digits=5)}</p>" in told
+    assert f">{figure(float(model.predict({'city': ['Oslo']})[0]), digits=5)}</strong></p>" in told
     refused = browser.get(made, params={"in city": "Paris"}).text
     assert "one of Oslo, Bergen, Troms" in refused
     assert browser.get("/history.json").json() == spent

@@ -88,6 +88,10 @@ _SCHEMA = (
         "REFERENCES hush_people ON DELETE CASCADE, what TEXT NOT NULL, content TEXT NOT NULL, created {real} NOT NULL, "
         "PRIMARY KEY (id, person))"
     ),
+    (
+        "CREATE TABLE IF NOT EXISTS hush_dashboards (id TEXT PRIMARY KEY, person TEXT NOT NULL "
+        "REFERENCES hush_people ON DELETE CASCADE, content TEXT NOT NULL)"
+    ),
     "CREATE TABLE IF NOT EXISTS hush_outbox (id TEXT PRIMARY KEY, content TEXT NOT NULL)",
     (
         "CREATE TABLE IF NOT EXISTS hush_failures (hour TEXT NOT NULL, person TEXT NOT NULL, address TEXT NOT NULL, "
@@ -101,6 +105,7 @@ _COPIED = {
     "hush_people": ("name", "roles", "password", "created", "factor"),
     "hush_tokens": ("hash", "id", "person", "label", "scopes", "created", "expires", "maker"),
     "hush_identities": ("person", "issuer", "subject", "until"),
+    "hush_dashboards": ("id", "person", "content"),
     "hush_outbox": ("id", "content"),
 }
 """The tables and columns in a backup. Sessions and links are left out: an ended one must not become valid again."""
@@ -715,6 +720,11 @@ class People:
         """Return the proposals that wait for a second owner, each as proposer and content, oldest first."""
         query = "SELECT person, content FROM hush_proposals WHERE what = ? AND created >= ? ORDER BY created"
         return [(row[0], row[1]) for row in self._storage.rows(query, what, self._clock() - PROPOSAL)]
+
+    @property
+    def storage(self) -> Storage:
+        """The tables themselves, for what lies beside the people (`hush.server.dashboards`)."""
+        return self._storage
 
     # backup
 

@@ -3,6 +3,7 @@
 *   `ask`: the page Ask; `preview`: price and errors of a question before it is paid for; `query_builder`: questions
     that are clicked together;
 *   `answers`: the answer, its files, Compare;
+*   `dashboards`: answers that stay together on a page, refreshed as one plan;
 *   `budget`: Budget, History, receipts;
 *   `releases`: Releases; `streams`: streams, their releases, and how they are declared and advanced;
 *   `requests`: requests that wait for the owner;
@@ -24,6 +25,7 @@ from hush.server.pages import (
     answers,
     ask,
     budget,
+    dashboards,
     layout,
     owner,
     query_builder,
@@ -41,7 +43,7 @@ __all__ = ["refused", "table"]
 
 def table() -> list[Route]:
     """Return the routes of all pages."""
-    signed_in = (ask, query_builder, answers, releases, streams, budget, tables, requests, owner, account)
+    signed_in = (ask, query_builder, answers, dashboards, releases, streams, budget, tables, requests, owner, account)
     routes = [route for module in signed_in for route in module.table()]
     return [
         *layout.table(),

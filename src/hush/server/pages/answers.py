@@ -20,6 +20,7 @@ from hush.ledger import LedgerError
 from hush.report.columns import AnswerColumn
 from hush.report.pictures import kinds, measures, picture, plot
 from hush.report.tables import MARK, cell, marks
+from hush.server import dashboards
 from hush.server.api import written
 from hush.server.auth.people import Person
 from hush.server.errors import UnknownPlaceError
@@ -31,7 +32,14 @@ WIDE, NARROW = 520.0, 340.0
 """How wide pictures are on wide screens and on phones."""
 _ENDINGS = {"csv": "csv", "json": "json", "arrow": "arrow"}
 _SHOWN_ROWS = 200
-_WORDS = {"MARGINALS": "marginals", "SYNTHETIC": "synth", "RANGES:": "ranges", "FIT": "fit", "STREAM": "stream"}
+_WORDS = {
+    "MARGINALS": "marginals",
+    "SYNTHETIC": "synth",
+    "RANGES:": "ranges",
+    "FIT": "fit",
+    "STREAM": "stream",
+    "DASHBOARD": "dashboard",
+}
 """How the questions of whole releases begin in the ledger."""
 _RECENT = 50
 """How many answers can be chosen for Compare."""
@@ -78,6 +86,11 @@ async def answer_page(request: Request, service: Service, who: Person) -> Respon
         receipt=release,
         question=answer.question,
         again="again" in request.query_params,
+        dashboards=[
+            (dashboard.identity, visible(dashboard.title))
+            for dashboard in await dashboards.listed(service, who)
+            if dashboard.maker == who.name and dashboard.data == release["data"]
+        ],
         epsilon=figure(answer.price.epsilon, exact=True),
     )
 

@@ -38,6 +38,7 @@ _CSRF_INPUT = Markup('<input type="hidden" name="{}" value="{}">')
 _STREAMS, _BUDGETS = ("Streams", "/streams"), ("Budgets", "/budgets")
 _ANALYST = (
     ("Ask", "/ask"),
+    ("Dashboards", "/dashboards"),
     ("Releases", "/releases"),
     _STREAMS,
     ("Budget", "/budget"),

@@ -148,7 +148,7 @@ async def _listed(service: Service, who: Person) -> list[dict[str, Any]]:
             "outcome": release["outcome"],
         }
         for release in await service.history(who, _MOST_LISTED)
-        if (kind := kind_of(release["question"])) and kind != "stream"
+        if (kind := kind_of(release["question"])) in KINDS and kind != "stream"
     ]
 
 

@@ -277,7 +277,7 @@ function ask(event) {
 // a chart is drawn anew in its place
 
 function choose(event) {
-  const form = event.target.closest("form.choose");
+  const form = event.target.closest("figure form.choose");
   if (!form) return;
   get(`${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`, (page, request) => {
     const fresh = page && request.status === 200 && find("figure:has(form.choose)", page), focus = event.target.name;

@@ -1,0 +1,154 @@
+"""Several questions as one plan: priced together, charged in one decision, released together or not at all.
+
+Questions that ask the same are paid once, at the highest ε that one of them names, and share one answer: so what they
+have in common agrees. The events of all distinct questions are one charge. An account composes events at no more than
+the sum of their prices, so the plan costs at most what its questions cost one by one; and either all of it is
+affordable, or nothing is charged and no row is read.
+
+`hush.server.dashboards` keeps such plans as pages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hush.accounting.events import Event
+from hush.core import InvalidValueError
+from hush.curator import pipeline
+from hush.curator.answer import Answer
+from hush.curator.data_sets import OpenDataSet
+from hush.curator.pipeline import Outlet
+from hush.curator.session import MadeUpError, Session
+from hush.curator.terms import QuestionTerms
+from hush.ledger import Charge
+from hush.ledger.budgets import Outlook
+from hush.query.answers.plan import ComposedPlan
+from hush.query.plan import Plan
+from hush.query.question import fingerprint
+
+MOST = 24
+"""How many questions one plan can have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionPlan:
+    """Questions that are priced as one plan. Nothing was read or charged.
+
+    The places say for each question which of the distinct plans answers it.
+    """
+
+    data_set: OpenDataSet
+    plans: tuple[Plan | ComposedPlan, ...]
+    places: tuple[int, ...]
+    outlook: Outlook | None
+    """The share of the budgets that the plan takes; None where nothing binds it, or nothing is charged."""
+
+    @property
+    def events(self) -> list[Event]:
+        """The events of all distinct questions, which are charged at once."""
+        return [event for chosen in self.plans for event in chosen.events]
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The sum of the distinct questions' ε, which bounds the price."""
+        return sum((chosen.epsilon for chosen in self.plans), Fraction(0))
+
+    @property
+    def identity(self) -> str:
+        """The fingerprint of the plan: equal for equal questions at equal prices under one policy."""
+        same = [pipeline.same_question(self.data_set, chosen) for chosen in self.plans]
+        return fingerprint("together", same, list(self.places))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswersTogether:
+    """The answers to the questions of one plan, in their order, and the receipt of their one charge."""
+
+    answers: tuple[Answer, ...]
+    receipt: int
+    when: str = ""
+    """When they were computed, where that was earlier."""
+
+
+def plan(session: Session, questions: Sequence[QuestionTerms]) -> QuestionPlan:
+    """Plan questions about one data set as one. Reads no private row and charges nothing."""
+    if not 0 < len(questions) <= MOST:
+        raise InvalidValueError("questions", got=len(questions), allowed=f"from 1 to {MOST} questions")
+    with session.in_use():
+        parsed = [pipeline.parse(session, terms) for terms in questions]
+        data_set = parsed[0][0]
+        for other, _, _ in parsed:
+            if other.schema.data != data_set.schema.data:
+                raise InvalidValueError("questions", got=other.schema.data, allowed="questions about one data set")
+        accounts = session.accounts(data_set.schema.data)
+        distinct: dict[str, Plan | ComposedPlan] = {}
+        keys = []
+        for _, question, terms in parsed:
+            chosen = pipeline.plan(question, data_set, accounts, terms)
+            # without the price: of two that ask the same the better answer serves both
+            key = fingerprint("question", chosen.question, terms.max_rows, terms.max_groups, terms.keys)
+            keys.append(key)
+            if key not in distinct or chosen.epsilon > distinct[key].epsilon:
+                distinct[key] = chosen
+        order = list(distinct)
+        planned = QuestionPlan(
+            data_set=data_set,
+            plans=tuple(distinct.values()),
+            places=tuple(order.index(key) for key in keys),
+            outlook=None,
+        )
+        return replace(planned, outlook=accounts.outlook(planned.events))
+
+
+def ask(
+    session: Session, outlet: Outlet, planned: QuestionPlan, *, text: str, same: str, request: str, fresh: bool
+) -> AnswersTogether:
+    """Charge a plan in one decision, and release all of its answers, or none.
+
+    ``same`` stands for this release: another analyst who asks under it gets these answers, where the owner shares them,
+    at the price to their own account.
+    """
+    if session.made_up:
+        raise MadeUpError
+    with session.in_use():
+        # before the charge: a statement that the engine refuses must cost nothing
+        programs = [pipeline.prepare(chosen, planned.data_set) for chosen in planned.plans]
+        decision = pipeline.charge(
+            session,
+            outlet,
+            planned.data_set,
+            planned.events,
+            text=text,
+            same=same,
+            request=request,
+            fresh=fresh,
+            epsilon=planned.epsilon,
+        )
+        if isinstance(decision, Charge):
+            seconds = sum(program.seconds for program in programs)
+            answers = pipeline.publish(
+                session,
+                outlet,
+                decision,
+                lambda: [program.compute() for program in programs],
+                lambda computed: packed(computed, planned.places),
+                seconds,
+            )
+            return AnswersTogether(answers=tuple(answers[index] for index in planned.places), receipt=decision.number)
+        return AnswersTogether(answers=unpacked(decision.answer), receipt=decision.number, when=decision.when)
+
+
+def packed(answers: Sequence[Answer], places: Sequence[int]) -> bytes:
+    """Return answers as the ledger keeps them, as JSON; each distinct one once."""
+    content = {"together": 1, "answers": [json.loads(answer.to_bytes()) for answer in answers], "places": list(places)}
+    return json.dumps(content, ensure_ascii=False).encode()
+
+
+def unpacked(stored: bytes) -> tuple[Answer, ...]:
+    """Return the answers that `packed` wrote, in the order of the questions."""
+    content = json.loads(stored)
+    answers = [Answer.from_bytes(json.dumps(answer).encode()) for answer in content["answers"]]
+    return tuple(answers[index] for index in content["places"])

@@ -1,0 +1,326 @@
+"""Dashboards: answers that an analyst pins to a page, refreshes as one plan, and may share.
+
+A dashboard belongs to one analyst and one data set, and lies in the service's own tables. Its tiles are questions with
+their ε; a tile shows the answer that was pinned, and after a refresh the refreshed one. A refresh is one charge
+(`hush.curator.together`): all of it is affordable, or nothing is begun.
+
+**Who may see one.** Its maker, as long as the policy names them for the data set. And its readers: analysts of the data
+set whom the maker names, or all of them, where the owner lets analysts have each other's answers (``share = true``).
+As with every shared answer a reader pays its price from their own account, once for each refresh: that account bounds
+what *they* learn. Up to then they see the questions and the price. For everybody else there is no such dashboard.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from hush.core import InvalidValueError
+from hush.core.format import decimal
+from hush.curator import together
+from hush.curator.answer import Answer
+from hush.curator.curator import Curator
+from hush.curator.terms import QuestionTerms
+from hush.curator.together import AnswersTogether, QuestionPlan
+from hush.ledger import Actor
+from hush.policy.streams import unknown_reader
+from hush.query.question import fingerprint
+from hush.server.auth.people import Person
+from hush.server.errors import ForbiddenError, UnknownPlaceError
+from hush.server.opened import OpenPolicy
+from hush.server.rate_limits import Rate
+from hush.server.service import Service
+from hush.storage import Storage
+
+MOST = 50
+"""How many dashboards one analyst can have."""
+_LONGEST_TITLE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A question on a dashboard, with its ε, and the receipt of the answer that was pinned."""
+
+    question: str
+    epsilon: str
+    receipt: int
+    index: int | None = None
+    """Its place in the last refresh; None if it was pinned later."""
+    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dashboard:
+    """A page of tiles."""
+
+    identity: str
+    maker: str
+    title: str
+    data: str
+    tiles: tuple[Tile, ...] = ()
+    readers: tuple[str, ...] | str = ()
+    """Names, or ``"analysts"`` for all analysts of the data set."""
+    refreshed: str = ""
+    """The fingerprint of the last refresh; empty before the first."""
+    paid: dict[str, int] = field(default_factory=dict)
+    """The receipts of those who have paid for the last refresh."""
+
+    @property
+    def text(self) -> str:
+        """The dashboard's questions as the ledger records them."""
+        questions = "\n".join(tile.question for tile in self.tiles)
+        return f"DASHBOARD {self.title!r}, {len(self.tiles)} questions in one plan:\n{questions}"
+
+    def terms(self) -> list[QuestionTerms]:
+        """Return the questions of all tiles on their terms."""
+        return [QuestionTerms(tile.question, epsilon=tile.epsilon, data=self.data) for tile in self.tiles]
+
+
+class DashboardStore:
+    """The dashboards of a service, in the tables beside its people."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def all(self) -> list[Dashboard]:
+        """Return all dashboards, by title."""
+        rows = self._storage.rows("SELECT id, person, content FROM hush_dashboards")
+        return sorted((_read(row) for row in rows), key=lambda dashboard: (dashboard.title, dashboard.identity))
+
+    def add(self, dashboard: Dashboard) -> None:
+        """Add a dashboard."""
+        with self._storage.changing():
+            owned = self._storage.rows("SELECT id FROM hush_dashboards WHERE person = ?", dashboard.maker)
+            if len(owned) >= MOST:
+                raise InvalidValueError("dashboards", got=len(owned) + 1, allowed=f"at most {MOST} of one analyst")
+            into = "INSERT INTO hush_dashboards (id, person, content) VALUES (?, ?, ?)"
+            self._storage.change(into, dashboard.identity, dashboard.maker, _written(dashboard))
+
+    def change(self, identity: str, change: Callable[[Dashboard], Dashboard]) -> None:
+        """Replace a dashboard by what a function makes of it, under the lock."""
+        with self._storage.changing():
+            rows = self._storage.rows("SELECT id, person, content FROM hush_dashboards WHERE id = ?", identity)
+            if rows:
+                content = _written(change(_read(rows[0])))
+                self._storage.change("UPDATE hush_dashboards SET content = ? WHERE id = ?", content, identity)
+
+    def remove(self, identity: str) -> None:
+        """Remove a dashboard; its receipts stay."""
+        with self._storage.changing():
+            self._storage.change("DELETE FROM hush_dashboards WHERE id = ?", identity)
+
+
+def _written(dashboard: Dashboard) -> str:
+    content = asdict(dashboard)
+    return json.dumps({name: value for name, value in content.items() if name not in {"identity", "maker"}})
+
+
+def _read(row: tuple[Any, ...]) -> Dashboard:
+    content = json.loads(row[2])
+    content["tiles"] = tuple(Tile(**tile) for tile in content["tiles"])
+    content["readers"] = content["readers"] if isinstance(content["readers"], str) else tuple(content["readers"])
+    return Dashboard(identity=row[0], maker=row[1], **content)
+
+
+# who may see
+
+
+def _may_see(opened: OpenPolicy, dashboard: Dashboard, who: Person) -> bool:
+    """Return whether somebody may see a dashboard, under the policy in force."""
+    analyst = opened.policy.analysts.get(who.name)
+    if analyst is None or dashboard.data not in analyst.data or dashboard.data not in opened.data_sets:
+        return False
+    if dashboard.maker == who.name:
+        return True
+    named = dashboard.readers == "analysts" or who.name in dashboard.readers
+    maker = opened.policy.analysts.get(dashboard.maker)
+    return (
+        opened.data_sets[dashboard.data].share
+        and bool(dashboard.readers)
+        and named
+        and maker is not None
+        and dashboard.data in maker.data
+    )
+
+
+async def listed(service: Service, who: Person) -> list[Dashboard]:
+    """Return the dashboards that somebody may see: their own first."""
+    dashboards = DashboardStore(service.people.storage).all()
+    seen = await service.with_policy(lambda opened: [made for made in dashboards if _may_see(opened, made, who)])
+    return sorted(seen, key=lambda dashboard: dashboard.maker != who.name)
+
+
+async def opened_by(service: Service, who: Person, identity: str) -> Dashboard:
+    """Return a dashboard; one that somebody may not see is not there."""
+    for dashboard in await listed(service, who):
+        if dashboard.identity == identity:
+            return dashboard
+    raise UnknownPlaceError
+
+
+async def owned(service: Service, who: Person, identity: str) -> Dashboard:
+    """Return a dashboard of somebody's own; a reader may not change it."""
+    dashboard = await opened_by(service, who, identity)
+    if dashboard.maker != who.name:
+        raise ForbiddenError("Only its maker changes a dashboard; pin what you need to one of your own.")
+    return dashboard
+
+
+# tiles
+
+
+async def made(service: Service, who: Person, title: str, data: str) -> Dashboard:
+    """Make an empty dashboard about a data set."""
+    title = title.strip()
+    if not 0 < len(title) <= _LONGEST_TITLE:
+        raise InvalidValueError("title", got=title, allowed=f"1 to {_LONGEST_TITLE} characters")
+    names = [data_set["name"] for data_set in await service.data_sets(who)]
+    if data not in names:
+        raise InvalidValueError("data", got=data, allowed=f"one of {', '.join(names)}")
+    dashboard = Dashboard(identity=uuid.uuid4().hex, maker=who.name, title=title, data=data)
+    DashboardStore(service.people.storage).add(dashboard)
+    return dashboard
+
+
+async def pin(service: Service, who: Person, dashboard: Dashboard, receipt: int) -> None:
+    """Pin an answer of somebody's own to their dashboard."""
+    charged, answer = await service.receipt(who, receipt), await service.answer(who, receipt)
+    if charged["data"] != dashboard.data:
+        raise InvalidValueError("receipt", got=receipt, allowed=f"an answer about {dashboard.data}")
+    tile = Tile(question=answer.question, epsilon=decimal(answer.price.epsilon), receipt=receipt)
+
+    def add(current: Dashboard) -> Dashboard:
+        if len(current.tiles) >= together.MOST:
+            raise InvalidValueError("tiles", got=len(current.tiles) + 1, allowed=f"at most {together.MOST}")
+        return replace(current, tiles=(*current.tiles, tile))
+
+    DashboardStore(service.people.storage).change(dashboard.identity, add)
+
+
+def unpin(service: Service, dashboard: Dashboard, identity: str) -> None:
+    """Take a tile off a dashboard; its receipt stays."""
+
+    def drop(current: Dashboard) -> Dashboard:
+        return replace(current, tiles=tuple(tile for tile in current.tiles if tile.identity != identity))
+
+    DashboardStore(service.people.storage).change(dashboard.identity, drop)
+
+
+async def share_with(service: Service, dashboard: Dashboard, readers: tuple[str, ...] | str) -> None:
+    """Name the readers of a dashboard; refuse where the owner does not let analysts have each other's answers."""
+
+    def check(opened: OpenPolicy) -> None:
+        if not readers:
+            return
+        if not opened.data_sets[dashboard.data].share:
+            raise ForbiddenError(
+                f"The owner does not let analysts of {dashboard.data} have each other's answers; "
+                "ask for share = true in the policy."
+            )
+        if (stranger := unknown_reader(readers, dashboard.data, opened.policy.analysts)) is not None:
+            raise InvalidValueError("readers", got=stranger, allowed=f"analysts of {dashboard.data}")
+
+    await service.with_policy(check)
+    DashboardStore(service.people.storage).change(dashboard.identity, lambda current: replace(current, readers=readers))
+
+
+# answers
+
+
+async def explained(service: Service, who: Person, dashboard: Dashboard) -> QuestionPlan:
+    """Return the plan of a refresh with its price. Spends nothing."""
+
+    def look(opened: OpenPolicy) -> QuestionPlan:
+        return together.plan(opened.curator(who).session, dashboard.terms())
+
+    return await service.for_nothing(who, Rate.EXPLANATIONS, look)
+
+
+async def refresh(service: Service, who: Person, dashboard: Dashboard, request: str) -> None:
+    """Ask all tiles anew in one charge; the same request again is free."""
+    same = fingerprint("dashboard", dashboard.identity, who.name, request)
+    places = {tile.identity: index for index, tile in enumerate(dashboard.tiles)}
+
+    def ask(curator: Curator, name: str) -> None:
+        planned = together.plan(curator.session, dashboard.terms())
+        terms: dict[str, Any] = {"text": dashboard.text, "same": same, "request": name, "fresh": True}
+        released = together.ask(curator.session, curator.outlet, planned, **terms)
+
+        def take(current: Dashboard) -> Dashboard:
+            tiles = tuple(replace(tile, index=places.get(tile.identity)) for tile in current.tiles)
+            return replace(current, tiles=tiles, refreshed=same, paid={who.name: released.receipt})
+
+        DashboardStore(service.people.storage).change(dashboard.identity, take)
+
+    await service.at_work(who, request, ask)
+
+
+async def read(service: Service, who: Person, dashboard: Dashboard, request: str) -> None:
+    """Pay for the last refresh as a reader, from their own account alone."""
+
+    def ask(curator: Curator, name: str) -> AnswersTogether:
+        data_set = curator.data_sets[dashboard.data]
+        if not dashboard.refreshed or dashboard.maker not in dashboard.paid or not data_set.share:
+            raise ForbiddenError("This dashboard has no refreshed answers that can be shared.")
+        # answered for certain: else this would be a new charge to everybody's budget
+        maker = Actor.analyst(dashboard.maker)
+        charged, _ = curator.session.ledger.receipt(dashboard.paid[dashboard.maker], maker)
+        if charged.outcome != "answered":
+            raise ForbiddenError("The last refresh of this dashboard has no answers.")
+        planned = together.plan(curator.session, dashboard.terms())
+        terms: dict[str, Any] = {"text": charged.question, "same": dashboard.refreshed, "request": name}
+        return together.ask(curator.session, curator.outlet, planned, fresh=False, **terms)
+
+    released = await service.at_work(who, request, ask)
+
+    def note(current: Dashboard) -> Dashboard:
+        if current.refreshed != dashboard.refreshed:  # refreshed meanwhile: what was paid for is in the history
+            return current
+        return replace(current, paid={**current.paid, who.name: released.receipt})
+
+    DashboardStore(service.people.storage).change(dashboard.identity, note)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileAnswer:
+    """What somebody may see of a tile now."""
+
+    tile: Tile
+    answer: Answer | None
+    """None for a reader who has not paid for it, or where a later refresh has it."""
+    receipt: int
+    when: str
+
+
+async def answers(service: Service, who: Person, dashboard: Dashboard) -> list[TileAnswer]:
+    """Return the tiles with the answers that somebody has paid for. Free."""
+    receipt = dashboard.paid.get(who.name)
+
+    def look(opened: OpenPolicy) -> list[TileAnswer]:
+        actor = Actor.analyst(who.name)
+        refreshed: tuple[Answer, ...] = ()
+        refreshed_at = ""
+        if receipt is not None:
+            refreshed = together.unpacked(opened.ledger.stored_answer(receipt, actor))
+            refreshed_at = opened.ledger.receipt(receipt, actor)[0].when
+        shown = []
+        for tile in dashboard.tiles:
+            answer, number, when = None, 0, ""
+            if tile.index is not None and receipt is not None:
+                answer, number, when = refreshed[tile.index], receipt, refreshed_at
+            elif dashboard.maker == who.name:
+                answer, number = Answer.shown(opened.ledger, tile.receipt, actor), tile.receipt
+                when = opened.ledger.receipt(tile.receipt, actor)[0].when
+            shown.append(TileAnswer(tile=tile, answer=answer, receipt=number, when=when))
+        return shown
+
+    return await service.with_policy(look)
+
+
+def sum_of_parts(dashboard: Dashboard) -> Fraction:
+    """Return what the tiles' questions cost one by one."""
+    return sum((Fraction(tile.epsilon) for tile in dashboard.tiles), Fraction(0))

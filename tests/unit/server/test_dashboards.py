@@ -1,0 +1,221 @@
+"""Dashboards: pinned, refreshed as one plan, shared with those who may see them, and nobody else's."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from hush.curator.data_sets import read_policy
+from hush.ledger import Role
+from hush.policy.ledger import make_ledger
+from hush.server import app
+from hush.server.auth.people import People
+from hush.server.dashboards import Dashboard, DashboardStore, Tile
+from hush.server.settings import ServiceSettings
+
+COUNT = "SELECT COUNT(*) AS n\nFROM visits\nWHERE age > {}"
+CITIES = "SELECT city, COUNT(*) AS visits FROM visits GROUP BY city"
+
+
+def signed_in(browser, people: People, name: str) -> dict[str, str]:
+    """Sign somebody in, and return what forms must carry."""
+    browser.cookies.set("hush", people.begin_session(name))
+    return {"form_token": re.search(r'name="form_token" value="(\w+)"', browser.get("/account").text)[1]}
+
+
+def bearer(people: People, name: str, *scopes: str) -> dict[str, str]:
+    """Return the header of a token."""
+    return {"authorization": f"Bearer {people.make_token(name, scopes=scopes or ('read', 'ask'))[1]}"}
+
+
+def asked(browser, token: dict[str, str], question: str, epsilon: str = "0.5") -> str:
+    body = {"question": question, "epsilon": epsilon}
+    return browser.post("/api/v1/ask", json=body, headers=token).json()["receipt"]
+
+
+def shares(browser, token: dict[str, str]) -> dict[str, float]:
+    accounts = browser.get("/api/v1/budget", headers=token).json()["accounts"]
+    return {account["analyst"] or "everybody": account["spent"]["share"] for account in accounts}
+
+
+@pytest.fixture
+def dashboard(browser, people, alice) -> str:
+    """The address of a dashboard of alice's with three tiles, of which two ask the same."""
+    form = signed_in(browser, people, "alice")
+    place = browser.post("/dashboards", data={**form, "title": "Visits <b>", "data": "clinic"}).headers["location"]
+    receipts = [asked(browser, alice, COUNT.format(30)), asked(browser, alice, CITIES), asked(browser, alice, CITIES)]
+    for receipt in receipts:
+        pinned = browser.post("/dashboards/pin", data={**form, "dashboard": place[12:], "receipt": receipt})
+        assert pinned.headers["location"] == place
+    return place
+
+
+@pytest.fixture
+def sharing(clinic) -> None:
+    """The owner lets analysts have each other's answers, and there is a second data set with an analyst of its own."""
+    text = clinic.read_text(encoding="utf-8").replace('unit = "id"\n', 'unit = "id"\nshare = true\n')
+    text += """
+[data.other]
+unit = "id"
+budget = { epsilon = "5" }
+[data.other.tables.stays]
+source = "stays.csv"
+
+columns.age = { type = "integer", lower = 0, upper = 100 }
+[analysts.eve]
+data = ["other"]
+budget = { epsilon = "1" }
+"""
+    clinic.write_text(text, encoding="utf-8")
+    (clinic.parent / "stays.csv").write_text("id,age\n1,20\n2,40\n", encoding="utf-8")
+
+
+def answers(page: str) -> list[str]:
+    return re.findall(r"<tbody>.*?</tbody>", page, flags=re.DOTALL)
+
+
+def test_tiles_are_pinned_refreshed_once_and_agree(browser, people, alice, dashboard: str) -> None:
+    form = signed_in(browser, people, "alice")
+    page = browser.get(dashboard).text
+    assert page.count('class="panel tile"') == 3
+    assert "Visits &lt;b&gt;" in page
+    assert "FROM visits\nWHERE age" in page
+    before = shares(browser, alice)
+    offered = browser.get(f"{dashboard}?refresh=1").text
+    assert "2 questions for 3 tiles" in offered
+    assert "at most ε 1 (the tiles one by one: ε 1.5)" in offered
+    assert shares(browser, alice) == before  # looking never spends
+    refresh = {**form, "request": "refresh one"}
+    assert browser.post(f"{dashboard}/refresh", data=refresh).headers["location"] == dashboard
+    after = shares(browser, alice)
+    assert after["alice"] > before["alice"]
+    fresh = browser.get(dashboard).text
+    tables = answers(fresh)
+    assert tables[1] == tables[2]
+    assert tables != answers(page)
+    assert browser.post(f"{dashboard}/refresh", data=refresh).status_code == 303  # a second click is free
+    assert shares(browser, alice) == after
+    assert answers(browser.get(dashboard).text) == tables
+    (charge,) = [made for made in browser.get("/history.json").json()["releases"] if "DASHBOARD" in made["question"]]
+    assert CITIES in charge["question"]
+    assert browser.get("/history").text.count('href="/dashboards">dashboards') == 1
+    assert browser.get(f"/answers/{charge['number']}", follow_redirects=True).status_code == 409
+    assert "See the" not in browser.get(f"/receipts/{charge['number']}").text
+
+
+def test_what_is_too_dear_is_not_begun(browser, people, dashboard: str) -> None:
+    form = signed_in(browser, people, "alice")
+    token = bearer(people, "alice")
+    dear = asked(browser, token, COUNT.format(50), "30")
+    browser.post("/dashboards/pin", data={**form, "dashboard": dashboard[12:], "receipt": dear})
+    before = shares(browser, token)
+    assert "disabled" in browser.get(f"{dashboard}?refresh=1").text
+    refused = browser.post(f"{dashboard}/refresh", data={**form, "request": "too dear"})
+    assert refused.status_code == 402
+    assert shares(browser, token) == before
+    assert "DASHBOARD" not in browser.get("/history.json").text
+
+
+def test_nobody_else_sees_or_changes_it(browser, people, dashboard: str) -> None:
+    signed_in(browser, people, "alice")
+    token = re.findall(r'name="tile" value="(\w+)"', browser.get(dashboard).text)[0]
+    for name in ("bob", "olga"):
+        form = signed_in(browser, people, name)
+        refused = {403} if name == "olga" else {404}
+        assert {browser.get(dashboard).status_code, browser.get(f"{dashboard}?refresh=1").status_code} == refused
+        for place, fields in (
+            (dashboard, {"act": "remove"}),
+            (dashboard, {"act": "unpin", "tile": token}),
+            (dashboard, {"act": "readers", "readers": name}),
+            (f"{dashboard}/refresh", {"request": "x"}),
+            (f"{dashboard}/read", {"request": "x"}),
+            ("/dashboards/pin", {"dashboard": dashboard[12:], "receipt": "1"}),
+        ):
+            assert {browser.post(place, data={**form, **fields}).status_code} == refused
+    form = signed_in(browser, people, "bob")
+    assert dashboard not in browser.get("/dashboards").text
+    receipt = asked(browser, bearer(people, "alice"), COUNT.format(1))
+    assert browser.post("/dashboards/pin", data={**form, "receipt": receipt}).status_code == 404
+    browser.cookies.clear()
+    reader = bearer(people, "alice", "read")
+    assert browser.post(f"{dashboard}/refresh", data={"request": "x"}, headers=reader).status_code == 403
+    assert browser.get(dashboard).headers["location"] == "/sign-in"
+
+
+def test_it_is_not_shared_where_the_owner_shares_no_answers(browser, people, dashboard: str) -> None:
+    form = signed_in(browser, people, "alice")
+    refused = browser.post(dashboard, data={**form, "act": "readers", "readers": "bob"})
+    assert refused.status_code == 403
+    assert "share = true" in refused.text
+    signed_in(browser, people, "bob")
+    assert browser.get(dashboard).status_code == 404
+
+
+@pytest.mark.usefixtures("sharing")
+def test_a_reader_pays_from_their_own_account_alone(settings: ServiceSettings, people: People) -> None:
+    make_ledger(read_policy(settings.policy)).close()
+    people.add("eve", roles=[Role.ANALYST])
+    people.add("carl", roles=[Role.ANALYST])
+    with TestClient(app(settings), base_url="http://localhost", follow_redirects=False) as browser:
+        alice, bob = bearer(people, "alice"), bearer(people, "bob")
+        form = signed_in(browser, people, "alice")
+        receipt = asked(browser, alice, CITIES, "0.2")
+        place = browser.post("/dashboards/pin", data={**form, "receipt": receipt}).headers["location"]
+        for stranger in ("eve", "carl"):
+            refused = browser.post(place, data={**form, "act": "readers", "readers": stranger})
+            assert "analysts of clinic" in refused.text
+        assert browser.post(place, data={**form, "act": "readers", "readers": "bob"}).status_code == 303
+        other = signed_in(browser, people, "bob")
+        assert "has not refreshed it yet" in browser.get(place).text  # the pinned answer is alice's alone
+        assert answers(browser.get(place).text) == []
+        assert browser.post(f"{place}/read", data={**other, "request": "early"}).status_code == 403
+        form = signed_in(browser, people, "alice")
+        browser.post(f"{place}/refresh", data={**form, "request": "one"})
+        released = answers(browser.get(place).text)
+        other = signed_in(browser, people, "bob")
+        page = browser.get(place).text
+        assert "not read yet" in page
+        assert answers(page) == []
+        assert browser.post(f"{place}/refresh", data={**other, "request": "x"}).status_code == 403
+        assert browser.post(place, data={**other, "act": "remove"}).status_code == 403
+        before = shares(browser, bob)
+        assert browser.post(f"{place}/read", data={**other, "request": "mine"}).status_code == 303
+        after = shares(browser, bob)
+        assert after["everybody"] == before["everybody"]
+        assert after["bob"] > before["bob"]
+        assert answers(browser.get(place).text) == released
+        browser.post(f"{place}/read", data={**other, "request": "again"})
+        assert shares(browser, bob) == after
+        signed_in(browser, people, "alice")
+        browser.post(place, data={**form, "act": "readers", "readers": "analysts"})
+        signed_in(browser, people, "eve")
+        assert browser.get(place).status_code == 404  # an analyst of another data set
+        assert place not in browser.get("/dashboards").text
+
+
+def test_tiles_are_taken_off_and_a_dashboard_is_removed(browser, people, alice, dashboard: str) -> None:
+    form = signed_in(browser, people, "alice")
+    first, *_ = re.findall(r'name="tile" value="(\w+)"', browser.get(dashboard).text)
+    browser.post(f"{dashboard}/refresh", data={**form, "request": "one"})
+    before = answers(browser.get(dashboard).text)
+    browser.post(dashboard, data={**form, "act": "unpin", "tile": first})
+    assert answers(browser.get(dashboard).text) == before[1:]
+    late = asked(browser, alice, COUNT.format(70))
+    browser.post("/dashboards/pin", data={**form, "dashboard": dashboard[12:], "receipt": late})
+    assert answers(browser.get(dashboard).text)[:2] == before[1:]
+    assert browser.post(dashboard, data={**form, "act": "remove"}).headers["location"] == "/dashboards"
+    assert browser.get(dashboard).status_code == 404
+
+
+def test_dashboards_go_with_their_maker_and_are_in_a_copy(people, tmp_path) -> None:
+    tile = Tile(question=CITIES, epsilon="0.1", receipt=3)
+    made = Dashboard(identity="a", maker="alice", title="t", data="clinic", tiles=(tile,), paid={"alice": 4})
+    DashboardStore(people.storage).add(made)
+    people.backup(tmp_path / "copy")
+    copy = People(tmp_path / "copy")
+    assert DashboardStore(copy.storage).all() == [made]
+    copy.close()
+    people.remove("alice")
+    assert DashboardStore(people.storage).all() == []
