@@ -17,6 +17,7 @@ OPTIONAL = {
     "engines/spark": (_SERVERS, r'"hush\.engines\.spark"'),
     "server": (_COMMANDS, '"(serve|people)": '),
     "server/pgwire": ("", ""),
+    "server/mcp.py": ("", ""),
     "client": (_NAMES, r'"hush\.client": '),
     "synth": (_COMMANDS, '"(marginals|synth|ranges|stream|fit|serve)": '),
     "learn": (_COMMANDS, '"(fit|serve)": '),
@@ -24,7 +25,7 @@ OPTIONAL = {
     "distributed": (_COMMANDS, '"(party|aggregate)": '),
     "audit": (_COMMANDS, '"audit": '),
 }
-"""The table that names a package, and its lines there; the protocol of PostgreSQL is named where a service opens it.
+"""The table that names a package, and its lines there; the two protocols are named where a service opens them.
 
 A service offers synthetic rows and models, so its line goes with theirs.
 """
@@ -45,7 +46,8 @@ sys.exit(run(["demo", "--folder", "clinic"]))
 @pytest.mark.parametrize("package", OPTIONAL)
 def test_a_package_can_be_deleted(package: str, tmp_path: Path) -> None:
     copied = shutil.copytree(_SOURCE, tmp_path / "hush", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.rmtree(copied / package)
+    deleted_place = copied / package
+    shutil.rmtree(deleted_place) if deleted_place.is_dir() else deleted_place.unlink()
     table, lines = OPTIONAL[package]
     if table:
         text = (copied / table).read_text("utf-8")
