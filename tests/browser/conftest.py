@@ -125,8 +125,8 @@ def releases(demo: Demo) -> dict[str, str]:
     with hush.connect(demo.address, token=demo.people.make_token("ben")[1]) as curator:
         with pytest.raises(hush.HushError, match="approval"):
             curator.ask(QUESTION, epsilon="1", reason="for the yearly report")
-        refused = curator.request(epsilon="5", reason="the budget ends\nbefore the year does")
+        refused = curator.request(epsilon="6", reason="the budget ends\nbefore the year does")
         with hush.connect(demo.address, token=demo.people.make_token("olga", scopes=["read", "own"])[1]) as owner:
             owner.decide(refused.number, approve=False, reason="ask for less:\nhalf of it")
-        curator.request(epsilon="4", reason="half of it")
+        curator.request(epsilon="5", reason="the budget ends before the year does")
     return made
