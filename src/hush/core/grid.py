@@ -104,6 +104,10 @@ class Grid:
         flat = [_nearest_float(integer(k, "indices") * self.step) for k in array.ravel().tolist()]
         return np.array(flat, dtype=np.float64).reshape(array.shape)
 
+    def ends(self, lower: Fraction, upper: Fraction) -> tuple[int, int]:
+        """Return ⌈lower/step⌉ and ⌊upper/step⌋: the first and last grid point within bounds, in steps."""
+        return -((-lower) // self.step), upper // self.step
+
     def integers(
         self, values: npt.ArrayLike, *, lower: Number, upper: Number, missing: Number | None = None
     ) -> npt.NDArray[Any]:
@@ -116,7 +120,7 @@ class Grid:
         of floats because one of its numbers is a float.
         """
         low, high = _bounds(lower, upper)
-        first, last = -((-low) // self.step), high // self.step  # ⌈lower/step⌉ and ⌊upper/step⌋: both inside
+        first, last = self.ends(low, high)
         if first > last:
             raise InvalidValueError(
                 "step", got=self.step, allowed=f"so small that a multiple lies between {shown(low)} and {shown(high)}"

@@ -97,8 +97,7 @@ class Quantile(ReadableRepr):
     @property
     def ends(self) -> tuple[int, int]:
         """The first and last grid point, in steps."""
-        # Both rounded inwards: every candidate lies within the bounds.
-        return -((-self.lower) // self.step), self.upper // self.step
+        return Grid(self.step).ends(self.lower, self.upper)
 
     @property
     def mechanism(self) -> GroupedQuantile:

@@ -127,7 +127,7 @@ def local_sensitivity(
         rows, grid, first, last = _matrix(data, lower, upper, step)
         return local_rows(statistic, rows, first, last, relation, norm) * grid.step
     x, grid = _on_grid(data, lower, upper, step)
-    first, last = _ends(lower, upper, grid)
+    first, last = grid.ends(lower, upper)
     if statistic in {"sum", "mean"}:
         return _local_linear(statistic, x, first, last, relation) * grid.step
     return local_gap(np.sort(x), _position(statistic, len(x), q), first, last) * grid.step
@@ -165,7 +165,7 @@ def smooth_sensitivity(
         widest = size_of([last - first] * x.shape[1], norm)
         return _smooth_linear(statistic, len(x), local, widest, relation, decay) * grid.step
     x, grid = _on_grid(data, lower, upper, step)
-    first, last = _ends(lower, upper, grid)
+    first, last = grid.ends(lower, upper)
     if statistic in {"sum", "mean"}:
         local = _local_linear(statistic, x, first, last, relation)
         return _smooth_linear(statistic, len(x), local, Fraction(last - first), relation, decay) * grid.step
@@ -215,7 +215,7 @@ def _on_grid(data: Any, lower: Fraction, upper: Fraction, step: Number | None) -
 
 def _matrix(data: Any, lower: Fraction, upper: Fraction, step: Number | None) -> tuple[Any, Grid, int, int]:
     grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
-    return rows_on_grid(data, lower, upper, grid), grid, *_ends(lower, upper, grid)
+    return rows_on_grid(data, lower, upper, grid), grid, *grid.ends(lower, upper)
 
 
 def _smooth_linear(
@@ -225,10 +225,6 @@ def _smooth_linear(
     if relation is Neighbours.ADD_REMOVE:
         return local if statistic == "sum" else widest * _shrinking(size, decay)
     return max(local, widest / (1 if statistic == "sum" else max(size, 1)) * _decayed(decay, 1))
-
-
-def _ends(lower: Fraction, upper: Fraction, grid: Grid) -> tuple[int, int]:
-    return -((-lower) // grid.step), upper // grid.step
 
 
 def _position(statistic: str, n: int, q: Number) -> int:

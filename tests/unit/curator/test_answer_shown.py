@@ -58,6 +58,6 @@ def test_a_chart_of_budgets_shows_shares() -> None:
         curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="0.5")
         svg = curator.budget().plot().svg
     shown = re.findall('width="([0-9.]+)" rx="1.5"><title>[^<]*, (ε=2: .*?)</title>', svg)
-    assert [words for _, words in shown] == ["ε=2: 25.000% spent", "ε=2: 75.000% left"]
+    assert [words for _, words in shown] == ["ε=2: 25% spent", "ε=2: 75% left"]
     assert float(shown[1][0]) == pytest.approx(3 * float(shown[0][0]), abs=0.2)
     assert "nothing to show" in Budgets([]).chart().svg

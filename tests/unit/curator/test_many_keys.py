@@ -26,7 +26,7 @@ def test_of_many_public_keys_those_are_shown_that_units_have() -> None:
     with incomes(delta="1e-6") as curator:
         shown = curator.explain(BY_INCOME, epsilon=1)
         assert shown.keys == "chosen privately"
-        assert any("500,001 public keys" in note for note in shown.caveats)
+        assert any("500,001 declared groups" in note for note in shown.caveats)
         answer = curator.ask(BY_INCOME, epsilon=1)
     assert {30_000, 45_000} <= set(answer.table["income"].to_pylist()) <= {30_000, 45_000, *range(100)}
 

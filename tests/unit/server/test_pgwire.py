@@ -75,9 +75,9 @@ def test_a_price_of_one_question_goes_before_that_of_the_connection(running, tok
         notices = []
         connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
         connection.execute("/* hush.epsilon = 2 */ SELECT COUNT(*) AS n FROM visits")
-        assert notices[0].startswith("price ε=2, which took 5% of alice's budget")
+        assert notices[0].startswith("price ε=2, which took ")
         connection.execute("SELECT COUNT(*) AS n FROM visits WHERE age < 9")  # for that question alone
-        assert not notices[1].startswith("price ε=2, which took 5% of alice's budget")
+        assert not notices[1].startswith("price ε=2, which took ")
     with pytest.raises(psycopg.OperationalError, match=r"hush\.epsilon and hush\.accuracy"):
         connect(running, token, options="-c hush.accuracy=20 -c hush.epsilon=1")
 

@@ -190,7 +190,7 @@ def vector_mean(
     n, k = matrix.shape
     grid = row_grid(lower, upper, None if step is None else ordinary(step, "step"))
     middle = (lower + upper) / 2
-    first, last = -((-lower) // grid.step), upper // grid.step
+    first, last = grid.ends(lower, upper)
     centre = (first + last) // 2
     x = row_steps(matrix.ravel(), grid, lower=lower, upper=upper, missing=middle).reshape(n, k) - centre
     budget, slip = ordinary(epsilon, "epsilon"), read_delta(delta, n, relation)

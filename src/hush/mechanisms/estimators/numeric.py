@@ -262,7 +262,7 @@ def read_column(
     grid = row_grid(lower, upper, None if step is None else ordinary(step, "step"), halvings=halvings)
     column = present(data) if relation is ADD_REMOVE else as_column(data)
     x = row_steps(column, grid, lower=lower, upper=upper, missing=missing)
-    return x, grid, -((-lower) // grid.step), upper // grid.step
+    return x, grid, *grid.ends(lower, upper)
 
 
 def _booleans(values: Any, parameter: str) -> npt.NDArray[np.bool_]:

@@ -53,6 +53,7 @@ WIDE = 2**48
 """Steps to either side of zero that stand for "no bounds"."""
 _DEFAULT_STEP = Fraction(1, 2**16)
 _HALF = Fraction(1, 2)
+_WITHOUT_BOUNDS = "Declare bounds, or ask for a private quantile such as q=0.99."
 Bounds = tuple[Number, Number] | None
 
 
@@ -117,7 +118,7 @@ def median(
     (lower, upper), unit = wide_bounds(bounds, step)
     rows, grid = machine_steps(data, lower, upper, unit, relation)
     x = np.sort(rows)
-    first, last = -((-lower) // grid.step), upper // grid.step
+    first, last = grid.ends(lower, upper)
     position = rank(len(x), _HALF)
     middle = int(x[position - 1]) if len(x) else first
     if method == "smooth":
@@ -266,7 +267,8 @@ def min(  # noqa: A001 - the name the user expects, in a namespace of its own
     >>> -20 <= float(hush.min(list(range(100)) * 50, bounds=(-1000, 1000), epsilon=1000, step=1)) <= 20
     True
     """
-    return _extreme("min", data, bounds, epsilon, neighbours, step, confidence)
+    require_bounds(bounds, "the minimum", _WITHOUT_BOUNDS)
+    return quantile(data, 0, bounds=bounds, epsilon=epsilon, neighbours=neighbours, step=step, confidence=confidence)
 
 
 def max(  # noqa: A001 - the name the user expects, in a namespace of its own
@@ -286,30 +288,8 @@ def max(  # noqa: A001 - the name the user expects, in a namespace of its own
     >>> 80 <= float(hush.max(list(range(100)) * 50, bounds=(0, 1000), epsilon=1000, step=1)) <= 120
     True
     """
-    return _extreme("max", data, bounds, epsilon, neighbours, step, confidence)
-
-
-def _extreme(
-    which: str,
-    data: Any,
-    bounds: Bounds,
-    epsilon: Number,
-    neighbours: Neighbours | str,
-    step: Number | None,
-    confidence: Number,
-) -> Estimate:
-    require_bounds(bounds, f"the {which}imum", "Declare bounds, or ask for a private quantile such as q=0.99.")
-    return _estimate(
-        Quantile(
-            q=0 if which == "min" else 1,
-            bounds=read_bounds(bounds),
-            epsilon=epsilon,
-            neighbours=neighbours,
-            step=step,
-            confidence=confidence,
-        ),
-        data,
-    )
+    require_bounds(bounds, "the maximum", _WITHOUT_BOUNDS)
+    return quantile(data, 1, bounds=bounds, epsilon=epsilon, neighbours=neighbours, step=step, confidence=confidence)
 
 
 def _estimate(law: Quantile, data: Any) -> Estimate:

@@ -630,12 +630,7 @@ class Total(Hashed):
             low, high = self.factors[0].ends
             corners = [low * low, high * high] + ([0] if low <= 0 <= high else [])
         else:
-            corners = []
-            for corner in product(*(factor.ends for factor in self.factors)):
-                value = 1
-                for end in corner:
-                    value *= end
-                corners.append(value)
+            corners = [math.prod(corner) for corner in product(*(factor.ends for factor in self.factors))]
         return min(corners) - self.offset, max(corners) - self.offset
 
 
