@@ -114,7 +114,7 @@ def test_a_shell_asks_one_question_after_another(
         "enough for it about",
         "MADE-UP ROWS",
         "protects each patient_id",
-        "alice's budget: ",
+        "alice's budget (",
         "There is no column 'nothing'",
         "\\explain SELECT",
     ):

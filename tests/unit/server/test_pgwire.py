@@ -34,7 +34,7 @@ def test_psql_asks_and_sees_the_tables(running, token):
     done = psql(running, token, "SET hush.epsilon = '5'", "SELECT city, COUNT(*) AS n FROM visits GROUP BY city")
     assert "n_error" in done.stdout
     assert "Tromsø" in done.stdout
-    assert "price ε=5; receipt" in done.stderr
+    assert "price ε=5, which took 12.5% of alice's budget; 87.5% of it is left; receipt" in done.stderr
 
 
 def test_a_question_needs_its_price(running, token):
@@ -75,9 +75,9 @@ def test_a_price_of_one_question_goes_before_that_of_the_connection(running, tok
         notices = []
         connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
         connection.execute("/* hush.epsilon = 2 */ SELECT COUNT(*) AS n FROM visits")
-        assert notices[0].startswith("price ε=2;")
+        assert notices[0].startswith("price ε=2, which took ")
         connection.execute("SELECT COUNT(*) AS n FROM visits WHERE age < 9")  # for that question alone
-        assert not notices[1].startswith("price ε=2;")
+        assert not notices[1].startswith("price ε=2, which took ")
     with pytest.raises(psycopg.OperationalError, match=r"hush\.epsilon and hush\.accuracy"):
         connect(running, token, options="-c hush.accuracy=20 -c hush.epsilon=1")
 
