@@ -52,7 +52,8 @@ def init(
     """Write a first hush.toml from the names and types of the columns of FILEs.
 
     What the data must not decide is asked, or left open for you to fill in: the unit, the bounds, the public values,
-    the budget. Nothing is ever copied from the rows, but for the names in the first record of a JSON file.
+    the budget. Nothing is ever copied from the rows, but for the names in the first record of a JSON file. On a
+    terminal a finished policy is then checked against all rows, for your eyes; only one that reads them gets a ledger.
 
     Examples:
 

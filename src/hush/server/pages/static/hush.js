@@ -274,12 +274,15 @@ function ask(event) {
   }, { method: "POST", body: new URLSearchParams(new FormData(form)) });
 }
 
-// a chart is drawn anew in its place
+// a chart is drawn anew in its place: as it was chosen last
+
+let drawing = null;
 
 function choose(event) {
   const form = event.target.closest("figure form.choose");
   if (!form) return;
-  get(`${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`, (page, request) => {
+  if (drawing) drawing.abort();
+  drawing = get(`${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`, (page, request) => {
     const fresh = page && request.status === 200 && find("figure:has(form.choose)", page), focus = event.target.name;
     if (!fresh) return;
     const taken = document.importNode(fresh, true);
