@@ -97,7 +97,7 @@ def test_rows_times_work_is_bounded_or_the_question_refused(term: str, shape: st
         compiled = desk.engine.render(how)
     except UnplannableError:
         return
-    cost, bounds = cost_of(compiled), compiled.bounds
+    cost, bounds = cost_of(compiled), compiled.rows.bounds
     assert 0 < cost.work <= PER_ROW == TIME // STORED
     assert cost.carried <= HELD
     if "join" in shape:
@@ -115,7 +115,7 @@ def test_a_row_that_is_a_unit_may_cost_more(term: str, alone: Curator) -> None:
     desk, how = alone.plan(SHAPES["a sum"].replace("{}", TERMS[term]), epsilon=1)
     compiled = desk.engine.render(how)
     assert cost_of(compiled).work <= ALONE
-    assert compiled.bounds.text == MAX_TEXT
+    assert compiled.rows.bounds.text == MAX_TEXT
     assert compiled.notes == ()
 
 
@@ -194,7 +194,7 @@ def test_texts_are_cut_where_they_are_read_and_made(piece: str) -> None:
     """A stored text of a million characters; and what is made of it stays short, though it is joined with itself."""
     with opened([LONG]) as curator:
         desk, how = curator.plan(f"SELECT SUM(CLIP(LENGTH({piece}), 0, 10000000)) AS s FROM data", epsilon=1)
-        read = desk.engine.prepare(how).bounds.text
+        read = desk.engine.prepare(how).rows.bounds.text
         (statistic,) = how.exact_query.statistics
         (length,) = desk.engine.run(how).statistics[statistic]
         whole = eval_length(piece, read)
@@ -307,7 +307,7 @@ def test_public_joins_that_cannot_multiply_count_nothing(on: str) -> None:
         sql = f"SELECT COUNT(*) AS n FROM data JOIN r{on}" if on else "SELECT COUNT(*) AS n FROM data, r"
         desk, how = curator.plan(sql, epsilon=1)
         compiled = desk.engine.render(how)
-        assert bool(compiled.bounds.checked) == (not on)
+        assert bool(compiled.rows.bounds.checked) == (not on)
         assert bool(compiled.notes) == (not on)
 
 
@@ -318,7 +318,7 @@ def test_a_left_join_with_a_public_table_keeps_who_matches_nothing() -> None:
     ) as curator:
         sql = "SELECT COUNT(*) AS n FROM data LEFT JOIN r ON c >= x"
         desk, how = curator.plan(sql, epsilon=1)
-        assert desk.engine.render(how).bounds.checked
+        assert desk.engine.render(how).rows.bounds.checked
         assert exact(curator, sql) == [4095 + 1 + 4094]
 
 
