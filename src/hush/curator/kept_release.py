@@ -302,6 +302,8 @@ def release(
     options it has another fingerprint.
     """
     head, data_set, rows = explained.head, explained.rows.data_set, explained.rows.plan
+    # caveats are prose: other words for them do not make another release
+    public = {name: value for name, value in head.to_json().items() if name != "caveats"}
     with session.in_use():
         # as for questions, refused before the charge or not at all
         statement = data_set.engine.prepare_rows(rows)
@@ -313,7 +315,7 @@ def release(
             rows.question,
             rows.limits,
             [event.to_json() for event in explained.events],
-            head.to_json() if options is None else (head.to_json(), options),
+            public if options is None else (public, options),
         )
         decision = charge(
             session,

@@ -107,7 +107,7 @@ def folds(expression: Expression) -> bool:
 
 
 def parts(expression: Expression) -> tuple[Expression, list[Expression]]:
-    """Return an output as an expression over its monotone parts, as if these were aggregates, and the parts."""
+    """Return an output with its monotone parts in the place of aggregates, and these parts."""
     smooth: list[Expression] = []
 
     def replaced(piece: Expression) -> Expression:

@@ -176,7 +176,7 @@ class CurrentPolicy:
             holding.__exit__(None, None, None)
 
     def load_again(self) -> None:
-        """Read files that have changed."""
+        """Read data files again that have changed; an unreadable one keeps its former rows."""
         if time.monotonic() < self._retry_at:
             return
         try:

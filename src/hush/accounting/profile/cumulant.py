@@ -269,7 +269,7 @@ class SaddlePoint:
         return None if saddle is None else saddle[1]
 
     def ahead(self, c: float) -> tuple[Floats, Floats, Floats]:
-        """Return some abscissae a little beyond c, with K and its error there."""
+        """Return points just right of c, with the cumulant and its error bound there."""
         after = int(np.searchsorted(GRID, c * 1.01))
         close = GRID[after : after + 6]
         if _steep(self._real, after):

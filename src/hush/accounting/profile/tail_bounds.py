@@ -81,7 +81,7 @@ class TailBounds(Method):
         return self._top, Description(pairs=self.cumulant.pairs).largest_loss(reverse=self.cumulant.reverse)
 
     def log_delta(self, epsilon: float) -> LogInterval:
-        """Return certified ends of ln δ(ε)."""
+        """Return certified lower and upper bounds of ln δ(ε)."""
         c, logs = self._chernoff()
         upper = float((logs - c * epsilon * (1 - 4 * UNIT)).min(initial=0.0))  # δ ≤ 1 at any rate
         lower = -math.inf

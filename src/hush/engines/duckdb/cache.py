@@ -374,7 +374,7 @@ def _key_names(prepared: Statements) -> frozenset[str]:
 
 
 def _groups(prepared: Statements, stamps: Hashable) -> Hashable:
-    """Return everything that determines which rows are kept, and in which groups."""
+    """Return the part of a cache key that fixes which rows are stored, and in which groups."""
     exact_query = prepared.plan.exact_query
     return (
         stamps,

@@ -409,7 +409,7 @@ def stored_name(place: str) -> str:
 
 
 def _created() -> str:
-    """Return the statements that make the tables, and those that functions read.
+    """Return the SQL that creates the tables of the catalogue, and the views that its macros read.
 
     A macro takes names from where it is called, so what it reads has names that nobody else has.
     """

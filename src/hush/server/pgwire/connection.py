@@ -476,7 +476,7 @@ class PgConnection:
         return Result(_TAGS[word])
 
     async def _about_catalogue(self, text: str) -> SystemCatalogue | None:
-        """Return the catalogue if a statement is about it; the rate limit of requests holds here, too."""
+        """Return the system catalogue if it answers this statement, else None; it counts as a request."""
         self.service.rates.check(Rate.VISITS, self.who.name)
         if self._catalogue is None:
             self._catalogue = await asyncio.to_thread(SystemCatalogue, await self._data_sets(), self.who.name)
