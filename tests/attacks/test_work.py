@@ -26,7 +26,7 @@ from hush.engines.sql.nodes import column, select
 from hush.engines.sql.relations import MOST_PAIRS
 from hush.engines.sql.scalars import value_of
 from hush.engines.sql.texts import like
-from hush.engines.sql.values import MAX_TEXT, Form, Value
+from hush.engines.sql.values import MAX_TEXT, SqlType, Value
 from hush.engines.work import ALONE, HELD, PER_ROW, STORED, TIME, cost_of
 from hush.query.expressions import Column, Op
 from hush.query.functions import call, constant
@@ -352,7 +352,7 @@ def test_like_is_linear_and_means_the_same(escape: str) -> None:
             if escape:
                 pattern = pattern.replace("a", "!%").replace("b", "!_").replace(".", "!!")
             parts = [TEXT, constant(pattern), *([constant(escape)] if escape else [])]
-            value = value_of(call(Op.LIKE, *parts), {"t": Value(column("t", "s"), Form.TEXT, most=9)})
+            value = value_of(call(Op.LIKE, *parts), {"t": Value(column("t", "s"), SqlType.TEXT, most=9)})
             written = text_of(select([value.sql])).removeprefix("SELECT ")
             assert "LIKE_ESCAPE" not in written
             if "REGEXP" not in written:

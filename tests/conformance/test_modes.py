@@ -23,7 +23,7 @@ from hush.engines.sql.keys import Axis, key_value, listed, place
 from hush.engines.sql.nodes import alias, case, column, integer, read, select
 from hush.engines.sql.nodes import binary as operation
 from hush.engines.sql.statements import Statements
-from hush.engines.sql.values import Form, Value
+from hush.engines.sql.values import SqlType, Value
 from hush.query.plan.plan import Plan
 from hush.query.types import Kind, Type
 
@@ -63,7 +63,7 @@ def test_arithmetic_is_equality_for_floats(step: str, first: int) -> None:
     rng, size = Random(f"{step} {first}"), 50
     points = [Fraction(step) * (first + at) for at in range(size)]
     type_ = Type(Kind.DECIMAL, True, points[0], points[-1])
-    value = key_value(Value(column("x", "t"), Form.DOUBLE, clean=False), type_, DUCKDB)
+    value = key_value(Value(column("x", "t"), SqlType.DOUBLE, clean=False), type_, DUCKDB)
     found = place(value, Axis(tuple(points), type_))
     assert found is not None
     assert_same_modes(found, value, points, type_, pa.array(near(rng, points), pa.float64()))
@@ -74,7 +74,7 @@ def test_arithmetic_is_equality_for_floats(step: str, first: int) -> None:
 def test_arithmetic_is_equality_for_integers(step: int, first: int) -> None:
     points = [Fraction(step * (first + at)) for at in range(50)]
     type_ = Type(Kind.INTEGER, True, points[0], points[-1], Fraction(step))
-    value = key_value(Value(column("x", "t"), Form.INTEGER), type_, DUCKDB)
+    value = key_value(Value(column("x", "t"), SqlType.INTEGER), type_, DUCKDB)
     found = place(value, Axis(tuple(points), type_))
     assert found is not None
     cells = [int(point) + off for point in points for off in (-step, -1, 0, 1, step // 2)]
@@ -99,9 +99,9 @@ def test_where_it_would_not_be_there_is_no_arithmetic(step: str) -> None:
     type_ = Type(Kind.DECIMAL)
     axis = Axis(tuple(Fraction(step) * at for at in range(30)), type_)
     assert axis.line() is not None
-    assert place(Value(column("x", "t"), Form.DOUBLE), axis) is None
+    assert place(Value(column("x", "t"), SqlType.DOUBLE), axis) is None
     halves = Axis(tuple(Fraction(at, 2) for at in range(30)), type_)
-    assert place(Value(column("x", "t"), Form.INTEGER), halves) is None
+    assert place(Value(column("x", "t"), SqlType.INTEGER), halves) is None
 
 
 # what rows count for, and what is picked

@@ -11,12 +11,9 @@ import hush
 STILL_TWICE = {
     "Charge": "the price of an event in an account, and the ledger's decision to charge: both are public names",
     "Filter": "a relation's WHERE, and an account that admits charges: each is the word of its literature",
-    "Form": "an engine's form of a value, and a form that people fill in",
-    "Item": "what a cache keeps, and a line of a price",
     "Plan": "of a question, and of mechanisms declared in advance: both are public names",
     "Question": "the typed tree, and a question of the utility planner: both are public names",
     "Session": "of an engine's connection, and of a secure sum: the latter is a public name",
-    "Source": "of an engine's rows, of SQL's FROM, and of a statistic: the last two are to be renamed",
     "_Table": "private to two modules of engines",
 }
 """Names that stand for two concepts today, with what they are. A name leaves this list, none enters it."""

@@ -108,7 +108,7 @@ def _cautious(ours: Floats, theirs: Floats, count: int, caution: float) -> tuple
 
 
 def _conditions(one: Floats, other: Floats, *, single: bool) -> Iterator[tuple[str, Floats, Floats, Floats]]:
-    """Yield each comparison (≥, < or =), its thresholds, and the number of runs of each side that fulfil it; NaN never does."""
+    """Yield each comparison (≥, <, =), its thresholds, and the runs of each side that fulfil it; NaN never does."""
     sides = [np.sort(side[~np.isnan(side)]) for side in (one, other)]
     pooled = np.sort(np.concatenate(sides))
     if not len(pooled):

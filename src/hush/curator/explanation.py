@@ -21,7 +21,7 @@ from hush.query.expressions import Expression
 from hush.query.plan import Plan
 from hush.query.plan.expected import decided, error_times_rows, errs, expected_error, rows_needed, rows_off
 from hush.query.plan.keys import Listed
-from hush.query.plan.plan import Item
+from hush.query.plan.plan import PriceItem
 from hush.query.released import noisy
 from hush.report.columns import shown_error
 
@@ -190,7 +190,7 @@ class Explanation(ToldInLines):
                 lines.append(f"  with {limits}: {words}")
         return ["at tighter limits there is less noise, but more of a unit is left out:", *lines] if lines else []
 
-    def _items(self) -> list[tuple[Item, str]]:
+    def _items(self) -> list[tuple[PriceItem, str]]:
         """Return the items of the price, each with its ε as it is shown."""
         amounts = itemised(self.plan.epsilon, [expense.epsilon for expense in self.plan.items])
         return list(zip(self.plan.items, amounts, strict=True))

@@ -32,7 +32,7 @@ from hush.engines.sql.nodes import From, ParameterRows, Scalar, Select, alias, i
 from hush.engines.sql.relations import Catalogue, shared_key_counts
 from hush.engines.sql.render import Statement, render
 from hush.engines.sql.statements import Groups, ReleasedStatement, Row, Statements
-from hush.engines.sql.values import Form
+from hush.engines.sql.values import SqlType
 from hush.engines.sql_engine import PreparedRows, SqlConnection
 from hush.engines.unread import Unread, count_cells
 from hush.query.errors import UnplannableError
@@ -50,9 +50,9 @@ class ArrayLists:
     def __init__(self) -> None:
         self.views = f"hush_{next(_QUESTIONS)}"
         self.parameters: dict[int, list[Any]] = {}
-        self._known: dict[tuple[Sequence[Value], Form], int] = {}
+        self._known: dict[tuple[Sequence[Value], SqlType], int] = {}
 
-    def __call__(self, axis: Axis, form: Form, label: str) -> From:
+    def __call__(self, axis: Axis, form: SqlType, label: str) -> From:
         """Return a list to select values k and numbers c from; of values that are one number the first."""
         number = self._known.get((axis.values, form))
         if number is None:

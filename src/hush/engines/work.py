@@ -69,7 +69,7 @@ from hush.engines.sql.relations import (
 )
 from hush.engines.sql.scalars import value_of
 from hush.engines.sql.statements import Statements
-from hush.engines.sql.values import MAX_TEXT, WHOLE, Form
+from hush.engines.sql.values import MAX_TEXT, WHOLE, SqlType
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression
 from hush.query.functions import FUNCTIONS
@@ -223,7 +223,7 @@ def _keys(prepared: Statements) -> int:
         compared += [value for _, value in exact_query.keys]
     known = prepared.rows.known
     values = [known[expression] for expression in dict.fromkeys(compared) if expression in known]
-    return sum(value.chars for value in values if value.form is Form.TEXT)
+    return sum(value.chars for value in values if value.form is SqlType.TEXT)
 
 
 MAX_FANOUT = 10**4

@@ -51,7 +51,7 @@ from hush.engines.sql.keys import Axis, numbered_values
 from hush.engines.sql.nodes import From, Parameter, Select, alias, call, cast, count, read, select
 from hush.engines.sql.relations import Catalogue, names_in, unit_type
 from hush.engines.sql.statements import Statements
-from hush.engines.sql.values import Form, Value
+from hush.engines.sql.values import SqlType, Value
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Column
 from hush.query.plan.stability import Units
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Item:
+class CacheEntry:
     """Something that is kept."""
 
     value: Any
@@ -82,7 +82,7 @@ class Cache:
     def __init__(self, limit: int, drop: Callable[[str], None]) -> None:
         self.limit = limit
         self._drop = drop
-        self._items: OrderedDict[Hashable, Item] = OrderedDict()
+        self._items: OrderedDict[Hashable, CacheEntry] = OrderedDict()
         self._size = 0
         # reentrant: a question's lists are released when it is collected, perhaps while this thread holds the lock
         self._lock = threading.RLock()
@@ -101,13 +101,13 @@ class Cache:
             self._items.move_to_end(key)
             return item.value
 
-    def put(self, key: Hashable, value: Any, size: int, *, table: str | None = None) -> Item | None:
+    def put(self, key: Hashable, value: Any, size: int, *, table: str | None = None) -> CacheEntry | None:
         """Keep something if it fits, and return it held (see `hold`) if it is a table."""
-        item = Item(value, size, table, users=0 if table is None else 1)
+        item = CacheEntry(value, size, table, users=0 if table is None else 1)
         with self._lock:
             # it was never counted, so it is forgotten with no size, and its table is dropped
             if size > self.limit:
-                self._forget(Item(value, 0, table))
+                self._forget(CacheEntry(value, 0, table))
                 return None
             old = self._items.pop(key, None)
             if old is not None:
@@ -122,7 +122,7 @@ class Cache:
                     self._forget(self._items.pop(oldest))
         return item
 
-    def hold(self, key: Hashable) -> Item | None:
+    def hold(self, key: Hashable) -> CacheEntry | None:
         """Return the item under a key; its table stays until `release`."""
         with self._lock:
             item = self._items.get(key)
@@ -131,7 +131,7 @@ class Cache:
                 item.users += 1
             return item
 
-    def release(self, item: Item) -> None:
+    def release(self, item: CacheEntry) -> None:
         """Release an item; a table that is gone from the cache is dropped after its last user."""
         with self._lock:
             item.users -= 1
@@ -145,7 +145,7 @@ class Cache:
             while self._items:
                 self._forget(self._items.popitem()[1])
 
-    def _forget(self, item: Item) -> None:
+    def _forget(self, item: CacheEntry) -> None:
         self._size -= item.size
         item.gone = True
         if item.table is not None and not item.users:
@@ -165,7 +165,7 @@ class KeyLists:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
-    def hold(self, axis: Axis, form: Form) -> Item:
+    def hold(self, axis: Axis, form: SqlType) -> CacheEntry:
         """Return a list's table as an item that stays until it is released."""
         key = (KeyLists, axis.values, form)
         with self._lock:  # made once, however many ask for it
@@ -175,7 +175,7 @@ class KeyLists:
             table = f"list_{next(self._numbers):015d}"  # always as long: a statement's length tells of no other
             numbers = numbered_values(axis, form)
             # wide ones as texts, for the driver would hand over some of them as floats
-            wide = form is Form.WIDE
+            wide = form is SqlType.WIDE
             values = [str(value) if wide and value is not None else value for value in numbers]
             with closing(self._connect()) as connection:
                 text = DUCKDB.created("TABLE", table, text_of(_listed(form)))
@@ -184,15 +184,15 @@ class KeyLists:
             if size <= self._cache.limit:
                 entry = self._cache.put(key, table, size, table=table)
             # not kept: marked as gone, so that the table is dropped when its question ends
-            return entry or Item(table, 0, table, users=1, gone=True)
+            return entry or CacheEntry(table, 0, table, users=1, gone=True)
 
-    def release(self, items: list[Item]) -> None:
+    def release(self, items: list[CacheEntry]) -> None:
         """Release all items of a list."""
         while items:
             self._cache.release(items.pop())
 
 
-def _listed(form: Form) -> Select:
+def _listed(form: SqlType) -> Select:
     """Return the rows of a list: the values k of the first parameter, and their numbers c of the second."""
     lists = cast(Parameter(1), f"{form.value}[]"), cast(Parameter(2), "INTEGER[]")
     return select([alias(call("unnest", values), label) for values, label in zip(lists, "kc", strict=True)])
@@ -203,14 +203,14 @@ class HeldLists:
 
     def __init__(self, lists: KeyLists) -> None:
         self._lists = lists
-        self._held: dict[tuple[Sequence[Constant], Form], str] = {}
-        self._items: list[Item] = []
+        self._held: dict[tuple[Sequence[Constant], SqlType], str] = {}
+        self._items: list[CacheEntry] = []
         # when the process ends, the engine and its tables go by themselves
         weakref.finalize(self, lists.release, self._items).atexit = False
         self.views = "view"
         self.parameters: dict[int, list[Any]] = {}
 
-    def __call__(self, axis: Axis, form: Form, label: str) -> From:
+    def __call__(self, axis: Axis, form: SqlType, label: str) -> From:
         """Return a table that holds an axis's values k, in a form, and their numbers c, to select from under a name."""
         table = self._held.get((axis.values, form))
         if table is None:
@@ -221,7 +221,7 @@ class HeldLists:
 
 
 _WIDTHS = {
-    Form.INTEGER: 8, Form.WIDE: 16, Form.DOUBLE: 8, Form.TEXT: 48, Form.BOOLEAN: 1, Form.DATE: 4, Form.TIMESTAMP: 8,
+    SqlType.INTEGER: 8, SqlType.WIDE: 16, SqlType.DOUBLE: 8, SqlType.TEXT: 48, SqlType.BOOLEAN: 1, SqlType.DATE: 4, SqlType.TIMESTAMP: 8,
 }  # fmt: skip
 _UNIT_WIDTHS = {"VARCHAR": 48, "HUGEINT": 16, "UUID": 16}
 _MEMORY_OF_TABLES = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'"
@@ -288,7 +288,7 @@ class BoundedTables:
         with self._lock:
             self._wishes.clear()
 
-    def _find(self, prepared: Statements, catalogue: Catalogue, groups: Hashable) -> Item | None:
+    def _find(self, prepared: Statements, catalogue: Catalogue, groups: Hashable) -> CacheEntry | None:
         entry = self._cache.hold(groups)
         if entry is not None:
             if _covers(entry.value, prepared):
@@ -321,7 +321,7 @@ class BoundedTables:
         finally:
             self._busy.release()
 
-    def _make(self, prepared: Statements, catalogue: Catalogue, groups: Hashable, wish: _Wish) -> Item | None:
+    def _make(self, prepared: Statements, catalogue: Catalogue, groups: Hashable, wish: _Wish) -> CacheEntry | None:
         wide = widened(wish.relation, catalogue)
         plain = {label for label, type_ in columns_of(wide).items() if type_.kind is not Kind.TEXT}
         # first with columns that nobody has asked for yet, then, if there is no room, with those that were read

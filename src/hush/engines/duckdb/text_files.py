@@ -101,7 +101,7 @@ from hush.engines.sql.nodes import (
     text,
     try_cast,
 )
-from hush.engines.sql.values import FORMS, digits
+from hush.engines.sql.values import SQL_TYPES, digits
 from hush.engines.unread import Tally
 from hush.query.schema import Table
 from hush.query.types import Kind, Type
@@ -431,7 +431,7 @@ def kept_types(table: Table, source: Source) -> dict[str, tuple[str, Type]]:
             continue
         if type_.kind is Kind.INTEGER and not (type_.bounded and _fits(type_, 63)):
             continue
-        physical = FORMS[type_.kind].value
+        physical = SQL_TYPES[type_.kind].value
         if type_.kind is Kind.DECIMAL and type_.step is not None:
             scale = digits(type_.lower, type_.upper, type_.step)
             if scale is None or not type_.bounded or not _fits(type_, 49) or scale > 3:

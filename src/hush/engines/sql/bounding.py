@@ -56,7 +56,7 @@ from hush.engines.sql.relations import (
     referenced,
     staged,
 )
-from hush.engines.sql.values import Form, OwnName, Value, condition_of, unscaled
+from hush.engines.sql.values import OwnName, SqlType, Value, condition_of, unscaled
 from hush.query.expressions import Column, Expression
 from hush.query.plan.draws import DrawnAggregate, LineHistogram
 from hush.query.plan.plan import ExactQuery
@@ -163,7 +163,7 @@ class FreshRows:
         )
 
     @property
-    def private_keys(self) -> Mapping[str, Form]:
+    def private_keys(self) -> Mapping[str, SqlType]:
         """The columns of private keys, with their forms."""
         if self.axes:
             return {}
@@ -277,8 +277,8 @@ class Layout:
     def rendered(self, table: str) -> RelationQuery:
         """Return the stored table as a relation."""
         # names of their own, since a column of the question may be called k0 or n
-        cells: dict[str, Value] = {_stored_key(label): Value(column(label, "s"), Form.TEXT) for label in self.keys}
-        cells[MANY] = Value(column(MANY, "s"), Form.INTEGER)
+        cells: dict[str, Value] = {_stored_key(label): Value(column(label, "s"), SqlType.TEXT) for label in self.keys}
+        cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
         for label, (stored, value) in self.columns.items():
             plain = replace(value, sql=column(stored, "s"))
             if value.step is None:
@@ -286,7 +286,7 @@ class Layout:
                 continue
             # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
             number = unscaled(cast(column(stored, "s"), "DOUBLE"), value.step)
-            cells[label] = Value(number + double(0), Form.DOUBLE, scale=value.scale)
+            cells[label] = Value(number + double(0), SqlType.DOUBLE, scale=value.scale)
             cells[index_of(label)] = plain
         return finish(select([], read(table, "s")), cells, column(UNIT, "s"))
 
@@ -301,7 +301,7 @@ class StoredRows:
         self.looked_up = 0
         self.source, self.known = staged(layout.rendered(table), reads.expressions)
         self.keys = list(layout.keys)
-        self.private_keys = dict.fromkeys(self.keys, Form.TEXT)  # of whatever form: they are compared in DuckDB
+        self.private_keys = dict.fromkeys(self.keys, SqlType.TEXT)  # of whatever form: they are compared in DuckDB
         self.above: int | None = None
         self.most: int | None = None
 

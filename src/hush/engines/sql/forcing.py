@@ -46,13 +46,13 @@ from hush.engines.sql.nodes import (
 )
 from hush.engines.sql.values import (
     EXACT,
-    FORMS,
     LONG,
     MAX_SCALE,
     MAX_TEXT,
+    SQL_TYPES,
     WHOLE,
     WIDEST,
-    Form,
+    SqlType,
     Value,
     constant,
     digits,
@@ -84,7 +84,7 @@ def force(source: Scalar, physical: str, type_: Type, longest: int = MAX_TEXT) -
     """
     value = _forced(source, physical, type_, longest)
     missing = None if type_.nullable else _missing(type_, whole=value.form in WHOLE)
-    if value.form is Form.DOUBLE:
+    if value.form is SqlType.DOUBLE:
         single = physical == "FLOAT" and type_.values is None and type_.step is None
         ends = [end for end in (type_.lower, type_.upper) if end is not None]
         clean = not single or all(nearest_single(end) == end for end in ends)  # else a bound is rounded as values are
@@ -153,23 +153,23 @@ def _forced(source: Scalar, physical: str, type_: Type, longest: int) -> Value:
         case Kind.DECIMAL if (wide := _force_wide(source, physical, type_)) is not None:
             return wide
         case Kind.DECIMAL:
-            return Value(_force_decimal(source, physical, type_), Form.DOUBLE)
+            return Value(_force_decimal(source, physical, type_), SqlType.DOUBLE)
         case Kind.TEXT:
             plain = source if physical == "VARCHAR" else try_cast(source, "VARCHAR", physical)
             if type_.values is None:
-                return Value(shortened(plain, longest), Form.TEXT, most=longest)
+                return Value(shortened(plain, longest), SqlType.TEXT, most=longest)
             values = [text(value) for value in type_.values if isinstance(value, str)]
             is_listed = one_of(plain, values)
             longest = max((len(value) for value in type_.values if isinstance(value, str)), default=0)
-            return Value(case((is_listed, plain)), Form.TEXT, most=longest)
+            return Value(case((is_listed, plain)), SqlType.TEXT, most=longest)
         case Kind.BOOLEAN:
-            return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN", physical), Form.BOOLEAN)
+            return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN", physical), SqlType.BOOLEAN)
         case Kind.DATE | Kind.TIMESTAMP:
-            form = FORMS[type_.kind]
+            form = SQL_TYPES[type_.kind]
             moment = source if physical == form.value else _moment_in(source, physical, form, type_.format)
             if type_.values is None:
                 # tested before it is clamped: what lies outside of the calendar is NULL, and not the nearest bound
-                inside = within_calendar(moment) if form is Form.TIMESTAMP else _in_calendar(moment)
+                inside = within_calendar(moment) if form is SqlType.TIMESTAMP else _in_calendar(moment)
                 ends = (_moment(type_.lower, form), _moment(type_.upper, form))
                 return Value(case((inside, clamped(moment, *ends))), form)
             # one of a list; any other is NULL, not the nearest end of it
@@ -195,32 +195,32 @@ def _force_integer(source: Scalar, physical: str, type_: Type) -> Value:
     if is_whole and ended and step.denominator == 1 and step > 1 and far:
         least, most = LONG[0] if low is None else low, LONG[1] if high is None else high  # either may be 0
         rounded = rounded_whole(_clamped_wide(source, least, most), int(step))
-        if rounded is not None and rounded.form is Form.INTEGER:
+        if rounded is not None and rounded.form is SqlType.INTEGER:
             return rounded
     if is_whole and step == 1 and low is not None and high is not None and -(2**63) <= low <= high < 2**63:
         ends = (int(low), int(high))
         small = max(map(abs, ends)) < 2**30  # differences of two such numbers still fit 32 bits
         # clamped before it is cast, so the cast cannot fail
         moved = clamped(source, integer(ends[0]), integer(ends[1]))
-        return Value(cast(moved, "INTEGER" if small else "BIGINT"), Form.INTEGER, within=ends)
+        return Value(cast(moved, "INTEGER" if small else "BIGINT"), SqlType.INTEGER, within=ends)
     if is_whole and step == 1 and low is not None and high is not None and max(abs(low), abs(high)) <= WIDEST:
         return _clamped_wide(source, low, high)  # computed of one unit's rows: no column is declared so
     if (is_whole or physical == "VARCHAR") and step == 1 and low is None and high is None:
         # there is no bound to move a larger number to: it is NULL
-        return Value(try_cast(source, "BIGINT", physical), Form.INTEGER)
+        return Value(try_cast(source, "BIGINT", physical), SqlType.INTEGER)
     number = _as_integer(_force_line(source, physical, low, high), step, low, high)
     ends_fit = all(end is None or -(2**63) <= end < 2**63 for end in (low, high))
     if physical == "VARCHAR" and step == 1 and ends_fit:  # what CAST reads is read as CAST does
         first, last = (None if end is None else integer(int(end)) for end in (low, high))
         number = call("coalesce", clamped(try_cast(source, "BIGINT", physical), first, last), number)
-    return Value(number, Form.INTEGER)
+    return Value(number, SqlType.INTEGER)
 
 
 def _clamped_wide(source: Scalar, low: Fraction | int, high: Fraction | int) -> Value:
     """Return a stored whole number moved between two whole numbers."""
     ends = (int(low), int(high))
     moved = clamped(cast(source, "HUGEINT"), *(huge(end) for end in ends))
-    return Value(moved, Form.WIDE, within=ends)
+    return Value(moved, SqlType.WIDE, within=ends)
 
 
 def _signed(source: Scalar) -> Scalar:
@@ -300,17 +300,17 @@ def _force_listed(source: Scalar, physical: str, type_: Type) -> Value:
             is_listed = is_listed & exact
         ends = (int(min(numbers)), int(max(numbers))) if numbers else None
         if form == "HUGEINT":
-            return Value(case((is_listed, cast(converted, form))), Form.WIDE, within=ends)
+            return Value(case((is_listed, cast(converted, form))), SqlType.WIDE, within=ends)
         # a number that is not in the list may be beyond 64 bits, and must not fail either
         number = try_cast(converted, "BIGINT", physical if physical in _WHOLE else "BIGINT")
         within = ends if ends is not None and fits_long(*ends) else None
-        return Value(case((is_listed, number)), Form.INTEGER, within=within)
+        return Value(case((is_listed, number)), SqlType.INTEGER, within=within)
     if physical == "FLOAT":  # the decimal that was stored: 0.1, and not 0.10000000149
         source, physical = try_cast(source, "VARCHAR", physical), "VARCHAR"
     number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
     inside = case((one_of(number, [double(value) for value in numbers]), number)) if numbers else null("DOUBLE")
     # a list with 0 lets in -0.0, too, for they are equal
-    return Value(inside + double(0), Form.DOUBLE)
+    return Value(inside + double(0), SqlType.DOUBLE)
 
 
 def force_index(source: Scalar, physical: str, type_: Type) -> Value | None:
@@ -338,7 +338,7 @@ def force_index(source: Scalar, physical: str, type_: Type) -> Value | None:
     if not type_.nullable:
         # the index of what `_missing` gives, so that the column and its index agree
         index = call("coalesce", index, integer(_nearest(type_, type_.step)))
-    return Value(index, Form.INTEGER, within=(first, last), step=type_.step, scale=_scale(physical, type_))
+    return Value(index, SqlType.INTEGER, within=(first, last), step=type_.step, scale=_scale(physical, type_))
 
 
 def _force_decimal(source: Scalar, physical: str, type_: Type) -> Scalar:
@@ -387,11 +387,11 @@ def _greatest(low: Fraction | None, high: Fraction | None) -> Fraction | None:
     return None if low is None or high is None else max(abs(low), abs(high))
 
 
-def _moment_in(source: Scalar, physical: str, form: Form, date_format: str) -> Scalar:
+def _moment_in(source: Scalar, physical: str, form: SqlType, date_format: str) -> Scalar:
     """Return a stored value as a date or timestamp; of a text, as its format or ISO has it."""
     if physical != "VARCHAR" or not date_format:
         return try_cast(source, form.value, physical)
-    readings = DateFormat(date_format).readings(time=form is Form.TIMESTAMP)
+    readings = DateFormat(date_format).readings(time=form is SqlType.TIMESTAMP)
     return case(
         *(
             (
@@ -413,12 +413,12 @@ def _in_calendar(value: Scalar) -> Scalar:
     return Between(value, date(_FIRST_DAY), date(_LAST_DAY))
 
 
-def _moment(value: Fraction | int | None, form: Form) -> Scalar | None:
+def _moment(value: Fraction | int | None, form: SqlType) -> Scalar | None:
     """Return the date or timestamp that many days or microseconds after 1970, if it is in the calendar."""
     if value is None:
         return None
     try:
-        if form is Form.DATE:
+        if form is SqlType.DATE:
             return date(dt.date(1970, 1, 1) + dt.timedelta(days=int(value)))
         return timestamp(dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(value)))  # noqa: DTZ001 - naive
     except OverflowError:

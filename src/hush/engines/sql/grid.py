@@ -28,7 +28,7 @@ from hush.engines.sql.nodes import (
     window,
 )
 from hush.engines.sql.scalars import value_of
-from hush.engines.sql.values import WHOLE, WIDEST, Form, Value, on_line, scaled, unscaled
+from hush.engines.sql.values import WHOLE, WIDEST, SqlType, Value, on_line, scaled, unscaled
 from hush.query.expressions import Column, Expression
 from hush.query.plan.stability import Factor, line
 from hush.query.relations import ExactAggregate, ExactKind, OwnWindow, WindowKind
@@ -43,7 +43,7 @@ _BITS = 79
 def settled(value: Value) -> Value:
     """Return a value fit to group by: finite, and without a negative zero."""
     value = value.finite()
-    return replace(value, sql=value.sql + double(0)) if value.form is Form.DOUBLE else value
+    return replace(value, sql=value.sql + double(0)) if value.form is SqlType.DOUBLE else value
 
 
 def exact(
@@ -51,14 +51,14 @@ def exact(
 ) -> Value:
     """Return an exact aggregate of one unit's rows in a group, or over the window that ``over`` makes."""
     if aggregate.argument is None:
-        return Value(count() if over is call else over("count", integer(1)), Form.INTEGER, within=_ROWS)
+        return Value(count() if over is call else over("count", integer(1)), SqlType.INTEGER, within=_ROWS)
     # NaN must be NULL before it is counted or compared, and -0.0 must not be a value beside 0.0
     value = settled(value_of(aggregate.argument, columns))
     match aggregate.kind:
         case ExactKind.COUNT:
-            return Value(over("count", value.sql), Form.INTEGER, within=_ROWS)
+            return Value(over("count", value.sql), SqlType.INTEGER, within=_ROWS)
         case ExactKind.COUNT_DISTINCT:
-            return Value(over("count", DistinctArgument(value.sql)), Form.INTEGER, within=_ROWS)
+            return Value(over("count", DistinctArgument(value.sql)), SqlType.INTEGER, within=_ROWS)
         case ExactKind.MIN:
             return replace(value, sql=over("min", value.sql))
         case ExactKind.MAX:
@@ -67,7 +67,7 @@ def exact(
             index, step = _exact_index(aggregate.argument, value)
             ends = _whole_ends(aggregate.argument, value)
             if ends is not None and aggregate.kind is ExactKind.SUM:
-                return Value(cast(over("sum", index), "HUGEINT"), Form.WIDE, within=ends)
+                return Value(cast(over("sum", index), "HUGEINT"), SqlType.WIDE, within=ends)
             summed = cast(over("sum", index), "DOUBLE")
             scale = value.double().scale
             if aggregate.kind is ExactKind.AVG:
@@ -76,7 +76,7 @@ def exact(
                 summed = case((row_count > 0, summed / cast(row_count, "DOUBLE")))
                 # a quotient has no fixed number of digits
                 scale = None
-            return Value(unscaled(summed, step), Form.DOUBLE, scale=scale)
+            return Value(unscaled(summed, step), SqlType.DOUBLE, scale=scale)
 
 
 def _whole_ends(expression: Expression, value: Value) -> tuple[int, int] | None:
@@ -103,7 +103,7 @@ def _exact_index(expression: Expression, value: Value) -> tuple[Scalar, Fraction
         if first <= value.ends[0] and value.ends[1] <= last:
             return value.sql, Fraction(1)
         return clamped(value.wide().sql, *(huge(end) for end in (first, last))), Fraction(1)
-    if value.form is not Form.DOUBLE or type_.step is not None:
+    if value.form is not SqlType.DOUBLE or type_.step is not None:
         factor = Factor.raw(expression)
         return grid_index(value, factor), factor.step
     if value.scale is not None and greatest * 10**value.scale < _INDICES:
@@ -123,13 +123,13 @@ def on_grid(given: Value, step: Fraction) -> Value:
     too, is exact below 2⁵³.
     """
     value = on_line(given)
-    if value.form is Form.INTEGER and step == 1:
+    if value.form is SqlType.INTEGER and step == 1:
         return value
     finer = times_finer(value, Fraction(1), step)
-    if value.form is Form.INTEGER and finer is not None:
+    if value.form is SqlType.INTEGER and finer is not None:
         return finer
     number = value.double().finite()
-    return Value(scaled(number.sql, step, number.greatest), Form.DOUBLE, clean=False)
+    return Value(scaled(number.sql, step, number.greatest), SqlType.DOUBLE, clean=False)
 
 
 def times_finer(index: Value, own: Fraction, step: Fraction) -> Value | None:
@@ -145,7 +145,7 @@ def times_finer(index: Value, own: Fraction, step: Fraction) -> Value | None:
     if max(abs(first), abs(last)) >= _SAME:
         return None
     wide = cast(index.sql, "BIGINT")
-    return Value(wide * times.numerator, Form.INTEGER, within=(first, last))
+    return Value(wide * times.numerator, SqlType.INTEGER, within=(first, last))
 
 
 def grid_index(given: Value, factor: Factor) -> Scalar:
@@ -155,7 +155,7 @@ def grid_index(given: Value, factor: Factor) -> Scalar:
     cannot fail: the bounds are below 2⁵³.
     """
     value, first, last = on_grid(given, factor.step), factor.first, factor.last
-    if value.form is Form.INTEGER:
+    if value.form is SqlType.INTEGER:
         if value.within is not None and first <= value.within[0] and value.within[1] <= last:
             return value.sql
         return cast(clamped(value.sql, integer(first), integer(last)), "BIGINT")
@@ -171,7 +171,7 @@ _BY_PLACE = {WindowKind.ROW_NUMBER, WindowKind.LAG, WindowKind.LEAD, WindowKind.
 
 def compared(value: Value) -> Scalar:
     """Return a value to sort by, with the cost of comparing it: a text is compared character by character."""
-    return costing(value.sql, MADE * value.chars) if value.form is Form.TEXT else value.sql
+    return costing(value.sql, MADE * value.chars) if value.form is SqlType.TEXT else value.sql
 
 
 def windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Scalar], ties: Sequence[Scalar]) -> Value:
@@ -185,7 +185,7 @@ def windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Sc
         order += ties
     kind = window_.kind
     if kind in _NUMBERS:
-        return Value(window(kind.value, partition, order), Form.INTEGER, within=(1, 2**53))
+        return Value(window(kind.value, partition, order), SqlType.INTEGER, within=(1, 2**53))
     if kind in _BY_PLACE:
         assert window_.argument is not None  # noqa: S101 - all but ROW_NUMBER have one
         value = settled(value_of(window_.argument, columns))

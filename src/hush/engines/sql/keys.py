@@ -55,7 +55,7 @@ from hush.engines.sql.relations import (
     RelationWriter,
 )
 from hush.engines.sql.scalars import value_of
-from hush.engines.sql.values import FORMS, LONG, WHOLE, Form, Value, constant, on_line, scaled, unscaled
+from hush.engines.sql.values import LONG, SQL_TYPES, WHOLE, SqlType, Value, constant, on_line, scaled, unscaled
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.keys import DerivedKey, Lookup, Points
@@ -108,16 +108,16 @@ class Lists(Protocol):
     def parameters(self) -> Mapping[int, list[Any]]:
         """The lists that are parameters of statements, by number."""
 
-    def __call__(self, axis: Axis, form: Form, label: str) -> From:
+    def __call__(self, axis: Axis, form: SqlType, label: str) -> From:
         """Return the source of an axis's values k, in a form, and their numbers c, under a name."""
 
 
 def key_value(value: Value, type_: Type, dialect: Dialect) -> Value:
     """Return a value fit to group by and to hand out: whole numbers as BIGINT, numbers finite without negative zero."""
     value = value.finite()
-    if value.form is Form.WIDE and _told_apart(type_.values or ()) and dialect.wide_keys:
+    if value.form is SqlType.WIDE and _told_apart(type_.values or ()) and dialect.wide_keys:
         return value
-    if value.form is Form.WIDE:
+    if value.form is SqlType.WIDE:
         ends = [end for end in (type_.lower, type_.upper) if end is not None]
         if any(not LONG[0] <= end <= LONG[1] for end in ends):
             raise UnplannableError(
@@ -125,10 +125,10 @@ def key_value(value: Value, type_: Type, dialect: Dialect) -> Value:
                 "or limit them with CLIP(x, lower, upper)"
             )
         # the type may hold only for the rows that a condition leaves: elsewhere NULL, and no error
-        return Value(try_cast(value.sql, "BIGINT", "HUGEINT"), Form.INTEGER)
-    if value.form is Form.DOUBLE and type_.kind is Kind.INTEGER:
-        return Value(try_cast(value.sql, "BIGINT", "DOUBLE"), Form.INTEGER)
-    if value.form is Form.DOUBLE:
+        return Value(try_cast(value.sql, "BIGINT", "HUGEINT"), SqlType.INTEGER)
+    if value.form is SqlType.DOUBLE and type_.kind is Kind.INTEGER:
+        return Value(try_cast(value.sql, "BIGINT", "DOUBLE"), SqlType.INTEGER)
+    if value.form is SqlType.DOUBLE:
         # -0.0 + 0.0 is 0.0: both zeros are one key
         return replace(value, sql=value.sql + double(0))
     return value
@@ -142,7 +142,7 @@ def _told_apart(values: Sequence[Constant]) -> bool:
 
 def shown_value(value: Value, type_: Type, dialect: Dialect) -> Value:
     """Return a value fit to hand out; unlike a key, it may be a whole number beyond 64 bits."""
-    return value if value.form is Form.WIDE else key_value(value, type_, dialect)
+    return value if value.form is SqlType.WIDE else key_value(value, type_, dialect)
 
 
 def numbered(
@@ -153,7 +153,7 @@ def numbered(
     if on_grid is not None:
         step, first = on_grid
         number = on_line(value)
-        if number.form is Form.INTEGER and step == 1:
+        if number.form is SqlType.INTEGER and step == 1:
             index: Scalar = number.sql
         else:
             index = try_cast(scaled(number.double().finite().sql, step), "BIGINT", "DOUBLE")
@@ -193,7 +193,7 @@ def place(value: Value, axis: Axis) -> Scalar | None:
         return None
     (step, first), last = line, line[1] + len(axis.values) - 1
     p, q, greatest = step.numerator, step.denominator, max(-first, last)
-    if value.form is Form.INTEGER:
+    if value.form is SqlType.INTEGER:
         # the values at both ends are written as 64-bit constants
         if q != 1 or greatest * p >= 2**63:
             return None
@@ -203,7 +203,7 @@ def place(value: Value, axis: Axis) -> Scalar | None:
             inside = inside & binary("=", remainder(value.sql, integer(p)), integer(0))
             # exact where `inside` holds, so it does not matter how the engine rounds
             index = quotient(value.sql, integer(p))
-    elif value.form is Form.DOUBLE and q <= 2**53 and greatest < 2**50 and greatest * p <= 2**53:
+    elif value.form is SqlType.DOUBLE and q <= 2**53 and greatest < 2**50 and greatest * p <= 2**53:
         nearest = scaled(value.sql, step, value.greatest)
         is_point = binary("=", value.sql, unscaled(nearest, step))
         inside = Between(nearest, double(first), double(last)) & is_point
@@ -237,7 +237,7 @@ def derived_values(domain: DerivedKey, catalogue: Catalogue, limit: int) -> Sele
     query: Select | None = None
     for index, (label, type_, values) in enumerate(domain.columns):
         constants = [constant(value, type_) for value in values]
-        form = FORMS[type_.kind]  # as the column itself: 1.0 and 1 are different texts
+        form = SQL_TYPES[type_.kind]  # as the column itself: 1.0 and 1 are different texts
         # with NULL, of which the expression may make a key; where NULL itself is none, it goes below
         options = ArrayOf((*(public_value.to(form).sql for public_value in constants), null(form.value)))
         options_table = Subquery(select([alias(call("unnest", options), "x")]), f"d{index}")
@@ -285,7 +285,7 @@ CHOSEN_PARAMETER = 10**6
 """The parameters of chosen keys, where they are no table: their numbers, and after it the key columns."""
 
 
-def numbered_by_choice(rows: Select, keys: Mapping[str, Form], dialect: Dialect) -> Select:
+def numbered_by_choice(rows: Select, keys: Mapping[str, SqlType], dialect: Dialect) -> Select:
     """Return the rows with a chosen key, which is now the number ``k``, and all their other columns."""
     labels = [label for label in rows.labels if label not in keys]
     # not an equality, because NULL may be a chosen key
@@ -302,7 +302,7 @@ def every_key(main: Select, keys: Sequence[str]) -> Select:
     return select([alias(integer(0), NUMBER), *columns_of(keys)], main)
 
 
-def numbered_values(axis: Axis, form: Form) -> dict[Any, int]:
+def numbered_values(axis: Axis, form: SqlType) -> dict[Any, int]:
     """Return an axis's values as the engine holds them, and their numbers; of values that are one to it, the first.
 
     A value with two numbers would put a row into two groups.
@@ -316,12 +316,12 @@ def numbered_values(axis: Axis, form: Form) -> dict[Any, int]:
     return numbers
 
 
-def in_form(value: Constant, form: Form) -> Any:
+def in_form(value: Constant, form: SqlType) -> Any:
     """Return a public value as the engine holds it; None if no value of that form equals it."""
     if not isinstance(value, Fraction):
         return value
     if form in WHOLE:
-        fits = value.denominator == 1 and (form is Form.WIDE or -(2**63) <= value < 2**63)
+        fits = value.denominator == 1 and (form is SqlType.WIDE or -(2**63) <= value < 2**63)
         return int(value) if fits else None
     try:
         return float(value)

@@ -12,7 +12,7 @@ once becomes a column that no condition is put through (`Dialect.apart`).
 >>> from hush.engines.sql.dialect import DUCKDB
 >>> from hush.engines.sql.nodes import read
 >>> from hush.engines.sql.render import render
->>> cells = {"age": Value(column("age", "s"), Form.INTEGER)}
+>>> cells = {"age": Value(column("age", "s"), SqlType.INTEGER)}
 >>> render(finish(select([], read("people", "s")), cells, column("id", "s")).query, DUCKDB).text
 'SELECT "s"."id" AS "u", "s"."age" AS "c0" FROM "people" AS "s"'
 """
@@ -67,7 +67,7 @@ from hush.engines.sql.nodes import (
     with_before,
 )
 from hush.engines.sql.scalars import condition, value_of
-from hush.engines.sql.values import FORMS, MAX_TEXT, WHOLE, Form, OwnName, Value, alike, constant, hull
+from hush.engines.sql.values import MAX_TEXT, SQL_TYPES, WHOLE, OwnName, SqlType, Value, alike, constant, hull
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Op, pieces, substituted
 from hush.query.relations import (
@@ -175,7 +175,7 @@ def _with_columns(
 
 def _apart(value: Value) -> Value:
     return replace(
-        value, sql=costing(primitive("apart", value.sql), MADE * value.chars if value.form is Form.TEXT else 0)
+        value, sql=costing(primitive("apart", value.sql), MADE * value.chars if value.form is SqlType.TEXT else 0)
     )
 
 
@@ -519,11 +519,11 @@ class RelationWriter:
         cells: dict[str, list[Value]] = {}
         for label, type_ in relation.columns:
             alike_values = alike([source.columns[label] for source in sources])
-            form = FORMS[type_.kind]
+            form = SQL_TYPES[type_.kind]
             if type_.kind.numeric and alike_values[0].form in WHOLE:  # all are alike
                 form = alike_values[0].form
-            elif form is Form.INTEGER:
-                form = Form.DOUBLE
+            elif form is SqlType.INTEGER:
+                form = SqlType.DOUBLE
             cells[label] = [_as(value, form) for value in alike_values]
         parts = [
             finish(
@@ -581,10 +581,10 @@ class RelationWriter:
     def _within(self, value: Value, type_: Type) -> Value:
         """Return an aggregate of one unit's rows, forced into its type."""
         # it has ends of its own, and the type has none to clamp it to
-        if value.form is Form.WIDE and not type_.bounded:
+        if value.form is SqlType.WIDE and not type_.bounded:
             return value
         within = force(value.sql, value.form.value, type_, self._bounds.text)
-        return replace(within, scale=value.scale, single=value.single) if within.form is Form.DOUBLE else within
+        return replace(within, scale=value.scale, single=value.single) if within.form is SqlType.DOUBLE else within
 
 
 def _looks_up(relation: Join, dialect: Dialect) -> bool:
@@ -614,10 +614,10 @@ def _constants(relation: Constants, dialect: Dialect) -> RelationQuery:
         if relation.awaits is not None and type_.kind.numeric:
             # a released number has one form, whole or not: none of them makes a statement that could be refused
             number = relation.rows[0][index].value
-            values = [Value(double(number) if isinstance(number, Fraction) else null("DOUBLE"), Form.DOUBLE)]
+            values = [Value(double(number) if isinstance(number, Fraction) else null("DOUBLE"), SqlType.DOUBLE)]
         alike_values = alike(values)
-        wide = alike_values[0].form is Form.WIDE
-        form = Form.WIDE if wide else FORMS[type_.kind]
+        wide = alike_values[0].form is SqlType.WIDE
+        form = SqlType.WIDE if wide else SQL_TYPES[type_.kind]
         columns.append([_as(value, form).sql for value in alike_values])
         source = call("unnest", ArrayOf(tuple(columns[-1]))) if together else column(f"x{index}", "l")
         cell = hull(source, [_as(value, form) for value in alike_values])
@@ -629,7 +629,7 @@ def _constants(relation: Constants, dialect: Dialect) -> RelationQuery:
 
 def _characters(source: RelationQuery) -> int:
     """Return how many characters of text a row has at most."""
-    return sum(value.chars for value in source.columns.values() if value.form is Form.TEXT)
+    return sum(value.chars for value in source.columns.values() if value.form is SqlType.TEXT)
 
 
 def _held(owned: int, second: int) -> int:
@@ -695,11 +695,11 @@ def _at(value: Value, table: str) -> Value:
     return replace(value, sql=column(value.sql.name, table))
 
 
-def _as(value: Value, form: Form) -> Value:
+def _as(value: Value, form: SqlType) -> Value:
     value = value.finite()
     if value.form is form:
         return replace(value, literal=None)
-    if form is Form.DOUBLE and value.form in WHOLE:
+    if form is SqlType.DOUBLE and value.form in WHOLE:
         return value.double()
     return value.to(form)
 
@@ -710,9 +710,9 @@ def _equal(left: Value, right: Value) -> Scalar:
         forms = {left.form, right.form}
         if forms <= WHOLE:
             left, right = left.wide(), right.wide()
-        elif forms <= {*WHOLE, Form.DOUBLE}:
+        elif forms <= {*WHOLE, SqlType.DOUBLE}:
             left, right = left.double(), right.double()
         else:
-            left, right = (side.to(Form.TEXT) for side in (left, right))
+            left, right = (side.to(SqlType.TEXT) for side in (left, right))
     equal = binary("=", left.sql, right.sql)
-    return costing(equal, MADE * (left.chars + right.chars)) if left.form is Form.TEXT else equal
+    return costing(equal, MADE * (left.chars + right.chars)) if left.form is SqlType.TEXT else equal

@@ -54,15 +54,15 @@ from hush.engines.sql.nodes import (
 from hush.engines.sql.texts import TEXTS, like, moment, regular, weighed
 from hush.engines.sql.values import (
     EXACT,
-    FORMS,
     LONG,
     MAX_SCALE,
+    SQL_TYPES,
     TIMES,
     WHOLE,
     WIDEST,
     ZERO_SPAN,
-    Form,
     OwnName,
+    SqlType,
     Value,
     alike,
     as_text,
@@ -108,13 +108,13 @@ def _bounded(expression: Call) -> bool:
 def _whole(expression: Call, ends: tuple[int, int], make: Callable[..., Scalar], *operands: Value) -> Value | None:
     """Return arithmetic of whole numbers with a result between the ends; None if it has to be a DOUBLE."""
     if fits_long(*ends, *(end for value in operands for end in value.ends)):
-        return Value(make(*(cast(value.sql, "BIGINT") for value in operands)), Form.INTEGER, within=ends)
+        return Value(make(*(cast(value.sql, "BIGINT") for value in operands)), SqlType.INTEGER, within=ends)
     if max(map(abs, ends)) > WIDEST:
         return None
-    value = Value(make(*(value.wide().sql for value in operands)), Form.WIDE, within=ends)
+    value = Value(make(*(value.wide().sql for value in operands)), SqlType.WIDE, within=ends)
     greatest = _most(expression.type)
     if greatest is not None and greatest < 2**63:  # in all rows that a condition leaves
-        return Value(try_cast(value.sql, "BIGINT", "HUGEINT"), Form.INTEGER)
+        return Value(try_cast(value.sql, "BIGINT", "HUGEINT"), SqlType.INTEGER)
     return narrow(value)
 
 
@@ -136,7 +136,7 @@ def _flow(expression: Call, arguments: list[Value]) -> Value:
     clean = left.clean and right.clean and _bounded(expression)
     make = span_of_product if op is Op.MULTIPLY else span_of_sum
     sql = float_operation(_FLOWING[op], left.sql, right.sql, left.span, right.span)
-    result = Value(sql, Form.DOUBLE, clean=clean, span=make(left.span, right.span))
+    result = Value(sql, SqlType.DOUBLE, clean=clean, span=make(left.span, right.span))
     scale = None if left.scale is None or right.scale is None else left.scale + right.scale
     return _typed(expression, arguments, result, scale if op is Op.MULTIPLY else None)
 
@@ -155,7 +155,7 @@ def _typed(expression: Call, arguments: list[Value], result: Value, scale: int |
         # rounded to a float32 it could be NULL, so it stays a DOUBLE
         if greatest is not None and greatest >= _SINGLE:
             return result
-        return Value(result.sql, Form.DOUBLE, clean=False, single=True, span=result.span)
+        return Value(result.sql, SqlType.DOUBLE, clean=False, single=True, span=result.span)
     digits = digits if scale is None else scale
     if digits is None or digits > MAX_SCALE:
         return result
@@ -163,8 +163,8 @@ def _typed(expression: Call, arguments: list[Value], result: Value, scale: int |
     small = all(size is None or size * 10**digits < _ROUNDED for size in sizes)
     if digits and small:
         span = span_of_rounded(result.span, Fraction(1, 10**digits))
-        return Value(rounded(result.sql, digits), Form.DOUBLE, clean=result.clean, scale=digits, span=span)
-    return Value(result.sql, Form.DOUBLE, clean=result.clean, scale=digits, span=result.span)
+        return Value(rounded(result.sql, digits), SqlType.DOUBLE, clean=result.clean, scale=digits, span=span)
+    return Value(result.sql, SqlType.DOUBLE, clean=result.clean, scale=digits, span=result.span)
 
 
 def _divide(_: Call, arguments: list[Value]) -> Value:
@@ -173,7 +173,7 @@ def _divide(_: Call, arguments: list[Value]) -> Value:
     right = right.finite()
     sql = float_operation("/", left.sql, right.sql, left.span, right.span)
     span = span_of_quotient(left.span, right.span)
-    return Value(sql, Form.DOUBLE, clean=False, single=common(arguments)[1], span=span)
+    return Value(sql, SqlType.DOUBLE, clean=False, single=common(arguments)[1], span=span)
 
 
 def _modulo(_: Call, arguments: list[Value]) -> Value:
@@ -185,15 +185,15 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
         # the rest has the sign of the dividend, and is no larger than either operand
         ends = (max(min(a, 0), -greatest), min(max(b, 0), greatest))
         safe = a > LONG[0] or not c <= -1 <= d  # the least number over -1 is one too large
-        form = "BIGINT" if safe and left.form is right.form is Form.INTEGER else "HUGEINT"
+        form = "BIGINT" if safe and left.form is right.form is SqlType.INTEGER else "HUGEINT"
         divisor = cast(right.sql, form)
         # NULL by zero: in whole numbers an engine may raise an error
         if c <= 0 <= d:
             divisor = case((binary("<>", divisor, integer(0)), divisor))
         residue = remainder(cast(left.sql, form), divisor)
         if not fits_long(*ends):
-            return Value(residue, Form.WIDE, within=ends)
-        return Value(cast(residue, "BIGINT"), Form.INTEGER, within=ends)
+            return Value(residue, SqlType.WIDE, within=ends)
+        return Value(cast(residue, "BIGINT"), SqlType.INTEGER, within=ends)
     dividend = left if left.form in WHOLE and 10 ** (right.scale or 0) * max(map(abs, left.ends)) <= WIDEST else None
     left, right = _operands(arguments)
     # x modulo an infinity would be x, although the infinity stands for NULL
@@ -204,19 +204,19 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
         below = try_cast(rounded(float_operation("*", right.sql, unit)), "HUGEINT", "DOUBLE")
         above = cast(dividend.sql, "HUGEINT") * huge(10**scale)
         residue = remainder(above, case((binary("<>", below, integer(0)), below)))
-        return Value(cast(residue, "DOUBLE") / unit, Form.DOUBLE, clean=False, scale=scale)
+        return Value(cast(residue, "DOUBLE") / unit, SqlType.DOUBLE, clean=False, scale=scale)
     if scale:
         unit = double(10**scale)
         above, below = (rounded(float_operation("*", value.sql, unit)) for value in (left, right))
         residue = float_operation("%", above, below)
-        return Value(float_operation("/", residue, unit), Form.DOUBLE, clean=False, scale=scale)
+        return Value(float_operation("/", residue, unit), SqlType.DOUBLE, clean=False, scale=scale)
     residue = float_operation("%", left.sql, right.sql)
-    return Value(residue, Form.DOUBLE, clean=False, scale=scale, single=single)
+    return Value(residue, SqlType.DOUBLE, clean=False, scale=scale, single=single)
 
 
 def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     """Divide in 128 bits, where the quotient of two 64-bit numbers always fits; NULL by zero."""
-    numbers = (value if value.form in WHOLE else value.finite().to(Form.INTEGER) for value in arguments)
+    numbers = (value if value.form in WHOLE else value.finite().to(SqlType.INTEGER) for value in arguments)
     left, right = (value.wide() for value in numbers)
     divisor = case((binary("<>", right.sql, integer(0)), right.sql))
     greatest = max(map(abs, left.ends))
@@ -224,8 +224,8 @@ def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     result = quotient(left.sql, divisor, wide=True)
     if greatest <= 2**63:
         # a cast that may refuse: -2⁶³ over -1 is one too large for 64 bits
-        return Value(try_cast(result, "BIGINT", "HUGEINT"), Form.INTEGER)
-    return Value(result, Form.WIDE, within=ends)
+        return Value(try_cast(result, "BIGINT", "HUGEINT"), SqlType.INTEGER)
+    return Value(result, SqlType.WIDE, within=ends)
 
 
 def _negate(expression: Call, arguments: list[Value]) -> Value:
@@ -254,7 +254,7 @@ def _steady(expression: Call, arguments: list[Value]) -> Value:
     scale = value.scale if expression.op is Op.ABS or value.scale is None else 0
     span = value.span if expression.op is Op.ABS else span_of_rounded(value.span, Fraction(1))
     sql = call(_STEADY[expression.op], value.sql)
-    return Value(sql, Form.DOUBLE, clean=value.clean, scale=scale, single=value.single, span=span)
+    return Value(sql, SqlType.DOUBLE, clean=value.clean, scale=scale, single=value.single, span=span)
 
 
 def _round(expression: Call, arguments: list[Value]) -> Value:
@@ -271,7 +271,7 @@ def _round(expression: Call, arguments: list[Value]) -> Value:
     value = argument.double()
     if value.scale is None:
         span = span_of_rounded(value.span, Fraction(10) ** -digits)
-        return Value(rounded(value.sql, digits), Form.DOUBLE, clean=False, single=value.single, span=span)
+        return Value(rounded(value.sql, digits), SqlType.DOUBLE, clean=False, single=value.single, span=span)
     if digits >= value.scale:
         return value
     # a tie is a whole number and a half, which a float holds; nothing else is so near to one that it rounds to it
@@ -289,7 +289,7 @@ def _round(expression: Call, arguments: list[Value]) -> Value:
         span_of_number(Fraction(10) ** abs(digits)),
     )
     sql = float_operation("/" if digits > 0 else "*", *parts)
-    return Value(sql if digits else index, Form.DOUBLE, clean=False, scale=max(digits, 0), span=span)
+    return Value(sql if digits else index, SqlType.DOUBLE, clean=False, scale=max(digits, 0), span=span)
 
 
 def _fixed(expression: Call, arguments: list[Value]) -> Value:
@@ -304,19 +304,19 @@ def _fixed(expression: Call, arguments: list[Value]) -> Value:
             inside = Between(value.wide().sql, huge(-largest), huge(largest))
             return Value(case((inside, value.sql)), value.form, within=ends)
     (sql, own_name), fixed = own_type(arguments[0]), f"DECIMAL({width},{digits})"
-    return Value(try_cast(try_cast(sql, fixed, own_name), "DOUBLE", fixed), Form.DOUBLE, scale=digits)
+    return Value(try_cast(try_cast(sql, fixed, own_name), "DOUBLE", fixed), SqlType.DOUBLE, scale=digits)
 
 
 def _logarithm(expression: Call, arguments: list[Value]) -> Value:
     base, value = number_at(expression, 0), arguments[1].double().finite()
     sql = call("log10", value.sql) if base == 10 else primitive("logarithm", double(base), value.sql)
     # only of positive numbers: of others an engine may raise an error
-    return Value(case((value.sql > double(0), sql)), Form.DOUBLE, clean=False)
+    return Value(case((value.sql > double(0), sql)), SqlType.DOUBLE, clean=False)
 
 
 def _power(_: Call, arguments: list[Value]) -> Value:
     left, right = (argument.double().finite() for argument in arguments)
-    return Value(primitive("power", left.sql, right.sql, number=right.literal), Form.DOUBLE, clean=False)
+    return Value(primitive("power", left.sql, right.sql, number=right.literal), SqlType.DOUBLE, clean=False)
 
 
 def _sign(_: Call, arguments: list[Value]) -> Value:
@@ -327,7 +327,7 @@ def _sign(_: Call, arguments: list[Value]) -> Value:
         # otherwise NULL would fall through to 0
         (is_null(value.sql), null("DOUBLE")),
     ]
-    return Value(case(*pairs, otherwise=double(0)), Form.DOUBLE, span=ZERO_SPAN)
+    return Value(case(*pairs, otherwise=double(0)), SqlType.DOUBLE, span=ZERO_SPAN)
 
 
 def _extreme(expression: Call, arguments: list[Value]) -> Value:
@@ -342,12 +342,12 @@ def _clip(expression: Call, arguments: list[Value]) -> Value:
     operand = arguments[0]
     if operand.form in WHOLE and low.denominator == high.denominator == 1 and max(abs(low), abs(high)) <= WIDEST:
         limits = (int(low), int(high))
-        form = "BIGINT" if operand.form is Form.INTEGER and fits_long(*limits) else "HUGEINT"
+        form = "BIGINT" if operand.form is SqlType.INTEGER and fits_long(*limits) else "HUGEINT"
         sql = clamped(cast(operand.sql, form), *(cast(integer(end), form) for end in limits))
         return (
-            Value(sql, Form.INTEGER, within=limits)
+            Value(sql, SqlType.INTEGER, within=limits)
             if form == "BIGINT"
-            else narrow(Value(sql, Form.WIDE, within=limits))
+            else narrow(Value(sql, SqlType.WIDE, within=limits))
         )
     value = operand.double().finite()
     ends = double(low), double(high)
@@ -356,7 +356,7 @@ def _clip(expression: Call, arguments: list[Value]) -> Value:
     least = Fraction(1, 2**1074) if value.span is None else value.span[0]
     span = span_of_any(*map(span_of_number, (low, high)), (least, abs(low)))
     return Value(
-        case(*pairs, otherwise=value.sql), Form.DOUBLE, clean=not single, scale=scale, single=single, span=span
+        case(*pairs, otherwise=value.sql), SqlType.DOUBLE, clean=not single, scale=scale, single=single, span=span
     )
 
 
@@ -373,12 +373,12 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
         if width.denominator == 1:
             sized = index * huge(int(width))
             edge = sized + huge(int(low))
-            return narrow(Value(edge, Form.WIDE, within=(int(low), int(high - width))))
+            return narrow(Value(edge, SqlType.WIDE, within=(int(low), int(high - width))))
         # as below: one correctly rounded division
         parts = (int(width * width.denominator), int(low) * width.denominator)
         edge = index * huge(parts[0]) + huge(parts[1])
         edge = cast(edge, "DOUBLE") / double(width.denominator)
-        return Value(edge, Form.DOUBLE, span=span_of_any(*(span_of_number(end) for end in (low, high, width))))
+        return Value(edge, SqlType.DOUBLE, span=span_of_any(*(span_of_number(end) for end in (low, high, width))))
     clipped = _clip(expression, arguments).double()
     offset = clipped.sql - double(low)
     which = call("floor", float_operation("/", offset, double(width), None, span_of_number(width)))
@@ -391,7 +391,7 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
         # one correctly rounded division, so that the edge is the float nearest to the exact one
         unit = Fraction(1, (width.denominator * low.denominator))
         edge = (index * double(width / unit) + double(low / unit)) / double(1 / unit)
-    return Value(edge, Form.DOUBLE, span=span_of_any(*(span_of_number(end) for end in (low, high, width))))
+    return Value(edge, SqlType.DOUBLE, span=span_of_any(*(span_of_number(end) for end in (low, high, width))))
 
 
 def _far(value: Value, low: Fraction, high: Fraction, count: Fraction) -> bool:
@@ -421,7 +421,7 @@ def _bucket(expression: Call, arguments: list[Value]) -> Value:
             (operand < ends[0], huge(0)),
             (operand >= ends[1], huge(int(count) + 1)),
         ]
-        return narrow(Value(case(*outside, otherwise=inside), Form.WIDE, within=(0, int(count) + 1)))
+        return narrow(Value(case(*outside, otherwise=inside), SqlType.WIDE, within=(0, int(count) + 1)))
     value = arguments[0].double().finite()
     which = call("floor", (value.sql - double(low)) / double((high - low) / count))
     pairs = [
@@ -433,7 +433,7 @@ def _bucket(expression: Call, arguments: list[Value]) -> Value:
         (which < double(0), double(1)),
     ]
     number = case(*pairs, otherwise=which + double(1))
-    return Value(cast(number, "BIGINT"), Form.INTEGER, within=(0, int(count) + 1))
+    return Value(cast(number, "BIGINT"), SqlType.INTEGER, within=(0, int(count) + 1))
 
 
 NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
@@ -492,16 +492,18 @@ def value_of(expression: Expression, columns: Mapping[str, Value]) -> Value:
 def _by_name(expression: Call, arguments: list[Value]) -> Value:
     """Return a call of the engine's function of this name, which is total; arguments that are not finite are NULL."""
     name = FUNCTIONS[expression.op].names[0].lower()
-    form = FORMS[expression.type.kind]
+    form = SQL_TYPES[expression.type.kind]
     parts = []
     for argument, value in zip(expression.arguments, arguments, strict=True):
         if argument.type.kind is Kind.TEXT:
             parts.append(as_text(value))
         else:
-            parts.append((value.double() if form is Form.DOUBLE else value).finite().sql)
+            parts.append((value.double() if form is SqlType.DOUBLE else value).finite().sql)
     result = call(name, *parts)
     return Value(
-        try_cast(result, form.value, "BIGINT") if form is Form.INTEGER else result, form, clean=form is not Form.DOUBLE
+        try_cast(result, form.value, "BIGINT") if form is SqlType.INTEGER else result,
+        form,
+        clean=form is not SqlType.DOUBLE,
     )
 
 
@@ -525,11 +527,11 @@ def _compare(expression: Call, arguments: list[Value]) -> Value:
         (first, second, expression.op),
         (second, first, _MIRRORED.get(expression.op, expression.op)),
     ):
-        if value.form in WHOLE and constant_side.form is Form.DOUBLE and constant_side.literal is not None:
-            return Value(_with_fraction(op, value, constant_side.literal), Form.BOOLEAN)
+        if value.form in WHOLE and constant_side.form is SqlType.DOUBLE and constant_side.literal is not None:
+            return Value(_with_fraction(op, value, constant_side.literal), SqlType.BOOLEAN)
     _check_digits(arguments)
     left, right = (value.finite() for value in alike(arguments))
-    return Value(binary(_COMPARISONS[expression.op], left.sql, right.sql), Form.BOOLEAN)
+    return Value(binary(_COMPARISONS[expression.op], left.sql, right.sql), SqlType.BOOLEAN)
 
 
 def _check_digits(values: Sequence[Value]) -> None:
@@ -538,7 +540,7 @@ def _check_digits(values: Sequence[Value]) -> None:
     Below 2⁵³ in its last digit a decimal is told from all others by its float (`hush.engines.sql.values`).
     """
     for value in values:
-        if value.form is not Form.DOUBLE or value.scale is None or value.literal is not None:
+        if value.form is not SqlType.DOUBLE or value.scale is None or value.literal is not None:
             continue
         for operand in values:
             number = abs(operand.literal or Fraction(0))
@@ -552,7 +554,7 @@ def _check_digits(values: Sequence[Value]) -> None:
 def _with_fraction(op: Op, operand: Value, number: Fraction) -> Scalar:
     """Compare a whole number, which may be no float, with a constant that is none or that its form does not hold."""
     below = number // 1
-    largest = 2**63 if operand.form is Form.INTEGER else WIDEST
+    largest = 2**63 if operand.form is SqlType.INTEGER else WIDEST
     if op in {Op.EQUAL, Op.NOT_EQUAL}:
         # the constant is no whole number of this form, so none equals it
         truth = op is Op.NOT_EQUAL
@@ -570,15 +572,15 @@ def _logic(expression: Call, arguments: list[Value]) -> Value:
     result = condition_of(arguments[0])
     for argument in arguments[1:]:
         result = binary(kind, result, condition_of(argument))
-    return Value(result, Form.BOOLEAN)
+    return Value(result, SqlType.BOOLEAN)
 
 
 def _not(_: Call, arguments: list[Value]) -> Value:
-    return Value(~condition_of(arguments[0]), Form.BOOLEAN)
+    return Value(~condition_of(arguments[0]), SqlType.BOOLEAN)
 
 
 def _is_null(_: Call, arguments: list[Value]) -> Value:
-    return Value(is_null(arguments[0].finite().sql), Form.BOOLEAN)
+    return Value(is_null(arguments[0].finite().sql), SqlType.BOOLEAN)
 
 
 def _in(_: Call, arguments: list[Value]) -> Value:
@@ -586,10 +588,10 @@ def _in(_: Call, arguments: list[Value]) -> Value:
         arguments = [value for value in arguments if value.form in WHOLE or value.literal is None]
         if len(arguments) == 1:
             # no option is left: false, but NULL IN … is NULL
-            return Value(case((not_null(arguments[0].sql), FALSE)), Form.BOOLEAN)
+            return Value(case((not_null(arguments[0].sql), FALSE)), SqlType.BOOLEAN)
     _check_digits(arguments)
     first, *options = (value.finite() for value in alike(arguments))
-    return Value(one_of(first.sql, [option.sql for option in options]), Form.BOOLEAN)
+    return Value(one_of(first.sql, [option.sql for option in options]), SqlType.BOOLEAN)
 
 
 def _case(expression: Call, arguments: list[Value]) -> Value:
@@ -616,46 +618,46 @@ def _null_if(_: Call, arguments: list[Value]) -> Value:
 
 def _to_integer(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
-    if value.form is Form.INTEGER:
+    if value.form is SqlType.INTEGER:
         return value
-    if value.form is Form.BOOLEAN:
-        return Value(cast(value.sql, "BIGINT", "BOOLEAN"), Form.INTEGER, within=(0, 1))
+    if value.form is SqlType.BOOLEAN:
+        return Value(cast(value.sql, "BIGINT", "BOOLEAN"), SqlType.INTEGER, within=(0, 1))
     if value.form in TIMES:
-        return Value(null("BIGINT"), Form.INTEGER)
+        return Value(null("BIGINT"), SqlType.INTEGER)
     # the engine's cast rounds text half away from zero, and a DOUBLE half to even
     number = rounded(value.sql) if value.scale is not None else value.sql
-    return Value(try_cast(number, "BIGINT", value.form.value), Form.INTEGER)
+    return Value(try_cast(number, "BIGINT", value.form.value), SqlType.INTEGER)
 
 
 def _to_decimal(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
     if value.form in TIMES:
-        return Value(null("DOUBLE"), Form.DOUBLE)
+        return Value(null("DOUBLE"), SqlType.DOUBLE)
     return replace(value.finite().double(), scale=None, single=False)
 
 
 def _to_text(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
-    if value.form is Form.DOUBLE and expression.arguments[0].type.kind is Kind.INTEGER:
+    if value.form is SqlType.DOUBLE and expression.arguments[0].type.kind is Kind.INTEGER:
         # a whole number is written as one, 3 and not 3.0, however it was computed
-        return Value(try_cast(try_cast(value.finite().sql, "HUGEINT", "DOUBLE"), "VARCHAR", "HUGEINT"), Form.TEXT)
-    return Value(as_text(value), Form.TEXT)
+        return Value(try_cast(try_cast(value.finite().sql, "HUGEINT", "DOUBLE"), "VARCHAR", "HUGEINT"), SqlType.TEXT)
+    return Value(as_text(value), SqlType.TEXT)
 
 
 def _to_boolean(_: Call, arguments: list[Value]) -> Value:
     if arguments[0].form in TIMES:
-        return Value(null("BOOLEAN"), Form.BOOLEAN)
-    return Value(condition_of(arguments[0]), Form.BOOLEAN)
+        return Value(null("BOOLEAN"), SqlType.BOOLEAN)
+    return Value(condition_of(arguments[0]), SqlType.BOOLEAN)
 
 
 def _to_time(expression: Call, arguments: list[Value]) -> Value:
-    form = Form.DATE if expression.op is Op.TO_DATE else Form.TIMESTAMP
+    form = SqlType.DATE if expression.op is Op.TO_DATE else SqlType.TIMESTAMP
     value = arguments[0]
     if value.form is form:
         return value
-    if value.form not in {*TIMES, Form.TEXT}:
+    if value.form not in {*TIMES, SqlType.TEXT}:
         return Value(null(form.value), form)
-    if value.form is Form.TEXT and form is Form.DATE:
+    if value.form is SqlType.TEXT and form is SqlType.DATE:
         return Value(date_in_text(value.sql), form)
     time = moment(value)
     return time.to(form)

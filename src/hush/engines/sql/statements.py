@@ -104,7 +104,7 @@ from hush.engines.sql.nodes import (
 from hush.engines.sql.relations import UNBOUNDED, UNIT, Bounds, Catalogue, identity_text
 from hush.engines.sql.render import Statement, render
 from hush.engines.sql.scalars import name_of, value_of
-from hush.engines.sql.values import FORMS, Form, Value
+from hush.engines.sql.values import SQL_TYPES, SqlType, Value
 from hush.mechanisms.grouped import GroupedQuantile
 from hush.mechanisms.grouped.base import Integers, integer_array
 from hush.query.expressions import Released
@@ -162,7 +162,7 @@ class MainWriter:
             index = grid_index(self._rows.known[factor.expression], factor)
         elif carried.within is None or carried.within[0] < factor.first or carried.within[1] > factor.last:
             # it is an index already: on a grid of step 1 only the clamp is left to do
-            index = grid_index(Value(carried.sql, Form.INTEGER), replace(factor, step=Fraction(1)))
+            index = grid_index(Value(carried.sql, SqlType.INTEGER), replace(factor, step=Fraction(1)))
         else:
             index = carried.sql  # clamped to the declared bounds already
         return index if isinstance(index, ColumnName) or not _small(factor) else cast(index, "INTEGER")
@@ -577,7 +577,7 @@ def binned(rows: AnyRows, histogram: Histogram, lists: Lists) -> tuple[AnyRows, 
     pairs = [
         (binary("=", value.sql, listed(constant, type_, value)), integer(at))
         for at, constant in enumerate(histogram.values)
-        if value.form is not Form.INTEGER or not isinstance(constant, Fraction) or constant.denominator == 1
+        if value.form is not SqlType.INTEGER or not isinstance(constant, Fraction) or constant.denominator == 1
     ]
     return rows, case(*pairs) if pairs else null("INTEGER")
 
@@ -751,7 +751,7 @@ class ReleasedStatement:
     """The query in DuckDB's dialect."""
     parts: int
     """How many columns it returns."""
-    reads: tuple[tuple[Released, Form], ...]
+    reads: tuple[tuple[Released, SqlType], ...]
     """The released values in its parameters, after the numbers of the groups."""
 
     def parameters(self, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]) -> list[list[Any]]:
@@ -777,9 +777,9 @@ def released_statement(question: Question, keys: Sequence[Value], dialect: Diale
         return None
     columns: dict[str, Value] = {}
     cells = [alias(call("unnest", cast(Parameter(1), "BIGINT[]")), "i")]
-    reads: list[tuple[Released, Form]] = []
+    reads: list[tuple[Released, SqlType]] = []
     for number, released in enumerate(released_in(parts), start=2):
-        form = FORMS[released.type.kind]
+        form = SQL_TYPES[released.type.kind]
         value = Value(column(f"v{number}", "t"), form)
         if released.source == "key":
             key = key_value(keys[released.index], released.type, dialect)
@@ -796,11 +796,11 @@ def released_statement(question: Question, keys: Sequence[Value], dialect: Diale
     return ReleasedStatement(query=query, text=render(query, DUCKDB).text, parts=len(parts), reads=tuple(reads))
 
 
-def _in_form(value: Any, form: Form) -> Any:
+def _in_form(value: Any, form: SqlType) -> Any:
     """Return a released value as the engine takes it; NaN is NULL."""
-    if value is None or form not in {Form.INTEGER, Form.DOUBLE}:
+    if value is None or form not in {SqlType.INTEGER, SqlType.DOUBLE}:
         return value
-    if form is Form.INTEGER:
+    if form is SqlType.INTEGER:
         # noise has no bound, but the parameter is a list of BIGINT
         return None if value != value else max(-_LARGEST, min(_LARGEST, int(value)))  # noqa: PLR0124 - NaN
     try:

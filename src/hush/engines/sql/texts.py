@@ -41,7 +41,7 @@ from hush.engines.sql.nodes import (
     text,
     try_cast,
 )
-from hush.engines.sql.values import FORMS, MAX_TEXT, TIMES, Form, Value, as_text, number_at, within_calendar
+from hush.engines.sql.values import MAX_TEXT, SQL_TYPES, TIMES, SqlType, Value, as_text, number_at, within_calendar
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal, Op
 from hush.query.functions import FUNCTIONS
@@ -67,12 +67,12 @@ _PARTS = {
 
 
 def _length(_: Call, arguments: list[Value]) -> Value:
-    return Value(call("length", as_text(arguments[0])), Form.INTEGER, within=(0, 2**32))
+    return Value(call("length", as_text(arguments[0])), SqlType.INTEGER, within=(0, 2**32))
 
 
 def _substring(expression: Call, arguments: list[Value]) -> Value:
     start, size = (_small(number_at(expression, position)) for position in (1, 2))
-    return Value(primitive("substring", as_text(arguments[0]), start=start, size=max(0, size)), Form.TEXT)
+    return Value(primitive("substring", as_text(arguments[0]), start=start, size=max(0, size)), SqlType.TEXT)
 
 
 def _small(value: Fraction) -> int:
@@ -83,7 +83,7 @@ def _small(value: Fraction) -> int:
 def _side(expression: Call, arguments: list[Value]) -> Value:
     size = max(0, _small(number_at(expression, 1)))
     function = "left" if expression.op is Op.LEFT else "right"
-    return Value(call(function, as_text(arguments[0]), integer(size)), Form.TEXT)
+    return Value(call(function, as_text(arguments[0]), integer(size)), SqlType.TEXT)
 
 
 def _concat(_: Call, arguments: list[Value]) -> Value:
@@ -94,7 +94,7 @@ def _concat(_: Call, arguments: list[Value]) -> Value:
         result, length = binary("||", result, next_text), length + more
         if length > MAX_TEXT:
             result, length = _cut(result), MAX_TEXT
-    return Value(result, Form.TEXT)
+    return Value(result, SqlType.TEXT)
 
 
 def _part_of_text(value: Value) -> tuple[Scalar, int]:
@@ -113,29 +113,29 @@ def _holds(expression: Call, arguments: list[Value]) -> Value:
     start = expression.arguments[1]
     if isinstance(start, Literal) and start.value == "":
         # DuckDB 2.0 takes starts_with(CASE … END, '') in WHERE to be true of more than what is not NULL
-        return Value(case((not_null(as_text(arguments[0])), TRUE)), Form.BOOLEAN)
+        return Value(case((not_null(as_text(arguments[0])), TRUE)), SqlType.BOOLEAN)
     function = "starts_with" if expression.op is Op.STARTS_WITH else "contains"
-    return Value(call(function, *(as_text(argument) for argument in arguments)), Form.BOOLEAN)
+    return Value(call(function, *(as_text(argument) for argument in arguments)), SqlType.BOOLEAN)
 
 
 def moment(value: Value) -> Value:
     """Return a date or timestamp; of a text, the one it spells, of anything else NULL."""
     if value.form in TIMES:
         return value
-    inside = try_cast(value.finite().sql, "TIMESTAMP", "VARCHAR") if value.form is Form.TEXT else null("TIMESTAMP")
-    return Value(case((within_calendar(inside), inside)), Form.TIMESTAMP)
+    inside = try_cast(value.finite().sql, "TIMESTAMP", "VARCHAR") if value.form is SqlType.TEXT else null("TIMESTAMP")
+    return Value(case((within_calendar(inside), inside)), SqlType.TIMESTAMP)
 
 
 def _part(expression: Call, arguments: list[Value]) -> Value:
     return Value(
-        primitive("date_part", moment(arguments[0]).sql, part=_PARTS[expression.op]), Form.INTEGER, within=(0, 9999)
+        primitive("date_part", moment(arguments[0]).sql, part=_PARTS[expression.op]), SqlType.INTEGER, within=(0, 9999)
     )
 
 
 def _time(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[0])
     # a date has no time of day: as a timestamp it is midnight
-    return _part(expression, [value.to(Form.TIMESTAMP)])
+    return _part(expression, [value.to(SqlType.TIMESTAMP)])
 
 
 def _truncate(expression: Call, arguments: list[Value]) -> Value:
@@ -143,7 +143,7 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
     if not (isinstance(unit, Literal) and unit.value in {"year", "quarter", "month", "week", "day"}):
         raise UnplannableError("dates are truncated to 'year', 'quarter', 'month', 'week' or 'day'")
     value = moment(arguments[1])
-    form = FORMS[expression.type.kind]
+    form = SQL_TYPES[expression.type.kind]
     result_form = form if form in TIMES else value.form
     start = primitive("date_trunc", value.sql, unit=str(unit.value), form=value.form.value)
     return Value(try_cast(start, result_form.value, "TIMESTAMP"), result_form)
@@ -151,25 +151,25 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
 
 def _truncate_time(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[1])
-    sql = value.to(Form.TIMESTAMP).sql
+    sql = value.to(SqlType.TIMESTAMP).sql
     unit = _written_out(expression, 0)
-    return Value(primitive("date_trunc", sql, unit=unit, form="TIMESTAMP"), Form.TIMESTAMP)
+    return Value(primitive("date_trunc", sql, unit=unit, form="TIMESTAMP"), SqlType.TIMESTAMP)
 
 
 def _make_date(_: Call, arguments: list[Value]) -> Value:
     """Return the date that a text of three numbers spells, if they are of a year, a month and a day at all."""
-    parts = [argument.finite().to(Form.INTEGER).sql for argument in arguments]
+    parts = [argument.finite().to(SqlType.INTEGER).sql for argument in arguments]
     limits = zip(parts, ((1, 9999), (1, 12), (1, 31)), strict=True)
     inside = [Between(number, integer(low), integer(high)) for number, (low, high) in limits]
     year, month, day = (try_cast(number, "VARCHAR", "BIGINT") for number in parts)
     spelled = binary("||", binary("||", binary("||", binary("||", year, text("-")), month), text("-")), day)
     possible = (inside[0] & inside[1]) & inside[2]
-    return Value(costing(case((possible, try_cast(spelled, "DATE", "VARCHAR"))), _SPELLED), Form.DATE)
+    return Value(costing(case((possible, try_cast(spelled, "DATE", "VARCHAR"))), _SPELLED), SqlType.DATE)
 
 
 def _format(expression: Call, arguments: list[Value]) -> Value:
     pattern = _written_out(expression, 1)
-    return Value(primitive("formatted", moment(arguments[0]).sql, pattern=pattern), Form.TEXT)
+    return Value(primitive("formatted", moment(arguments[0]).sql, pattern=pattern), SqlType.TEXT)
 
 
 def _written_out(expression: Call, position: int) -> str:
@@ -182,7 +182,7 @@ def _written_out(expression: Call, position: int) -> str:
 def _parse(_: Call, arguments: list[Value]) -> Value:
     # NULL where the text does not follow the pattern, and cut to the calendar as every timestamp is
     read = call("try_strptime", *map(as_text, arguments))
-    return Value(case((within_calendar(read), read)), Form.TIMESTAMP)
+    return Value(case((within_calendar(read), read)), SqlType.TIMESTAMP)
 
 
 def _difference(expression: Call, arguments: list[Value]) -> Value:
@@ -190,10 +190,10 @@ def _difference(expression: Call, arguments: list[Value]) -> Value:
     if not (isinstance(unit, Literal) and unit.value in UNITS):
         raise UnplannableError(f"between dates are counted {', '.join(UNITS)}")
     # days and longer units are counted between dates, whatever the time of day
-    form = Form.TIMESTAMP if unit.value in {"hour", "minute", "second"} else Form.DATE
+    form = SqlType.TIMESTAMP if unit.value in {"hour", "minute", "second"} else SqlType.DATE
     first, second = (value.to(form).sql for value in map(moment, arguments[1:]))
     return Value(
-        primitive("date_diff", first, second, unit=str(unit.value)), Form.INTEGER, within=(-_SECONDS, _SECONDS)
+        primitive("date_diff", first, second, unit=str(unit.value)), SqlType.INTEGER, within=(-_SECONDS, _SECONDS)
     )
 
 
@@ -201,9 +201,9 @@ def _moved(expression: Call, arguments: list[Value]) -> Value:
     """Return a moment moved by an interval, NULL outside the calendar; no step comes near the engine's limits."""
     start = moment(arguments[0])
     months, days, microseconds = (int(number_at(expression, position)) for position in (1, 2, 3))
-    result = start.to(Form.TIMESTAMP).sql
+    result = start.to(SqlType.TIMESTAMP).sql
     result = primitive("moved", result, months=months, days=days, microseconds=microseconds)
-    return Value(case((within_calendar(result), result)), Form.TIMESTAMP)
+    return Value(case((within_calendar(result), result)), SqlType.TIMESTAMP)
 
 
 TEXTS: dict[Op, Callable[[Call, list[Value]], Value]] = {
@@ -242,7 +242,7 @@ def regular(expression: Call, arguments: list[Value]) -> Value:
     """Return whether a part of a text matches a regular expression; its cost was bounded by the parser."""
     pattern, flags = (argument.value for argument in expression.arguments[1:] if isinstance(argument, Literal))
     return Value(
-        primitive("regular_match", as_text(arguments[0]), pattern=str(pattern), flags=str(flags)), Form.BOOLEAN
+        primitive("regular_match", as_text(arguments[0]), pattern=str(pattern), flags=str(flags)), SqlType.BOOLEAN
     )
 
 
@@ -253,12 +253,12 @@ def like(expression: Call, arguments: list[Value]) -> Value:
         raise UnplannableError("LIKE needs a pattern that is written out")
     pattern = pattern.replace("\0", "")
     if not escape and linear(pattern):
-        return Value(primitive("like", as_text(arguments[0]), pattern=pattern), Form.BOOLEAN)
+        return Value(primitive("like", as_text(arguments[0]), pattern=pattern), SqlType.BOOLEAN)
     plain = without_escapes(pattern, str(escape[0]) if escape else "")
     if plain is None:
         raise UnplannableError("a pattern of LIKE ends with its ESCAPE character")
     matched = primitive("like_escaped", as_text(arguments[0]), characters=plain, expression=expression_of(plain))
-    return Value(matched, Form.BOOLEAN)
+    return Value(matched, SqlType.BOOLEAN)
 
 
 def linear(pattern: str) -> bool:
@@ -288,10 +288,10 @@ _NEEDLE = 8
 
 def weighed(expression: Call, arguments: list[Value], value: Value) -> Value:
     """Return the value of a call with the cost of its texts, and the length of a text."""
-    texts = [argument.chars for argument in arguments if argument.form is Form.TEXT]
+    texts = [argument.chars for argument in arguments if argument.form is SqlType.TEXT]
     if texts:
         value = replace(value, sql=costing(value.sql, _work(expression, texts)))
-    if value.form is not Form.TEXT:
+    if value.form is not SqlType.TEXT:
         return value
     return replace(value, most=_most(expression, texts))
 

@@ -92,7 +92,7 @@ class OwnName(str):
         return hash((OwnName, str(self)))
 
 
-class Form(Enum):
+class SqlType(Enum):
     """The engine's type of a value."""
 
     INTEGER = "BIGINT"
@@ -104,13 +104,13 @@ class Form(Enum):
     TIMESTAMP = "TIMESTAMP"
 
 
-FORMS = {
-    Kind.INTEGER: Form.INTEGER,
-    Kind.DECIMAL: Form.DOUBLE,
-    Kind.TEXT: Form.TEXT,
-    Kind.BOOLEAN: Form.BOOLEAN,
-    Kind.DATE: Form.DATE,
-    Kind.TIMESTAMP: Form.TIMESTAMP,
+SQL_TYPES = {
+    Kind.INTEGER: SqlType.INTEGER,
+    Kind.DECIMAL: SqlType.DOUBLE,
+    Kind.TEXT: SqlType.TEXT,
+    Kind.BOOLEAN: SqlType.BOOLEAN,
+    Kind.DATE: SqlType.DATE,
+    Kind.TIMESTAMP: SqlType.TIMESTAMP,
 }
 
 
@@ -119,7 +119,7 @@ class Value:
     """A piece of SQL, its form and its bounds."""
 
     sql: Scalar
-    form: Form
+    form: SqlType
     clean: bool = True
     """A number that is never NaN or infinite."""
     within: tuple[int, int] | None = None
@@ -157,32 +157,32 @@ class Value:
 
     def wide(self) -> Value:
         """Return a whole number of any form as WIDE."""
-        if self.form is Form.WIDE:
+        if self.form is SqlType.WIDE:
             return self
-        return Value(cast(self.sql, "HUGEINT"), Form.WIDE, within=self.ends, literal=self.literal)
+        return Value(cast(self.sql, "HUGEINT"), SqlType.WIDE, within=self.ends, literal=self.literal)
 
     def finite(self) -> Value:
         """Return the value with NULL in place of NaN and infinities, and as a float32 if it stands for one."""
-        if self.clean or self.form is not Form.DOUBLE:
+        if self.clean or self.form is not SqlType.DOUBLE:
             return self
         finite_value = replace(self, sql=case((primitive("finite", self.sql), self.sql)), clean=True)
         return replace(finite_value, sql=_single(finite_value.sql)) if self.single else finite_value
 
-    def to(self, form: Form) -> Value:
+    def to(self, form: SqlType) -> Value:
         """Return the value in another form; NULL where it has none."""
         return self if self.form is form else Value(try_cast(self.sql, form.value, self.form.value), form)
 
     def double(self) -> Value:
         """Return a number as DOUBLE; text and others as their best cast."""
-        if self.form is Form.DOUBLE:
+        if self.form is SqlType.DOUBLE:
             return self
         scale = 0 if self.form in WHOLE else None
-        clean = self.form is not Form.TEXT
+        clean = self.form is not SqlType.TEXT
         number = try_cast(self.sql, "DOUBLE", self.form.value)
-        span = WHOLE_SPAN if self.form is Form.INTEGER else None
-        if self.form is Form.WIDE:
+        span = WHOLE_SPAN if self.form is SqlType.INTEGER else None
+        if self.form is SqlType.WIDE:
             span = (Fraction(1), Fraction(2 * max(1, *map(abs, self.ends))))
-        return Value(number, Form.DOUBLE, clean=clean, scale=scale, literal=self.literal, span=span)
+        return Value(number, SqlType.DOUBLE, clean=clean, scale=scale, literal=self.literal, span=span)
 
     def as_single(self) -> Value:
         """Return a number as a FLOAT, for a comparison with one; a constant is rounded once."""
@@ -190,10 +190,10 @@ class Value:
             return self
         if self.literal is not None:
             number = nearest_single(self.literal)
-            return Value(double(number), Form.DOUBLE, single=True, span=span_of_number(number))
+            return Value(double(number), SqlType.DOUBLE, single=True, span=span_of_number(number))
         value = self.double().finite()
         span = span_of_product(value.span, span_of_number(Fraction(1)))
-        return Value(_single(value.sql), Form.DOUBLE, single=True, span=span)
+        return Value(_single(value.sql), SqlType.DOUBLE, single=True, span=span)
 
 
 def _single(sql: Scalar) -> Scalar:
@@ -235,7 +235,7 @@ def common(values: Sequence[Value]) -> tuple[int | None, bool]:
     Whole numbers and DECIMALs make a DECIMAL, with a FLOAT a FLOAT, and with a DOUBLE a DOUBLE. A constant has the type
     of what it meets, however many digits it is written with.
     """
-    parts = [value for value in values if value.form is Form.DOUBLE]
+    parts = [value for value in values if value.form is SqlType.DOUBLE]
     unscaled_parts = [value for value in parts if value.scale is None and not value.single]
     if any(value.literal is None for value in unscaled_parts):
         return None, False
@@ -282,39 +282,39 @@ def constant(value: object, type_: Type) -> Value:
     match value:
         case None:
             if type_.kind.numeric:  # which takes the form of those beside it
-                return Value(null("BIGINT"), Form.INTEGER, within=(0, 0))
-            return Value(null(FORMS[type_.kind].value), FORMS[type_.kind])
+                return Value(null("BIGINT"), SqlType.INTEGER, within=(0, 0))
+            return Value(null(SQL_TYPES[type_.kind].value), SQL_TYPES[type_.kind])
         case bool():
-            return Value(boolean(value), Form.BOOLEAN)
+            return Value(boolean(value), SqlType.BOOLEAN)
         case Fraction() | int():
             number = Fraction(value)
             if number.denominator == 1 and -(2**63) <= number < 2**63:
                 ends = (number.numerator, number.numerator)
-                return Value(cast(integer(ends[0]), "BIGINT"), Form.INTEGER, within=ends, literal=number)
+                return Value(cast(integer(ends[0]), "BIGINT"), SqlType.INTEGER, within=ends, literal=number)
             if number.denominator == 1 and abs(number) <= WIDEST:
                 ends = (number.numerator, number.numerator)
-                return Value(huge(ends[0]), Form.WIDE, within=ends, literal=number)
+                return Value(huge(ends[0]), SqlType.WIDE, within=ends, literal=number)
             span = span_of_number(number)
-            return Value(double(number), Form.DOUBLE, scale=digits(number), literal=number, span=span)
+            return Value(double(number), SqlType.DOUBLE, scale=digits(number), literal=number, span=span)
         case str():
-            return Value(text(value), Form.TEXT, most=len(value))
+            return Value(text(value), SqlType.TEXT, most=len(value))
         case dt.datetime():
-            return Value(timestamp(value), Form.TIMESTAMP)
+            return Value(timestamp(value), SqlType.TIMESTAMP)
         case dt.date():
-            return Value(date(value), Form.DATE)
+            return Value(date(value), SqlType.DATE)
     raise TypeError(type(value))
 
 
 def on_line(value: Value) -> Value:
     """Return a number, date or timestamp as a number: days or microseconds since 1970."""
     match value.form:
-        case Form.DATE:
-            return Value(primitive("days", value.sql), Form.INTEGER)
-        case Form.TIMESTAMP:
-            return Value(primitive("microseconds", value.sql), Form.INTEGER)
-        case Form.BOOLEAN:
-            return Value(cast(value.sql, "BIGINT", "BOOLEAN"), Form.INTEGER, within=(0, 1))
-        case Form.TEXT:
+        case SqlType.DATE:
+            return Value(primitive("days", value.sql), SqlType.INTEGER)
+        case SqlType.TIMESTAMP:
+            return Value(primitive("microseconds", value.sql), SqlType.INTEGER)
+        case SqlType.BOOLEAN:
+            return Value(cast(value.sql, "BIGINT", "BOOLEAN"), SqlType.INTEGER, within=(0, 1))
+        case SqlType.TEXT:
             return value.double()
         case _:
             return value
@@ -323,20 +323,20 @@ def on_line(value: Value) -> Value:
 # what functions do with their arguments: bring them to one form, read a number that the question writes out
 
 
-TIMES = frozenset({Form.DATE, Form.TIMESTAMP})
-WHOLE = frozenset({Form.INTEGER, Form.WIDE})
-_NUMBERS = {*WHOLE, Form.DOUBLE}
+TIMES = frozenset({SqlType.DATE, SqlType.TIMESTAMP})
+WHOLE = frozenset({SqlType.INTEGER, SqlType.WIDE})
+_NUMBERS = {*WHOLE, SqlType.DOUBLE}
 
 
 def condition_of(value: Value) -> Scalar:
     """Return a value as a condition."""
-    return value.finite().to(Form.BOOLEAN).sql
+    return value.finite().to(SqlType.BOOLEAN).sql
 
 
 def alike(values: list[Value]) -> list[Value]:
     """Return values of one form, so that the engine never casts by itself."""
     forms = {value.form for value in values}
-    if forms == {Form.DOUBLE}:
+    if forms == {SqlType.DOUBLE}:
         return _numbers(values)
     if len(forms) == 1:
         return values
@@ -345,8 +345,8 @@ def alike(values: list[Value]) -> list[Value]:
     if forms <= _NUMBERS:
         return _numbers(values)
     if forms <= TIMES:
-        return [value.to(Form.TIMESTAMP) for value in values]
-    return [value.to(Form.TEXT) for value in values]
+        return [value.to(SqlType.TIMESTAMP) for value in values]
+    return [value.to(SqlType.TEXT) for value in values]
 
 
 def _numbers(values: list[Value]) -> list[Value]:
@@ -357,19 +357,19 @@ def _numbers(values: list[Value]) -> list[Value]:
 def hull(sql: Scalar, values: Sequence[Value]) -> Value:
     """Return something that is one of several values, which are `alike`."""
     form = values[0].form
-    if form is Form.WIDE or (form is Form.INTEGER and all(value.within is not None for value in values)):
+    if form is SqlType.WIDE or (form is SqlType.INTEGER and all(value.within is not None for value in values)):
         ends = [value.ends for value in values]
         return Value(sql, form, within=(min(low for low, _ in ends), max(high for _, high in ends)))
-    scale, single = common(values) if form is Form.DOUBLE else (None, False)
-    length = max(value.chars for value in values) if form is Form.TEXT else None
-    span = span_of_any(*(value.span for value in values)) if form is Form.DOUBLE else None
+    scale, single = common(values) if form is SqlType.DOUBLE else (None, False)
+    length = max(value.chars for value in values) if form is SqlType.TEXT else None
+    span = span_of_any(*(value.span for value in values)) if form is SqlType.DOUBLE else None
     return Value(sql, form, scale=scale, single=single, most=length, span=span)
 
 
 def own_type(value: Value) -> tuple[Scalar, str]:
     """Return a value in the engine's own type, DECIMAL and FLOAT included, and the name of that type."""
     sql = value.finite().sql
-    if value.form is not Form.DOUBLE:
+    if value.form is not SqlType.DOUBLE:
         return sql, value.form.value
     if value.scale is not None:
         fixed = f"DECIMAL(38,{value.scale})"
@@ -379,7 +379,7 @@ def own_type(value: Value) -> tuple[Scalar, str]:
 
 def as_text(value: Value) -> Scalar:
     """Return a value as text, as its own type is written: 1.50 of a DECIMAL with two digits."""
-    if value.form is Form.TEXT:
+    if value.form is SqlType.TEXT:
         return value.sql
     sql, physical = own_type(value)
     return try_cast(sql, "VARCHAR", physical)
@@ -402,8 +402,8 @@ def fits_long(*ends: int) -> bool:
 
 def narrow(value: Value) -> Value:
     """Return a WIDE value that 64 bits hold in every row as BIGINT, and any other as it is."""
-    if value.form is Form.WIDE and fits_long(*value.ends):
-        return Value(cast(value.sql, "BIGINT", "HUGEINT"), Form.INTEGER, within=value.within)
+    if value.form is SqlType.WIDE and fits_long(*value.ends):
+        return Value(cast(value.sql, "BIGINT", "HUGEINT"), SqlType.INTEGER, within=value.within)
     return value
 
 
@@ -422,7 +422,7 @@ def rounded_whole(value: Value, step: int) -> Value | None:
     above = (call("abs", number) * huge(2)) + half
     size = quotient(above, double_step, wide=True) * half
     sql = case((number < 0, -size), otherwise=size)
-    return narrow(Value(sql, Form.WIDE, within=(low, high)))
+    return narrow(Value(sql, SqlType.WIDE, within=(low, high)))
 
 
 # spans: between which magnitudes a float lies in every row, if it is not 0; None if nothing is known

@@ -41,7 +41,7 @@ from hush.query.expressions import Column, Expression, Released, columns_in, sub
 from hush.query.plan import at_epsilon_or_accuracy, computed_error, confident, plan
 from hush.query.plan.expected import expected_error
 from hush.query.plan.keys import Listed, domains
-from hush.query.plan.plan import Item, Plan
+from hush.query.plan.plan import Plan, PriceItem
 from hush.query.question import AggregateKind, Question
 from hush.query.schema import Schema
 
@@ -84,7 +84,7 @@ class ComposedPlan:
         return tuple(event for plan in self.parts.values() for event in plan.events)
 
     @property
-    def items(self) -> tuple[Item, ...]:
+    def items(self) -> tuple[PriceItem, ...]:
         """The lines of the price list, question by question."""
         several = len(self.parts) > 1
         return tuple(

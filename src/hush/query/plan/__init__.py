@@ -14,7 +14,7 @@ from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Call
 from hush.query.plan.draws import Draw
 from hush.query.plan.expected import decided, expected_error, known_error
-from hush.query.plan.plan import DeltaBudget, ExactQuery, Item, Noise, Plan, Selection, at_price
+from hush.query.plan.plan import DeltaBudget, ExactQuery, Noise, Plan, PriceItem, Selection, at_price
 from hush.query.plan.stability import Matches, TighterLimits, uncounted
 from hush.query.question import Question
 from hush.query.released import noisy
@@ -24,9 +24,9 @@ __all__ = [
     "CONFIDENCE",
     "Draw",
     "ExactQuery",
-    "Item",
     "Noise",
     "Plan",
+    "PriceItem",
     "Selection",
     "UnplannableError",
     "confident",

@@ -106,7 +106,7 @@ def _population(aggregate: Aggregate) -> Population:
     return Population.of(aggregate.where, aggregate.arguments)
 
 
-def _compile(aggregate: Aggregate, counted: Mapping[Population, Source | None], needs: Needs) -> Estimator:
+def _compile(aggregate: Aggregate, counted: Mapping[Population, CountSource | None], needs: Needs) -> Estimator:
     population, kind = _population(aggregate), aggregate.kind
     weights = Weights.of(aggregate)
     match kind:
@@ -154,7 +154,7 @@ def _distinct_mean(argument: Expression, population: Population, needs: Needs) -
     return Mean(total=centred, count=((count, _ONE),))
 
 
-def _counted(aggregate: Aggregate, weights: Weights, source: Source | None, needs: Needs) -> Estimator:
+def _counted(aggregate: Aggregate, weights: Weights, source: CountSource | None, needs: Needs) -> Estimator:
     """Return the estimator of an aggregate that is computed from a number of rows and sums over the rows."""
     # a SUM that shares its count with nothing: summed from zero, so it needs no count
     if source is None:
@@ -186,7 +186,7 @@ def _grid(factor: Factor) -> Fraction:
     return max(line(factor.expression.type)[2], factor.step)
 
 
-def _centred(argument: Expression, weights: Weights, source: Source, needs: Needs, *, of_product: bool) -> Centred:
+def _centred(argument: Expression, weights: Weights, source: CountSource, needs: Needs, *, of_product: bool) -> Centred:
     weight = weights.totals[argument]
     if isinstance(source.noised, Halves) and argument == source.noised.factor.expression:
         needs.want(source.noised, 2 * weight)
@@ -197,7 +197,7 @@ def _centred(argument: Expression, weights: Weights, source: Source, needs: Need
     return Centred.of_total(total)
 
 
-def _moment(aggregate: Aggregate, weights: Weights, source: Source, needs: Needs) -> Moment:
+def _moment(aggregate: Aggregate, weights: Weights, source: CountSource, needs: Needs) -> Moment:
     factors = tuple(
         Factor.centred(argument, weighted=needs.weighted, of_product=True) for argument in aggregate.arguments
     )
@@ -264,7 +264,7 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class CountSource:
     """The noisy statistic from which the number of rows of a population is taken."""
 
     noised: Count | Halves
@@ -320,27 +320,29 @@ class _Demand:
         return math.cbrt(2 * (self.totals[argument] + self.count) + 3 * others) + self.cost(without=argument)
 
 
-def sources(aggregates: Iterable[tuple[Aggregate, Population]], *, weighted: bool) -> dict[Population, Source | None]:
+def sources(
+    aggregates: Iterable[tuple[Aggregate, Population]], *, weighted: bool
+) -> dict[Population, CountSource | None]:
     """Return the source of the row count of each population; None where SUMs are taken from zero, without a count."""
     demands: dict[Population, _Demand] = {}
     for aggregate, population in aggregates:
         weights = Weights.of(aggregate)
         if weights is not None:
             demands.setdefault(population, _Demand()).add(aggregate, weights)
-    by_population: dict[Population, Source | None] = {}
+    by_population: dict[Population, CountSource | None] = {}
     costs: dict[Population, float] = {}
     for population, demand in demands.items():
-        options: list[tuple[float, Source | None]] = []
+        options: list[tuple[float, CountSource | None]] = []
         if demand.sums is not None:
             # each sum from zero has weight 1, whose cube root is 1
             options.append((float(demand.sums), None))
         else:
             count = Count.of(population, weighted=weighted)
-            options.append((math.cbrt(demand.count) + demand.cost(), Source(noised=count)))
+            options.append((math.cbrt(demand.count) + demand.cost(), CountSource(noised=count)))
         for argument in demand.totals:
             halves = Halves.of(population, argument, weighted=weighted)
             if halves is not None:
-                options.append((demand.halved(argument), Source(noised=halves)))
+                options.append((demand.halved(argument), CountSource(noised=halves)))
         costs[population], by_population[population] = min(options, key=_cost)
     for wider in [population for population in demands if not population.not_null]:
         _share_with_one(wider, demands, costs, by_population, weighted=weighted)
@@ -351,7 +353,7 @@ def _share_with_one(
     whole: Population,
     demands: dict[Population, _Demand],
     costs: dict[Population, float],
-    chosen: dict[Population, Source | None],
+    chosen: dict[Population, CountSource | None],
     *,
     weighted: bool,
 ) -> None:
@@ -371,7 +373,7 @@ def _share_with_one(
     _, best = min(options, key=_cost)
     if best is not None:
         population, halves = best
-        chosen[population], chosen[whole] = Source(noised=halves), Source(noised=halves, whole=True)
+        chosen[population], chosen[whole] = CountSource(noised=halves), CountSource(noised=halves, whole=True)
 
 
 def _cost(option: tuple[float, object]) -> float:

@@ -144,7 +144,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class PriceItem:
     """One line of the price."""
 
     what: str
@@ -167,7 +167,7 @@ class Plan:
     """The δ that the question spends from the budget: only for choosing private keys."""
     meant_at: Fraction
     """The δ of the (ε,δ) guarantee: ``delta`` plus the δ of Gaussian noise, which budgets do not count per question."""
-    items: tuple[Item, ...]
+    items: tuple[PriceItem, ...]
     caveats: tuple[str, ...]
     confidence: float
     """How often an error bar holds."""
@@ -468,12 +468,12 @@ def _noises(
     return noises, laws is not laplace
 
 
-def _items(selection: Selection | None, noises: tuple[Noise, ...], draws: tuple[Draw, ...]) -> tuple[Item, ...]:
+def _items(selection: Selection | None, noises: tuple[Noise, ...], draws: tuple[Draw, ...]) -> tuple[PriceItem, ...]:
     items = []
     if selection is not None:
-        items.append(Item(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
-    items += [Item(what=describe(noise.noised), epsilon=noise.epsilon) for noise in noises]
-    return (*items, *(Item(what=describe_choices(draw.choices), epsilon=draw.epsilon) for draw in draws))
+        items.append(PriceItem(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
+    items += [PriceItem(what=describe(noise.noised), epsilon=noise.epsilon) for noise in noises]
+    return (*items, *(PriceItem(what=describe_choices(draw.choices), epsilon=draw.epsilon) for draw in draws))
 
 
 # the plan in words

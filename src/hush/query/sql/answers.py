@@ -61,7 +61,7 @@ from hush.query.sql.from_clause import (
 from hush.query.sql.functions import is_aggregate
 from hush.query.sql.group_by import Grouped, Projection, group_items, grouping_sets, projections
 from hush.query.sql.joins import conjuncts, is_cross
-from hush.query.sql.names import Answers, Binding, Context, Part, Parts, Scope, Source, UnitName, named_source
+from hush.query.sql.names import Answers, Binding, Context, FromSource, Part, Parts, Scope, UnitName, named_source
 from hush.query.sql.select import (
     Finished,
     check_outputs,
@@ -168,12 +168,12 @@ def aggregates_outside_windows(node: exp.Expr) -> bool:
 
 def from_answers(
     select: exp.Select, context: Context, parts: Parts, read: Read
-) -> tuple[AnswerTable, list[Source], dict[str, Binding]]:
+) -> tuple[AnswerTable, list[FromSource], dict[str, Binding]]:
     """Return the answers that a SELECT reads: the table, its names, and the names that USING joined."""
     clause = select.args["from_"]
     only(clause, "this")
     table, source = answer_item(clause.this, context, parts, read)
-    sources: list[Source] = [source]
+    sources: list[FromSource] = [source]
     merged: dict[str, Binding] = {}
     for join in select.args.get("joins") or ():
         if not isinstance(join, exp.Join):
@@ -186,7 +186,7 @@ def from_answers(
     return table, sources, merged
 
 
-def answer_item(node: exp.Expr, context: Context, parts: Parts, read: Read) -> tuple[AnswerTable, Source]:
+def answer_item(node: exp.Expr, context: Context, parts: Parts, read: Read) -> tuple[AnswerTable, FromSource]:
     """Return an item of FROM as a table of answers (a public table as a list of keys), with its column names."""
     if not is_finished(node, context, parts):
         node = _public_rows(node, context, parts)
@@ -218,7 +218,7 @@ def answer_item(node: exp.Expr, context: Context, parts: Parts, read: Read) -> t
     return table, named_source(names, alias or default, renamed)
 
 
-def _on(join: exp.Join, conditions: list[exp.Expr], sources: list[Source]) -> exp.Join:
+def _on(join: exp.Join, conditions: list[exp.Expr], sources: list[FromSource]) -> exp.Join:
     """Return a cross join as a join ON the equalities of WHERE between the new source and an earlier one."""
     names_by_alias = {(source.alias or "").casefold(): source.names.keys() for source in sources}
     last = (sources[-1].alias or "").casefold()
@@ -272,10 +272,10 @@ def _public_rows(node: exp.Expr, context: Context, parts: Parts) -> exp.Expr:
 
 def _joined(
     join: exp.Join,
-    before: tuple[AnswerTable, list[Source], dict[str, Binding]],
-    after: tuple[AnswerTable, Source],
+    before: tuple[AnswerTable, list[FromSource], dict[str, Binding]],
+    after: tuple[AnswerTable, FromSource],
     context: Context,
-) -> tuple[AnswerTable, Source, dict[str, Binding]]:
+) -> tuple[AnswerTable, FromSource, dict[str, Binding]]:
     only(join, "this", "side", "kind", "on", "using")
     (table, sources, merged), (joined, source) = before, after
     how = str(join.args.get("side") or "inner").lower()
@@ -296,7 +296,7 @@ def _joined(
             raise QuestionError(
                 "FULL JOIN over answers needs ON.", "Write ON a.key = b.key, and COALESCE(a.key, b.key)."
             )
-        source = Source(source.alias, source.names, merged=frozenset(names))
+        source = FromSource(source.alias, source.names, merged=frozenset(names))
     elif is_set(join.args.get("on")):
         both = {
             **{column.name: column.type for column in columns_of(table)},
@@ -979,7 +979,7 @@ def _stacked(query: exp.SetOperation, context: Context, parts: Parts) -> Answers
         )
         table, names = once.table, once.names
     if any(is_set(query.args.get(name)) for name in ("order", "limit", "offset")):
-        source = Source(None, {label.casefold(): (label, unique) for label, unique in names})
+        source = FromSource(None, {label.casefold(): (label, unique) for label, unique in names})
         rows = _OverRows(context, Scope(_scan(table), [source], settled=True), None)
         items = [Projection(label, exp.column(exp.to_identifier(label, quoted=True)), named=True) for label in labels]
         order = ordered(query, items, rows)

@@ -60,11 +60,11 @@ from hush.query.sql.names import (
     Binding,
     Context,
     Derived,
+    FromSource,
     Part,
     Partner,
     Parts,
     Scope,
-    Source,
     UnitName,
     check_qualifiers,
     projected,
@@ -260,7 +260,7 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
     context.links.update({unique: targets[c.casefold()] for unique, c, _ in read if c.casefold() in targets})
     bindings: dict[str, tuple[str, Binding]] = {column.casefold(): (column, unique) for unique, column, _ in read}
     bindings |= {unit.casefold(): (unit, UnitName.HERE) for unit in units}
-    source = Source(
+    source = FromSource(
         alias,
         bindings,
         {column.casefold(): stored_type for column, stored_type in table.unsupported.items()},

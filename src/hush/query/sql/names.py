@@ -189,7 +189,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FromSource:
     """One item of FROM: its alias and its names (keys are case-folded; values keep the spelling)."""
 
     alias: str | None
@@ -209,7 +209,7 @@ class Scope:
     """The relation that a SELECT reads, and its names."""
 
     relation: Relation
-    sources: list[Source]
+    sources: list[FromSource]
     merged: dict[str, Binding] = field(default_factory=dict)
     """Names that USING joined, and their meaning without a table before them."""
     parts: Parts = field(default_factory=dict)
@@ -266,7 +266,7 @@ class Scope:
         """Return all names of all sources, as they are spelled."""
         return [spelling for source in self.sources for spelling, _ in source.names.values()]
 
-    def _source(self, alias: str) -> Source:
+    def _source(self, alias: str) -> FromSource:
         for source in self.sources:
             if source.alias is not None and source.alias.casefold() == alias.casefold():
                 return source
@@ -288,12 +288,12 @@ class Derived:
     relation: Relation
     names: list[tuple[str, Binding]] = field(default_factory=list)
 
-    def source(self, alias: str | None, renamed: Sequence[str] = ()) -> Source:
+    def source(self, alias: str | None, renamed: Sequence[str] = ()) -> FromSource:
         """Return the derived table as an item of FROM, its first columns renamed: ``… AS t(a, b)``."""
         return named_source(self.names, alias, renamed)
 
 
-def named_source(results: Sequence[tuple[str, Binding]], alias: str | None, renamed: Sequence[str] = ()) -> Source:
+def named_source(results: Sequence[tuple[str, Binding]], alias: str | None, renamed: Sequence[str] = ()) -> FromSource:
     """Return results as an item of FROM, the first ones renamed: ``… AS t(a, b)``."""
     if len(renamed) > len(results):
         raise QuestionError(f"'{alias}' has {len(results)} columns; got {len(renamed)} names for them.")
@@ -302,7 +302,7 @@ def named_source(results: Sequence[tuple[str, Binding]], alias: str | None, rena
     if len(bindings) < len(names):
         raise QuestionError(f"Two columns of '{alias}' have one name.", "Give each its own.")
     units = frozenset(key for key, (_, binding) in bindings.items() if binding is UnitName.HERE)
-    return Source(alias, bindings, stored=units)
+    return FromSource(alias, bindings, stored=units)
 
 
 def projected(

@@ -12,7 +12,7 @@ from hush.engines.duckdb.session import text_of
 from hush.engines.sql.forcing import force, force_index
 from hush.engines.sql.grid import grid_index, times_finer
 from hush.engines.sql.nodes import Scalar, alias, cast, column, read, select
-from hush.engines.sql.values import Form, Value
+from hush.engines.sql.values import SqlType, Value
 from hush.query.expressions import Column
 from hush.query.plan.stability import Factor
 from hush.query.types import Kind, Type
@@ -59,7 +59,7 @@ def test_a_finer_grid_has_the_integers_that_the_floats_would_have(type_: Type) -
 
 def test_whole_numbers_are_multiplied_as_such() -> None:
     factor = Factor.raw(Column("a", Type(kind=Kind.INTEGER, lower=Fraction(-5), upper=Fraction(120))), weighted=True)
-    whole = Value(cast(column("a", "s"), "BIGINT"), Form.INTEGER, within=(-5, 120))
+    whole = Value(cast(column("a", "s"), "BIGINT"), SqlType.INTEGER, within=(-5, 120))
     index = grid_index(whole, factor)
     assert "DOUBLE" not in text_of(select([index]))
     assert _integers([None, -5, 0, 7, 120], index) == [None, *(value / factor.step for value in (-5, 0, 7, 120))]
@@ -75,4 +75,4 @@ def test_whole_numbers_are_multiplied_as_such() -> None:
     ],
 )
 def test_other_grids_go_by_floats(within: tuple[int, int] | None, own: Fraction, step: Fraction) -> None:
-    assert times_finer(Value(column("a"), Form.INTEGER, within=within), own, step) is None
+    assert times_finer(Value(column("a"), SqlType.INTEGER, within=within), own, step) is None
