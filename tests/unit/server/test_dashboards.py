@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from dataclasses import replace
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,6 +15,7 @@ from hush.policy.ledger import make_ledger
 from hush.server import app
 from hush.server.auth.people import People
 from hush.server.dashboards import Dashboard, DashboardStore, Tile
+from hush.server.questions import Turn
 from hush.server.settings import ServiceSettings
 
 COUNT = "SELECT COUNT(*) AS n\nFROM visits\nWHERE age > {}"
@@ -219,3 +222,19 @@ def test_dashboards_go_with_their_maker_and_are_in_a_copy(people, tmp_path) -> N
     copy.close()
     people.remove("alice")
     assert DashboardStore(people.storage).all() == []
+
+
+def test_a_refresh_leaves_at_a_slot_however_long_rows_are_read(settings, people, monkeypatch) -> None:
+    """All of its questions are one piece of work: the reply waits for the tick, not for the rows."""
+    tick, begun = 0.5, []
+    original = Turn.begin
+    monkeypatch.setattr(Turn, "begin", lambda turn, *how: (begun.append(time.monotonic()), original(turn, *how))[1])
+    with TestClient(app(replace(settings, tick=tick)), base_url="http://localhost", follow_redirects=False) as browser:
+        form, alice = signed_in(browser, people, "alice"), bearer(people, "alice")
+        first, second = asked(browser, alice, CITIES), asked(browser, alice, COUNT.format(3))
+        place = browser.post("/dashboards/pin", data={**form, "receipt": first}).headers["location"]
+        browser.post("/dashboards/pin", data={**form, "dashboard": place[12:], "receipt": second})
+        begun.clear()
+        assert browser.post(f"{place}/refresh", data={**form, "request": "one"}).status_code == 303
+        assert len(begun) == 1
+        assert time.monotonic() - begun[0] >= tick
