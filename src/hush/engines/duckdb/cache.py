@@ -221,7 +221,8 @@ class HeldLists:
 
 
 _WIDTHS = {
-    SqlType.INTEGER: 8, SqlType.WIDE: 16, SqlType.DOUBLE: 8, SqlType.TEXT: 48, SqlType.BOOLEAN: 1, SqlType.DATE: 4, SqlType.TIMESTAMP: 8,
+    SqlType.INTEGER: 8, SqlType.WIDE: 16, SqlType.DOUBLE: 8, SqlType.TEXT: 48, SqlType.BOOLEAN: 1, SqlType.DATE: 4,
+    SqlType.TIMESTAMP: 8,
 }  # fmt: skip
 _UNIT_WIDTHS = {"VARCHAR": 48, "HUGEINT": 16, "UUID": 16}
 _MEMORY_OF_TABLES = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'"
