@@ -243,7 +243,7 @@ async def share_with(service: Service, dashboard: Dashboard, readers: tuple[str,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class DashboardPrice:
     """The price of a refresh, or of its answers to a reader, as it is shown before it is paid."""
 
     identity: str
@@ -255,14 +255,14 @@ class Price:
     """How many distinct questions are asked; 0 to a reader, for whom nothing is."""
 
 
-async def explained(service: Service, who: Person, dashboard: Dashboard) -> Price:
+async def explained(service: Service, who: Person, dashboard: Dashboard) -> DashboardPrice:
     """Return the price of a refresh; to a reader that of the answers of the last one. Spends nothing."""
 
-    def look(opened: OpenPolicy) -> Price:
+    def look(opened: OpenPolicy) -> DashboardPrice:
         curator = opened.curator(who)
         if dashboard.maker == who.name:
             planned = together.plan(curator.session, dashboard.terms())
-            return Price(
+            return DashboardPrice(
                 identity=planned.identity,
                 epsilon=planned.epsilon,
                 delta=planned.delta,
@@ -271,7 +271,7 @@ async def explained(service: Service, who: Person, dashboard: Dashboard) -> Pric
             )
         paid = _last_refresh(curator, dashboard)
         events = [event_from_json(event) for event in paid.events]
-        return Price(
+        return DashboardPrice(
             identity=dashboard.refreshed,
             epsilon=Fraction(paid.epsilon or 0),
             delta=Fraction(paid.price[0]["delta"]),
