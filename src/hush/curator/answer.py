@@ -106,6 +106,8 @@ class Answer:
     """The time of the payment, if this is a stored answer to the same question; empty if it was computed just now."""
     shared: bool = field(default=False, compare=False)
     """Whether this is another analyst's answer: it is charged to the asker's own budget, not to the data set's."""
+    terms: Mapping[str, Any] | None = field(default=None, compare=False)
+    """The terms of the question but its price, as JSON values; None for an answer that does not have them."""
     made_up: bool = False
     """Whether the rows were invented to try the question (`hush.curator.made_up`): no person is in this answer."""
 
@@ -345,6 +347,7 @@ class Answer:
             "items": [[purpose, str(epsilon), str(delta)] for purpose, epsilon, delta in self.price.items],
             "caveats": list(self.caveats),
             "question": self.question,
+            **({} if self.terms is None else {"terms": self.terms}),
         }
         return json.dumps(content, ensure_ascii=False, allow_nan=False, default=lambda day: day.isoformat()).encode()
 
@@ -369,7 +372,8 @@ class Answer:
         except InvalidValueError:
             raise LedgerError(
                 f"Receipt {release.number} is no table but a whole release or a statement: {release.question[:80]}. "
-                "Ask for it again under its request id, which is free."
+                "Ask for it again under its request id, which is free; "
+                f"a service shows the answers of a dashboard at /answers/{release.number}."
             ) from None
         return replace(answer, receipt=str(release.number), repeated=release.when)
 
@@ -395,6 +399,7 @@ class Answer:
             price=price,
             caveats=tuple(content["caveats"]),
             question=content["question"],
+            terms=content.get("terms"),
         )
 
 

@@ -39,8 +39,9 @@ from hush.ledger import ApprovalNeededError, Charge, Parked, Repeat, Replay, Req
 from hush.ledger.budgets import Outlook
 from hush.query.answers.plan import ComposedPlan, plan_composed
 from hush.query.answers.tree import Composed
-from hush.query.builder import Builder
+from hush.query.builder import Builder, tree
 from hush.query.errors import QuestionError
+from hush.query.parameters import to_wire
 from hush.query.plan import Plan
 from hush.query.plan import plan as plan_question
 from hush.query.question import Question, fingerprint
@@ -116,7 +117,7 @@ def ask(session: Session, outlet: Outlet, order: QuestionOrder) -> Answer:
         data, accounts = data_set.schema.data, session.accounts(data_set.schema.data)
         question_plan = plan(question, data_set, accounts, terms)
         # before the charge: a statement that the engine refuses must cost nothing
-        program = prepare(question_plan, data_set)
+        program, recorded = prepare(question_plan, data_set), _recorded(terms, question_plan)
         if not question_plan.events:  # public keys alone: no row is read, and nothing is charged
             return replace(program.compute(), remaining=accounts.remaining, made_up=session.made_up)
         if session.made_up:  # invented rows reveal nobody
@@ -135,7 +136,11 @@ def ask(session: Session, outlet: Outlet, order: QuestionOrder) -> Answer:
         )
         match decision:
             case Charge():
-                answer = publish(session, outlet, decision, program.compute, Answer.to_bytes, program.seconds)
+
+                def compute() -> Answer:
+                    return replace(program.compute(), terms=recorded)
+
+                answer = publish(session, outlet, decision, compute, Answer.to_bytes, program.seconds)
             case Replay() | Share():
                 stored = Answer.from_bytes(decision.answer)
                 # the stored error bars hold at the confidence of the first request
@@ -444,6 +449,21 @@ def _text(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> str:
     text, names = chosen.question.text or str(terms.question), ("max_rows", "max_groups", "keys")
     terms_text = [f"{name}={value}" for name in names if (value := getattr(terms, name)) is not None]
     return f"{text} -- {', '.join(terms_text)}" if terms_text else text
+
+
+def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, Any] | None:
+    """Return the terms of a question but its price, as JSON values; None where its parameters have no JSON."""
+    given = terms.given()
+    if isinstance(terms.question, Builder):
+        given |= {"question": str(terms.question), "parameters": tree(terms.question.steps)[1]}
+    if terms.delta is not None:
+        given["delta"] = str(nonnegative(terms.delta, "delta"))
+    names = ("question", "parameters", "delta", "max_rows", "max_groups", "keys", "dialect")
+    try:
+        written: dict[str, Any] = to_wire({name: given[name] for name in names if name in given})
+    except QuestionError:
+        return None
+    return written | {"confidence": chosen.confidence}
 
 
 def _check_confidence(answer: Answer, chosen: Plan | ComposedPlan, order: QuestionOrder) -> None:

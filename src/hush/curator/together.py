@@ -11,6 +11,7 @@ affordable, or nothing is charged and no row is read.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -94,7 +95,8 @@ def plan(session: Session, questions: Sequence[QuestionTerms]) -> QuestionPlan:
         for _, question, terms in parsed:
             chosen = pipeline.plan(question, data_set, accounts, terms)
             # without the price: of two that ask the same the better answer serves both
-            key = fingerprint("question", chosen.question, terms.max_rows, terms.max_groups, terms.keys)
+            limits = (terms.max_rows, terms.max_groups, terms.keys, terms.delta)
+            key = fingerprint("question", chosen.question, limits, chosen.confidence)
             keys.append(key)
             if key not in distinct or chosen.epsilon > distinct[key].epsilon:
                 distinct[key] = chosen
@@ -109,17 +111,32 @@ def plan(session: Session, questions: Sequence[QuestionTerms]) -> QuestionPlan:
 
 
 def ask(
-    session: Session, outlet: Outlet, planned: QuestionPlan, *, text: str, same: str, request: str
+    session: Session,
+    outlet: Outlet,
+    planned: QuestionPlan,
+    *,
+    text: str,
+    same: str,
+    request: str,
+    limit: float = math.inf,
 ) -> AnswersTogether:
     """Charge a plan in one decision, and release all of its answers, or none.
 
-    ``same`` stands for this release: it is charged once, and `read` lets another analyst have it.
+    ``same`` stands for this release: it is charged once, and `read` lets another analyst have it. What should take more
+    seconds than ``limit`` is refused.
     """
     if session.made_up:
         raise MadeUpError
     with session.in_use():
         # before the charge: a statement that the engine refuses must cost nothing
         programs = [pipeline.prepare(chosen, planned.data_set) for chosen in planned.plans]
+        if (seconds := sum(program.seconds for program in programs)) > limit:
+            raise InvalidValueError(
+                "questions",
+                got=f"{len(programs)} that need about {seconds:.3g} s",
+                allowed=f"answered within {limit:g} s, the time limit of the service",
+                hint="Nothing was charged. Divide them among several dashboards, each with fewer tiles.",
+            )
         decision = pipeline.charge(
             session,
             outlet,
@@ -131,7 +148,6 @@ def ask(
             epsilon=planned.epsilon,
         )
         if isinstance(decision, Charge):
-            seconds = sum(program.seconds for program in programs)
             answers = pipeline.publish(
                 session,
                 outlet,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -30,6 +30,7 @@ from hush.curator.together import AnswersTogether
 from hush.ledger import Actor, Release, RequestConflictError
 from hush.ledger.budgets import Outlook
 from hush.policy.streams import unknown_reader
+from hush.query.parameters import from_wire
 from hush.query.question import fingerprint
 from hush.server.auth.people import Person
 from hush.server.errors import ForbiddenError, UnknownPlaceError
@@ -53,6 +54,14 @@ class Tile:
     index: int | None = None
     """Its place in the last refresh; None if it was pinned later."""
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
+    terms: Mapping[str, Any] = field(default_factory=dict)
+    """The terms of the pinned answer, as JSON values; ``question`` is how the ledger wrote it."""
+
+    def asked_of(self, data: str) -> QuestionTerms:
+        """Return the question on the terms of the pinned answer."""
+        terms: dict[str, Any] = {"question": self.question, **self.terms}
+        parameters = from_wire(terms.pop("parameters", ()))
+        return QuestionTerms(parameters=parameters, epsilon=self.epsilon, data=data, **terms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +88,7 @@ class Dashboard:
 
     def terms(self) -> list[QuestionTerms]:
         """Return the questions of all tiles on their terms."""
-        return [QuestionTerms(tile.question, epsilon=tile.epsilon, data=self.data) for tile in self.tiles]
+        return [tile.asked_of(self.data) for tile in self.tiles]
 
     def paid_as(self, name: str) -> str:
         """Return the fingerprint under which somebody pays: the maker for the next refresh, a reader for the last.
@@ -88,7 +97,8 @@ class Dashboard:
         """
         if name != self.maker:
             return self.refreshed
-        return fingerprint("dashboard", self.identity, self.maker, self.refreshed, self.text, self.terms())
+        tiles = [(tile.epsilon, tile.terms) for tile in self.tiles]
+        return fingerprint("dashboard", self.identity, self.maker, self.refreshed, self.text, tiles)
 
 
 class DashboardStore:
@@ -202,7 +212,11 @@ async def pin(service: Service, who: Person, dashboard: Dashboard, receipt: int)
     charged, answer = await service.receipt(who, receipt), await service.answer(who, receipt)
     if charged["data"] != dashboard.data:
         raise InvalidValueError("receipt", got=receipt, allowed=f"an answer about {dashboard.data}")
-    tile = Tile(question=answer.question, epsilon=decimal(answer.price.epsilon), receipt=receipt)
+    if answer.terms is None:
+        allowed, hint = "an answer with which its terms are recorded", "Ask the question afresh, and pin that answer."
+        raise InvalidValueError("receipt", got=receipt, allowed=allowed, hint=hint)
+    epsilon = decimal(answer.price.epsilon)
+    tile = Tile(question=charged["question"], epsilon=epsilon, receipt=receipt, terms=answer.terms)
 
     def add(current: Dashboard) -> Dashboard:
         if len(current.tiles) >= together.MOST:
@@ -309,7 +323,8 @@ async def refresh(service: Service, who: Person, dashboard: Dashboard, request: 
         session = curator.session
         planned = together.plan(session, dashboard.terms())
         _check_priced(priced, planned.identity)
-        released = together.ask(session, curator.outlet, planned, text=dashboard.text, same=same, request=name)
+        terms: dict[str, Any] = {"text": dashboard.text, "same": same, "request": name}
+        released = together.ask(session, curator.outlet, planned, limit=service.settings.limit, **terms)
         _, charge = session.ledger.receipt(released.receipt, session.actor)
 
         def take(current: Dashboard) -> Dashboard:

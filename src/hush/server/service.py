@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from hush.core import HushError
 from hush.core.work import limited
+from hush.curator import together
 from hush.curator.answer import Answer, Money
 from hush.curator.curator import Curator
 from hush.curator.explanation import Explanation
@@ -261,6 +262,10 @@ class Service:
             return replace(_found(functools.partial(Answer.shown, opened.ledger, number, actor)), repeated="")
 
         return await self.with_policy(read)
+
+    async def answers(self, who: Person, number: int) -> tuple[Answer, ...]:
+        """Return the answers of a dashboard that somebody has paid for, by their receipt. Free."""
+        return together.unpacked(await self.stored(who, number))
 
     # what waits for the owner
 

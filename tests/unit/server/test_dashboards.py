@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from starlette.testclient import TestClient
 
+from hush.curator import pipeline
 from hush.curator.data_sets import read_policy
 from hush.ledger import Role
 from hush.policy.ledger import make_ledger
@@ -111,8 +112,15 @@ def test_tiles_are_pinned_refreshed_once_and_agree(browser, people, alice, dashb
     (charge,) = [made for made in browser.get("/history.json").json()["releases"] if "DASHBOARD" in made["question"]]
     assert CITIES in charge["question"]
     assert browser.get("/history").text.count('href="/dashboards">dashboards') == 1
-    assert browser.get(f"/answers/{charge['number']}", follow_redirects=True).status_code == 409
-    assert "See the" not in browser.get(f"/receipts/{charge['number']}").text
+    place = f"/answers/{charge['number']}"
+    assert f'href="{place}">See the answers' in browser.get(f"/receipts/{charge['number']}").text
+    browser.post(dashboard, data={**form, "act": "remove"})
+    assert answers(browser.get(place).text) == tables  # what was paid for can be seen without the dashboard
+    assert [browser.get(f"{place}.csv?place={tile}").status_code for tile in range(5)] == [404, 200, 200, 200, 404]
+    assert browser.get(f"{place}.json?place=2").json()["columns"] == ["city", "visits"]
+    assert place in browser.get(f"/api/v1{place}", headers=alice).json()["detail"]
+    signed_in(browser, people, "bob")
+    assert browser.get(place).status_code == 404
 
 
 def test_what_is_too_dear_is_not_begun(browser, people, dashboard: str) -> None:
@@ -330,6 +338,54 @@ def test_an_older_request_that_is_sent_again_leaves_a_newer_refresh(browser, peo
     assert len(charges(browser, alice)) == 2
     signed_in(browser, people, "bob")
     assert answers(browser.get(place).text) == newest  # the reader keeps what they paid for
+
+
+TERMS: list[dict[str, object]] = [
+    {"question": CITIES, "max_rows": 1, "max_groups": 1},
+    {"question": CITIES, "confidence": "0.8"},
+    {"question": "SELECT street, COUNT(*) AS n FROM visits GROUP BY street", "keys": "private", "delta": "1e-8"},
+    {"question": "SELECT COUNT(*) AS n FROM visits WHERE day >= $1", "parameters": [{"date": "2025-03-01"}]},
+    {"question": "SELECT TOP 2 city, COUNT(*) AS [the n] FROM visits GROUP BY city", "dialect": "tsql"},
+]
+
+
+def test_a_refresh_asks_on_the_terms_of_the_pinned_answers(browser, people, alice) -> None:
+    place = pinned(browser, people, share="")
+    form = signed_in(browser, people, "alice")
+    before = []
+    for terms in TERMS:
+        answer = browser.post("/api/v1/ask", json={**terms, "epsilon": "0.5"}, headers=alice).json()
+        reply = browser.post("/dashboards/pin", data={**form, "dashboard": place[12:], "receipt": answer["receipt"]})
+        assert reply.status_code == 303
+        before.append(answer)
+    assert "ε 2.5, δ 1e-8 for keys" in browser.get(f"{place}?refresh=1").text
+    assert paid(browser, people, "alice", place).status_code == 303
+    number = browser.get("/history.json").json()["releases"][0]["number"]
+    for at, answer in enumerate(before, start=1):
+        again = browser.get(f"/answers/{number}.json?place={at}").json()
+        same = ("columns", "confidence", "price", "caveats")
+        assert {name: again[name] for name in same} == {name: answer[name] for name in same}
+    assert "max_rows=1, max_groups=1" in browser.get(f"/receipts/{number}").text
+
+
+def test_an_answer_without_its_terms_is_not_pinned(browser, people, alice, monkeypatch) -> None:
+    monkeypatch.setattr(pipeline, "_recorded", lambda *_: None)  # as answers of earlier versions have none
+    receipt = asked(browser, alice, CITIES)
+    form = signed_in(browser, people, "alice")
+    refused = browser.post("/dashboards/pin", data={**form, "receipt": receipt})
+    assert refused.status_code == 422
+    assert "Ask the question afresh" in refused.text
+
+
+def test_a_plan_that_takes_longer_than_the_limit_is_refused_before_the_charge(browser, people, alice) -> None:
+    place = pinned(browser, people, *[(COUNT.format(age), "0.1") for age in range(5)], share="")
+    service = browser.app._service
+    service.settings = replace(service.settings, limit=0.1)  # longer than each of the five should take
+    refused = paid(browser, people, "alice", place)
+    assert refused.status_code == 422
+    assert "answered within 0.1 s" in refused.text
+    assert "with fewer tiles" in refused.text
+    assert charges(browser, alice) == []
 
 
 @pytest.mark.usefixtures("sharing")

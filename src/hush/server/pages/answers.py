@@ -21,7 +21,7 @@ from hush.report.columns import AnswerColumn
 from hush.report.pictures import kinds, measures, picture, plot
 from hush.report.tables import MARK, cell, marks
 from hush.server import dashboards
-from hush.server.api import written
+from hush.server.api import whole, written
 from hush.server.auth.people import Person
 from hush.server.errors import UnknownPlaceError
 from hush.server.pages.layout import show
@@ -30,7 +30,9 @@ from hush.server.service import Service
 
 WIDE, NARROW = 520.0, 340.0
 """How wide pictures are on wide screens and on phones."""
-_ENDINGS = {"csv": "csv", "json": "json", "arrow": "arrow"}
+_FILES = ("csv", "json", "arrow", "svg")
+_PAID = ("answered", "shared")
+"""The outcomes of charges that have an answer."""
 _SHOWN_ROWS = 200
 _WORDS = {
     "MARGINALS": "marginals",
@@ -55,19 +57,15 @@ async def answer_page(request: Request, service: Service, who: Person) -> Respon
     name, _, ending = str(request.path_params["name"]).partition(".")
     if not name.isascii() or not name.isdigit() or len(name) > 18:
         raise UnknownPlaceError
+    release = await service.receipt(who, int(name))
+    if kind_of(release["question"]) == "dashboard" and release["outcome"] in _PAID:
+        return await _of_dashboard(request, service, who, release, ending)
     try:
         answer = await service.answer(who, int(name))
     except LedgerError:  # a whole release has a place of its own, which also says what else it may be
         return RedirectResponse(f"/releases/{name}", 303)
-    if ending in _ENDINGS:
-        response = written(answer, _ENDINGS[ending])
-        response.headers["content-disposition"] = f'attachment; filename="answer-{name}.{ending}"'
-        return response
-    if ending == "svg":
-        file = answer.chart().svg
-        headers = {"content-disposition": f'attachment; filename="answer-{name}.svg"'}
-        return Response(file, media_type="image/svg+xml", headers=headers)
-    release = await service.receipt(who, int(name))
+    if ending in _FILES:
+        return _file(answer, name, ending)
     if ending in {"py", "ipynb"}:
         address = f"{request.url.scheme}://{request.headers.get('host', 'localhost')}"
         text = script(answer, release, address) if ending == "py" else notebook(answer, release, address)
@@ -95,6 +93,28 @@ async def answer_page(request: Request, service: Service, who: Person) -> Respon
     )
 
 
+def _file(answer: Answer, name: str, ending: str) -> Response:
+    """Return an answer as a file."""
+    response = Response(answer.chart().svg, media_type="image/svg+xml") if ending == "svg" else written(answer, ending)
+    response.headers["content-disposition"] = f'attachment; filename="answer-{name}.{ending}"'
+    return response
+
+
+async def _of_dashboard(
+    request: Request, service: Service, who: Person, release: dict[str, Any], ending: str
+) -> Response:
+    """Show all answers of a paid refresh of a dashboard, or give out one as a file, by its place."""
+    number = release["number"]
+    answers = await service.answers(who, number)
+    if ending:
+        place = whole(request.query_params.get("place", "1"), "place")
+        if ending not in _FILES or not 1 <= place <= len(answers):
+            raise UnknownPlaceError
+        return _file(answers[place - 1], f"{number}-{place}", ending)
+    drawn = [(visible(answer.question, lines=True), shown(answer)) for answer in answers]
+    return await show(request, service, who, "refreshed.html", data=release["data"], receipt=release, answers=drawn)
+
+
 async def compare_page(request: Request, service: Service, who: Person) -> Response:
     """Show two answers beside each other, with their differences."""
     numbers = [request.query_params.get(name, "") for name in ("a", "b")]
@@ -107,11 +127,10 @@ async def compare_page(request: Request, service: Service, who: Person) -> Respo
             except (UnknownPlaceError, LedgerError):
                 problem = {"text": f"There is no answer of yours under receipt {number}.", "pointer": ""}
     pair = answers if len(answers) == 2 else []
-    outcomes = ("answered", "shared")
     recent = [
         release
         for release in await service.history(who, _RECENT)
-        if release["outcome"] in outcomes and not kind_of(release["question"])
+        if release["outcome"] in _PAID and not kind_of(release["question"])
     ]
     listed = {str(release["number"]) for release in recent}
     recent += [
