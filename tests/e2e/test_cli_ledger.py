@@ -44,7 +44,9 @@ def test_budget(ready):
     assert [(item["data"], item["analyst"]) for item in accounts] == [("clinic", None), ("clinic", "alice")]
     assert accounts[0]["budget"] == {"epsilon": "2", "delta": "0"}
     assert accounts[1]["remaining"] == {"epsilon": "0.75", "delta": "0", "share": 0.75}
-    assert accounts[1]["spent"]["epsilon"] == "0.25"
+    assert accounts[1]["spent"] == {"share": 0.25}
+    detailed = result(ready("budget", "--json", "--details"))["accounts"]
+    assert detailed[1]["spent"] == {"epsilon": "0.25", "delta": "0", "share": 0.25}
     assert accounts[1]["counts"] == {"error": "50", "confidence": "0.95", "left": 12}  # 0.75 / (ln 20 / 50) = 12.5
     more = result(ready("budget", "--json", "--error", "100", "--confidence", "0.9", "--as", "alice"))["accounts"]
     assert more[1]["counts"]["left"] == 32  # 0.75 / (ln 10 / 100) = 32.57

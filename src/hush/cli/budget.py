@@ -31,7 +31,7 @@ def budget(
 
     With --details, a second table has the sums that the accountant keeps, each against its limit: the losses in its
     own currency (Rényi divergence at an order, ρ, μ² or ε), the sum of ε, and the δ for choosing group keys; and "at
-    once", the largest ε of one further question without Gaussian noise.
+    once", the largest ε of one further question without Gaussian noise. With --json it adds the ε and δ spent.
 
     Examples:
 
@@ -46,7 +46,7 @@ def budget(
     if as_json:
         wanted = {"error": error, "confidence": confidence}
         accounts = [
-            view.to_json() | {"removed": view.removed, "counts": {**wanted, "left": left}}
+            view.to_json(details=details) | {"removed": view.removed, "counts": {**wanted, "left": left}}
             for view, left in zip(views, counts, strict=True)
         ]
         print_json({"accounts": accounts})

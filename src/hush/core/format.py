@@ -11,8 +11,8 @@ as a decimal where it has a short one and as a ratio where it has not.
 
 **Texts that somebody else chose.** A private key is any text of a row, and an analyst's question is stored for the
 owner to read. A terminal obeys the control characters in the text (they move the cursor, rename the window, hide
-lines), and bidirectional marks show it in another order than it has. So both are shown as escapes, and nothing else is
-changed.
+lines), bidirectional marks show it in another order than it has, and other format characters are not shown at all. So
+all of these are shown as escapes, and nothing else is changed.
 
 >>> visible("\x1b[31mred\x07")
 '\\x1b[31mred\\x07'
@@ -21,8 +21,9 @@ changed.
 from __future__ import annotations
 
 import math
-import re
+from collections.abc import Callable
 from fractions import Fraction
+from unicodedata import category
 
 from hush.core.rounding import decimal_unit
 
@@ -100,27 +101,39 @@ def _laid_out(negative: bool, mantissa: int, power: int, *, plain_below: float) 
     return f"{sign}{integer_digits}.{decimals}" if decimals else f"{sign}{integer_digits}"
 
 
-_CONTROLS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
-_UNSEEN = re.compile(f"[{_CONTROLS}]")
-_UNSEEN_IN_LINES = re.compile(f"(?!\n)[{_CONTROLS}]")
+_UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+"""Unicode's categories of characters that steer or hide text: controls, formats, private use, half surrogates."""
+_JOINERS = "\u200c\u200d"
+"""Between letters of Persian and Hindi, and in emoji; the only format characters that plain words need."""
 
 
-def visible(text: str, *, lines: bool = False) -> str:
-    r"""Return a text with escapes for control characters, bidirectional marks and half surrogates.
+def visible(text: str, *, lines: bool = False, joiners: bool = True) -> str:
+    r"""Return a text with escapes for control, format and private characters, and for half surrogates.
 
-    ``lines`` keeps line breaks. A second call changes nothing more.
+    ``lines`` keeps line breaks, ``joiners`` the two joiners of letters. A second call changes nothing more.
     """
-    return (_UNSEEN_IN_LINES if lines else _UNSEEN).sub(lambda match: _escape(match.group()), text)
+    return _escaped(text, "\n" * lines + _JOINERS * joiners, _escape)
 
 
 def ascii_controls(text: str) -> str:
-    r"""Return JSON that means the same and holds no control character: ``\u`` escapes stand for them."""
-    return _UNSEEN_IN_LINES.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+    r"""Return JSON that means the same and holds no unseen character: ``\u`` escapes stand for them."""
+    return _escaped(text, "\n", _json_escape)
+
+
+def _escaped(text: str, plain: str, escape: Callable[[str], str]) -> str:
+    if text.isprintable():  # most texts are, and it is quick
+        return text
+    return "".join(escape(sign) if sign not in plain and category(sign) in _UNSEEN else sign for sign in text)
 
 
 def _escape(character: str) -> str:
     code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 class ToldInLines:

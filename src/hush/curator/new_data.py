@@ -18,6 +18,7 @@ from hush.engines.registry import (
     CSV,
     Source,
     first_rows,
+    format_of,
     inner_tables,
     open_sources,
     open_tables,
@@ -59,6 +60,11 @@ class NewTable:
     def preview(self) -> list[list[str]]:
         """Return the first rows as texts. They are for the owner alone, who has the file."""
         return [] if self.source is None else first_rows(self.source, self.name, PREVIEW)
+
+
+def table_files(folder: Path) -> list[str]:
+    """Return the names of the table files in a folder, by their endings."""
+    return sorted(file.name for file in folder.iterdir() if format_of(file) is not None and file.is_file())
 
 
 def tables_of_files(

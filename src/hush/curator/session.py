@@ -123,11 +123,11 @@ class Session:
         """The analyst as the ledger names them."""
         return Actor.analyst(self.analyst)
 
-    def accounts(self, data: str) -> Accounts:
-        """Return the accounts above a data set that this analyst's releases are charged to."""
+    def accounts(self, data: str, *, shared: bool = False) -> Accounts:
+        """Return the accounts that this analyst's releases are charged to; for shared answers their own alone."""
         views = [view for view in self.ledger.budget(self.actor) if view.data == data]
         # an account without an analyst is the data set's own, which binds everybody
-        binding = [view for view in views if view.analyst in {None, self.analyst}]
+        binding = [view for view in views if view.analyst == self.analyst or (view.analyst is None and not shared)]
         return Accounts(tuple(view.account for view in binding), tuple(view.whose for view in binding))
 
     # data sets

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from hush.accounting.events import Event
+from hush.accounting.events import Event, event_from_json
 from hush.core import InvalidValueError
 from hush.curator import pipeline
 from hush.curator.answer import Answer
@@ -23,7 +23,7 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.pipeline import Outlet
 from hush.curator.session import MadeUpError, Session
 from hush.curator.terms import QuestionTerms
-from hush.ledger import Charge
+from hush.ledger import Charge, Release
 from hush.ledger.budgets import Outlook
 from hush.query.answers.plan import ComposedPlan
 from hush.query.plan import Plan
@@ -55,6 +55,11 @@ class QuestionPlan:
     def epsilon(self) -> Fraction:
         """The sum of the distinct questions' ε, which bounds the price."""
         return sum((chosen.epsilon for chosen in self.plans), Fraction(0))
+
+    @property
+    def delta(self) -> Fraction:
+        """The sum of the distinct questions' δ, which private keys use."""
+        return sum((chosen.delta for chosen in self.plans), Fraction(0))
 
     @property
     def identity(self) -> str:
@@ -104,12 +109,11 @@ def plan(session: Session, questions: Sequence[QuestionTerms]) -> QuestionPlan:
 
 
 def ask(
-    session: Session, outlet: Outlet, planned: QuestionPlan, *, text: str, same: str, request: str, fresh: bool
+    session: Session, outlet: Outlet, planned: QuestionPlan, *, text: str, same: str, request: str
 ) -> AnswersTogether:
     """Charge a plan in one decision, and release all of its answers, or none.
 
-    ``same`` stands for this release: another analyst who asks under it gets these answers, where the owner shares them,
-    at the price to their own account.
+    ``same`` stands for this release: it is charged once, and `read` lets another analyst have it.
     """
     if session.made_up:
         raise MadeUpError
@@ -124,7 +128,6 @@ def ask(
             text=text,
             same=same,
             request=request,
-            fresh=fresh,
             epsilon=planned.epsilon,
         )
         if isinstance(decision, Charge):
@@ -138,6 +141,26 @@ def ask(
                 seconds,
             )
             return AnswersTogether(answers=tuple(answers[index] for index in planned.places), receipt=decision.number)
+        return AnswersTogether(answers=unpacked(decision.answer), receipt=decision.number, when=decision.when)
+
+
+def read(session: Session, outlet: Outlet, source: Release, *, same: str, request: str) -> AnswersTogether:
+    """Charge another analyst's answered plan to one's own account, at its recorded price, and return its answers.
+
+    The plan must be answered, and its owner must share answers: else this would be a new charge to everybody's budget.
+    """
+    with session.in_use():
+        decision = pipeline.charge(
+            session,
+            outlet,
+            session.data_sets[source.data],
+            [event_from_json(event) for event in source.events],
+            text=source.question,
+            same=same,
+            request=request,
+            epsilon=None if source.epsilon is None else Fraction(source.epsilon),
+        )
+        assert not isinstance(decision, Charge)  # noqa: S101 - the caller looked
         return AnswersTogether(answers=unpacked(decision.answer), receipt=decision.number, when=decision.when)
 
 

@@ -156,7 +156,7 @@ def under(account: Filter, epsilon: Fraction, delta: Fraction) -> Filter:
         summed = account.spent_epsilon
         return PureFilter(
             epsilon=less,
-            delta=reserve,
+            delta=slip,
             reserve=reserve,
             spent_loss=less if summed is None else summed,
             spent_delta=account.spent_delta,

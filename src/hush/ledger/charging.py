@@ -282,24 +282,26 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
             return decision
         # Nothing of their own: the question is charged, or another analyst's answer is. What was released then is
         # what this analyst learns now, so its events are charged.
-        events, written = asked.events, asked.written
+        events, written, epsilon = asked.events, asked.written, asked.epsilon
         if paid is not None:
-            written = paid.read()["events"]
+            stored = paid.read()
+            written, epsilon = stored["events"], stored.get("epsilon")
             events = tuple(event_from_json(event) for event in written)
+            epsilon = None if epsilon is None else Fraction(epsilon)
         # The budget before the approval: the owner is not asked about a question that the budget cannot pay.
         fitting = fit(state, asked.data, asked.analyst, events, limits.lowered, shared=paid is not None)
         if isinstance(fitting, TooMuch):
             return fitting
         approved: int | Parked | None = None
-        if (limit := limits.ask_first.get(asked.key)) is not None and (asked.epsilon is None or asked.epsilon > limit):
+        if (limit := limits.ask_first.get(asked.key)) is not None and (epsilon is None or epsilon > limit):
             identity = asked.hash if repeat is None else repeat.question
             wish = {"question": asked.question, "identity": identity, "reason": asked.reason}
-            approved = approval(chain, state, asked.key, limit, wish, asked.epsilon)
+            approved = approval(chain, state, asked.key, limit, wish, epsilon)
             if isinstance(approved, Parked):
                 return approved
         body: dict[str, Any] = {"when": now(), "question": asked.question, "process": this_process()}
         body |= {"question_hash": question_hash(asked.data, asked.question, written), "events": written}
-        body |= {"epsilon": decimal(asked.epsilon)} if asked.epsilon is not None else {}
+        body |= {"epsilon": decimal(epsilon)} if epsilon is not None else {}
         body |= {"same_question": repeat.question} if repeat is not None else {}
         body |= {"of": paid.number} if paid is not None else {}
         body |= {"approved": approved} if approved is not None else {}

@@ -95,12 +95,18 @@ class AccountView:
         """Return how many more counts fit that are good to ±``error`` at this confidence."""
         return counts(self.account, error=error, confidence=confidence)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the account as plain JSON values; amounts are exact texts."""
+    def to_json(self, *, details: bool = False) -> dict[str, Any]:
+        """Return the account as plain JSON values; amounts are exact texts.
+
+        Only ``details`` have the ε and δ spent: like all sums of the accountant they may exceed a lowered budget, and
+        do not add up with the amounts that remain.
+        """
         told = {
             name: {"epsilon": decimal(amount.epsilon), "delta": decimal(amount.delta), "share": float(amount.share)}
             for name, amount in (("spent", self.spent), ("remaining", self.remaining))
         }
+        if not details:
+            told["spent"] = {"share": told["spent"]["share"]}
         return {
             "data": self.data,
             "analyst": self.analyst,

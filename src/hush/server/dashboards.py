@@ -19,14 +19,16 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from hush.accounting.events import event_from_json
 from hush.core import InvalidValueError
 from hush.core.format import decimal
 from hush.curator import together
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
 from hush.curator.terms import QuestionTerms
-from hush.curator.together import AnswersTogether, QuestionPlan
-from hush.ledger import Actor
+from hush.curator.together import AnswersTogether
+from hush.ledger import Actor, Release, RequestConflictError
+from hush.ledger.budgets import Outlook
 from hush.policy.streams import unknown_reader
 from hush.query.question import fingerprint
 from hush.server.auth.people import Person
@@ -78,6 +80,15 @@ class Dashboard:
     def terms(self) -> list[QuestionTerms]:
         """Return the questions of all tiles on their terms."""
         return [QuestionTerms(tile.question, epsilon=tile.epsilon, data=self.data) for tile in self.tiles]
+
+    def paid_as(self, name: str) -> str:
+        """Return the fingerprint under which somebody pays: the maker for the next refresh, a reader for the last.
+
+        Each refresh has another one. It stays until the refresh is made, so that the owner can approve it meanwhile.
+        """
+        if name != self.maker:
+            return self.refreshed
+        return fingerprint("dashboard", self.identity, self.maker, self.refreshed, self.text, self.terms())
 
 
 class DashboardStore:
@@ -231,26 +242,80 @@ async def share_with(service: Service, dashboard: Dashboard, readers: tuple[str,
 # answers
 
 
-async def explained(service: Service, who: Person, dashboard: Dashboard) -> QuestionPlan:
-    """Return the plan of a refresh with its price. Spends nothing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DashboardPrice:
+    """The price of a refresh, or of its answers to a reader, as it is shown before it is paid."""
 
-    def look(opened: OpenPolicy) -> QuestionPlan:
-        return together.plan(opened.curator(who).session, dashboard.terms())
+    identity: str
+    """The fingerprint of the priced plan or refresh: the payment names it, and for another one nothing is charged."""
+    epsilon: Fraction
+    delta: Fraction
+    outlook: Outlook | None
+    questions: int
+    """How many distinct questions are asked; 0 to a reader, for whom nothing is."""
+
+
+async def explained(service: Service, who: Person, dashboard: Dashboard) -> DashboardPrice:
+    """Return the price of a refresh; to a reader that of the answers of the last one. Spends nothing."""
+
+    def look(opened: OpenPolicy) -> DashboardPrice:
+        curator = opened.curator(who)
+        if dashboard.maker == who.name:
+            planned = together.plan(curator.session, dashboard.terms())
+            return DashboardPrice(
+                identity=planned.identity,
+                epsilon=planned.epsilon,
+                delta=planned.delta,
+                outlook=planned.outlook,
+                questions=len(planned.plans),
+            )
+        paid = _last_refresh(curator, dashboard)
+        events = [event_from_json(event) for event in paid.events]
+        return DashboardPrice(
+            identity=dashboard.refreshed,
+            epsilon=Fraction(paid.epsilon or 0),
+            delta=Fraction(paid.price[0]["delta"]),
+            outlook=curator.session.accounts(dashboard.data, shared=True).outlook(events),
+            questions=0,
+        )
 
     return await service.for_nothing(who, Rate.EXPLANATIONS, look)
 
 
-async def refresh(service: Service, who: Person, dashboard: Dashboard, request: str) -> None:
-    """Ask all tiles anew in one charge; the same request again is free."""
-    same = fingerprint("dashboard", dashboard.identity, who.name, request)
+def _last_refresh(curator: Curator, dashboard: Dashboard) -> Release:
+    """Return the charge of the last refresh; refuse where it has no answers that can be shared."""
+    if dashboard.maker not in dashboard.paid or not curator.data_sets[dashboard.data].share:
+        raise ForbiddenError("This dashboard has no refreshed answers that can be shared.")
+    paid, _ = curator.session.ledger.receipt(dashboard.paid[dashboard.maker], Actor.analyst(dashboard.maker))
+    if paid.outcome != "answered":
+        raise ForbiddenError("The last refresh of this dashboard has no answers.")
+    return paid
+
+
+def _check_priced(priced: str, present: str) -> None:
+    """Refuse to charge anything but what was priced."""
+    if priced != present:
+        raise RequestConflictError(
+            "The dashboard has changed since its price was shown. Nothing was charged; look at the new price first."
+        )
+
+
+async def refresh(service: Service, who: Person, dashboard: Dashboard, request: str, priced: str) -> None:
+    """Ask all tiles anew in one charge, as the plan was priced; the same request again is free."""
+    same = dashboard.paid_as(who.name)
     places = {tile.identity: index for index, tile in enumerate(dashboard.tiles)}
 
     def ask(curator: Curator, name: str) -> None:
-        planned = together.plan(curator.session, dashboard.terms())
-        terms: dict[str, Any] = {"text": dashboard.text, "same": same, "request": name, "fresh": True}
-        released = together.ask(curator.session, curator.outlet, planned, **terms)
+        session = curator.session
+        planned = together.plan(session, dashboard.terms())
+        _check_priced(priced, planned.identity)
+        released = together.ask(session, curator.outlet, planned, text=dashboard.text, same=same, request=name)
+        _, charge = session.ledger.receipt(released.receipt, session.actor)
 
         def take(current: Dashboard) -> Dashboard:
+            # an older request that was sent again leaves a newer refresh in place, with those who paid for it
+            if charge.same_question != same or current.refreshed == same:
+                return current
             tiles = tuple(replace(tile, index=places.get(tile.identity)) for tile in current.tiles)
             return replace(current, tiles=tiles, refreshed=same, paid={who.name: released.receipt})
 
@@ -259,26 +324,18 @@ async def refresh(service: Service, who: Person, dashboard: Dashboard, request: 
     await service.at_work(who, request, ask)
 
 
-async def read(service: Service, who: Person, dashboard: Dashboard, request: str) -> None:
-    """Pay for the last refresh as a reader, from their own account alone."""
+async def read(service: Service, who: Person, dashboard: Dashboard, request: str, priced: str) -> None:
+    """Pay for the last refresh as a reader, as it was priced, from their own account alone."""
 
     def ask(curator: Curator, name: str) -> AnswersTogether:
-        data_set = curator.data_sets[dashboard.data]
-        if not dashboard.refreshed or dashboard.maker not in dashboard.paid or not data_set.share:
-            raise ForbiddenError("This dashboard has no refreshed answers that can be shared.")
-        # answered for certain: else this would be a new charge to everybody's budget
-        maker = Actor.analyst(dashboard.maker)
-        charged, _ = curator.session.ledger.receipt(dashboard.paid[dashboard.maker], maker)
-        if charged.outcome != "answered":
-            raise ForbiddenError("The last refresh of this dashboard has no answers.")
-        planned = together.plan(curator.session, dashboard.terms())
-        terms: dict[str, Any] = {"text": charged.question, "same": dashboard.refreshed, "request": name}
-        return together.ask(curator.session, curator.outlet, planned, fresh=False, **terms)
+        paid = _last_refresh(curator, dashboard)
+        _check_priced(priced, dashboard.refreshed)
+        return together.read(curator.session, curator.outlet, paid, same=dashboard.refreshed, request=name)
 
     released = await service.at_work(who, request, ask)
 
     def note(current: Dashboard) -> Dashboard:
-        if current.refreshed != dashboard.refreshed:  # refreshed meanwhile: what was paid for is in the history
+        if current.refreshed != dashboard.refreshed:  # refreshed meanwhile: the receipt shows what was paid for
             return current
         return replace(current, paid={**current.paid, who.name: released.receipt})
 

@@ -5,8 +5,8 @@ with that token, and nothing else that the caller sent. So permissions, scopes, 
 and receipts are the API's, and there is no second way to ask. Whatever a model was told, it cannot do more than its
 token may.
 
-Names, notes and values come from data owners and analysts. They are in results alone, as JSON texts without control
-characters; the instructions and the descriptions of tools are constants.
+Names, notes and values come from data owners and analysts. They are in results alone, as JSON with escapes for
+characters that nobody sees; the instructions and the descriptions of tools are constants.
 
 The transport is the protocol's streamable HTTP without sessions: a request has all that its response needs, so any
 worker can answer it. Nothing is streamed, so that an outcome leaves at its slot in one piece.
@@ -39,7 +39,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hush.core import HushError
-from hush.core.format import ascii_controls
+from hush.core.format import visible
 from hush.server import errors, schemas
 from hush.server.auth.people import Person
 from hush.server.errors import UnknownPlaceError
@@ -149,8 +149,9 @@ class McpDoor:
         content = json.loads(bytes(response.body))
         if response.status_code < 400 and "errors" in content and "columns" in content:
             content = _with_errors_beside(content)
+        content = _visible(content)
         return CallToolResult(
-            content=[TextContent(text=ascii_controls(json.dumps(content, ensure_ascii=False)))],
+            content=[TextContent(text=json.dumps(content, ensure_ascii=False))],
             structured_content=content,
             is_error=response.status_code >= 400,
         )
@@ -179,6 +180,19 @@ class McpDoor:
             ],
         }
         return await self._endpoints[call.name](Request(scope, receive))
+
+
+def _visible(content: Any) -> Any:
+    """Return JSON values in which a model reads no character that a person would not see, in keys and values alike."""
+    match content:
+        case dict():
+            return {visible(key, joiners=False): _visible(value) for key, value in content.items()}
+        case list():
+            return [_visible(value) for value in content]
+        case str():
+            return visible(content, joiners=False)
+        case _:
+            return content
 
 
 def _with_errors_beside(answer: dict[str, Any]) -> dict[str, Any]:

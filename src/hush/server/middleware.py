@@ -37,6 +37,9 @@ from hush.server.service import Service
 log = logging.getLogger("hush.server.requests")
 
 MOST_BYTES = 64 * 1024
+"""The size of a body, at most …"""
+_LARGER = {"/data": 1024 * 1024, "/data/policy": 1024 * 1024}
+"""… but for forms about all columns of new data. Bodies are read only for people who are signed in, on these paths."""
 BODY_TIMEOUT = 10.0
 """Seconds in which a body must have arrived, where a handler reads it …"""
 UNREAD_BODY_TIMEOUT = BODY_TIMEOUT + 5
@@ -92,15 +95,16 @@ class Middleware:
             await send(message)
 
         try:
-            self._check(Headers(scope=scope))
-            await self._app(scope, _limited(receive), send_wrapper)
+            most_bytes = _LARGER.get(scope["path"], MOST_BYTES)
+            self._check(Headers(scope=scope), most_bytes)
+            await self._app(scope, _limited(receive, most_bytes), send_wrapper)
         except Exception as error:  # noqa: BLE001 - every error leaves as a problem
             refusal = errors.problem_response(error)
             refusal.headers["connection"] = "close"  # the rest of the body must not be read as the next request
             if not started:  # else the connection is closed in the middle: a status was sent already
                 await refusal(scope, receive, send_wrapper)
 
-    def _check(self, headers: Headers) -> None:
+    def _check(self, headers: Headers, most_bytes: int) -> None:
         hosts = self._service.settings.hosts
         address = headers.get("host", "")
         name, _, port = address.rpartition(":")
@@ -113,16 +117,16 @@ class Middleware:
             raise BadRequestError("Bodies must not be compressed.", 415)
         length = headers.get("content-length", "0")
         # Twelve digits decide: int() fails for texts of thousands of digits.
-        if not length.isascii() or not length.isdigit() or int(length[:12]) > MOST_BYTES:
-            raise _too_large()
+        if not length.isascii() or not length.isdigit() or int(length[:12]) > most_bytes:
+            raise _too_large(most_bytes)
 
 
-def _too_large() -> BadRequestError:
-    return BadRequestError(f"A body may have {MOST_BYTES} bytes.", 413)
+def _too_large(most_bytes: int) -> BadRequestError:
+    return BadRequestError(f"A body may have {most_bytes} bytes.", 413)
 
 
-def _limited(receive: Receive) -> Receive:
-    """Return a reader of a body that refuses more than `MOST_BYTES`, or more than `BODY_TIMEOUT`."""
+def _limited(receive: Receive, most_bytes: int) -> Receive:
+    """Return a reader of a body that refuses more than ``most_bytes``, or more than `BODY_TIMEOUT`."""
     size, complete = 0, False
     deadline = asyncio.get_running_loop().time() + BODY_TIMEOUT  # of the whole body, in any number of pieces
 
@@ -137,8 +141,8 @@ def _limited(receive: Receive) -> Receive:
             raise BadRequestError("The body did not arrive in time.", 408) from None
         if message["type"] == "http.request":
             size += len(message.get("body", b""))
-            if size > MOST_BYTES:
-                raise _too_large()
+            if size > most_bytes:
+                raise _too_large(most_bytes)
             complete = not message.get("more_body", False)
         return message
 

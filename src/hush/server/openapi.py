@@ -108,7 +108,7 @@ _SCHEMAS: dict[str, Any] = {
                 data=_TEXT,
                 analyst=_OPTIONAL,
                 budget=_AMOUNT,
-                spent=_AMOUNT,
+                spent=_object(share=_NUMBER),
                 remaining=_AMOUNT,
                 set_aside=_NUMBER,
                 pending={"type": "integer"},

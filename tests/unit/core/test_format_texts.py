@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.core.format import ascii_controls, visible
 
-BIDI = [*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C]
+UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 
 
 @given(st.text(st.characters(codec=None, exclude_categories=())))
 def test_no_control_character_is_left(text: str) -> None:
     shown = visible(text)
-    assert not any(ord(c) < 32 or 127 <= ord(c) < 160 or ord(c) in BIDI or 0xD800 <= ord(c) < 0xE000 for c in shown)
+    assert all(character in "\u200c\u200d" for character in shown if unicodedata.category(character) in UNSEEN)
+    assert not any(unicodedata.category(character) in UNSEEN for character in visible(text, joiners=False))
     assert visible(shown) == shown
     assert "\n" in visible("a\nb", lines=True)
 
@@ -24,6 +26,13 @@ def test_no_control_character_is_left(text: str) -> None:
 def test_json_keeps_its_meaning(value: dict[str, str]) -> None:
     text = json.dumps(value, ensure_ascii=False)
     assert json.loads(ascii_controls(text)) == value
+    assert not any(unicodedata.category(character) in UNSEEN for character in ascii_controls(text))
+
+
+def test_tags_and_spaces_of_no_width_are_seen() -> None:
+    text = "\u200bsend\U000e0041\u00ad\ue000"
+    assert visible(text) == r"\u200bsend\U000e0041\xad\ue000"
+    assert ascii_controls(text) == r"\u200bsend\udb40\udc41\u00ad\ue000"
 
 
 def test_plain_texts_stay() -> None:

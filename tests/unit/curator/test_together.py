@@ -27,7 +27,7 @@ def terms(*questions: tuple[str, str]) -> list[QuestionTerms]:
 
 
 def asked(curator, planned: together.QuestionPlan, request: str = "r1") -> together.AnswersTogether:
-    how = {"text": "DASHBOARD", "same": planned.identity, "request": request, "fresh": True}
+    how = {"text": "DASHBOARD", "same": planned.identity + request, "request": request}
     return together.ask(curator.session, curator.outlet, planned, **how)
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from hush.accounting import ApproximateDPEvent, LaplaceEvent
 from hush.accounting.events import Event, ZCDPEvent
+from hush.accounting.filters import filter_from_json
 from hush.cli import run
 from hush.core import BudgetExceededError, InvalidValueError
 from hush.core.format import percent
@@ -136,6 +137,28 @@ def test_shares_are_the_same_everywhere_and_the_past_never_changes(steps: list[t
                 sums = spent
             assert {release.number: asdict(release) for release in ledger.history(OWNER)} == past
         ledger.verify()
+
+
+@pytest.mark.parametrize("epsilon", ["9", "1"])
+def test_a_budget_below_what_was_spent_is_shown_as_it_was_stated(epsilon: str) -> None:
+    """At ε = 1 the account's order is of no use: the sum of ε alone is left of it."""
+    ledger = Ledger.in_memory()
+    ledger.create_data("clinic", {"epsilon": "20", "delta": "1e-7"}, actor=OWNER)
+    ledger.add_analyst("alice", data="clinic", actor=OWNER)
+    asked: dict[str, Any] = {"analyst": "alice", "data": "clinic", "question": "q", "events": [LaplaceEvent(scale=1)]}
+    for number in range(20):
+        ledger.reserve(str(number), **asked)
+    ledger.lower("clinic", epsilon=epsilon, delta="1e-7")
+    (view,) = [view for view in ledger.budget(OWNER) if view.analyst is None]
+    told = view.to_json()
+    assert told["budget"] == {"epsilon": epsilon, "delta": "1e-7"}
+    assert f"ε={epsilon}, δ=1e-7" in str(view)
+    assert told["spent"] == {"share": 1.0}  # its ε would be more than that of the budget
+    assert Fraction(view.to_json(details=True)["spent"]["epsilon"]) > Fraction(epsilon)
+    assert told["delta_for_keys"] == "2.5e-8"
+    assert filter_from_json(view.account.to_json()) == view.account  # as the client reads it
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("more", **asked)
 
 
 POLICY = """

@@ -73,6 +73,13 @@ budget = { epsilon = "1" }
 """
     clinic.write_text(text, encoding="utf-8")
     (clinic.parent / "stays.csv").write_text("id,age\n1,20\n2,40\n", encoding="utf-8")
+    make_ledger(read_policy(clinic)).close()
+
+
+def offer(browser, place: str) -> dict[str, str]:
+    """Return the request and the priced plan of the form that shows the price."""
+    fields = re.findall(r'name="(request|priced)" value="(\w+)"', browser.get(f"{place}?refresh=1").text)
+    return dict(fields)
 
 
 def answers(page: str) -> list[str]:
@@ -90,7 +97,7 @@ def test_tiles_are_pinned_refreshed_once_and_agree(browser, people, alice, dashb
     assert "2 questions for 3 tiles" in offered
     assert "at most ε 1 (the tiles one by one: ε 1.5)" in offered
     assert shares(browser, alice) == before  # looking never spends
-    refresh = {**form, "request": "refresh one"}
+    refresh = {**form, **offer(browser, dashboard), "request": "refresh one"}
     assert browser.post(f"{dashboard}/refresh", data=refresh).headers["location"] == dashboard
     after = shares(browser, alice)
     assert after["alice"] > before["alice"]
@@ -115,7 +122,7 @@ def test_what_is_too_dear_is_not_begun(browser, people, dashboard: str) -> None:
     browser.post("/dashboards/pin", data={**form, "dashboard": dashboard[12:], "receipt": dear})
     before = shares(browser, token)
     assert "disabled" in browser.get(f"{dashboard}?refresh=1").text
-    refused = browser.post(f"{dashboard}/refresh", data={**form, "request": "too dear"})
+    refused = browser.post(f"{dashboard}/refresh", data={**form, **offer(browser, dashboard)})
     assert refused.status_code == 402
     assert shares(browser, token) == before
     assert "DASHBOARD" not in browser.get("/history.json").text
@@ -158,7 +165,6 @@ def test_it_is_not_shared_where_the_owner_shares_no_answers(browser, people, das
 
 @pytest.mark.usefixtures("sharing")
 def test_a_reader_pays_from_their_own_account_alone(settings: ServiceSettings, people: People) -> None:
-    make_ledger(read_policy(settings.policy)).close()
     people.add("eve", roles=[Role.ANALYST])
     people.add("carl", roles=[Role.ANALYST])
     with TestClient(app(settings), base_url="http://localhost", follow_redirects=False) as browser:
@@ -175,7 +181,7 @@ def test_a_reader_pays_from_their_own_account_alone(settings: ServiceSettings, p
         assert answers(browser.get(place).text) == []
         assert browser.post(f"{place}/read", data={**other, "request": "early"}).status_code == 403
         form = signed_in(browser, people, "alice")
-        browser.post(f"{place}/refresh", data={**form, "request": "one"})
+        browser.post(f"{place}/refresh", data={**form, **offer(browser, place)})
         released = answers(browser.get(place).text)
         other = signed_in(browser, people, "bob")
         page = browser.get(place).text
@@ -184,12 +190,12 @@ def test_a_reader_pays_from_their_own_account_alone(settings: ServiceSettings, p
         assert browser.post(f"{place}/refresh", data={**other, "request": "x"}).status_code == 403
         assert browser.post(place, data={**other, "act": "remove"}).status_code == 403
         before = shares(browser, bob)
-        assert browser.post(f"{place}/read", data={**other, "request": "mine"}).status_code == 303
+        assert browser.post(f"{place}/read", data={**other, **(priced := offer(browser, place))}).status_code == 303
         after = shares(browser, bob)
         assert after["everybody"] == before["everybody"]
         assert after["bob"] > before["bob"]
         assert answers(browser.get(place).text) == released
-        browser.post(f"{place}/read", data={**other, "request": "again"})
+        assert browser.post(f"{place}/read", data={**other, **priced, "request": "again"}).status_code == 303
         assert shares(browser, bob) == after
         signed_in(browser, people, "alice")
         browser.post(place, data={**form, "act": "readers", "readers": "analysts"})
@@ -198,10 +204,148 @@ def test_a_reader_pays_from_their_own_account_alone(settings: ServiceSettings, p
         assert place not in browser.get("/dashboards").text
 
 
+def charges(browser, token: dict[str, str]) -> list[tuple[str, str]]:
+    """Return the ε and the outcome of somebody's charges of dashboards, the oldest first."""
+    made = browser.get("/api/v1/history", headers=token).json()["releases"]
+    return [(charge["epsilon"], charge["outcome"]) for charge in reversed(made) if "DASHBOARD" in charge["question"]]
+
+
+def pinned(browser, people: People, *asked_for: tuple[str, str], share: str = "bob") -> str:
+    """Return the address of a new dashboard of alice's with answers to questions, each at its ε."""
+    form = signed_in(browser, people, "alice")
+    place = browser.post("/dashboards", data={**form, "title": "Visits", "data": "clinic"}).headers["location"]
+    for question, epsilon in asked_for:
+        receipt = asked(browser, bearer(people, "alice"), question, epsilon)
+        browser.post("/dashboards/pin", data={**form, "dashboard": place[12:], "receipt": receipt})
+    if share:
+        browser.post(place, data={**form, "act": "readers", "readers": share})
+    return place
+
+
+def paid(browser, people: People, name: str, place: str, offered: dict[str, str] | None = None):
+    """Let somebody pay for a dashboard, as its page offers it now or offered it before, and return the reply."""
+    form = signed_in(browser, people, name)
+    how = "refresh" if name == "alice" else "read"
+    return browser.post(f"{place}/{how}", data={**form, **(offered or offer(browser, place))})
+
+
+def without_dearest(browser, people: People, place: str) -> None:
+    """Let alice take her first tile off."""
+    form = signed_in(browser, people, "alice")
+    first = re.findall(r'name="tile" value="(\w+)"', browser.get(place).text)[0]
+    assert browser.post(place, data={**form, "act": "unpin", "tile": first}).status_code == 303
+
+
+@pytest.fixture
+def ask_first(sharing, clinic) -> None:  # noqa: ARG001 - it writes the policy first
+    """Questions of bob's above ε = 0.3, and of alice's above ε = 2, wait for the owner."""
+    text = clinic.read_text(encoding="utf-8")
+    text = text.replace('budget = { epsilon = "1" }', 'budget = { epsilon = "1" }\nask_first = { epsilon = "0.3" }', 1)
+    text = text.replace('budget = { epsilon = "40"', 'ask_first = { epsilon = "2" }\nbudget = { epsilon = "40"', 1)
+    clinic.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.usefixtures("ask_first")
+def test_the_owner_is_asked_about_the_price_that_a_reader_pays(browser, people, olga) -> None:
+    """The maker takes the dearest tile off after the refresh: the reader would still pay for its answer."""
+    bob = bearer(people, "bob")
+    place = pinned(browser, people, (CITIES, "0.9"), (CITIES, "0.2"))
+    assert paid(browser, people, "alice", place).status_code == 303
+    without_dearest(browser, people, place)
+    signed_in(browser, people, "bob")
+    assert "Read all for ε 0.9<" in browser.get(f"{place}?refresh=1").text
+    for _ in range(2):
+        refused = paid(browser, people, "bob", place)
+        assert (refused.status_code, charges(browser, bob)) == (409, [])
+    (waiting,) = browser.get("/api/v1/requests", headers=bob).json()["requests"]
+    assert waiting["epsilon"] == "9/10"
+    decision = f"/api/v1/requests/{waiting['number']}/decision"
+    assert browser.post(decision, json={"approve": True}, headers=olga).status_code == 200
+    assert f'href="{place}?refresh=1">ask it now' in browser.get("/requests").text
+    assert paid(browser, people, "bob", place).status_code == 303
+    assert charges(browser, bob) == [("0.9", "shared")]
+
+
+@pytest.mark.usefixtures("sharing")
+def test_a_reader_pays_the_price_that_was_shown_or_nothing(browser, people) -> None:
+    bob = bearer(people, "bob")
+    place = pinned(browser, people, (CITIES, "0.7"), (COUNT.format(3), "0.01"))
+    assert paid(browser, people, "alice", place).status_code == 303
+    without_dearest(browser, people, place)
+    signed_in(browser, people, "bob")
+    page = browser.get(f"{place}?refresh=1").text
+    assert "Read all for ε 0.71<" in page
+    assert "takes 71% of bob&#39;s budget" in page
+    offered = offer(browser, place)
+    assert paid(browser, people, "alice", place).status_code == 303  # a newer refresh, at another price
+    refused = paid(browser, people, "bob", place, offered)
+    assert refused.status_code == 409
+    assert "Read all for ε 0.01<" in refused.text
+    assert charges(browser, bob) == []
+    assert paid(browser, people, "bob", place).status_code == 303
+    assert charges(browser, bob) == [("0.01", "shared")]
+    assert shares(browser, bob)["bob"] == pytest.approx(0.01)
+
+
+def test_a_refresh_pays_the_price_that_was_shown_or_nothing(browser, people, alice) -> None:
+    place = pinned(browser, people, (CITIES, "0.15"), share="")
+    offered = offer(browser, place)
+    form = signed_in(browser, people, "alice")
+    dear = asked(browser, alice, COUNT.format(3), "1.05")
+    browser.post("/dashboards/pin", data={**form, "dashboard": place[12:], "receipt": dear})
+    refused = paid(browser, people, "alice", place, offered)
+    assert refused.status_code == 409
+    assert "Refresh all for ε 1.2<" in refused.text
+    without_request = {"priced": offer(browser, place)["priced"]}
+    assert paid(browser, people, "alice", place, without_request).status_code == 422
+    assert charges(browser, alice) == []
+
+
+@pytest.mark.usefixtures("ask_first")
+def test_an_approved_refresh_is_made_however_often_it_was_tried(browser, people, alice, olga) -> None:
+    place = pinned(browser, people, (CITIES, "1.5"), (COUNT.format(3), "1"))
+    for _ in range(2):
+        assert paid(browser, people, "alice", place).status_code == 409
+    (waiting,) = browser.get("/api/v1/requests", headers=alice).json()["requests"]
+    decision = f"/api/v1/requests/{waiting['number']}/decision"
+    assert browser.post(decision, json={"approve": True}, headers=olga).status_code == 200
+    assert f'href="{place}?refresh=1">ask it now' in browser.get("/requests").text
+    assert paid(browser, people, "alice", place).status_code == 303
+    assert charges(browser, alice) == [("2.5", "answered")]
+    assert paid(browser, people, "alice", place).status_code == 409  # an approval is good for one refresh
+    without_dearest(browser, people, place)
+    assert 'href="/dashboards">ask it now' not in browser.get("/requests").text
+
+
+@pytest.mark.usefixtures("sharing")
+def test_an_older_request_that_is_sent_again_leaves_a_newer_refresh(browser, people, alice) -> None:
+    place = pinned(browser, people, (CITIES, "0.1"))
+    older = offer(browser, place)
+    assert paid(browser, people, "alice", place, older).status_code == 303
+    assert paid(browser, people, "alice", place).status_code == 303
+    newest = answers(browser.get(place).text)
+    assert paid(browser, people, "bob", place).status_code == 303
+    assert paid(browser, people, "alice", place, older).status_code == 303
+    assert answers(browser.get(place).text) == newest
+    assert len(charges(browser, alice)) == 2
+    signed_in(browser, people, "bob")
+    assert answers(browser.get(place).text) == newest  # the reader keeps what they paid for
+
+
+@pytest.mark.usefixtures("sharing")
+def test_a_reader_does_not_see_who_else_reads(browser, people) -> None:
+    place = pinned(browser, people, (CITIES, "0.1"), share="alice, bob")
+    assert "for alice, bob" in browser.get(place).text
+    signed_in(browser, people, "bob")
+    for page in (browser.get(place).text, browser.get("/dashboards").text):
+        assert "alice, bob" not in page
+        assert "you" in page
+
+
 def test_tiles_are_taken_off_and_a_dashboard_is_removed(browser, people, alice, dashboard: str) -> None:
     form = signed_in(browser, people, "alice")
     first, *_ = re.findall(r'name="tile" value="(\w+)"', browser.get(dashboard).text)
-    browser.post(f"{dashboard}/refresh", data={**form, "request": "one"})
+    browser.post(f"{dashboard}/refresh", data={**form, **offer(browser, dashboard)})
     before = answers(browser.get(dashboard).text)
     browser.post(dashboard, data={**form, "act": "unpin", "tile": first})
     assert answers(browser.get(dashboard).text) == before[1:]
@@ -234,7 +378,8 @@ def test_a_refresh_leaves_at_a_slot_however_long_rows_are_read(settings, people,
         first, second = asked(browser, alice, CITIES), asked(browser, alice, COUNT.format(3))
         place = browser.post("/dashboards/pin", data={**form, "receipt": first}).headers["location"]
         browser.post("/dashboards/pin", data={**form, "dashboard": place[12:], "receipt": second})
+        paid = {**form, **offer(browser, place)}
         begun.clear()
-        assert browser.post(f"{place}/refresh", data={**form, "request": "one"}).status_code == 303
+        assert browser.post(f"{place}/refresh", data=paid).status_code == 303
         assert len(begun) == 1
         assert time.monotonic() - begun[0] >= tick

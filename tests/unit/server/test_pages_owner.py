@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from httpx2 import Response
 from starlette.datastructures import FormData
 from starlette.testclient import TestClient
 
@@ -17,7 +19,7 @@ from hush.ledger import Role
 from hush.server import app
 from hush.server.auth.csrf import CSRF_FIELD
 from hush.server.auth.people import People, Person
-from hush.server.pages.owner import EVERY_ROW, _findings, _saved, drafted, files_beside, read_columns
+from hush.server.pages.owner import EVERY_ROW, MOST_COLUMNS, _findings, _saved, drafted, files_beside, read_columns
 from hush.server.settings import ServiceSettings
 
 OLGA = Person(name="olga", roles=frozenset({Role.OWNER}))
@@ -37,7 +39,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_files_beside_the_policy_alone_are_read(folder: Path) -> None:
     policy = str(folder / "hush.toml")
+    (folder / "notes.txt.gz").write_bytes(b"")
     assert files_beside(policy) == ["members.csv"]
+    (folder / "drugs.xlsx").write_bytes(b"")  # all that hush init reads
+    assert files_beside(policy) == ["drugs.xlsx", "members.csv"]
     (table,) = read_columns(policy, "members.csv")
     assert [name for name, _ in table.columns] == ["member", "age"]
     for name in ("../members.csv", "/etc/passwd", "notes.txt", "https://example.org/a.csv", ""):
@@ -140,3 +145,63 @@ def test_rows_are_shown_to_an_owner_alone_and_only_before_there_is_a_policy(
         told = browser.post("/data", data=form)
         assert told.status_code == 422
         assert "secret-value" not in told.text
+
+
+@pytest.fixture
+def owner(tmp_path: Path, settings: ServiceSettings, people: People) -> Iterator[tuple[Path, Callable[..., Response]]]:
+    """A folder without a policy, and an owner who sends forms."""
+    folder = tmp_path / "new"
+    folder.mkdir()
+    fresh = app(replace(settings, policy=str(folder / "hush.toml")))
+    with TestClient(fresh, base_url="http://localhost", follow_redirects=False) as browser:
+        browser.cookies.set("hush", people.begin_session("olga"))
+        token = re.search(r'name="form_token" value="(\w+)"', browser.get("/account").text)
+        assert token is not None
+        yield folder, lambda path, form: browser.post(path, data={CSRF_FIELD: token[1], **form})
+
+
+def test_a_file_of_the_most_columns_is_set_up_and_a_wider_one_refused_at_once(
+    owner: tuple[Path, Callable[..., Response]],
+) -> None:
+    folder, send = owner
+    names = [f"measurement number {number}" for number in range(MOST_COLUMNS + 1)]
+    for name, count in (("wide", MOST_COLUMNS), ("wider", MOST_COLUMNS + 1)):
+        (folder / f"{name}.csv").write_text(",".join(names[:count]) + "\n" + ",".join(["1"] * count) + "\n")
+    refused = send("/data", {"file": "wider.csv"})
+    assert refused.status_code == 422
+    assert all(word in refused.text for word in ("501 columns", "at most 500 columns", "hush init"))
+    assert len(refused.text) < 20_000
+    form = {"file": "wide.csv"}
+    page = send("/data", form)
+    assert page.status_code == 200
+    fields = re.findall(r'name="((?:type|lower|upper|values) [^"]+)"', page.text)
+    assert len(fields) == 4 * MOST_COLUMNS
+    said = {"type": "integer", "lower": "0", "upper": "100", "values": ""}
+    form |= {field: said[field.partition(" ")[0]] for field in fields}
+    form |= {"unit": EVERY_ROW, "epsilon": "1", "delta": "0", "data": "wide", "analyst": "ada"}
+    reviewed = send("/data", form)
+    assert reviewed.status_code == 200
+    text = drafted(read_columns(str(folder / "hush.toml"), "wide.csv"), FormData(form))
+    saved = send("/data/policy", {"policy": text, "ledger": "1"})
+    assert (saved.status_code, "Saved." in saved.text) == (200, True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("values members.age", "young\nold", "values of age"),
+        ("values members.age", "x" * 200_000, "values of age"),
+        ("type members.age", 'integer"\nx=1', "type of age"),
+        ("max_rows members", "9" * 5000, "max_rows"),
+        ("max_rows members", "\u0663", "max_rows"),
+    ],
+)
+def test_what_no_form_of_ours_sends_is_refused_clearly(
+    owner: tuple[Path, Callable[..., Response]], field: str, value: str, told: str
+) -> None:
+    folder, send = owner
+    (folder / "members.csv").write_text("member,age\n1,2\n", encoding="utf-8")
+    answers = {"unit": "member", "epsilon": "1", "delta": "0", "data": "club", "analyst": "ada"}
+    refused = send("/data", {"file": "members.csv", **answers, field: value})
+    assert refused.status_code == 422
+    assert told in refused.text

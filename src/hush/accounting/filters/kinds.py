@@ -335,8 +335,8 @@ class PureFilter(Filter):
     def _check(self) -> None:
         if self.epsilon == 0 and self.delta == 0:
             raise InvalidValueError("epsilon", got=0, allowed="positive where delta is zero", hint="Nothing would fit.")
-        if self.reserve != self.delta or self.delta == 1:
-            raise InvalidValueError("delta", got=self.delta, allowed="below 1, and all of it in reserve")
+        if not self.reserve <= self.delta < 1:
+            raise InvalidValueError("delta", got=self.delta, allowed="below 1, and no less than the reserve")
 
     @property
     def limit(self) -> Fraction:

@@ -152,8 +152,8 @@ class Source:
             # in the name of any other file # is a character
             if inner and _SUFFIXES.get(Path(name).suffix.lower()) in {"duckdb", "sqlite", "excel"}:
                 path, table = path.parent / name, inner
-            file_format = _SUFFIXES.get(_ending(path))
-            if file_format is None or (compressed(path) and file_format not in _TEXTS):
+            file_format = format_of(path)
+            if file_format is None:
                 endings = ", ".join(sorted(_SUFFIXES))
                 raise SourceError(
                     f"cannot tell what {str(origin)!r} is; its name should end in one of {endings}; texts also in .gz"
@@ -292,6 +292,12 @@ def _frame_bytes(frame: Any) -> float:
     if hasattr(frame, "estimated_size"):
         return float(frame.estimated_size())
     return float(frame.memory_usage(index=False).sum()) if hasattr(frame, "memory_usage") else math.inf
+
+
+def format_of(path: Path) -> str | None:
+    """Return the format of a table file, as its name says it; None for other files."""
+    file_format = _SUFFIXES.get(_ending(path))
+    return None if compressed(path) and file_format not in _TEXTS else file_format
 
 
 def compressed(path: Path) -> bool:

@@ -35,7 +35,18 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import overload
 
-from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, columns_in, pieces, substituted
+from hush.query.expressions import (
+    MOST_PIECES,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    Op,
+    Released,
+    columns_in,
+    pieces,
+    substituted,
+)
 from hush.query.functions import all_of, call
 from hush.query.functions.logic import conjuncts
 from hush.query.refine import narrowed
@@ -421,14 +432,16 @@ class _Spine:
 
 
 def _said(expression: Expression, names: Mapping[str, Expression]) -> Expression | None:
-    """Return an expression with its columns replaced by their definitions; None if one has no definition."""
+    """Return an expression with its columns replaced by their definitions; None without one, or if too large."""
     if isinstance(expression, Column):
         return names.get(expression.name)
     if not isinstance(expression, Call):
         return expression
     arguments = [_said(argument, names) for argument in expression.arguments]
     translated = tuple(argument for argument in arguments if argument is not None)
-    return replace(expression, arguments=translated) if len(translated) == len(arguments) else None
+    if len(translated) < len(arguments) or sum(getattr(each, "size", 1) for each in translated) >= MOST_PIECES:
+        return None
+    return replace(expression, arguments=translated)
 
 
 def _spine(relation: Relation) -> _Spine:

@@ -23,6 +23,8 @@ from hush.server.settings import ServiceSettings
 
 CSRF_FIELD = "form_token"
 CSRF_HEADER = "hush-form-token"
+_MOST_FIELDS = 4000
+"""The largest number of fields in a form: up to seven for each column and table of the owner's form about new data."""
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 """Methods that change nothing."""
 _FOREIGN = "This request came from another site, so nothing was done. Open the page here, and try again."
@@ -55,7 +57,7 @@ async def check_csrf(request: Request, settings: ServiceSettings) -> None:
     token = request.headers.get(CSRF_HEADER, "")
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not token and media in {"application/x-www-form-urlencoded", "multipart/form-data"}:
-        field = (await request.form()).get(CSRF_FIELD, "")
+        field = (await request.form(max_fields=_MOST_FIELDS)).get(CSRF_FIELD, "")
         token = field if isinstance(field, str) else ""
     if not hmac.compare_digest(token.encode(), csrf_token(request, settings).encode()):
         raise ForbiddenError("The form is no longer valid. Load the page again, and try once more.")

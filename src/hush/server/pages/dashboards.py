@@ -1,7 +1,8 @@
 """Dashboards on the page: the list, one dashboard with its tiles, pinning, sharing, and refreshing for a price.
 
 Looking never spends. ``GET /dashboards/ID?refresh=1`` shows the price of a refresh, ``POST …/refresh`` pays it once: a
-request id in the form makes a second click bring the same answers for nothing.
+request id in the form makes a second click bring the same answers for nothing. The form also names what was priced: if
+the dashboard has changed since, nothing is charged, and the new price is shown.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hush.core import HushError
+from hush.core import HushError, InvalidValueError
 from hush.core.format import figure, visible
+from hush.ledger import RequestConflictError
 from hush.server import dashboards, errors
 from hush.server.api import number_in
 from hush.server.auth.people import Person
@@ -48,10 +50,14 @@ def _head(dashboard: Dashboard, who: Person) -> dict[str, Any]:
         "maker": dashboard.maker,
         "own": dashboard.maker == who.name,
         "tiles": len(dashboard.tiles),
-        "readers": dashboard.readers if isinstance(dashboard.readers, str) else ", ".join(dashboard.readers),
+        "readers": _readers(dashboard) if dashboard.maker == who.name else "you",
         "refreshed": bool(dashboard.refreshed),
         "paid": who.name in dashboard.paid,
     }
+
+
+def _readers(dashboard: Dashboard) -> str:
+    return dashboard.readers if isinstance(dashboard.readers, str) else ", ".join(dashboard.readers)
 
 
 async def make(request: Request, service: Service, who: Person) -> Response:
@@ -89,11 +95,12 @@ async def _dashboard(
     dashboard = await dashboards.opened_by(service, who, request.path_params["identity"])
     tiles = await dashboards.answers(service, who, dashboard)
     price: dict[str, Any] | None = None
-    if dashboard.tiles and "refresh" in request.query_params:
+    if dashboard.tiles and ("refresh" in request.query_params or isinstance(error, RequestConflictError)):
         try:
             price = await _price(service, who, dashboard)
         except HushError as refusal:
-            error, status = refusal, errors.status(refusal)
+            if error is None:
+                error, status = refusal, errors.status(refusal)
     return await show(
         request,
         service,
@@ -110,14 +117,16 @@ async def _dashboard(
 
 
 async def _price(service: Service, who: Person, dashboard: Dashboard) -> dict[str, Any]:
-    planned = await dashboards.explained(service, who, dashboard)
-    epsilon = figure(planned.epsilon, exact=True)
+    price = await dashboards.explained(service, who, dashboard)
+    epsilon = figure(price.epsilon, exact=True)
     return {
+        "identity": price.identity,
         "epsilon": epsilon,
+        "delta": figure(price.delta, exact=True) if price.delta else "",
         "apart": figure(dashboards.sum_of_parts(dashboard), exact=True),
-        "distinct": len(planned.plans),
-        "outlook": "" if planned.outlook is None else visible(str(planned.outlook)),
-        "fits": planned.outlook is None or planned.outlook.more > 0,
+        "distinct": price.questions,
+        "outlook": "" if price.outlook is None else visible(str(price.outlook)),
+        "fits": price.outlook is None or price.outlook.more > 0,
         "odds": odds(epsilon),
     }
 
@@ -170,10 +179,12 @@ async def read(request: Request, service: Service, who: Person) -> Response:
 
 async def _paid(request: Request, service: Service, who: Person, dashboard: Dashboard) -> Response:
     form = await request.form()
-    name = text_of(form, "request", 200) or uuid.uuid4().hex
+    name = text_of(form, "request", 200)
     pay = dashboards.refresh if dashboard.maker == who.name else dashboards.read
     try:
-        await pay(service, who, dashboard, name)
+        if not name:
+            raise InvalidValueError("request", got=name, allowed="the request id that the form shows with the price")
+        await pay(service, who, dashboard, name, text_of(form, "priced", 64))
     except HushError as error:
         return await _dashboard(request, service, who, errors.status(error), error)
     return RedirectResponse(f"/dashboards/{dashboard.identity}", 303)

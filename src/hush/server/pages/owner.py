@@ -30,7 +30,7 @@ from hush.core import HushError, InvalidValueError, exact
 from hush.core.format import figure, percent, visible
 from hush.core.storage import SEPARATORS
 from hush.curator.data_sets import read_policy
-from hush.curator.new_data import NewTable, tables_of_files
+from hush.curator.new_data import NewTable, table_files, tables_of_files
 from hush.curator.owner import check
 from hush.ledger import Actor, LedgerMissingError, Role
 from hush.mechanisms import propose_delta
@@ -47,7 +47,10 @@ from hush.server.pages.preview import odds
 from hush.server.routes import Permission, Route, page_route
 from hush.server.service import Service
 
-_ENDINGS = {".csv", ".tsv", ".parquet", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".duckdb", ".sqlite", ".gz"}
+MOST_COLUMNS = 500
+"""The largest number of columns that the form about them has room for."""
+_TYPES = ("text", "integer", "decimal", "boolean", "date", "timestamp")
+"""The types that a column of a file without types can have."""
 _SHOWN_CHARGES = 500
 _EDIT = "policy"
 _WRITTEN = ("separator", "encoding", "decimal")
@@ -56,9 +59,8 @@ EVERY_ROW = "every row is another person"
 
 
 def files_beside(policy: str) -> list[str]:
-    """Return the names of the table files in the folder of a policy, by their suffixes."""
-    folder = Path(policy).resolve().parent
-    return sorted(file.name for file in folder.iterdir() if file.is_file() and file.suffix.lower() in _ENDINGS)
+    """Return the names of the table files in the folder of a policy."""
+    return table_files(Path(policy).resolve().parent)
 
 
 def read_columns(policy: str, name: str, words: Mapping[str, str] = MappingProxyType({})) -> list[NewTable]:
@@ -66,7 +68,16 @@ def read_columns(policy: str, name: str, words: Mapping[str, str] = MappingProxy
     if name not in files_beside(policy):
         raise InvalidValueError("file", got=name, allowed="one of the files beside the policy")
     path = Path(policy).resolve().parent / name
-    return tables_of_files([path], words, places={path: name})
+    tables = tables_of_files([path], words, places={path: name})
+    columns = sum(len(table.columns) for table in tables)
+    if columns > MOST_COLUMNS:
+        raise InvalidValueError(
+            "file",
+            got=f"{name} with {columns:,} columns",
+            allowed=f"a file of at most {MOST_COLUMNS} columns on this page",
+            hint="Run hush init at the machine, or put a file with fewer columns here.",
+        )
+    return tables
 
 
 def drafted(tables: list[NewTable], form: FormData) -> str:
@@ -88,13 +99,13 @@ def drafted(tables: list[NewTable], form: FormData) -> str:
             field = f"{table.name}.{column}"
             words: dict[str, Any] = first_words(sql_type)
             if kind := said(f"type {field}"):
+                if kind not in _TYPES:
+                    raise InvalidValueError(f"type of {column}", got=kind, allowed=f"one of {', '.join(_TYPES)}")
                 words = {"type": kind}
             if date_format := said(f"format {field}") or (dates if table.untyped and _holds(words, dates) else ""):
                 words["format"] = date_format
             if values := said(f"values {field}"):
-                words["values"] = [
-                    text.strip() for text in next(csv.reader([values], skipinitialspace=True)) if text.strip()
-                ]
+                words["values"] = _listed(values, column)
             if (lower := said(f"lower {field}")) and (upper := said(f"upper {field}")):
                 words |= {"lower": lower, "upper": upper}
             if words:
@@ -129,8 +140,19 @@ def _holds(words: Mapping[str, Any], dates: str) -> bool:
     return words.get("type") == "date" or (words.get("type") == "timestamp" and "%H" in dates)
 
 
+def _listed(values: str, column: str) -> list[str]:
+    """Return values that are separated by commas; one with a comma in it stands in double quotes."""
+    try:
+        (texts,) = csv.reader([values], skipinitialspace=True)
+    except (csv.Error, ValueError):
+        allowed = "values in one line, separated by commas"
+        raise InvalidValueError(f"values of {column}", got=values, allowed=allowed) from None
+    return [text.strip() for text in texts if text.strip()]
+
+
 def _whole(said: str, name: str, largest: int) -> str:
-    if said and not (said.isdecimal() and 1 <= int(said) <= largest):
+    # The length is looked at first: int() fails for texts of thousands of digits.
+    if said and not (said.isascii() and said.isdecimal() and len(said) <= 18 and 1 <= int(said) <= largest):
         raise InvalidValueError(name, got=said, allowed=f"a whole number from 1 to {largest}")
     return said or "1"
 
@@ -168,6 +190,7 @@ async def _data(request: Request, service: Service, who: Person, status: int = 2
         "unread": [],
         "separators": SEPARATORS,
         "encodings": _ENCODINGS,
+        "types": _TYPES,
         "delta": f"1e{math.log10(propose_delta()):.0f}",
         "said": {},
         "problem": None,

@@ -6,8 +6,10 @@ budget is asked for here, with the old total beside the new one. Both are decide
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,11 +19,12 @@ from starlette.responses import RedirectResponse, Response
 from hush.core import HushError
 from hush.core.format import figure, visible
 from hush.ledger import AccountView, Actor, ParkedQuestion, Role
-from hush.server import errors
+from hush.server import dashboards, errors
 from hush.server.api import number_in
 from hush.server.auth.people import Person
 from hush.server.errors import ForbiddenError, NoPolicyError
 from hush.server.opened import OpenPolicy
+from hush.server.pages.answers import kind_of
 from hush.server.pages.layout import problem_of, show
 from hush.server.routes import Permission, Route, page_route
 from hush.server.service import Service
@@ -41,12 +44,13 @@ async def _requests(
 ) -> Response:
     template_values: dict[str, Any] = {"waiting": [], "decided": [], "mine": [], "budgets": []}
     with suppress(NoPolicyError):
-        template_values = await service.with_policy(lambda opened: _look(opened, who))
+        addresses = {seen.paid_as(who.name): seen.identity for seen in await dashboards.listed(service, who)}
+        template_values = await service.with_policy(lambda opened: _look(opened, who, addresses))
     problem = None if error is None else problem_of(error)
     return await show(request, service, who, "requests.html", status, **template_values, problem=problem)
 
 
-def _look(opened: OpenPolicy, who: Person) -> dict[str, Any]:
+def _look(opened: OpenPolicy, who: Person, pages: Mapping[str, str]) -> dict[str, Any]:
     """Return the template values of the Requests page: all requests for owners, their own for analysts."""
     waiting: list[dict[str, Any]] = []
     decided: list[dict[str, Any]] = []
@@ -60,7 +64,7 @@ def _look(opened: OpenPolicy, who: Person) -> dict[str, Any]:
     budgets: list[dict[str, str]] = []
     if Role.ANALYST in who.roles:
         analyst = Actor.analyst(who.name)
-        mine = [_shown(parked) for parked in opened.requests(analyst)][:_SHOWN]
+        mine = [_shown(parked, pages) for parked in opened.requests(analyst)][:_SHOWN]
         with suppress(ForbiddenError):
             views = opened.curator(who).budget() if opened.made else []
             budgets = [
@@ -71,8 +75,12 @@ def _look(opened: OpenPolicy, who: Person) -> dict[str, Any]:
     return {"waiting": waiting, "decided": decided, "mine": mine, "budgets": budgets}
 
 
-def _shown(made: ParkedQuestion) -> dict[str, Any]:
+def _shown(made: ParkedQuestion, pages: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
     query = {"q": made.question, "data": made.data, "epsilon": _figure(made.epsilon)}
+    address = f"/ask?{urlencode(query)}"
+    if kind_of(made.question) == "dashboard":
+        identity = pages.get(made.identity)
+        address = "/dashboards" if identity is None else f"/dashboards/{identity}?refresh=1"
     return {
         "number": made.number,
         "when": made.when[:16].replace("T", " "),
@@ -85,7 +93,7 @@ def _shown(made: ParkedQuestion) -> dict[str, Any]:
         "state": made.state,
         "by": visible(made.by),
         "why": visible(made.why, lines=True),
-        "address": f"/ask?{urlencode(query)}",
+        "address": address,
     }
 
 
