@@ -80,7 +80,7 @@ def test_with_a_price_it_shows_the_answer_with_its_chart_and_keeps_it(outputs: d
         ("option", "MagicError: unrecognized arguments: --epsilom 0.5. usage: %%hush"),
         ("quote", "MagicError: The options cannot be read: No closing quotation."),
         ("target", "InvalidValueError: The '--to' parameter must be the name of a variable. Got '1st' instead."),
-        ("free_target", "InvalidValueError: The '--to' parameter must be given with a price"),
+        ("free_target", "InvalidValueError: The '--to' parameter must be given together with a price"),
         ("several", "MagicError: There are several curators: curator, other. Choose one first, such as %hush curator."),
         ("wrong", "InvalidValueError: The '%hush' parameter must be the name of a variable that holds a curator."),
         ("mistake", "QuestionError: There is no column 'disaese' here. Did you mean 'disease'?"),

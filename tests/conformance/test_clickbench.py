@@ -135,7 +135,7 @@ REFUSED = {
         "MIN",
     ),
     23: ("SELECT * FROM hits WHERE URL LIKE '%google%' ORDER BY EventTime LIMIT 10", "would show single rows"),
-    24: ("SELECT SearchPhrase FROM hits WHERE SearchPhrase <> '' ORDER BY EventTime LIMIT 10", "individuals"),
+    24: ("SELECT SearchPhrase FROM hits WHERE SearchPhrase <> '' ORDER BY EventTime LIMIT 10", "single rows"),
 }
 
 

@@ -189,9 +189,12 @@ def test_a_unit_is_one_whatever_type_its_tables_store_it_in() -> None:
         "c": pa.table({"id": pa.array([Decimal("7.00"), Decimal("8.00")], pa.decimal128(10, 2))}),
     }
     union = " UNION ALL ".join(f"SELECT id FROM {label}" for label in tables)
-    how = plan(parse(f"SELECT COUNT(*) AS n FROM ({union})", schema), schema, epsilon=1)
+    question = parse(f"SELECT COUNT(*) AS n FROM ({union})", schema)
     with duckdb_engine(schema, sources) as engine:
-        assert [values.tolist() for values in engine.run(how).statistics.values()] == [[3]]
+        # one row of each of the three units counts; without the limit of one all eight rows do
+        for most, counted in ((1, 3), (None, 8)):
+            how = plan(question, schema, epsilon=1, max_rows=most)
+            assert [values.tolist() for values in engine.run(how).statistics.values()] == [[counted]]
 
 
 def test_missing_and_corrupt_sources_are_refused_before_anything_is_asked(tmp_path) -> None:

@@ -101,9 +101,9 @@ def test_the_price_and_the_shape_look_at_no_row() -> None:
             shapes.append(answer.table["g"].to_pylist())
             shown = str(desk.explain("SELECT g, COUNT(*) AS n FROM data GROUP BY g", epsilon=1))
             assert "keys: 3 public" in shown
-            assert "rows with other keys, or none, are under NULL" in shown
+            assert "rows with another value, or without one, count under NULL" in shown
             mixed = str(desk.explain("SELECT g, plain, COUNT(*) AS n FROM data GROUP BY 1, 2", epsilon=1))
-            assert "under NULL, or left out where NULL is not listed" in mixed
+            assert "under NULL, or are not counted where NULL is not listed" in mixed
             assert "are left out" in str(desk.explain("SELECT plain, COUNT(*) AS n FROM data GROUP BY 1", epsilon=1))
     assert shapes[0] == shapes[1]
 

@@ -171,7 +171,8 @@ def protect(
         For columns that should not have the type of the source's schema, or whose source has none (CSV, JSON): one of
         "integer", "decimal", "text", "boolean", "date", "timestamp". What cannot be read as that is NULL.
     formats
-        For columns of text with dates that are not written like 2024-12-31: their format, such as "%d/%m/%Y".
+        For columns of text with dates that are not written like 2024-12-31: their format, such as "%d/%m/%Y". It
+        holds for the tables of ``source``, not for public ones.
     budget
         ε, or ``{"epsilon": "1", "delta": "1e-6"}``.
     max_rows, max_groups

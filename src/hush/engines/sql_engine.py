@@ -143,6 +143,7 @@ class SqlEngine:
         self._salt = _SALT + secrets.randbelow(3 * _SALT)
         self._described: tuple[Hashable, Schema] | None = None
         self._catalogue = connection.register(schema)
+        self._catalogue.check_formats()
         self._public_rows = PublicRows(self._catalogue, connection.public)
 
     def load(self) -> Mapping[str, int]:

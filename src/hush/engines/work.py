@@ -27,11 +27,12 @@ is 400 MB for `STORED` rows, and for as many as a join may have; an engine may h
 **What joins with public tables make of a row** (`check_fanout`). If one row could become 10¹², a question that selects
 one person's rows and multiplies them would be answered at once or fail after minutes, depending on that person alone.
 So a question is refused, before the charge, if the product of what its public tables multiply by exceeds `MAX_FANOUT`.
-What a public table multiplies by is public: the largest number of its rows with the same key, or all of them where the
-join has no equality. A unit may have many rows to begin with, so a product below that is no bound for a unit. Where the
-rows of one that has `STORED` rows in every table might become more than a unit may have after a join, the join counts
-them, and leaves such a unit out (`checked`). Elsewhere, as in a join on a public table's own key, nothing is counted.
-Numbers are compared as DOUBLE in some joins, so keys that are one DOUBLE count as one key here.
+What a public table multiplies by is public: the largest number of its rows with the same key, which is not NULL, or all
+of them where the join has no equality: an engine then looks at every pair. A unit may have many rows to begin with, so
+a product below that is no bound for a unit. Where the rows of one that has `STORED` rows in every table might become
+more than a unit may have after a join, the join counts them, and leaves such a unit out (`checked`). Elsewhere, as in a
+join on a public table's own key, nothing is counted. Numbers are compared as DOUBLE in some joins, so keys that are one
+DOUBLE count as one key here.
 
 >>> most_pairs(work=4000, carried=0), most_pairs(work=20_000, carried=0), most_pairs(work=4000, carried=500)
 (1000000, 200000, 200000)
@@ -87,6 +88,7 @@ from hush.query.relations import (
     WithWindows,
     private,
     tables,
+    with_values,
 )
 from hush.query.types import Kind
 
@@ -278,6 +280,10 @@ class PublicRows:
             self._counted[question] = self._most(public, keys)
         return self._counted[question]
 
+    def partners(self, public: Relation, keys: Sequence[Expression]) -> int:
+        """Return how many rows of a public relation are equal to a row by some keys at most, and at least 1."""
+        return self.matches(with_values(public, keys), keys)
+
     def _most(self, public: Relation, keys: Sequence[Expression]) -> int:
         rows = self.rows(public)
         # without an equality every row matches; too many rows to count are taken to match all at once
@@ -313,12 +319,12 @@ class PublicRows:
             case Join() if not public.kind.widens:
                 return self.rows(public.left)
             case Join():
-                return self.rows(public.left) * self.matches(public.right, [theirs for _, theirs in public.on])
+                return self.rows(public.left) * self.partners(public.right, [theirs for _, theirs in public.on])
 
 
 class _Fanout:
     def __init__(self, public: PublicRows) -> None:
-        self._matches = public.matches
+        self._partners = public.partners
 
     def of(self, relation: Relation) -> int:
         """Return how many rows one row of a private table becomes at most."""
@@ -337,7 +343,7 @@ class _Fanout:
                     (relation.right, [two for _, two in relation.on]),
                 )
                 # a row may be paired with every match on the other side, hence a product
-                return prod(self.of(side) if private(side) else self._matches(side, keys) for side, keys in sides)
+                return prod(self.of(side) if private(side) else self._partners(side, keys) for side, keys in sides)
 
     def spread(self, relation: Relation, stored: int, checked: set[int], numbers: Iterator[int]) -> int:
         """Return how many rows a unit has at most, and add the joins that must count; 1 for public relations."""
@@ -363,7 +369,7 @@ class _Fanout:
                 keys = [theirs if mine else ours for ours, theirs in relation.on]
                 if not relation.kind.widens and relation.on and relation.where is None:
                     return left
-                rows = (left if mine else right) * self._matches(relation.right if mine else relation.left, keys)
+                rows = (left if mine else right) * self._partners(relation.right if mine else relation.left, keys)
                 if rows > MOST_PAIRS:
                     checked.add(number)
                 return min(rows if relation.kind.widens else left, MOST_PAIRS)
@@ -391,7 +397,7 @@ class _Fanout:
                     return lambda sizes: left(sizes) + right(sizes) + min(left(sizes) * right(sizes), MOST_PAIRS)
                 mine = private(relation.left)
                 keys = [theirs if mine else ours for ours, theirs in relation.on]
-                matches = self._matches(relation.right if mine else relation.left, keys)
+                matches = self._partners(relation.right if mine else relation.left, keys)
                 return lambda sizes: (left if mine else right)(sizes) * matches
             case _:
                 return lambda _: 0

@@ -92,14 +92,14 @@ class DateFormat:
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Return a format after checking its directives."""
+        """Return a format after checking its directives, without the spaces around it, which do not count."""
         letters = re.findall("%(.)", text) if isinstance(text, str) else []
         once = len(set(letters)) == len(letters) and {"d", "m"} <= set(letters) and len({"Y", "y"} & set(letters)) == 1
         times = "".join(sorted({"H", "M", "S"} & set(letters)))
         if not isinstance(text, str) or not _FORMAT.fullmatch(text) or not once or times not in {"", "HM", "HMS"}:
             unknown = next((f" %{letter} is not read." for letter in letters if letter not in _DIRECTIVES), "")
             raise InvalidValueError("format", got=text, allowed=_ALLOWED, hint=unknown.strip())
-        return cls(text)
+        return cls(text.strip(" "))
 
     @property
     def has_time(self) -> bool:

@@ -27,7 +27,7 @@ from enum import Enum
 from fractions import Fraction
 
 from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
-from hush.query.functions import all_of
+from hush.query.functions import all_of, call
 from hush.query.functions.logic import conjuncts
 from hush.query.refine import narrowed
 from hush.query.types import Kind, Type, Value
@@ -292,6 +292,17 @@ def scans(relation: Relation) -> Iterator[Scan]:
 def private(relation: Relation) -> bool:
     """Return whether the relation's rows belong to units."""
     return any(not scan.public for scan in scans(relation))
+
+
+def with_values(relation: Relation, expressions: Iterable[Expression]) -> Relation:
+    """Return the rows of a relation in which no expression is NULL: equalities and comparisons are true of no others.
+
+    NaN is NULL, as everywhere. Rows that IS NOT DISTINCT FROM pairs may be missing, so it is no such equality.
+    """
+    tests: list[Expression] = [
+        call(Op.NOT, call(Op.IS_NULL, value)) for value in dict.fromkeys(expressions) if value.type.nullable
+    ]
+    return Filter(source=relation, condition=all_of(tests)) if tests else relation
 
 
 def tables(relation: Relation) -> frozenset[str]:

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hush.curator.opening import protect
+from hush.engines.errors import SourceError
 from hush.engines.postgresql.dialect import POSTGRESQL
 from hush.engines.spark.dialect import SAIL, SPARK, SparkDialect
 from hush.engines.spark.session import SparkServer
@@ -119,3 +121,16 @@ def test_spark_reads_dates_as_python_does(
         transaction.session.read.parquet(str(file)).createOrReplaceTempView("texts")
         check(dialect, lambda query: [tuple(row) for row in transaction.session.sql(query).collect()])
         transaction.session.catalog.dropTempView("texts")
+
+
+@pytest.mark.parametrize("cells", [[1, 2], [True, False], [b"1", b"2"], [1.5, None]])
+def test_a_format_of_what_is_no_text_is_refused_at_once(cells: list[object]) -> None:
+    with pytest.raises(SourceError, match="column 'day' of table 'data' has the format '%d/%m/%Y' of dates in texts"):
+        protect(pa.table({"day": cells}), types={"day": "date"}, formats={"day": "%d/%m/%Y"}, budget=1)
+
+
+@pytest.mark.parametrize("cells", [["1/2/2024", None], [dt.date(2024, 2, 1), None], [dt.datetime(2024, 2, 1), None]])
+def test_a_format_of_texts_and_dates_is_not(cells: list[object]) -> None:
+    with protect(pa.table({"day": cells}), formats={"day": " %d/%m/%Y"}, budget="1e9") as curator:
+        answer = curator.ask("SELECT COUNT(day) AS n FROM data WHERE day = '2024-02-01'", epsilon="1e8")
+        assert answer.rows()[0]["n"] == 1

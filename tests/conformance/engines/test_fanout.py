@@ -17,7 +17,7 @@ import pytest
 
 from hush.core import HushError
 from hush.curator.curator import Curator
-from hush.curator.opening import open_policy
+from hush.curator.opening import open_policy, protect
 
 MATCHES = (1, 2, 7, 50)
 WORDS = ("ant", "bee", "cat")
@@ -37,7 +37,12 @@ def tags(matches: int) -> dict[str, list[Any]]:
     return {name: list(column) for name, column in zip(("word", "tag", "weight"), zip(*rows, strict=True), strict=True)}
 
 
-TABLES: Mapping[str, dict[str, list[Any]]] = {"visits": VISITS} | {f"tags{most}": tags(most) for most in MATCHES}
+GAPS: dict[str, list[Any]] = {"k": [1, 2, *[None] * 1000]}
+TABLES: Mapping[str, dict[str, list[Any]]] = {
+    "visits": VISITS,
+    "gaps": GAPS,
+    **{f"tags{most}": tags(most) for most in MATCHES},
+}
 POLICY = """
 [data.clinic]
 {engine}
@@ -50,6 +55,10 @@ source = "{sources[visits]}"
 city = {{ type = "text", values = ["a", "b"] }}
 word = {{ type = "text" }}
 n = {{ type = "integer", lower = 0, upper = 60 }}
+[data.clinic.tables.gaps]
+source = "{sources[gaps]}"
+public = true
+columns.k = "integer"
 [analysts.ann]
 data = ["clinic"]
 budget = {{ epsilon = "1e12" }}
@@ -94,9 +103,16 @@ CONSTANTS = {
     "repeated constants": "SELECT COUNT(*) AS n FROM visits AS v JOIN (VALUES ('ant'), ('ant'), ('bee')) AS w(x) "
     "ON v.word = w.x",
 }
+MISSING = {
+    "a missing key": "SELECT COUNT(*) AS n FROM visits AS v JOIN gaps AS g ON v.n = g.k",
+    "a missing end": "SELECT COUNT(*) AS n FROM visits AS v JOIN gaps AS g ON v.n BETWEEN g.k AND 2 * g.k",
+    "a missing key that is a value": "SELECT COUNT(*) AS n FROM visits AS v JOIN gaps AS g "
+    "ON NULLIF(v.n, 5) IS NOT DISTINCT FROM g.k",
+}
 QUESTIONS = {
     **{f"{name}, {most}": text.format(tags=f"tags{most}") for name, text in JOINS.items() for most in MATCHES},
     **CONSTANTS,
+    **MISSING,
 }
 SPARK_QUESTIONS = ["by both, 7", "all, 50", "a list of words"]
 OWNED = {"unit": 'unit = "id"', "limits": "max_rows = 3\nmax_groups = 2"}
@@ -194,3 +210,36 @@ def test_what_no_limit_holds_is_refused_and_what_the_question_tightens_is_not(pl
         assert (tighter.rows, tighter.groups) == (1, 2)
         with pytest.raises(HushError, match="at most 6, which is what the policy and the rows of public"):
             curator.plan(asked, epsilon="1", max_rows=7)
+
+
+def test_a_missing_key_is_no_match(place: Any) -> None:
+    with place(OWNED) as curator:
+        made = [curator.plan(asked, epsilon="1").plan.exact_query.limits for asked in MISSING.values()]
+        assert [limits.matches for limits in made] == [1, 2, 1002]
+
+
+def test_keys_that_are_missing_or_no_numbers_neither_refuse_a_join_nor_make_it_noisier() -> None:
+    public = {"p": pa.table({"k": [1.0, 2.0, *[math.nan] * 10_001, *[None] * 10_001]})}
+    with protect({"id": [1, 2, 3], "x": [1, 2, 3]}, unit="id", public=public, budget=10) as curator:
+        asked = "SELECT COUNT(*) AS n FROM data JOIN p ON data.x = p.k"
+        limits = curator.plan(asked, epsilon="1").plan.exact_query.limits
+        assert (limits.rows, limits.groups, limits.matches) == (1, 1, 1)
+        assert "rows of one" not in str(curator.explain(asked, epsilon="1"))
+
+
+def test_no_unit_is_in_more_groups_than_public_tables_have_keys(place: Any) -> None:
+    asked = (
+        "SELECT t.tag, u.weight, COUNT(*) AS n FROM visits AS v JOIN tags50 AS t ON v.word = t.word JOIN tags50 AS u "
+        "ON v.word = u.word WHERE t.tag IN ('t0', 't3') AND u.weight > 0 GROUP BY 1, 2"
+    )
+    with place(OWNED) as curator:
+        assert curator.plan(asked, epsilon="1").plan.exact_query.limits.groups == 4
+        assert len(curator.ask(asked, epsilon="1").rows()) == 4
+
+
+def test_the_note_says_what_tighter_limits_do(place: Any) -> None:
+    asked = "SELECT COUNT(*) AS n FROM visits AS v JOIN tags50 AS t ON v.word = t.word"
+    with place(OWNED) as curator:
+        assert "50 rows of one, and the limits grow with them" in str(curator.explain(asked, epsilon="1"))
+        tighter = str(curator.explain(asked, epsilon="1", max_rows=2))
+        assert "50 rows of one, and the question sets tighter limits: rows beyond them count less" in tighter

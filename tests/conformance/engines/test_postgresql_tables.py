@@ -15,6 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pyarrow as pa
@@ -165,6 +166,10 @@ def test_rows_of_all_kinds_count_as_they_do_on_duckdb(hospital: Hospital) -> Non
 def test_a_policy_is_drafted_from_the_tables_of_a_database(
     hospital: Hospital, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    # a database of its own: other tests leave tables in theirs
+    name = f"d{uuid.uuid4().hex[:8]}"
+    hospital.owner.execute(f"CREATE DATABASE {name}")
+    hospital = Hospital(urlsplit(hospital.address)._replace(path=f"/{name}").geturl(), tmp_path)
     hospital.do('CREATE TABLE {0}."odd name" (id int, made date, words text[]); INSERT INTO {0}."odd name" VALUES (1)')
     monkeypatch.chdir(tmp_path)
     assert run(["init", hospital.address, "--unit", "id", "--epsilon", "1"]) == 0
@@ -176,7 +181,7 @@ def test_a_policy_is_drafted_from_the_tables_of_a_database(
     assert "# columns.words: " in text
     assert run(["check", "--rows"]) == 0
     assert run(["init", hospital.address, "visits.csv", "--force"]) == 2
-    hospital.do('DROP TABLE {0}."odd name"')
+    hospital.owner.close()
 
 
 def test_dates_as_people_write_them(hospital: Hospital, capsys: pytest.CaptureFixture[str]) -> None:

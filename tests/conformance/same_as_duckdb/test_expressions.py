@@ -12,7 +12,7 @@ from oracle import evaluate
 from hush.query.parameters import Binder
 from hush.query.relations import Scan
 from hush.query.sql.expressions import Rows
-from hush.query.sql.names import Context, Scope, Source
+from hush.query.sql.names import Context, FromSource, Scope
 from hush.query.sql.text import read_expression
 from hush.query.types import Kind, Type
 
@@ -62,7 +62,7 @@ EXPRESSIONS = [
 def convert(text):
     types = {name: Type(kind) for name, (kind, _) in COLUMNS.items()}
     scan = Scan(table="r", public=False, columns=tuple((name, name, type_) for name, type_ in types.items()))
-    scope = Scope(scan, [Source("r", {name: (name, name) for name in types})])
+    scope = Scope(scan, [FromSource("r", {name: (name, name) for name in types})])
     return Rows(Context(schema=None, binder=Binder(()), subqueries=None), scope).convert(read_expression(text))
 
 

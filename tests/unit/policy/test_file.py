@@ -18,6 +18,7 @@ from hush.policy.columns import kind_of
 from hush.policy.document import PolicyError, locate
 from hush.policy.draft import draft
 from hush.policy.file import Policy
+from hush.query.date_formats import DateFormat
 from hush.query.question import fingerprint
 from hush.query.schema import Hop, UnitPath
 from hush.query.types import Kind, position
@@ -331,4 +332,5 @@ def test_a_format_belongs_to_a_column_and_its_answers() -> None:
         .columns["day"]
     )
     assert day.format == "%d/%m/%Y"
+    assert DateFormat.parse(" %d/%m/%Y ").text == day.format, "spaces around a date do not count"
     assert fingerprint(day) != fingerprint(replace(day, format="%m/%d/%Y"))

@@ -75,6 +75,11 @@ def test_a_mode_without_a_public_list_says_how_else_to_ask(schema):
     assert how.exact_query.domains is not None  # the keys are public
 
 
+def test_a_series_has_constant_ends(schema):
+    with pytest.raises(QuestionError, match=r"series has constant ends; got GENERATE_SERIES\(1, v.age\).* s.k <= x"):
+        parse("SELECT COUNT(*) FROM visits AS v, GENERATE_SERIES(1, v.age) AS s(k)", schema)
+
+
 def test_star_has_the_columns_that_using_joined_once(schema):
     listed = "SELECT age, name, COUNT(*) FROM (SELECT {} FROM visits JOIN regions USING (region_id)) t GROUP BY 1, 2"
     one, other = (parse(listed.format(what), schema) for what in ("*", "visits.*, name, population"))

@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from hush.server import middleware, table
 from hush.server.auth.people import People
 from hush.server.errors import BadRequestError
-from hush.server.middleware import _limited
+from hush.server.middleware import MOST_BYTES, _limited
 from hush.server.rate_limits import ConnectionLimit
 from hush.server.service import Service
 from hush.server.settings import ServiceSettings
@@ -87,7 +87,7 @@ def test_a_body_that_trickles_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         return {"type": "http.request", "body": b" ", "more_body": True}
 
     async def read(receive: Callable[[], Awaitable[dict[str, object]]]) -> None:
-        limited = _limited(receive)
+        limited = _limited(receive, MOST_BYTES)
         for _ in range(20):  # the time is that of the whole body, not of each piece
             await limited()
 

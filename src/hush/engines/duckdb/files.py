@@ -374,8 +374,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> From:
         # folders unit=1 and unit=01 are two units, so their names stay texts
         options |= {"hive_partitioning": TRUE if hive else FALSE, "hive_types_autocast": FALSE, "union_by_name": FALSE}
     paths = [str(path) for path in source.every_file]
-    # whether this engine reads a text that is not UTF-8 as something else than an error
-    if connection.execute(_MENDS_TEXTS).fetchall()[0][0]:
+    if _mends_texts(connection):
         return reader("read_parquet", paths, {**options, "utf8_validation": text("replace")})
     origin = reader("read_parquet", paths, options)
     _check_texts(connection, origin)
@@ -391,6 +390,11 @@ def _check_alike(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
         if schemas[-1] != schemas[0]:
             raise SourceError(f"the files of a table must have the same columns and types, and {path.name} has others")
     _with_partitions([name for name, _ in schemas[0]], source)
+
+
+def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
+    return bool(connection.execute(_MENDS_TEXTS).fetchall()[0][0])
 
 
 def _check_texts(connection: duckdb.DuckDBPyConnection, origin: From) -> None:

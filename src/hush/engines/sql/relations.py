@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from hush.engines.errors import SourceError
 from hush.engines.sql.cost import cost, rows_of
 from hush.engines.sql.dialect import DUCKDB, Dialect
 from hush.engines.sql.forcing import force, force_index
@@ -301,6 +302,18 @@ class Catalogue:
         if column_ not in types:
             raise UnplannableError(f"table {table!r} has no stored column {column_!r}; correct the policy")
         return types[column_]
+
+    def check_formats(self) -> None:
+        """Refuse formats of dates for columns that are neither texts nor dates: all their cells would be NULL."""
+        for table, described in self.schema.tables.items():
+            for label, type_ in described.columns.items():
+                stored = self.types.get(table, {}).get(label, "VARCHAR")
+                if type_.format and not stored.startswith(("VARCHAR", "DATE", "TIMESTAMP")):
+                    raise SourceError(
+                        f"column {label!r} of table {table!r} has the format {type_.format!r} of dates in texts, but "
+                        f"its type is {stored}; leave the format out, or store the dates as texts",
+                        table=table,
+                    )
 
 
 class RelationWriter:

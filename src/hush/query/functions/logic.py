@@ -290,7 +290,7 @@ def _null_if_arrays(_: Call, arguments: list[Array]) -> Array:
     return chosen([same], [empty, arguments[0]])
 
 
-_COMPARISONS = {
+COMPARISONS = {
     Op.EQUAL: "",  # also of rows of values
     Op.NOT_EQUAL: "",
     Op.LESS: "LT",
@@ -309,7 +309,7 @@ LOGIC = (
             evaluate=_compare_arrays,
             per_character=1,
         )
-        for op, node in _COMPARISONS.items()
+        for op, node in COMPARISONS.items()
     ),
     Function(
         op=Op.AND,

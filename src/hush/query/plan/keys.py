@@ -30,12 +30,23 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import overload
 
-from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, columns_in, pieces, substituted
+from hush.query.expressions import (
+    MOST_PIECES,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    Op,
+    Released,
+    columns_in,
+    pieces,
+    substituted,
+)
 from hush.query.functions import all_of, call
 from hush.query.functions.logic import conjuncts
 from hush.query.refine import narrowed
@@ -53,6 +64,7 @@ from hush.query.relations import (
     WithWindows,
     scans,
     with_sources,
+    with_values,
 )
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind, Type, Value
@@ -194,11 +206,16 @@ def domains(keys: tuple[Named, ...], relation: Relation, most: int = MAX_KEYS) -
     return tuple(lists)
 
 
-def most_keys(public: tuple[Domain, ...]) -> int | None:
-    """Return an upper bound on the number of public keys; None if a public table decides."""
-    if any(isinstance(domain, Looked) for domain in public):
-        return None
-    return math.prod(map(_size, public))
+def most_keys(public: tuple[Domain, ...], count: Callable[[Relation], int]) -> int:
+    """Return an upper bound on the number of public keys; ``count`` says how many rows a public relation has."""
+    return math.prod(_looked_size(each, count) if isinstance(each, Looked) else _size(each) for each in public)
+
+
+def _looked_size(domain: Looked, count: Callable[[Relation], int]) -> int:
+    """Return how many different keys a public table has, with NULL only where that is a key, and there always."""
+    lookup, key = domain.lookup, domain.expression
+    source = with_values(lookup.scan if lookup.within is None else lookup.within, [key])
+    return count(PerUnit(source=source, keys=((_KEY, key),), aggregates=())) + key.type.null_is_key
 
 
 def public_size(keys: tuple[Named, ...], relation: Relation) -> int | None:
@@ -415,14 +432,16 @@ class _Spine:
 
 
 def _said(expression: Expression, names: Mapping[str, Expression]) -> Expression | None:
-    """Return an expression with its columns replaced by their definitions; None if one has no definition."""
+    """Return an expression with its columns replaced by their definitions; None without one, or if too large."""
     if isinstance(expression, Column):
         return names.get(expression.name)
     if not isinstance(expression, Call):
         return expression
     arguments = [_said(argument, names) for argument in expression.arguments]
     translated = tuple(argument for argument in arguments if argument is not None)
-    return replace(expression, arguments=translated) if len(translated) == len(arguments) else None
+    if len(translated) < len(arguments) or sum(getattr(each, "size", 1) for each in translated) >= MOST_PIECES:
+        return None
+    return replace(expression, arguments=translated)
 
 
 def _spine(relation: Relation) -> _Spine:

@@ -256,7 +256,8 @@ def at_price(
     delta, key_delta = budget.total, budget.for_keys
     public = _public_keys(question, keys, paid=bool(key_delta))
     by = [key for _, key in question.keys]
-    bounds = limits(question.relation, schema, keys=_most(question, public), matches=matches, by=by, tighter=tighter)
+    key_count = _most(question, public, matches)
+    bounds = limits(question.relation, schema, keys=key_count, matches=matches, by=by, tighter=tighter)
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     private_keys = bool(question.keys) and public is None
     if private_keys and not key_delta:
@@ -310,7 +311,7 @@ def at_price(
         meant_at=meant_at,
         items=_items(selection, noises, draws),
         caveats=(
-            *caveats(question, bounds, estimators, draws, public, unit_word(schema)),
+            *caveats(question, bounds, estimators, draws, key_count, unit_word(schema), tighter),
             *beyond_bounds(question, bounds, schema),
             *([] if winners is None else chosen_by_noise(winners)),
             *([gaussian_price(meant_at, drawn=not _gaussian(selection, noises, draws))] if meant_at > spent else []),
@@ -330,11 +331,11 @@ def _public_keys(question: Question, wanted: str | None, *, paid: bool) -> tuple
     return lists
 
 
-def _most(question: Question, public: tuple[Domain, ...] | None) -> int | None:
+def _most(question: Question, public: tuple[Domain, ...] | None, matches: Matches) -> int | None:
     """Return the largest number of groups of a unit; None if it is not known."""
     if not question.keys:
         return 1
-    return None if public is None else most_keys(public)
+    return None if public is None else most_keys(public, lambda relation: matches(relation, ()))
 
 
 def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: Limits) -> Selection:
@@ -522,8 +523,9 @@ def caveats(
     bounds: Limits,
     estimators: tuple[Estimator, ...],
     draws: tuple[Draw, ...],
-    public: tuple[Domain, ...] | None,
+    key_count: int | None,
     unit: str,
+    tighter: TighterLimits,
 ) -> tuple[str, ...]:
     """Return the caveats, the most important first: sources of bias and rows left out, from public facts alone."""
     lines = list(question.notes)
@@ -538,15 +540,14 @@ def caveats(
         line = (
             f"each {unit} with more than {_many(bounds.rows, 'row')} in a group counts as {_many(bounds.rows, 'row')}"
         )
-        keys = None if public is None else most_keys(public)
-        if question.keys and (keys is None or bounds.groups < keys):
+        if question.keys and (key_count is None or bounds.groups < key_count):
             line += f", and counts in at most {_many(bounds.groups, 'group')}"
         lines.append(line)
     if bounds.matches > 1:
-        lines.append(
-            f"joins with public tables make up to {bounds.matches:,} rows of one, and the limits leave room for all of "
-            "them, unless the question tightens max_rows or max_groups"
-        )
+        end = "and the limits grow with them"
+        if tighter != AS_DECLARED:
+            end = "and the question sets tighter limits: rows beyond them count less, groups beyond them do not count"
+        lines.append(f"joins with public tables make up to {bounds.matches:,} rows of one, {end}")
     read = [type_ for scan in scans(question.relation) if not scan.public for _, _, type_ in scan.columns]
     computed = any(not isinstance(estimator, Drawn) and not _plain_count(estimator) for estimator in estimators)
     if computed or any(map(_clamped, read)):
@@ -554,7 +555,7 @@ def caveats(
     if any(map(_distinct, estimators)):
         values = _many(bounds.rows, "different value")
         lines.append(f"at most {values} of each {unit} {'is' if bounds.rows == 1 else 'are'} counted in a group")
-    if question.keys and not question.aggregates and public is not None:
+    if question.keys and not question.aggregates and key_count is not None:
         lines.append("the keys are public: the list is free, and does not say which of them the data have")
     elif any(quantile.aims.ties is not None for quantile in quantiles):
         lines.append(
@@ -562,7 +563,7 @@ def caveats(
             "at a higher price; a step in the policy, or ROUND in the question, makes it narrower"
         )
     if question.keys:
-        lines.append(_chosen_keys(question, unit) if public is None else _keys(question))
+        lines.append(_chosen_keys(question, unit) if key_count is None else _keys(question))
     return tuple(lines)
 
 

@@ -28,11 +28,12 @@ lowers them:
   order of step 2b, since numbers shift when a row goes. That the public side has one row for each key does not help: a
   join compares numbers of different types as doubles, and then 1,024 whole numbers near 2⁶³ are equal to one double.
 - *Few keys.* Where there are fewer public keys than ``max_groups``, they are the bound: a row has one key, so no unit
-  is in more groups than there are keys, and none is left out.
+  is in more groups than there are keys, and none is left out. An engine counts those that a public table has.
 - *Public tables that multiply rows.* A join makes as many rows of one as there are matches in the public table, which
-  an engine counts (`Matches`). So ``rows`` is multiplied by the most public rows that agree on what is joined and on
-  the group's key, and ``groups``, where a key has a public column, by ``rows`` and by the most keys that one row meets.
-  2²⁰ is enough for all: engines leave out units with more rows after a join, and a note says so.
+  an engine counts (`Matches`), without the rows that a NULL keeps from matching. So ``rows`` is multiplied by the most
+  public rows that agree on what is joined and on the group's key, and ``groups``, where a key has a public column, by
+  ``rows`` and by the most keys that one row meets. 2²⁰ is enough for all: engines leave out units with more rows after
+  a join, and a note says so.
 - *Several tables.* A question over several private tables takes the largest ``max_rows`` and ``max_groups`` among them:
   what is counted is the unit's rows *after* the joins, and the owner has declared that number to be typical. A table
   that is only looked at (by EXISTS, IN or a SEMI join), or aggregated to one row per unit, makes no rows, and its
@@ -93,7 +94,7 @@ from hush.mechanisms.grouped import Contribution
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Hashed, Op, columns_in, hashed_once, with_columns
 from hush.query.functions import all_of, constant
-from hush.query.functions.logic import conjuncts
+from hush.query.functions.logic import COMPARISONS, conjuncts
 from hush.query.functions.rules import describe
 from hush.query.plan.keys import with_public_conditions
 from hush.query.relations import (
@@ -112,6 +113,7 @@ from hush.query.relations import (
     relations_in,
     scans,
     tables,
+    with_values,
 )
 from hush.query.schema import Schema
 from hush.query.types import Kind, Type
@@ -452,6 +454,10 @@ def _of_join(relation: Join, schema: Schema, by: Keys, matches: Matches) -> _Typ
     # keys of public columns alone tell public rows apart; one that is mixed with others may have a value for each row
     keys = [key for key in by if key is not None and columns_in(key) and columns_in(key) <= theirs]
     mixed = any(key is None or (columns_in(key) & theirs and columns_in(key) & ours) for key in by)
+    terms = [] if relation.where is None else conjuncts(relation.where)
+    compared = [side for term in terms if isinstance(term, Call) and term.op in COMPARISONS for side in term.arguments]
+    of_public = [side for side in compared if columns_in(side) and columns_in(side) <= theirs]
+    public = with_values(public, [*on, *of_public])
     row_count = matches(public, on)
     if row_count == 1:
         return made

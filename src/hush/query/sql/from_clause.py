@@ -618,6 +618,11 @@ def _cell_type(cells: Sequence[Literal], node: exp.Expr) -> Type:
 def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
     """Return the members of GENERATE_SERIES or RANGE: whole numbers, or moments an interval apart."""
     only(node, "start", "end", "step", "is_end_exclusive")
+    if node.find(exp.Column):
+        raise QuestionError(
+            f"A series has constant ends; got {shown(node)}.",
+            "Join a longer one with a condition: JOIN GENERATE_SERIES(1, 100) AS s(k) ON s.k <= x.",
+        )
     first, last = (_literal(node.args[end], rows).value for end in ("start", "end"))
     step = node.args.get("step")
     values: list[Value] = []

@@ -54,6 +54,8 @@ from hush.query.sql.joins import Condition, sorted_conditions
 from hush.query.sql.names import Answers, Binding, Context, Derived, Parts, RowNames, Scope, UnitName
 from hush.query.types import Kind, Type, Value
 
+_WHOLE = 2**53
+"""Whole numbers up to this are doubles."""
 OTHERS = "A subquery over other units' rows would let one unit change what others count for"
 
 
@@ -183,7 +185,7 @@ def _has_partner(rows: RowNames, node: exp.Expr) -> Expression:
             f"{shown(node)} may meet a NULL, and then is neither true nor false.",
             "Let it stand as a condition of its own, joined by AND; or write EXISTS (SELECT … WHERE …).",
         )
-    keys = [(context.fresh("key"), theirs) for _, theirs in condition.equalities]
+    keys = [(context.fresh("key"), _unique_key(*pair)) for pair in condition.equalities]
     mark = context.fresh("partner")
     marked: tuple[Named, ...] = (*((name, Column(name, key.type)) for name, key in keys), (mark, constant(True)))
     grouped = PerUnit(source=inner.scope.relation, keys=tuple(keys), aggregates=())
@@ -228,7 +230,7 @@ def _aggregate(rows: RowNames, node: exp.Subquery) -> Expression:
             f"An aggregate is connected with the rows around it by equalities alone; got {shown(node)}.",
             "Join the rows, and aggregate them within the unit.",
         )
-    keys = [(context.fresh("key"), theirs) for _, theirs in inner.condition.equalities]
+    keys = [(context.fresh("key"), _unique_key(*pair)) for pair in inner.condition.equalities]
     outside = _Outside(Rows(context, inner.scope), keys, empty=not keys and not inner.scope.private)
     result = outside.convert(projections(inner.select)[0].node)
     _attach(rows, inner, outside.relation(inner.scope.relation), keys)
@@ -247,6 +249,13 @@ class _Outside(WithinUnit):
         outer = Column(self.aggregates[exact], exact.type.or_null(named=True))
         counts = exact.kind in {ExactKind.COUNT, ExactKind.COUNT_DISTINCT}
         return call(Op.COALESCE, outer, constant(Fraction(0))) if counts else outer
+
+
+def _unique_key(mine: Expression, theirs: Expression) -> Expression:
+    """Return the key by which partners are grouped: a double meets one double, but many whole numbers beyond 2⁵³."""
+    exact = all(end is not None and abs(end) <= _WHOLE for end in (theirs.type.lower, theirs.type.upper))
+    kinds = (mine.type.kind, theirs.type.kind)
+    return theirs if exact or kinds != (Kind.DECIMAL, Kind.INTEGER) else call(Op.TO_DECIMAL, theirs)
 
 
 def _join(rows: RowNames, relation: Relation) -> None:
