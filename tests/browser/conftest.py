@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -87,18 +88,19 @@ def _dashboard(demo: Demo, curator: RemoteCurator) -> str:
     questions.append("SELECT region, disease, COUNT(*) AS n FROM visits GROUP BY region, disease")
     token = demo.people.make_token("alice")[1]
 
-    def post(place: str, **fields: object) -> None:
-        form, head = urllib.parse.urlencode(fields).encode(), {"authorization": f"Bearer {token}"}
+    def fetch(place: str, **fields: object) -> str:
+        form, head = urllib.parse.urlencode(fields).encode() or None, {"authorization": f"Bearer {token}"}
         request = urllib.request.Request(f"{demo.address}{place}", form, head)  # noqa: S310 - on loopback
         with urllib.request.urlopen(request) as page:  # noqa: S310
-            assert page.status == 200
+            return page.read().decode()
 
-    post("/dashboards", title="The week", data="clinic")
+    fetch("/dashboards", title="The week", data="clinic")
     identity = DashboardStore(demo.people.storage).all()[0].identity
     for place, question in enumerate(questions):
-        post("/dashboards/pin", dashboard=identity, receipt=curator.ask(question, epsilon="0.02").receipt)
+        fetch("/dashboards/pin", dashboard=identity, receipt=curator.ask(question, epsilon="0.02").receipt)
         if place == 3:
-            post(f"/dashboards/{identity}/refresh", request="the first")
+            offered = re.search(r'name="priced" value="(\w+)"', fetch(f"/dashboards/{identity}?refresh=1"))[1]
+            fetch(f"/dashboards/{identity}/refresh", request="the first", priced=offered)
     return identity
 
 
@@ -122,6 +124,7 @@ def releases(demo: Demo) -> dict[str, str]:
         )
         stream.advance("2025-02-15")
         made["dashboard"] = _dashboard(demo, curator)
+        made["refreshed"] = str(DashboardStore(demo.people.storage).all()[0].paid["alice"])
     with hush.connect(demo.address, token=demo.people.make_token("ben")[1]) as curator:
         with pytest.raises(hush.HushError, match="approval"):
             curator.ask(QUESTION, epsilon="1", reason="for the yearly report")

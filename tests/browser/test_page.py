@@ -59,6 +59,7 @@ PAGES = {
     "dashboards": "/dashboards",
     "dashboard": "/dashboards/{dashboard}",
     "dashboard-price": "/dashboards/{dashboard}?refresh=1",
+    "dashboard-receipt": "/answers/{refreshed}",
     "budget": "/budget",
     "history": "/history",
     "receipt": "/receipts/{0}",
