@@ -20,7 +20,7 @@ demo: $(VENV)/.core
 demo-spark: $(VENV)/.spark
 	$(BIN)/hush demo --engine 'local[*]'
 
-test: lint types layers check oldest sail docs
+test: lint types layers check oldest docs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -25,8 +25,7 @@ def seen_in_all_sizes(page: Page, title: str, build: Path) -> list[tuple[object,
     return findings
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
 @pytest.mark.usefixtures("releases")
 def test_owners_pages(demo: Demo, browser: Browser, build: Path, scheme: str, width: int) -> None:
     page = demo.page(browser, "olga", viewport={"width": width, "height": 900}, color_scheme=scheme)

@@ -83,8 +83,7 @@ NOBODYS = {"sign-in": "/sign-in", "welcome": "/welcome/x", "nowhere": "/nowhere"
 EVERYBODY = (("alice", PAGES), ("ben", BENS), (None, NOBODYS))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
 def test_all_pages(
     demo: Demo, browser: Browser, build: Path, receipts: list[int], releases: dict[str, str], scheme: str, width: int
 ) -> None:
