@@ -450,29 +450,29 @@ def _spine(relation: Relation) -> _Spine:
             names: dict[str, Expression] = {name: Column(name, type_) for name, _, type_ in relation.columns}
             return _Spine(names, [relation])
         case Filter():
-            found = _spine(relation.source)
-            found.say([relation.condition])
-            return found
+            spine = _spine(relation.source)
+            spine.say([relation.condition])
+            return spine
         case WithWindows():
             return _spine(relation.source)
         case Project() | PerUnit():
-            found = _spine(relation.source)
+            spine = _spine(relation.source)
             named = relation.columns if isinstance(relation, Project) else relation.keys
-            said = {name: _said(value, found.names) for name, value in named}
-            found.names = {name: value for name, value in said.items() if value is not None}
-            return found
+            said = {name: _said(value, spine.names) for name, value in named}
+            spine.names = {name: value for name, value in said.items() if value is not None}
+            return spine
         case Join():
-            found = _spine(relation.left)
+            spine = _spine(relation.left)
             # rows of a LEFT or ANTI JOIN need not satisfy its condition; fewer conditions list more keys, which is safe
             if relation.kind is not JoinKind.INNER:
-                return found
+                return spine
             other = _spine(relation.right)
-            found = _Spine(
-                found.names | other.names, [*found.leaves, *other.leaves], [*found.conditions, *other.conditions]
+            spine = _Spine(
+                spine.names | other.names, [*spine.leaves, *other.leaves], [*spine.conditions, *other.conditions]
             )
-            found.say(call(Op.EQUAL, one, two) for one, two in relation.on)
-            found.say([] if relation.where is None else [relation.where])
-            return found
+            spine.say(call(Op.EQUAL, one, two) for one, two in relation.on)
+            spine.say([] if relation.where is None else [relation.where])
+            return spine
         case UnionAll() | Constants():
             return _Spine()
 
