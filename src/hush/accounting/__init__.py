@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hush.accounting import theorems
     from hush.accounting.calibration import best_split, calibrate, largest_count
     from hush.accounting.comparison import Row, compare, comparison_chart
-    from hush.accounting.errors import DescriptionError, UncertainError, UnknownEventError
     from hush.accounting.filters import (
         Amount,
         Charge,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from hush.accounting.guarantee import Guarantee, compose
     from hush.accounting.interop import from_dp_accounting, from_opacus
     from hush.accounting.plan import Plan
+    from hush.core.errors import DescriptionError, UncertainError, UnknownEventError
     from hush.core.rounding import Bound
 else:
     __getattr__, __all__ = on_demand(
@@ -39,13 +39,13 @@ else:
         {
             "hush.accounting.calibration": "best_split calibrate largest_count",
             "hush.accounting.comparison": "Row compare comparison_chart",
-            "hush.accounting.errors": "DescriptionError UncertainError UnknownEventError",
+            "hush.core.errors": "DescriptionError UncertainError UnknownEventError",
             "hush.accounting.filters": "Amount Charge Filter GDPFilter PureFilter RenyiFilter ZCDPFilter "
             "filter_from_json",
             "hush.accounting.guarantee": "Guarantee compose",
             "hush.accounting.interop": "from_dp_accounting from_opacus",
             "hush.accounting.plan": "Plan",
-            "hush.accounting.theorems": "theorems",
+            "hush.accounting.theorems": "theorems=.",
             "hush.core.rounding": "Bound",
         },
     )

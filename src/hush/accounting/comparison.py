@@ -19,17 +19,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import theorems
-from hush.accounting.errors import DescriptionError
 from hush.accounting.events import ComposedEvent, Event
 from hush.accounting.guarantee import compose
-from hush.accounting.prices import gdp_price, pure_price, renyi_price, zcdp_price
-from hush.accounting.theorems.conversions import best_order, float_cost
-from hush.accounting.theorems.gaussian import mu_allowed
+from hush.accounting.prices import best_order, float_cost, gdp_price, mu_allowed, pure_price, renyi_price, zcdp_price
 from hush.core import HushError, InvalidValueError, Number, fraction_between
-from hush.core.chart import Chart, bar_chart
-from hush.core.errors import members
+from hush.core.chart import Chart, ChartAxis, ChartBar, bar_chart
+from hush.core.errors import DescriptionError, members
 from hush.core.rounding import float_up, largest_decimal, smallest_decimal
-from hush.core.svg import ChartAxis, ChartBar
 
 CERTIFIED = "certified"
 """The name of the last row: the accountant's own answer, exact wherever mechanisms have dominating pairs."""
@@ -66,20 +62,20 @@ def compare(events: Iterable[Event], *, delta: Number) -> list[Row]:
     steps = list(_leaves(sources))
     if not steps:
         raise InvalidValueError("events", got=sources, allowed="at least one event")
-    boxes = _Boxes(steps, exact_delta)
+    boxes = _boxes(steps, exact_delta)
     exactly = compose(sources).epsilon(exact_delta, strict=False)
     answers: list[tuple[str, str, Callable[[], float]]] = [
-        ("basic", "sums of ε and δ", lambda: float_up(theorems.basic(boxes.plain()).epsilon)),
-        ("advanced", "Dwork, Rothblum, Vadhan 2010", lambda: theorems.advanced(boxes.slack(), delta=exact_delta)),
+        ("basic", "sums of ε and δ", lambda: float_up(theorems.basic(boxes(1)).epsilon)),
+        ("advanced", "Dwork, Rothblum, Vadhan 2010", lambda: theorems.advanced(boxes(2), delta=exact_delta)),
         (
             "advanced, improved",
             "Kairouz, Oh, Viswanath 2015, Theorem 3.5",
-            lambda: theorems.advanced_improved(boxes.slack(), delta=exact_delta),
+            lambda: theorems.advanced_improved(boxes(2), delta=exact_delta),
         ),
         (
             "optimal for black boxes",
             "Kairouz, Oh, Viswanath 2015; Murtagh, Vadhan 2016",
-            lambda: theorems.optimal_heterogeneous(boxes.slack(), delta=exact_delta),
+            lambda: theorems.optimal_heterogeneous(boxes(2), delta=exact_delta),
         ),
         ("zCDP, textbook", "Bun, Steinke 2016", lambda: _zcdp(steps, exact_delta, theorems.zcdp_to_epsilon_textbook)),
         ("zCDP", "Canonne, Kamath, Steinke 2020", lambda: _zcdp(steps, exact_delta, theorems.zcdp_to_epsilon)),
@@ -141,45 +137,41 @@ def _leaves(events: Iterable[Event], times: int = 1) -> Iterable[Counted]:
             yield event, times
 
 
-class _Boxes:
-    """The steps as (ε, δ, count); two methods share δ with steps that have an ε at each positive δ only."""
+def _boxes(steps: list[Counted], delta: Fraction) -> Callable[[int], list[tuple[Number, Number, int]]]:
+    """Return the steps as (ε, δ, count), by the part of δ that is shared among steps with an ε at each positive δ only.
 
-    def __init__(self, steps: list[Counted], delta: Fraction) -> None:
-        self._delta = delta
-        self._known: list[tuple[Number, Number, int]] = []
-        self._open: list[Counted] = []
-        for event, count in steps:
-            try:
-                self._known.append((*pure_price(event), count))
-            except DescriptionError:
-                self._open.append((event, count))
-        self._free_delta = delta - sum(
-            (Fraction(step_delta) * count for _, step_delta, count in self._known), Fraction(0)
-        )
+    All of it (1) is shared for theorems that need none themselves, half of it (2) for the others; where no step needs a
+    share, all of δ stays.
+    """
+    paid: list[tuple[Number, Number, int]] = []
+    unpaid: list[Counted] = []
+    for event, count in steps:
+        try:
+            paid.append((*pure_price(event), count))
+        except DescriptionError:
+            unpaid.append((event, count))
+    free = delta - sum((Fraction(step_delta) * count for _, step_delta, count in paid), Fraction(0))
 
-    def plain(self) -> list[tuple[Number, Number, int]]:
-        """Return the steps with all of δ shared among them, for theorems that need none themselves."""
-        return self._shared(self._free_delta)
-
-    def slack(self) -> list[tuple[Number, Number, int]]:
-        """Return the steps with half of δ shared among them; where no step needs a share, all of δ stays."""
-        return self._shared(self._free_delta / 2)
-
-    def _shared(self, share: Fraction) -> list[tuple[Number, Number, int]]:
-        if share < 0 or (share == 0 and self._open):
-            raise InvalidValueError("delta", got=self._delta, allowed="at least the sum of the steps' own δ")
+    def boxes(part: int) -> list[tuple[Number, Number, int]]:
+        if free < 0 or (free == 0 and unpaid):
+            raise InvalidValueError("delta", got=delta, allowed="at least the sum of the steps' own δ")
         # An equal share for each step; its ε there is a certified upper end, so the black box holds.
-        steps = sum(count for _, count in self._open)
-        return self._known + [
-            (Fraction(compose([event]).epsilon(share / steps, strict=False).upper), share / steps, count)
-            for event, count in self._open
-        ]
+        each = free / part / max(sum(count for _, count in unpaid), 1)
+        shared = [(compose([event]).epsilon(each, strict=False).upper, count) for event, count in unpaid]
+        return paid + [(Fraction(epsilon), each, count) for epsilon, count in shared]
+
+    return boxes
+
+
+def _totals(steps: list[Counted], price: Callable[[Event], tuple[Fraction, Fraction]]) -> tuple[Fraction, Fraction]:
+    """Return the sums of losses and masses."""
+    prices = [(price(event), count) for event, count in steps]
+    losses = sum((loss * count for (loss, _), count in prices), Fraction(0))
+    return losses, sum((mass * count for (_, mass), count in prices), Fraction(0))
 
 
 def _zcdp(steps: list[Counted], delta: Fraction, convert: Callable[..., float]) -> float:
-    prices = [(zcdp_price(event), count) for event, count in steps]
-    rho = sum((loss * count for (loss, _), count in prices), Fraction(0))
-    mass = sum((step_mass * count for (_, step_mass), count in prices), Fraction(0))
+    rho, mass = _totals(steps, zcdp_price)
     return convert(rho, delta=_after(delta, mass))
 
 
@@ -218,12 +210,9 @@ def _renyi(
 
 
 def _gdp(steps: list[Counted], delta: Fraction) -> float:
-    prices = [(gdp_price(event), count) for event, count in steps]
-    square = sum((loss * count for (loss, _), count in prices), Fraction(0))
-    conversion_delta = _after(delta, sum((step_mass * count for (_, step_mass), count in prices), Fraction(0)))
-    if square == 0:
-        return 0.0
-    if mu_allowed(square, Fraction(0), conversion_delta):  # the total variation is within δ already
+    square, mass = _totals(steps, gdp_price)
+    conversion_delta = _after(delta, mass)
+    if square == 0 or mu_allowed(square, Fraction(0), conversion_delta):  # the total variation is within δ already
         return 0.0
     return float_up(smallest_decimal(lambda epsilon: mu_allowed(square, epsilon, conversion_delta), digits=12))
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-from hush.accounting.errors import DescriptionError
-from hush.accounting.pairs import BoundedRangePair, Pair
-from hush.core.balls import Ball, ball, flint, fraction_up, precision
+from hush.accounting.pairs import BoundedRangePair, Pair, ResponsePair
+from hush.core.errors import DescriptionError
+from hush.core.rounding import Ball, ball, flint, fraction_up, precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,23 @@ class Description:
         return cls(pairs={pair: 1})
 
     @classmethod
+    def pure(cls, epsilon: Fraction, *, others: int = 0) -> Description:
+        """Return the randomized-response pair, which dominates every ε-DP mechanism; nothing for ε = 0."""
+        return cls.of(ResponsePair(epsilon=epsilon, others=others)) if epsilon else cls()
+
+    @classmethod
+    def black_box(cls, epsilon: Fraction, delta: Fraction) -> Description:
+        """Return the pair that dominates every (ε,δ)-DP mechanism: lost with probability δ, else randomized response.
+
+        (Kairouz, Oh, Viswanath 2015.)
+        """
+        pairs: dict[Pair, int] = {ResponsePair(epsilon=epsilon): 1} if epsilon else {}
+        return cls(pairs=pairs, infinite={Lost(delta, epsilon): 1} if delta else {})
+
+    @classmethod
     def total(cls, parts: Iterable[tuple[Description, int]]) -> Description:
         """Return the composition of descriptions, each with its count, in one pass."""
-        bags: dict[str, dict[Any, int]] = {name: {} for name in ("pairs", "infinite", "curves", "ranges")}
+        bags: dict[str, dict[Any, int]] = {"pairs": {}, "infinite": {}, "curves": {}, "ranges": {}}
         rho = Fraction(0)
         for description, count in parts:
             for name, bag in bags.items():

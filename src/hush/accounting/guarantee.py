@@ -6,6 +6,24 @@
 5.18903664082188...
 >>> (g + LaplaceEvent(scale=2) * 5).epsilon("1e-6").lower <= (g + LaplaceEvent(scale=2) * 5).epsilon("1e-6")
 True
+
+**Trade-off curves (f-DP)**: the errors of every test for the presence of one unit in the data. Somebody sees a release
+and guesses whether a unit took part. The guess errs in two ways: α is the share of false alarms, β the share of misses.
+f(α) is the least β of all tests with at most α; f(α) = 1 − α is blind guessing.
+
+Every pair (ε, δ) that holds bounds β from below, by 1 − δ − e^ε·α and by e^−ε·(1 − δ − α) (Wasserman & Zhou, "A
+statistical framework for differential privacy", JASA 2010). The whole curve δ(ε) is worth exactly as
+much as f: f(α) = sup over ε ≥ 0 of max(0, 1 − δ(ε) − e^ε·α, e^−ε·(1 − δ(ε) − α)) (Dong, Roth & Su, "Gaussian
+differential privacy", JRSS B 2022, section 2.3).
+
+The supremum is taken over some points of the curve, with certified upper ends of δ. Each bound holds, so the greatest
+holds, and it is at most the true f: the curve never claims more privacy than there is.
+
+Rounding: where a bound is positive, e^ε·α and δ are below 1, so that a term is off by at most a few units of 2^−53;
+eight of them are taken off.
+
+>>> trade_off_points([(0.0, 0.25), (1.0, 0.0)], ["0.1", "0.5"])
+[(0.1, 0.728...), (0.5, 0.2499...)]
 """
 
 from __future__ import annotations
@@ -13,23 +31,69 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import cached_property
 
 from hush.accounting.description import Description
-from hush.accounting.errors import UncertainError
 from hush.accounting.events.base import Event, as_event, read_order
 from hush.accounting.pairs import GaussianPair, Pair
 from hush.accounting.prices import certified_mu, matching_mu
-from hush.accounting.profile.bounded_range import MAX_STEPS, range_delta, range_epsilon
+from hush.accounting.profile.closed_forms import MAX_STEPS, range_delta, range_epsilon
 from hush.accounting.profile.direction import Direction
 from hush.accounting.profile.method import LogInterval
 from hush.accounting.profile.tail_bounds import renyi_delta, renyi_epsilon
-from hush.accounting.trade_off import PROFILE_POINTS, read_names, trade_off_chart, trade_off_points
 from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, probability
-from hush.core.balls import Ball, ball, down, precision, up
-from hush.core.chart import Chart, ChartLine, line_chart
-from hush.core.errors import members
-from hush.core.rounding import Bound, float_down, float_up
-from hush.core.svg import ChartAxis
+from hush.core.chart import Chart, ChartAxis, ChartLine, line_chart
+from hush.core.errors import UncertainError, members
+from hush.core.rounding import Ball, Bound, ball, down, float_down, float_up, precision, up
+
+PROFILE_POINTS = 60
+"""The number of points of δ(ε) in the supremum."""
+_LARGEST_EXPONENT = 700.0
+"""Above it e^ε is no float, and bounds by it say nothing."""
+_TERM_ROUNDING = 8 * 2.0**-53
+_MAX_CURVE_POINTS = 10_000
+
+
+def trade_off_points(
+    profile: Sequence[tuple[float, float]], alphas: Sequence[Number] | None = None, *, points: int = 101
+) -> list[tuple[float, float]]:
+    """Return (α, f(α)) from points (ε, δ) that hold, f rounded down."""
+    if alphas is None:
+        last = integer(points, "points", minimum=2, maximum=_MAX_CURVE_POINTS) - 1
+        alphas = [Fraction(i, last) for i in range(last + 1)]
+    # Any subset of the points gives a true lower bound of f, so those beyond the range of floats are dropped.
+    useful = [(math.exp(epsilon), delta) for epsilon, delta in profile if epsilon < _LARGEST_EXPONENT]
+    curve = []
+    for alpha in (float(probability(value, "alpha")) for value in alphas):
+        bounds = (max(1 - delta - factor * alpha, (1 - delta - alpha) / factor) for factor, delta in useful)
+        # downwards: a smaller f claims less privacy
+        curve.append((alpha, max(0.0, max(bounds, default=0.0) - _TERM_ROUNDING)))
+    return curve
+
+
+def read_names(names: Sequence[str] | None, count: int) -> list[str]:
+    """Return a name for each of ``count`` curves of a picture."""
+    if names is None:
+        return ["this"] if count == 1 else [f"guarantee {i + 1}" for i in range(count)]
+    if len(names) != count:
+        raise InvalidValueError("names", got=list(names), allowed=f"one name for each of {count} guarantees")
+    return list(names)
+
+
+def trade_off_chart(
+    curves: Sequence[Sequence[tuple[float, float]]],
+    *,
+    names: Sequence[str],
+    title: str = "What a test can tell",
+    subtitle: str = "the nearer to the dashed line, the more private",
+    measured: Sequence[ChartLine] = (),
+) -> Chart:
+    """Return a chart of trade-off curves, with the line of blind guessing and the measured points."""
+    lines = [ChartLine(name=name, points=curve) for curve, name in zip(curves, names, strict=True)]
+    blind = ChartLine(name="blind guessing", points=[(0.0, 1.0), (1.0, 0.0)], dashed=True)
+    x, y = ChartAxis.between("false alarms, α", 0, 1), ChartAxis.between("misses, at least", 0, 1)
+    return line_chart([*lines, *measured, blind], x, y, title=title, subtitle=subtitle, width=420)
+
 
 _WORKING_BITS = 128
 _LARGEST_EPSILON = 10**300
@@ -83,15 +147,8 @@ class Guarantee:
     (1.0, True)
     """
 
-    __slots__ = ("_directions", "_lost", "description")
-    description: Description
-    _directions: tuple[Direction, ...] | None
-    _lost: Ball | None
-
     def __init__(self, description: Description) -> None:
         self.description = description
-        self._directions = None
-        self._lost = None
 
     # -- composing ------------------------------------------------------------------------------------------------
 
@@ -99,12 +156,13 @@ class Guarantee:
         added = _describe(other)
         total = Guarantee(self.description + added)
         # Figures already computed for this guarantee are handed on, so that the sum costs only the added steps.
-        if self._lost is not None:
+        computed = vars(self)
+        if "_lost" in computed:
             with precision(_WORKING_BITS):
                 # 1 − (1−a)(1−b) = a + (1−a)·b: the probability that a loss is infinite in either part.
                 total._lost = self._lost + (1 - self._lost) * added.delta_infinite()
-        if self._directions is not None and not added.ranges and not self.description.ranges:
-            total._directions = total._direct(self._directions, added)
+        if "_both" in computed and not added.ranges and not self.description.ranges:
+            total._both = total._direct(self._both, added)
         return total
 
     __radd__ = __add__
@@ -139,16 +197,25 @@ class Guarantee:
             for i in range(count)
         )
 
-    def _infinite(self) -> Ball:
-        """Return the probability that some loss is infinite."""
-        if self._lost is None:
-            self._lost = self.description.delta_infinite()
-        return self._lost
+    @cached_property
+    def _lost(self) -> Ball:
+        """The probability that some loss is infinite."""
+        return self.description.delta_infinite()
 
+    @cached_property
     def _both(self) -> tuple[Direction, ...]:
-        if self._directions is None:
-            self._directions = self._direct()
-        return self._directions
+        return self._direct()
+
+    def _floor(self) -> tuple[Direction, ...]:
+        """Return a composition of mechanisms that satisfies the description: a floor for every valid bound.
+
+        A Gaussian for zCDP and Rényi; for a pair that no mechanism attains, one that does (:meth:`.Pair.attained`).
+        """
+        described = self.description.adaptive()
+        examples = [(pair.attained(), count) for pair, count in described.pairs.items()]
+        squares = [(2 * described.rho, 1), *((curve.gaussian(), count) for curve, count in described.curves.items())]
+        examples += [(GaussianPair(mu_squared=square), count) for square, count in squares if square]
+        return Guarantee(Description.total((Description.of(pair), count) for pair, count in examples))._both  # noqa: SLF001
 
     def epsilon(self, delta: Number, *, strict: bool = True) -> Bound:
         """Return the smallest ε at which the composition is (ε, δ)-DP: certified upper end, with ``.lower``.
@@ -163,7 +230,7 @@ class Guarantee:
         target = probability(delta, "delta", allowed="a number from 0 (pure) to 1")
         described = self.description
         with precision(_WORKING_BITS):
-            lost = self._infinite()
+            lost = self._lost
             if target >= 1:
                 return Bound(lower=0.0, upper=0.0)
             if target == 0:
@@ -200,7 +267,7 @@ class Guarantee:
         target = float(probability(delta, "delta"))
         if target in {0.0, 1.0} or not self.description.paired or not self.description.pairs:
             return float(self.epsilon(delta, strict=False))
-        return max(direction.likely_epsilon(math.log(target)) for direction in self._both())
+        return max(direction.likely_epsilon(math.log(target)) for direction in self._both)
 
     @property
     def _exact(self) -> bool:
@@ -210,22 +277,20 @@ class Guarantee:
     def _epsilon(self, goal: LogInterval, log: Ball) -> tuple[float, float]:
         described = self.description
         if not described.paired:
-            floor = Guarantee(_gaussian_floor(described))
-            return max(d.epsilon(goal)[0] for d in floor._both()), self._renyi_epsilon(log)
+            return max(direction.epsilon(goal)[0] for direction in self._floor()), self._renyi_epsilon(log)
         if len(described.ranges) == 1 and not described.pairs and max(described.ranges.values()) <= MAX_STEPS:
             ((width, count),) = described.ranges.items()
-            return range_epsilon(width, count, goal)
+            return range_epsilon(width, count, goal, self._both[0].epsilon(goal))
         # The likely worse direction first: the other then only has to be proved no worse.
         lower, upper = 0.0, 0.0
-        directions = self._both()
+        directions = self._both
         if len(directions) > 1:
             directions = tuple(sorted(directions, key=lambda direction: -direction.likely_epsilon(goal.lower)))
         for direction in directions:
             low, high = direction.epsilon(goal, floor=lower)
             lower, upper = max(lower, low), max(upper, high)
         if described.loose:
-            floor = Guarantee(_gaussian_floor(described))
-            lower = max(d.epsilon(goal)[0] for d in floor._both())
+            lower = max(direction.epsilon(goal)[0] for direction in self._floor())
             # Both upper ends hold: by the dominating pairs, and by ε²/8-zCDP for the bounded ranges.
             by_divergence = Guarantee(described.ranges_by_divergence())
             upper = min(upper, by_divergence._renyi_epsilon(log))
@@ -237,13 +302,13 @@ class Guarantee:
         A direction suggests an order; the divergence is the worse of both directions, so each answer holds for both.
         """
         described = self.description.adaptive()
-        return min(renyi_epsilon(described, direction.cumulant.real, log) for direction in self._both())
+        return min(renyi_epsilon(described, direction.cumulant.real, log) for direction in self._both)
 
     def _renyi_delta(self, epsilon: Fraction) -> float:
         """Return the upper end of ln δ by divergences."""
         described = self.description.adaptive()
         with precision(_WORKING_BITS):
-            values = [renyi_delta(described, direction.cumulant.real, epsilon) for direction in self._both()]
+            values = [renyi_delta(described, direction.cumulant.real, epsilon) for direction in self._both]
             return min(0.0, *(up(value.log()) for value in values))
 
     def delta(self, epsilon: Number, *, strict: bool = True) -> Bound:
@@ -258,7 +323,7 @@ class Guarantee:
             raise InvalidValueError("epsilon", got=epsilon, allowed="at most 1e300")
         # δ falls with ε: the float below ε gives the upper end of δ, the float above it the lower end.
         with precision(_WORKING_BITS):
-            lost = self._infinite()
+            lost = self._lost
             high = self._log_delta(exact)
             upper = lost + (1 - lost) * ball(high.upper).exp() if high.upper > -math.inf else lost
             lower = lost + (1 - lost) * ball(high.lower).exp() if high.lower > -math.inf else lost
@@ -268,11 +333,10 @@ class Guarantee:
         return bound
 
     def _log_delta(self, epsilon: Fraction) -> LogInterval:
-        below, above = _floats(epsilon)
+        below, above = float_down(epsilon), float_up(epsilon)
         described = self.description
         if not described.paired:
-            floor = Guarantee(_gaussian_floor(described))
-            lower = max(d.log_delta(above).lower for d in floor._both())
+            lower = max(direction.log_delta(above).lower for direction in self._floor())
             return LogInterval(lower=lower, upper=self._renyi_delta(epsilon))
         if len(described.ranges) == 1 and not described.pairs and max(described.ranges.values()) <= MAX_STEPS:
             ((width, count),) = described.ranges.items()
@@ -280,7 +344,7 @@ class Guarantee:
         lower, upper = -math.inf, -math.inf
         if not described.pairs and not described.ranges:
             return LogInterval(lower=lower, upper=upper)
-        directions = self._both()
+        directions = self._both
         if len(directions) > 1:
             directions = tuple(sorted(directions, key=lambda direction: -direction.likely_delta(below)))
         for direction in directions:
@@ -288,8 +352,7 @@ class Guarantee:
             low = value.lower if above == below else direction.log_delta(above, floor=lower).lower
             lower, upper = max(lower, low), max(upper, value.upper)
         if described.loose:
-            floor = Guarantee(_gaussian_floor(described))
-            lower = max(d.log_delta(above).lower for d in floor._both())
+            lower = max(direction.log_delta(above).lower for direction in self._floor())
             by_divergence = Guarantee(described.ranges_by_divergence())
             upper = min(upper, by_divergence._renyi_delta(epsilon))
         return LogInterval(lower=lower, upper=upper)
@@ -338,7 +401,7 @@ class Guarantee:
     def trade_off(self, alpha: Number) -> float:
         """Return f(α) of f-DP, rounded down: the least share of misses of any test with false alarms ``alpha``.
 
-        See :mod:`hush.accounting.trade_off` for the test that is meant, and the proof.
+        See :mod:`hush.accounting.guarantee` for the test that is meant, and the proof.
 
         >>> from hush.accounting import GaussianEvent
         >>> round(compose([GaussianEvent(sigma=1)]).trade_off("0.05"), 2)        # Φ(Φ⁻¹(0.95) − 1) = 0.7405
@@ -402,23 +465,6 @@ def _mass(description: Description) -> Fraction | None:
     for lost, count in description.infinite.items():
         finite *= (1 - lost.mass) ** count
     return 1 - finite
-
-
-def _floats(value: Fraction) -> tuple[float, float]:
-    """Return the floats next below and above an exact number (equal where it is a float)."""
-    return float_down(value), float_up(value)
-
-
-def _gaussian_floor(description: Description) -> Description:
-    """Return a composition of mechanisms that satisfies the description: a floor for every valid bound.
-
-    A Gaussian for zCDP and Rényi; for a pair that no mechanism attains, one that does (:meth:`.Pair.attained`).
-    """
-    described = description.adaptive()
-    examples = [(pair.attained(), count) for pair, count in described.pairs.items()]
-    squares = [(2 * described.rho, 1), *((curve.gaussian(), count) for curve, count in described.curves.items())]
-    examples += [(GaussianPair(mu_squared=square), count) for square, count in squares if square]
-    return Description.total((Description.of(pair), count) for pair, count in examples)
 
 
 def profile_chart(guarantees: Sequence[Guarantee], *, names: Sequence[str]) -> Chart:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hush.accounting.errors import UnknownEventError
 from hush.accounting.events import (
     ComposedEvent,
     DiscreteLaplaceEvent,
@@ -28,6 +27,7 @@ from hush.accounting.events import (
     ZCDPEvent,
 )
 from hush.core import InvalidValueError, exact, integer
+from hush.core.errors import UnknownEventError
 
 _HINT = "Write the event by hand from hush.accounting, or give a bound as ApproximateDPEvent, ZCDPEvent or RenyiEvent."
 
@@ -55,7 +55,7 @@ def from_dp_accounting(event: Any) -> Event:
     >>> from_dp_accounting("no event of dp_accounting")
     Traceback (most recent call last):
     ...
-    hush.accounting.errors.UnknownEventError: The 'event' parameter must be an event with a counterpart ...
+    hush.core.errors.UnknownEventError: The 'event' parameter must be an event with a counterpart ...
     """
     kind = type(event).__name__
     match kind:

@@ -30,7 +30,7 @@ from hush.accounting.events import ComposedEvent, Event, event_from_json
 from hush.accounting.guarantee import Guarantee, compose
 from hush.accounting.prices import pure_price
 from hush.core import BudgetExceededError, InvalidValueError, Number, exact, integer, nonnegative, probability
-from hush.core.values import assign
+from hush.core.numbers import assign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,14 @@ class Plan:
             raise InvalidValueError("steps", got=self.steps, allowed="at least one event, and events only")
         assign(self, epsilon=nonnegative(self.epsilon, "epsilon"), delta=probability(self.delta, "delta"))
         integer(self.done, "done", minimum=0, maximum=len(self.steps))
-        needs = self._needs()
+        if self.delta == 0:
+            # At δ = 0 the losses add up, in exact rationals.
+            prices = [pure_price(step) for step in self.steps]
+            if any(mass for _, mass in prices):
+                raise InvalidValueError("delta", got=0, allowed="positive: a step of the plan has a δ of its own")
+            needs = sum((loss for loss, _ in prices), Fraction(0))
+        else:  # the certified upper end, as the exact rational that the float is
+            needs = Fraction(self.guarantee.epsilon(self.delta, strict=False).upper)
         if needs > self.epsilon:
             raise BudgetExceededError(
                 f"the plan's {len(self.steps)} steps need ε={float(needs):.6g} at δ={float(self.delta):.6g} but the "
@@ -59,17 +66,6 @@ class Plan:
     def open(cls, steps: Iterable[Event], *, epsilon: Number, delta: Number = 0) -> Plan:
         """Return the plan of the steps if they fit; otherwise raise :class:`~hush.core.BudgetExceededError`."""
         return cls(steps=tuple(steps), epsilon=nonnegative(epsilon, "epsilon"), delta=probability(delta, "delta"))
-
-    def _needs(self) -> Fraction:
-        """Return the ε of all steps at the budget's δ, exact for pure steps, else rounded up."""
-        if self.delta == 0:
-            # At δ = 0 the losses add up, in exact rationals.
-            prices = [pure_price(step) for step in self.steps]
-            if any(mass for _, mass in prices):
-                raise InvalidValueError("delta", got=0, allowed="positive: a step of the plan has a δ of its own")
-            return sum((loss for loss, _ in prices), Fraction(0))
-        # The certified upper end, as the exact rational that the float is.
-        return Fraction(self.guarantee.epsilon(self.delta, strict=False).upper)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -1,4 +1,4 @@
-"""An event's price in each of the four currencies that add up: ε, Rényi divergence, ρ and μ².
+"""An event's price in the four currencies that add up, ε, Rényi divergence, ρ and μ², and what they buy in (ε, δ).
 
 Every function returns (loss, mass): the event's cost, and the probability that its loss is infinite. Both are exact
 rationals where the event's own parameters are, else the next float above the true value. Masses are summed, which is at
@@ -21,13 +21,11 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from hush.accounting.description import Description
-from hush.accounting.errors import DescriptionError
 from hush.accounting.events import Event
 from hush.accounting.pairs import Pair
-from hush.accounting.pairs.gaussian import gaussian_profile
-from hush.core import PrecisionError
-from hush.core.balls import Ball, ball, flint, fraction_up, precision, up
-from hush.core.rounding import PRECISIONS, float_up
+from hush.core import Number, PrecisionError, fraction_between, nonnegative
+from hush.core.errors import DescriptionError
+from hush.core.rounding import PRECISIONS, Ball, ball, flint, float_up, fraction_up, largest_decimal, precision, up
 
 Price = tuple[Fraction, Fraction]
 """A loss and a mass."""
@@ -35,18 +33,27 @@ Price = tuple[Fraction, Fraction]
 _PRICE_BITS = 48  # bits of a price that are worth another round of arithmetic
 
 
-def pure_price(event: Event) -> Price:
-    """Return ε and δ: exact for Laplace noise, responses and black boxes."""
-    described = event.description().adaptive()
-    if described.rho or described.curves:
-        raise _missing(event, "pure ε")
+def pure_loss(described: Description) -> Fraction | None:
+    """Return the ε of pure DP, exact for Laplace noise, responses and black boxes; None where there is none."""
+    adaptive = described.adaptive()
+    if adaptive.rho or adaptive.curves:
+        return None
     total = Fraction(0)
-    for pair, count in described.pairs.items():
+    for pair, count in adaptive.pairs.items():
         loss = _largest(pair)
         if loss is None:
-            raise _missing(event, "pure ε")
+            return None
         total += count * loss
-    return total, _mass(described)
+    return total
+
+
+def pure_price(event: Event) -> Price:
+    """Return ε and δ: exact for Laplace noise, responses and black boxes."""
+    described = event.description()
+    loss = pure_loss(described)
+    if loss is None:
+        raise _missing(event, "pure ε")
+    return loss, _mass(described)
 
 
 def renyi_price(event: Event, alpha: Fraction) -> Price:
@@ -169,6 +176,8 @@ def matching_mu(epsilon: float, delta: Fraction) -> float:
     """Return the μ at which the Gaussian mechanism's δ(ε) is ``delta``."""
     if not math.isfinite(epsilon):
         return math.inf
+    from hush.accounting.pairs.gaussian import gaussian_profile
+
     low, high = 0.0, 1.0
     with precision(PRECISIONS[0]):
         point, goal = ball(epsilon), ball(delta)
@@ -185,3 +194,79 @@ def matching_mu(epsilon: float, delta: Fraction) -> float:
                 break
             low, high = (low, middle) if above(middle) else (middle, high)
     return high
+
+
+def largest_mu(*, epsilon: Number, delta: Number) -> Fraction:
+    """Return the largest μ of an (ε, δ)-DP Gaussian, rounded down to twelve significant digits. Certified.
+
+    δ rises with μ, so there is a last decimal that is certainly allowed.
+    """
+    exact_epsilon, exact_delta = nonnegative(epsilon, "epsilon"), fraction_between(delta, "delta")
+    # The question itself is certified at the μ that is returned, so rounding down is part of the search.
+    return largest_decimal(lambda mu: mu_allowed(mu**2, exact_epsilon, exact_delta), digits=12)
+
+
+def mu_allowed(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Is the Gaussian with this μ² certainly (ε, δ)-DP? A doubt that no precision settles counts as no.
+
+    Balls are compared as balls: far out δ is e^{-10^9}, which as a quotient of whole numbers fills the memory.
+    """
+    from hush.accounting.pairs.gaussian import gaussian_profile
+
+    for bits in PRECISIONS:
+        with precision(bits):
+            reached, limit = gaussian_profile(ball(mu_squared), ball(epsilon)), ball(delta)
+            if reached <= limit:
+                return True
+            if reached > limit:
+                return False
+    return False
+
+
+def conversion_cost(alpha: Fraction, delta: Fraction) -> Ball:
+    """Return the summand of the best conversion at this order, ln(1-1/α) - (ln δ + ln α)/(α-1), as a ball."""
+    return (-ball(1 / alpha)).log1p() - (ball(delta).log() + ball(alpha).log()) / ball(alpha - 1)
+
+
+def float_cost(alpha: float, delta: Fraction) -> float:
+    """Return the conversion's cost in floats, for the choice of an order only."""
+    logarithm = math.log(delta.numerator) - math.log(delta.denominator)
+    return math.log1p(-1 / alpha) - (logarithm + math.log(alpha)) / (alpha - 1)
+
+
+def best_order(
+    objective: Callable[[float], float],
+    *,
+    lowest: float = 1e-6,
+    highest: float = 1e9,
+    digits: int = 10,
+    grid: int = 128,
+    rounds: int = 60,
+) -> Fraction:
+    """Return a short rational α near the minimum of a float function of α on 1 + [lowest, highest].
+
+    A scan in ln(α-1) finds the valley, golden section its floor. The result has ``digits`` significant digits of α-1.
+    """
+    low, high = math.log(lowest), math.log(highest)
+
+    def at(position: float) -> float:
+        value = objective(1 + math.exp(position))
+        return value if value == value else math.inf  # noqa: PLR0124 - NaN is no minimum
+
+    points = [low + (high - low) * i / grid for i in range(grid + 1)]
+    values = [at(point) for point in points]
+    best = values.index(min(values))
+    first, last = points[max(best - 1, 0)], points[min(best + 1, grid)]
+    ratio = (math.sqrt(5) - 1) / 2
+    inner, outer = last - ratio * (last - first), first + ratio * (last - first)
+    at_inner, at_outer = at(inner), at(outer)
+    for _ in range(rounds):
+        if at_inner <= at_outer:
+            last, outer, at_outer = outer, inner, at_inner
+            inner = last - ratio * (last - first)
+            at_inner = at(inner)
+        else:
+            first, inner, at_inner = inner, outer, at_outer
+            outer = first + ratio * (last - first)
+            at_outer = at(outer)
+    return 1 + Fraction(f"{math.exp((first + last) / 2):.{digits - 1}e}")

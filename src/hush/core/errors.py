@@ -4,8 +4,11 @@
 
     HushError
     ├── InvalidValueError (ValueError)   a parameter outside what is allowed
-    │   └── OffGridError                 a value that is not a multiple of the public step
+    │   ├── OffGridError                 a value that is not a multiple of the public step
+    │   └── UnknownEventError            a type or version of event that this release does not know
     ├── PrecisionError                   a figure that cannot be certified to the accuracy asked for
+    │   └── UncertainError               the certified ends of a figure lie too far apart; it carries both
+    ├── DescriptionError                 an event lacks what a question needs (Gaussian noise has no pure ε)
     └── BudgetExceededError              a price that does not fit into what is left
 
 A message says what is wrong, what was got, what is allowed and what to do next, in the user's words. It may name
@@ -20,6 +23,7 @@ hush.core.errors.InvalidValueError: The 'scale' parameter must be a positive fin
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, ClassVar
 
 _MAX_SHOWN_LENGTH = 80
@@ -87,7 +91,7 @@ class InvalidValueError(HushError, ValueError):
         super().__init__(f"{message} {hint}" if hint else message)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.parameter, self.got, self.allowed, self.hint))
+        return partial(type(self), self.parameter, got=self.got, allowed=self.allowed, hint=self.hint), ()
 
 
 def members(values: object, parameter: str, *, allowed: str, of: type | None = None) -> list[Any]:
@@ -99,9 +103,9 @@ def members(values: object, parameter: str, *, allowed: str, of: type | None = N
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InvalidValueError(parameter, got=values, allowed=allowed)
     elements = list(values)
-    wrong = next((element for element in elements if of is not None and not isinstance(element, of)), None)
-    if of is not None and not all(isinstance(element, of) for element in elements):  # None may be a wrong element too
-        raise InvalidValueError(parameter, got=wrong, allowed=allowed)
+    wrong = [element for element in elements if of is not None and not isinstance(element, of)]
+    if wrong:
+        raise InvalidValueError(parameter, got=wrong[0], allowed=allowed)
     return elements
 
 
@@ -124,5 +128,27 @@ class BudgetExceededError(HushError):
     exit_status = 3
 
 
-def _rebuild(kind: type[InvalidValueError], parameter: str, got: object, allowed: str, hint: str) -> InvalidValueError:
-    return kind(parameter, got=got, allowed=allowed, hint=hint)
+class UnknownEventError(InvalidValueError):
+    """An event's type or version is not in the vocabulary."""
+
+    code = "unknown-event"
+
+
+class UncertainError(PrecisionError):
+    """A figure's certified ends lie further apart than the accountant promises; both are sound, and carried along."""
+
+    def __init__(self, figure: str, lower: float, upper: float) -> None:
+        self.figure, self.lower, self.upper = figure, lower, upper
+        super().__init__(
+            f"{figure} is certified to lie between {lower:.9g} and {upper:.9g}, which is wider than promised. "
+            "The upper end is sound: ask again with strict=False to have it."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (UncertainError, (self.figure, self.lower, self.upper))
+
+
+class DescriptionError(HushError, ValueError):
+    """An event has no description of the kind that was asked for."""
+
+    code = "no-description"

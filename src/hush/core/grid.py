@@ -1,4 +1,4 @@
-"""The public grid: private numbers are integers times a public step.
+"""The public grid: private numbers are integers times a public step; and callers' columns on it.
 
 A column's values are clamped to public bounds and rounded to multiples of a public step, so a row is an integer
 between two public integers for every value: NaN, ±inf, −0, 2⁶³, a Decimal. Sums of integers are exact, in any
@@ -16,11 +16,30 @@ whose quotient lies within the division's error of a tie is decided in rationals
 Fraction(101, 100)
 >>> Grid.for_bounds(lower=0, upper=100).step
 Fraction(1, 8388608)
+
+**Columns.** A mechanism adds whole numbers of steps to whole numbers of steps. The way in and out:
+
+* **In.** A number, or anything with NumPy's array interface (a list, an array, a pandas, Polars or Arrow column).
+  x becomes ⌊x/g + ½⌋ for the step g, exactly: float64 only proposes, and values near a half are decided in
+  rationals. *Half upwards, not half to even*: ⌊x + ½⌋ commutes with adding a whole number, so values at most d steps
+  apart stay at most ⌈d⌉ apart. Half to even does not: ½ and 1½ are 1 apart and become 0 and 2.
+* **Total.** No row makes it fail: NaN, None and values that are no numbers count as missing, which is 0;
+  infinities count as the largest float. Only the *type* of a column may be refused (text, dates), for that is public.
+* **Out.** A whole step (1, 5) gives Python integers or an integer array, any other step floats, each the float nearest
+  to the exact grid point (infinite beyond the largest float). Arrays are NumPy's.
+
+>>> whole_steps(np.array([0.5, 1.5, -0.5, np.nan]), Fraction(1)).tolist()
+[1, 2, 0, 0]
+>>> on_grid(7, Fraction(1, 4)), on_grid(7, Fraction(2))
+(1.75, 14)
 """
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -31,8 +50,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core.errors import InvalidValueError, OffGridError, shown
-from hush.core.numbers import Number, exact, integer, positive
-from hush.core.values import assign
+from hush.core.numbers import Number, assign, exact, integer, positive
 
 INT64_MAX = 2**63 - 1
 _DEFAULT_STEP_BITS = 30  # an undeclared grid has between 2**29 and 2**30 steps across its bounds
@@ -172,7 +190,7 @@ class Grid:
                 value = self._tame(value, max(abs(first), abs(last)))
             if value in {float("inf"), float("-inf")}:
                 return last if value > 0 else first
-            index = round(_rational(value) / self.step)
+            index = round(rational(value) / self.step)
         except Exception:  # noqa: BLE001 - a row may hold any object; whether a question fails must depend on no row
             return blank
         return min(max(index, first), last)
@@ -196,17 +214,6 @@ def _bounds(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     return low, high
 
 
-def _rational(value: Any) -> Fraction:
-    """Return a finite number of any type as it is (a binary float is not taken for the decimal it prints as)."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, str):
-        return exact(value, "values")
-    if isinstance(value, Rational):
-        return Fraction(int(value.numerator), int(value.denominator))
-    return Fraction(*value.as_integer_ratio())
-
-
 def _clamp_integers(array: npt.NDArray[Any], first: int, last: int) -> npt.NDArray[np.int64]:
     """Clamp integers of any width; the comparison is made in the array's own type, so 2⁶³ cannot wrap round."""
     limits = np.iinfo(array.dtype)
@@ -222,3 +229,256 @@ def _nearest_float(value: Fraction) -> float:
         return value.numerator / value.denominator
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
+
+
+_NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, Mapping, AbstractSet)
+_INT64_SAFE = 2**62
+"""Below this, two whole numbers of steps can be added without leaving int64."""
+_MAX_DECIMAL_EXPONENT = 5000
+"""The largest power of ten of a Decimal that is written out; beyond it a number counts as the largest float, or 0."""
+_HALF = Fraction(1, 2)
+_LARGEST_FLOAT = Fraction(sys.float_info.max)
+
+
+def is_scalar(value: object) -> bool:
+    """Is this one number rather than a column? Asks for the type only."""
+    return not (hasattr(value, "__array__") or isinstance(value, (list, tuple, range))) or np.isscalar(value)
+
+
+def any_array(values: object, parameter: str) -> npt.NDArray[Any]:
+    """Return anything with NumPy's array interface as an array of any type."""
+    try:
+        return np.asarray(unmasked(values))
+    except Exception:  # noqa: BLE001 - any error of the column; its text may quote the data
+        raise InvalidValueError(
+            parameter, got=f"a value of type {type(values).__name__}", allowed="a rectangular array of numbers"
+        ) from None
+
+
+def require_column(values: object, parameter: str = "data") -> None:
+    """Refuse a value that is no column, by type alone.
+
+    Without this check a set or a generator would count as one row, and that row as no number.
+    """
+    if not isinstance(values, (list, tuple, range)) and not hasattr(values, "__array__"):
+        raise InvalidValueError(
+            parameter,
+            got=f"a value of type {type(values).__name__}",
+            allowed="a column: a list, or an array of NumPy, pandas, Polars or Arrow",
+        )
+
+
+def as_array(values: object, parameter: str = "value") -> npt.NDArray[Any]:
+    """Return a column of numbers as a NumPy array; refuse other types, by type alone."""
+    array = any_array(values, parameter)
+    if array.dtype.kind not in "biufO":
+        raise InvalidValueError(parameter, got=f"dtype {array.dtype}", allowed="a column of numbers or booleans")
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # the platform's long double has no exact Python number
+        with np.errstate(all="ignore"):
+            return array.astype(np.float64)
+    return array
+
+
+def unmasked(values: object) -> object:
+    """Return a masked array as an ordinary array with missing values; return any other object unchanged."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if values.dtype.kind == "f":
+        return values.filled(np.nan)
+    plain = np.asarray(values).astype(object)
+    plain[np.ma.getmaskarray(values)] = None
+    return plain
+
+
+def as_column(values: object, parameter: str = "data") -> npt.NDArray[Any]:
+    """Return rows of data in one dimension; in a list, each row is read independently of the others.
+
+    NumPy gives a list one type by looking at all of it: one 2.5 among whole numbers, one 5 among booleans, one word
+    would change how every other row is read. So a list comes as objects, or as float64 where that changes no value.
+    """
+    require_column(values, parameter)
+    if not isinstance(values, (list, tuple, range)):
+        return one_column(as_array(values, parameter), parameter)
+    rows = [value.item() if isinstance(value, np.generic) else value for value in values]
+    if all(type(row) is float or (type(row) is int and -(2**53) <= row <= 2**53) for row in rows):
+        return np.array(rows, dtype=np.float64)
+    column: npt.NDArray[Any] = np.empty(len(rows), dtype=object)
+    for position, row in enumerate(rows):  # one by one: a row that is itself a list must stay one object
+        column[position] = row
+    return column
+
+
+def present(data: Any, parameter: str = "data") -> npt.NDArray[Any]:
+    """Return a column's values in one dimension, without those that are missing."""
+    array = as_column(data, parameter)
+    if array.dtype.kind == "f":
+        missing = np.isnan(array)
+        return array[~missing] if missing.any() else array
+    if array.dtype.kind == "O":
+        numbers = [value for value in array.tolist() if _is_number(value)]
+        array = np.empty(len(numbers), dtype=object)
+        array[:] = numbers
+    return array.astype(np.int64) if array.dtype.kind == "b" else array
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return (value is not None and value in {float("inf"), float("-inf")}) or rational(value) is not None
+    except Exception:  # noqa: BLE001 - a row may hold any object; whether a release fails must depend on no row
+        return False
+
+
+def row_grid(lower: Fraction, upper: Fraction, step: Fraction | None, *, halvings: int = 30) -> Grid:
+    """Return the grid on which rows are read: 2⁻³⁰ of the width, or as fine as a declared step and containing it.
+
+    It depends on the declaration and on nothing else. The type of a column would give its rows away: pandas, Polars
+    and Arrow make floats of a column of whole numbers as soon as one of them is missing.
+    """
+    fine = Grid.for_bounds(lower=lower, upper=upper).step * 2 ** (30 - halvings)
+    if step is None:
+        return Grid(fine)
+    # The smallest power of two that is at least ⌈step/fine⌉: the grid is no coarser than `fine`, and holds the step.
+    return Grid(step / 2 ** (-(-step // fine) - 1).bit_length())
+
+
+def row_steps(
+    column: npt.NDArray[Any], grid: Grid, *, lower: Fraction, upper: Fraction, missing: Number
+) -> npt.NDArray[Any]:
+    """Return a column of any numeric type clamped to the bounds, in whole steps of the grid."""
+    if column.dtype.kind in "biu" and max(abs(lower), abs(upper)) < 2**53:
+        # Clamped to ±2⁵³ in their own type, whole numbers are exact as floats, which the grid rounds fast.
+        if column.dtype == np.uint64:
+            column = np.minimum(column, np.uint64(2**53))
+        column = np.clip(column.astype(np.int64), -(2**53), 2**53).astype(np.float64)
+    return grid.integers(column, lower=lower, upper=upper, missing=missing)
+
+
+def one_column(array: npt.NDArray[Any], parameter: str = "data") -> npt.NDArray[Any]:
+    """Return a column; refuse a matrix, in which one unit's row would count as several values."""
+    if array.ndim > 1:
+        raise InvalidValueError(parameter, got=f"{array.ndim} dimensions", allowed="one column: one value a unit")
+    return array.ravel()
+
+
+def whole_steps(array: npt.NDArray[Any], step: Fraction) -> npt.NDArray[Any]:
+    """Return ⌊x/step + ½⌋ for every x, exactly: int64, or Python integers where they do not fit."""
+    kind = array.dtype.kind
+    if kind in "biu" and step.numerator == 1:
+        return _scaled(array.astype(np.int64) if kind == "b" else array, step.denominator)
+    if kind == "f" and array.dtype.itemsize <= 8 and Fraction(1, 2**900) < step < 2**900:
+        return _from_floats(array.astype(np.float64), step)
+    return _from_objects(array, step)
+
+
+def _scaled(array: npt.NDArray[Any], factor: int) -> npt.NDArray[Any]:
+    if largest_magnitude(array) * factor < _INT64_SAFE:
+        return np.asarray(array.astype(np.int64) * factor)
+    return np.asarray(array.astype(object) * factor)
+
+
+def _from_floats(array: npt.NDArray[np.float64], step: Fraction) -> npt.NDArray[Any]:
+    """Round floats.
+
+    The quotient q carries a relative error below 2⁻⁵¹ (the step, the division), so only within |q|·2⁻⁵¹ of a half
+    can its rounding be wrong; the fraction q - ⌊q⌋ is exact wherever it lies between ¼ and ¾. A step that is a power
+    of two leaves no error and no doubt.
+    """
+    values = np.nan_to_num(array, nan=0.0, posinf=sys.float_info.max, neginf=-sys.float_info.max)
+    with np.errstate(over="ignore", under="ignore"):
+        quotient = values / (step.numerator / step.denominator)
+        if not np.all(np.abs(quotient) < 2.0**49):
+            return _from_objects(values, step)
+        below = np.floor(quotient)
+        fraction = quotient - below
+    # Half upwards: ⌊q⌋ + [q - ⌊q⌋ ≥ ½] is ⌊q + ½⌋, without the rounding of q + ½.
+    indices = below.astype(np.int64) + (fraction >= 0.5)
+    power_of_two = step.numerator & (step.numerator - 1) == 0 and step.denominator & (step.denominator - 1) == 0
+    if not power_of_two:
+        doubtful = np.abs(fraction - 0.5) <= np.abs(quotient) * 2.0**-51 + 2.0**-52
+        for where in zip(*np.nonzero(doubtful), strict=True):
+            indices[where] = (Fraction(float(values[where])) / step + _HALF).__floor__()
+    return indices
+
+
+def _from_objects(array: npt.NDArray[Any], step: Fraction) -> npt.NDArray[Any]:
+    return integers([whole_step(value, step) for value in array.ravel().tolist()], array.shape)
+
+
+def integers(values: list[int], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return whole numbers as an array of this shape: int64, or Python integers where they do not fit."""
+    small = all(-_INT64_SAFE < value < _INT64_SAFE for value in values)
+    return np.array(values, dtype=np.int64 if small else object).reshape(shape)
+
+
+def whole_step(value: Any, step: Fraction) -> int:
+    """Return ⌊value/step + ½⌋ for one value of any kind; total."""
+    return (number(value) / step + _HALF).__floor__()
+
+
+def one_number(value: Any, parameter: str = "value") -> Fraction:
+    """Return one number of any type, exactly; refuse columns and other types, by type alone."""
+    value = value.as_py() if hasattr(value, "as_py") else value  # a scalar of Arrow
+    if not is_scalar(value) and as_array(value, parameter).ndim == 0:
+        value = as_array(value, parameter).item()
+    if not is_scalar(value) or isinstance(value, _NO_NUMBERS):
+        raise InvalidValueError(parameter, got=f"a value of type {type(value).__name__}", allowed="one number")
+    return number(value)
+
+
+def number(value: Any) -> Fraction:
+    """Return a row's value as a rational: a float is its exact binary value, a missing value or a non-number is 0."""
+    try:
+        if value is None or value != value:  # noqa: PLR0124 - NaN of every type differs from itself
+            return Fraction(0)
+        if value in {float("inf"), float("-inf")}:
+            return _LARGEST_FLOAT if value > 0 else -_LARGEST_FLOAT
+        return rational(value)
+    except Exception:  # noqa: BLE001 - a row may hold any object; whether a release fails must depend on no row
+        return Fraction(0)
+
+
+def rational(value: Any) -> Fraction:
+    """Return a finite number of any type; Decimal("1e999999999") and its like do not fill the memory.
+
+    A binary float is taken as it is, not for the decimal it prints as.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str):
+        return exact(value, "value")
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > _MAX_DECIMAL_EXPONENT:
+        return Fraction(0) if value.adjusted() < 0 or not value else _LARGEST_FLOAT if value > 0 else -_LARGEST_FLOAT
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))  # of NumPy integers it would wrap round
+    return Fraction(*value.as_integer_ratio())
+
+
+def as_floats(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return numbers as floats, at most the largest float in size; no value makes it fail."""
+    if array.dtype != object:
+        return array.astype(np.float64)
+    return np.array(
+        [float(min(max(number(x), -_LARGEST_FLOAT), _LARGEST_FLOAT)) for x in array.tolist()], dtype=np.float64
+    )
+
+
+def add(indices: npt.NDArray[Any], noise: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Add two arrays of whole numbers: int64, or Python integers where they might not fit."""
+    form = np.int64 if max(largest_magnitude(indices), largest_magnitude(noise)) < _INT64_SAFE else object
+    return np.asarray(indices.astype(form, copy=False) + noise.astype(form, copy=False))
+
+
+def largest_magnitude(array: npt.NDArray[Any]) -> int:
+    """Return the largest magnitude of whole numbers, 0 of no numbers."""
+    return max(abs(int(array.max())), abs(int(array.min()))) if array.size else 0
+
+
+def on_grid(indices: int | npt.NDArray[Any], step: Fraction) -> Any:
+    """Return indices·step: whole numbers for a whole step, otherwise the nearest floats."""
+    if isinstance(indices, int):
+        if step.denominator == 1:
+            return indices * step.numerator
+        return _nearest_float(indices * step)
+    if step.denominator == 1:
+        return _scaled(indices, step.numerator)
+    return Grid(step).values(indices)

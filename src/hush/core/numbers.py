@@ -12,15 +12,16 @@ Fraction(1, 10000000)
 Traceback (most recent call last):
 ...
 hush.core.errors.InvalidValueError: The 'epsilon' parameter must be a positive finite number. Got nan instead.
+
 """
 
 from __future__ import annotations
 
-import math
 import re
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,7 @@ _NOT_NUMBERS = (bool, np.bool_, np.timedelta64)  # Python or NumPy counts these 
 
 
 def _parse(text: str) -> Fraction | None:
+    """Return a decimal or a ratio as a number; None for any other text, such as "nan"."""
     text = text.strip()
     if len(text) > 2 * MAX_DIGITS + 3:  # a sign, a stroke, and a little room
         return None
@@ -54,41 +56,29 @@ def _parse(text: str) -> Fraction | None:
     if exponent and (len(exponent[0]) > 6 or abs(int(exponent[0])) > MAX_DIGITS):
         return None
     try:
-        return _bounded(Fraction(text))
+        return Fraction(text)
     except (ValueError, ZeroDivisionError):  # more digits than sys.get_int_max_str_digits(), or "1/0"
         return None
 
 
-def _bounded(value: Fraction) -> Fraction | None:
-    """Return a number that is short enough to be written and read again, else None."""
-    return value if max(value.numerator.bit_length(), value.denominator.bit_length()) <= _MAX_BITS else None
-
-
-def _exact(value: object) -> Fraction | None:
-    """Return the rational that ``value`` stands for, or None."""
-    if type(value) is Fraction and type(value.numerator) is int and type(value.denominator) is int:
-        return value  # computed, not read: exact masses of many steps may be longer than anything that is written
-    if isinstance(value, _NOT_NUMBERS):
-        return None
-    if isinstance(value, Rational):
-        # int(): a Fraction of NumPy integers would wrap round in its own arithmetic.
-        return _bounded(Fraction(int(value.numerator), int(value.denominator)))
-    if isinstance(value, float):
-        return _parse(float.__repr__(value)) if math.isfinite(value) else None
-    if isinstance(value, np.floating):
-        # Like repr of a float, the shortest decimal that reads back as it, whatever numpy.set_printoptions says.
-        return _parse(np.format_float_scientific(value)) if np.isfinite(value) else None
-    if isinstance(value, Decimal):
-        return _parse(str(value)) if value.is_finite() else None
-    if isinstance(value, str):
-        return _parse(value)
-    return None
-
-
 def exact(value: object, parameter: str, *, allowed: str = "a finite number") -> Fraction:
     """Return the rational that ``value`` stands for; refuse NaN, infinities, bools and everything that is no number."""
-    number = _exact(value)
-    if number is None:
+    if type(value) is Fraction and type(value.numerator) is int and type(value.denominator) is int:
+        return value  # computed, not read: exact masses of many steps may be longer than anything that is written
+    number = None
+    if isinstance(value, _NOT_NUMBERS):
+        pass
+    elif isinstance(value, Rational):
+        # int(): a Fraction of NumPy integers would wrap round in its own arithmetic.
+        number = Fraction(int(value.numerator), int(value.denominator))
+    elif isinstance(value, float):
+        number = _parse(float.__repr__(value))
+    elif isinstance(value, np.floating):
+        # Like repr of a float, the shortest decimal that reads back as it, whatever numpy.set_printoptions says.
+        number = _parse(np.format_float_scientific(value))
+    elif isinstance(value, Decimal | str):
+        number = _parse(str(value))
+    if number is None or max(number.numerator.bit_length(), number.denominator.bit_length()) > _MAX_BITS:
         raise InvalidValueError(parameter, got=value, allowed=allowed)
     return number
 
@@ -156,3 +146,9 @@ def integer(
     if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
         raise InvalidValueError(parameter, got=value, allowed=allowed, hint=hint)
     return number
+
+
+def assign(value: object, /, **fields: Any) -> None:
+    """Set fields of a frozen dataclass, in its own ``__init__`` or ``__post_init__``."""
+    for name, content in fields.items():
+        object.__setattr__(value, name, content)

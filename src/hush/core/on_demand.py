@@ -37,15 +37,21 @@ from hush.core.errors import HushError
 def on_demand(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], list[str]]:
     """Return ``__getattr__`` and ``__all__`` of a package; ``names`` has those of each module, by its full name.
 
-    A name that equals the last word of its module stands for the module.
+    ``name=original`` renames, and ``name=.`` stands for the module itself.
     """
-    places = {name: module for module, offered in names.items() for name in offered.split()}
+    places = {
+        name: (module, original or name)
+        for module, offered in names.items()
+        for name, _, original in (part.partition("=") for part in offered.split())
+    }
 
     def find(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(places[name])
-        value = module if places[name] == f"{package}.{name}" else getattr(module, name)
+        module, original = places[name]
+        value = import_module(module)
+        if original != ".":
+            value = getattr(value, original)
         setattr(sys.modules[package], name, value)
         return value
 

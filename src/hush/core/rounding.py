@@ -6,7 +6,6 @@ ends (:class:`Bound`). A monotone yes-or-no question becomes the last decimal of
 (:func:`largest_decimal`), or the first (:func:`smallest_decimal`). Both ask the question itself at the number they
 return, so a certified question gives a certified number.
 
->>> from hush.core.balls import ball, fraction_down, fraction_up
 >>> third = certified(lambda: ball(Fraction(1, 3)))
 >>> fraction_down(third) < Fraction(1, 3) < fraction_up(third)
 True
@@ -14,17 +13,102 @@ True
 (Fraction(1667, 500), Fraction(3333, 1000))
 >>> largest_decimal(lambda x: x * x <= 2, digits=6), smallest_decimal(lambda x: x * x >= 2, digits=6)
 (Fraction(141421, 100000), Fraction(70711, 50000))
+
+**Balls** are real and complex numbers that carry a proven error bound (Arb, through python-flint). A ball is a midpoint
+and a radius, and every operation returns a ball that contains the true result. What leaves this module is a float or a
+rational on a stated side of the truth. python-flint is imported when first used, so that ``import hush`` is quick.
+
+The working precision is a setting of the whole process. Should another thread change it in the middle of a
+computation, balls come out wider, never wrong; :func:`certified` tries again.
+
+>>> up(ball(Fraction(1, 3))) > 1 / 3 >= down(ball(Fraction(1, 3)))
+True
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
-from typing import Self
+from functools import cache, partial
+from typing import Any, Self
 
-from hush.core.balls import Ball, down, precision, up
 from hush.core.errors import PrecisionError
+
+_MAX_EXPONENT = 1 << 16
+"""The largest power of two, upwards or downwards, that is written out as a rational."""
+Ball = Any
+"""A flint ``arb`` or ``acb``; the compiled module has no static types."""
+
+
+@cache
+def flint() -> Any:
+    """Return the flint module, imported on first need."""
+    import flint as module
+
+    return module
+
+
+@contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Work with this many bits inside the block."""
+    context = flint().ctx
+    before = context.prec
+    context.prec = bits
+    try:
+        yield
+    finally:
+        context.prec = before
+
+
+def ball(value: Fraction | float) -> Ball:
+    """Return the ball around an exact rational, or the exact value of a float or integer."""
+    arb = flint().arb
+    if isinstance(value, Fraction):
+        if value.denominator == 1:
+            return arb(value.numerator)
+        return arb(value.numerator) / value.denominator
+    return arb(value)
+
+
+def up(value: Ball) -> float:
+    """Return a float that is not below any point of a real ball (NaN balls give +inf)."""
+    if value.is_nan():
+        return math.inf
+    top = value.upper()
+    nearest = float(top)  # rounded to nearest, so it may lie below: then the next float up is taken
+    if math.isnan(nearest):
+        return math.inf
+    return nearest if flint().arb(nearest) >= top else math.nextafter(nearest, math.inf)
+
+
+def down(value: Ball) -> float:
+    """Return a float that is not above any point of a real ball (NaN balls give −inf)."""
+    if value.is_nan():
+        return -math.inf
+    bottom = value.lower()
+    nearest = float(bottom)
+    if math.isnan(nearest):
+        return -math.inf
+    return nearest if flint().arb(nearest) <= bottom else math.nextafter(nearest, -math.inf)
+
+
+def fraction_up(value: Ball) -> Fraction:
+    """Return the exact rational at the upper end of a finite real ball."""
+    mantissa, exponent = map(int, value.upper().man_exp())
+    size = mantissa.bit_length() + exponent
+    if size > _MAX_EXPONENT:
+        raise PrecisionError("A figure is too large to be written down; use more moderate parameters.")
+    if mantissa and size < -_MAX_EXPONENT:  # as near to zero as is ever needed, and still above the value
+        return Fraction(1, 1 << _MAX_EXPONENT) if mantissa > 0 else Fraction(0)
+    return Fraction(mantissa) * Fraction(2) ** exponent
+
+
+def fraction_down(value: Ball) -> Fraction:
+    """Return the exact rational at the lower end of a finite real ball."""
+    return -fraction_up(-value)
+
 
 PRECISIONS = (128, 256, 512, 1024, 2048, 4096)
 """Working precisions in bits, tried in turn."""
@@ -53,11 +137,7 @@ class Bound(float):
         return float(self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_bound, (self.lower, self.upper))
-
-
-def _bound(lower: float, upper: float) -> Bound:
-    return Bound(lower=lower, upper=upper)
+        return partial(Bound, lower=self.lower, upper=self.upper), ()
 
 
 def enclosure(value: Ball) -> Bound:

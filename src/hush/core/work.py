@@ -108,12 +108,8 @@ def interrupting(interrupt: Callable[[], object]) -> AbstractContextManager[None
     return nullcontext() if work is None else work.interrupting(interrupt)
 
 
-def _wanted() -> None:
-    """Accept: the default check, for work that is always wanted."""
-
-
 @contextmanager
-def limited(limit: float, check: Callable[[], None] = _wanted) -> Iterator[Work]:
+def limited(limit: float, check: Callable[[], None] = lambda: None) -> Iterator[Work]:
     """Limit the work inside the block; ``check`` raises once nobody wants it."""
     token = _WORK.set(work := Work(limit, check))
     try:

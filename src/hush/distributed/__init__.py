@@ -5,10 +5,9 @@
 error when the curator, an aggregator, a shuffler or nobody is trusted.
 """
 
-from hush.distributed.aggregator import Aggregator, NoisySum
 from hush.distributed.messages import new_key
 from hush.distributed.network import aggregate, join, listen
-from hush.distributed.party import Party
+from hush.distributed.party import Aggregator, NoisySum, Party
 from hush.distributed.session import AggregationError, Session
 from hush.distributed.shares import LaplaceShare, SkellamShare
 from hush.distributed.trust import TrustRow, chart_of_trust, price_of_trust

@@ -35,12 +35,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hush.core import InvalidValueError
-from hush.distributed.aggregator import Aggregator, NoisySum
 from hush.distributed.messages import Message
-from hush.distributed.party import Party
+from hush.distributed.party import Aggregator, NoisySum, Party
 from hush.distributed.session import AGGREGATOR, AggregationError, Session
-
-__all__ = ["aggregate", "join", "listen"]
 
 STEP_SECONDS = 60.0
 """The seconds that the aggregator waits for the answers of one step."""

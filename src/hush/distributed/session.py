@@ -39,25 +39,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
 from hush.core import HushError, InvalidValueError, Number, fraction_between, integer, positive
-from hush.core.values import assign
+from hush.core.numbers import assign
 from hush.distributed.shares import LaplaceShare, SkellamShare
-
-__all__ = ["AGGREGATOR", "AggregationError", "Session"]
 
 AGGREGATOR = "the aggregator"
 """The sender of the aggregator's own messages; no party may have this name."""
 _LONGEST_NAME = 64
 _MOST_COUNTERS = 10**6
 _LARGEST_SUM = 2**62
-_FIELDS = {
-    "version", "name", "parties", "aggregator", "dropouts", "colluding", "length", "sensitivity", "epsilon", "delta",
-    "bound",
-}  # fmt: skip
 
 
 class AggregationError(HushError):
@@ -189,20 +183,19 @@ class Session:
 
     def to_json(self) -> str:
         """Return the session as canonical JSON."""
-        content: dict[str, Any] = {
+        content: dict[str, Any] = {name: getattr(self, name) for name in self._names()}
+        content |= {
             "version": 1,
-            "name": self.name,
             "parties": {party: key.hex() for party, key in self.parties.items()},
             "aggregator": self.aggregator.hex(),
-            "dropouts": self.dropouts,
-            "colluding": self.colluding,
-            "length": self.length,
-            "sensitivity": self.sensitivity,
             "epsilon": str(self.epsilon),
             "delta": None if self.delta is None else str(self.delta),
-            "bound": self.bound,
         }
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def _names(cls) -> set[str]:
+        return {entry.name for entry in fields(cls) if entry.compare}
 
     @classmethod
     def from_json(cls, text: str) -> Session:
@@ -215,11 +208,12 @@ class Session:
             raise InvalidValueError(
                 "session", got=text, allowed="a session file as `hush aggregate open` writes it"
             ) from None
-        if set(content) != _FIELDS or content["version"] != 1:
-            wrong = ", ".join(sorted(set(content) ^ _FIELDS)) or f"version {content['version']}"
+        names = {"version", *cls._names()}
+        if set(content) != names or content["version"] != 1:
+            wrong = ", ".join(sorted(set(content) ^ names)) or f"version {content['version']}"
             raise InvalidValueError("session", got=wrong, allowed="version 1 with exactly the fields of a session")
-        fields = {name: content[name] for name in _FIELDS - {"version", "parties", "aggregator"}}
-        return cls(parties=keys, aggregator=aggregator, **fields)
+        del content["version"]
+        return cls(**{**content, "parties": keys, "aggregator": aggregator})
 
 
 def _public_keys(parties: Mapping[str, bytes], aggregator: bytes) -> dict[str, bytes]:

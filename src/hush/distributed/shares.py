@@ -46,12 +46,9 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent, DiscreteLaplaceEvent, Event, SkellamEvent
 from hush.accounting.pairs.skellam import MOST_VARIANCE, skellam_epsilon, skellam_variance
 from hush.core import InvalidValueError, Number, fraction_between, integer, positive
-from hush.core.balls import ball, flint, up
-from hush.core.rounding import certified
-from hush.core.values import assign
-from hush.noise.negative_binomial import read_share
-
-__all__ = ["LaplaceShare", "SkellamShare"]
+from hush.core.numbers import assign
+from hush.core.rounding import ball, certified, flint, up
+from hush.noise.shares import read_share
 
 _MOST_PARTIES = 10**6
 
@@ -65,8 +62,20 @@ def _counts(parties: int, honest: int | None) -> tuple[int, int]:
     )
 
 
+class _Share:
+    """One party's share of noise."""
+
+    __slots__ = ()
+    variance: Any
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of all parties' shares together."""
+        return math.sqrt(self.variance)
+
+
 @dataclass(frozen=True, slots=True, init=False)
-class LaplaceShare:
+class LaplaceShare(_Share):
     """One party's share of discrete Laplace noise: pure ε as long as ``honest`` of the ``parties`` add theirs.
 
     Parameters
@@ -109,8 +118,6 @@ class LaplaceShare:
 
     def draw(self, size: int | tuple[int, ...] | None = None) -> Any:
         """Draw one share, or an array of independent shares for a vector of counters."""
-        if size is None:
-            return noise.laplace_share(Fraction(1, self.honest), self.scale)
         return noise.laplace_share(Fraction(1, self.honest), self.scale, size)
 
     @property
@@ -118,11 +125,6 @@ class LaplaceShare:
         """The variance of all parties' shares together."""
         q, complement = math.exp(-1 / float(self.scale)), -math.expm1(-1 / float(self.scale))
         return self.parties / self.honest * 2 * q / complement**2
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of all parties' shares together."""
-        return math.sqrt(self.variance)
 
     def epsilon_if(self, *, honest: int, counters: int = 1) -> float:
         """Return the pure ε, rounded up, that holds with only ``honest`` honest parties; infinite for none.
@@ -163,7 +165,7 @@ def share_epsilon(scale: Fraction, shape: Fraction, sensitivity: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class SkellamShare:
+class SkellamShare(_Share):
     """One party's share of Skellam noise: (ε, δ) as long as ``honest`` of the ``parties`` add theirs.
 
     >>> share = SkellamShare(sensitivity=1, epsilon=1, delta="1e-6", parties=20, honest=14)
@@ -205,19 +207,12 @@ class SkellamShare:
 
     def draw(self, size: int | tuple[int, ...] | None = None) -> int | npt.NDArray[Any]:
         """Draw one share, or an array of independent shares for a vector of counters."""
-        if size is None:
-            return noise.skellam(self.honest_variance / self.honest)
         return noise.skellam(self.honest_variance / self.honest, size)
 
     @property
     def variance(self) -> float:
         """The variance of all parties' shares together."""
         return float(self.honest_variance * self.parties / self.honest)
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of all parties' shares together."""
-        return math.sqrt(self.variance)
 
     def epsilon_if(self, *, honest: int) -> float:
         """Return the ε at the same δ, rounded up, that holds with only ``honest`` honest parties."""

@@ -29,12 +29,9 @@ from hush.accounting.pairs.shuffle import (
     shuffled_epsilon,
 )
 from hush.core import Number, fraction_between, integer, positive
-from hush.core.chart import Chart, bar_chart
+from hush.core.chart import Chart, ChartAxis, ChartBar, bar_chart, tick_text
 from hush.core.rounding import largest_decimal
-from hush.core.svg import ChartAxis, ChartBar, tick_text
 from hush.distributed.shares import LaplaceShare
-
-__all__ = ["TrustRow", "chart_of_trust", "price_of_trust"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

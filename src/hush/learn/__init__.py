@@ -10,14 +10,12 @@ depends on rows but through the release.
 ComposedEvent(...)
 """
 
-from hush.learn.additive import Shape
 from hush.learn.bayes import NaiveBayes
 from hush.learn.kmeans import KMeans
 from hush.learn.linear import Coefficient, LeastSquares, LinearModel, Moments, moments
-from hush.learn.logistic import LogisticRegression
 from hush.learn.model import Model, load, model_from_json
 from hush.learn.pca import PCA
-from hush.learn.regression import Regression
+from hush.learn.regression import LogisticRegression, Regression, Shape
 from hush.learn.select import SelectedModel as Selection
 from hush.learn.select import select, selection_event
 

@@ -45,7 +45,6 @@ class NaiveBayes(Classifier):
 
     @property
     def event(self) -> Event:
-        """The price of a fit, known before a row is read."""
         return IntegerNoise.of(self.epsilon, self.delta).event
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
@@ -70,24 +69,16 @@ class NaiveBayes(Classifier):
             self.log_chances_.append(_log_chances(column, table, totals, noise.sigma(histograms)))
         return self
 
-    def _log_odds(self, rows: object) -> Floats:
-        tables = self._fitted("log_chances_")
-        codes = self._schema().codes(rows)
-        total = np.tile(self.log_prior_, (len(codes[0]), 1))
-        for table, code in zip(tables, codes, strict=True):
-            # The last code is a missing value, which speaks for no class: a log-ratio of 0.
-            total += np.hstack([table, np.zeros((len(table), 1))]).T[code]
-        return np.asarray(total)
-
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return each class's probability."""
-        odds = self._log_odds(X)
+        tables = self._fitted("log_chances_")
+        codes = self._schema().codes(X)
+        odds = np.tile(self.log_prior_, (len(codes[0]), 1))
+        for table, code in zip(tables, codes, strict=True):
+            # The last code is a missing value, which speaks for no class: a log-ratio of 0.
+            odds += np.hstack([table, np.zeros((len(table), 1))]).T[code]
         chance = np.exp(odds - odds.max(axis=1, keepdims=True)) if len(odds) else odds
         return np.asarray(chance / chance.sum(axis=1, keepdims=True))
-
-    def predict(self, X: Any) -> Any:  # noqa: N803
-        """Return the most likely class of each row."""
-        return self.classes_[np.argmax(self._log_odds(X), axis=1)]
 
 
 def _log_chances(column: ModelColumn, table: Floats, totals: Floats, sigma: float) -> Floats:

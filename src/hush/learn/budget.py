@@ -115,25 +115,25 @@ def share_budget(
             looks=total * looks, fits=tuple(total * fit for fit in fits), curvature=curvature, two_sided=two_sided
         )
 
-    priced: dict[Fraction, float] = {}
-
-    def needs(total: Fraction) -> float:
-        if total not in priced:
-            priced[total] = compose([shared(total).event]).epsilon(delta, strict=False).upper
-        return priced[total]
-
-    near = _guess(needs, epsilon, delta)
-    return shared(largest_decimal(lambda total: needs(total) <= epsilon, digits=4, near=near))
+    return shared(_largest(lambda total: shared(total).event, epsilon, delta, digits=4))
 
 
 @lru_cache(maxsize=256)
 def gaussian_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the largest μ² of Gaussian noise alone that is (ε, δ)-DP, to six digits."""
+    return _largest(lambda total: GaussianEvent(sigma_squared=1 / total), epsilon, delta, digits=6)
+
+
+def _largest(event: Callable[[Fraction], Event], epsilon: Fraction, delta: Fraction, *, digits: int) -> Fraction:
+    """Return the largest decimal total whose event is certified to be (ε, δ)."""
+    priced: dict[Fraction, float] = {}
 
     def needs(total: Fraction) -> float:
-        return compose([GaussianEvent(sigma_squared=1 / total)]).epsilon(delta, strict=False).upper
+        if total not in priced:
+            priced[total] = compose([event(total)]).epsilon(delta, strict=False).upper
+        return priced[total]
 
-    return largest_decimal(lambda total: needs(total) <= epsilon, digits=6, near=_guess(needs, epsilon, delta))
+    return largest_decimal(lambda total: needs(total) <= epsilon, digits=digits, near=_guess(needs, epsilon, delta))
 
 
 def _guess(needs: Callable[[Fraction], float], epsilon: Fraction, delta: Fraction) -> Fraction:

@@ -325,7 +325,8 @@ class Preconditioner:
 
 def noisy_newton(
     rows: NewtonDesign,
-    derivative: Callable[[Floats], Floats],
+    loss: Loss,
+    target: Floats,
     *,
     start: Floats,
     counted: npt.NDArray[np.bool_],
@@ -334,10 +335,10 @@ def noisy_newton(
     mu_squared: Fraction,
     steps: int,
 ) -> tuple[Floats, Floats]:
-    """Return θ after some noisy steps, and about the covariance of its noise; ``derivative`` is ℓ' at margins."""
+    """Return θ after some noisy steps, and about the covariance of its noise."""
     theta, sigma = start, 0.0
     for _ in range(steps):
-        slopes = np.where(counted, derivative(rows.margins(theta)), 0.0)
+        slopes = np.where(counted, loss.derivative(rows.margins(theta), target), 0.0)
         gradient, sigma = rows.gradient(slopes, mu_squared / steps)
         theta = theta - preconditioner.step(gradient, weight)
     # Each step corrects most of the noise of the one before; what stays is about that of the last.

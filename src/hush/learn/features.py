@@ -157,11 +157,6 @@ class Knots:
     places: tuple[int, ...]
 
 
-def one_hot(levels: int) -> Floats:
-    """Return the map of a category: a row per value, and zeros for missing."""
-    return np.vstack([np.eye(levels), np.zeros((1, levels))])
-
-
 def numeric_map(levels: int, knots: Knots) -> Floats:
     """Return the map of a number: the line, then the hats; constant beyond the range."""
     places = np.arange(levels)
@@ -190,7 +185,9 @@ def _hats(levels: int, knots: np.ndarray[tuple[int], np.dtype[np.int_]]) -> Floa
 
 def column_map(column: ModelColumn, knots: Knots | None) -> Floats:
     """Return a column's map."""
-    return one_hot(column.levels) if knots is None else numeric_map(column.levels, knots)
+    if knots is None:  # a category: a row per value, and zeros for missing
+        return np.vstack([np.eye(column.levels), np.zeros((1, column.levels))])
+    return numeric_map(column.levels, knots)
 
 
 def how_many(rows: float, mu: float) -> int:

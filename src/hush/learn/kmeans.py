@@ -82,7 +82,6 @@ class KMeans(Model):
 
     @property
     def event(self) -> Event:
-        """The price of a fit, known before a row is read."""
         epsilon, _ = read_budget(self.epsilon, self.delta)
         columns = self._columns()
         if len(columns) > _GRID_COLUMNS:

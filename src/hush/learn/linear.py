@@ -248,7 +248,6 @@ class LinearModel(Regressor):
 
     @property
     def event(self) -> Event:
-        """The price of a fit, known before a row is read."""
         return self._moments().event
 
     def _story(self) -> str:

@@ -216,11 +216,6 @@ class Model:
             target.write_text(json.dumps(self.to_json(), indent=1, ensure_ascii=False), encoding="utf-8")
         return target
 
-    def _restore(self, released: Mapping[str, Any]) -> None:
-        """Take released numbers from JSON."""
-        for name, value in released.items():
-            setattr(self, name, _read(value))
-
 
 class Classifier(Model):
     """A model of public classes: ``target`` lists them, or names a column of the schema that has values."""
@@ -240,6 +235,14 @@ class Classifier(Model):
     def classes_(self) -> Any:
         """The public classes."""
         return np.array(self._classes().values)
+
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803 - scikit-learn's name
+        """Return each class's probability."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> Any:  # noqa: N803
+        """Return the most likely class of each row."""
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
     def _target(self, rows: Any, values: Any) -> Codes:
         """Return the labels of rows as codes; any other label has the code after the last."""
@@ -277,7 +280,8 @@ def model_from_json(data: Mapping[str, Any]) -> Model:
         raise InvalidValueError("model", got=got, allowed=f"version {VERSION} and one of {', '.join(sorted(_KINDS))}")
     parameters = {name: _read(value) for name, value in data["parameters"].items()}
     model = _KINDS[data["kind"]](**parameters)
-    model._restore(data["released"])  # noqa: SLF001 - of its own family
+    for name, value in data["released"].items():
+        setattr(model, name, _read(value))
     return model
 
 

@@ -55,7 +55,6 @@ class PCA(Model):
 
     @property
     def event(self) -> Event:
-        """The price of a fit, known before a row is read."""
         return GaussianEvent(sigma_squared=1 / self._mu_squared())
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's names

@@ -10,10 +10,9 @@ collected.
 True
 """
 
-from hush.local.frequencies import LocalHashing, SubsetSelection, frequency
+from hush.local.frequencies import LocalHashing, ProjectiveGeometry, SubsetSelection, frequency
 from hush.local.hitters import HeavyHitters, heavy_hitters
 from hush.local.means import LocalMean, LocalVectorMean, mean, vector_mean
-from hush.local.projective_geometry import ProjectiveGeometry
 from hush.local.shuffling import Shuffled, shuffled
 from hush.local.survey import Form
 

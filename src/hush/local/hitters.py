@@ -32,13 +32,10 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import Event
 from hush.core import InvalidValueError, Number, integer
-from hush.core.values import assign
-from hush.local.frequencies import SubsetSelection, frequency
-from hush.local.projective_geometry import ProjectiveGeometry
+from hush.core.numbers import assign
+from hush.local.frequencies import ProjectiveGeometry, SubsetSelection, frequency
 from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
 from hush.mechanisms.randomized_response import RandomizedResponse
-
-__all__ = ["HeavyHitters", "HittersFound", "Round", "heavy_hitters"]
 
 _BYTE_VALUES = 256
 

@@ -72,9 +72,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hush import noise
 from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, exact, integer
-from hush.core.balls import ball
-from hush.core.columns import is_scalar
-from hush.core.values import assign
+from hush.core.grid import is_scalar
+from hush.core.numbers import assign
+from hush.core.rounding import ball
 from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
 from hush.mechanisms.randomized_response import shares
 from hush.noise.bits import system_bits
@@ -292,6 +292,11 @@ class LocalVectorMean(ReadableRepr):
         """Pure ε, plus 2⁻¹² for the difference of the public function from a random one."""
         return ApproximateDPEvent(epsilon=self.epsilon + _EPSILON_OF_FUNCTION, delta=0)
 
+    @property
+    def _moments(self) -> tuple[float, float]:
+        epsilon = float(self.epsilon)
+        return _moments(_threshold(epsilon, self.dimensions), epsilon)
+
     def release(self, vector: Any) -> Any:
         """Return one report, or an array of reports for several vectors (one per row)."""
         rows = np.asarray(vector) if not isinstance(vector, np.ndarray) else vector
@@ -351,18 +356,18 @@ class LocalVectorMean(ReadableRepr):
         size = max(1, _NUMBERS_AT_ONCE // self.dimensions)
         for start in range(0, len(seeds), size):
             total += vectors_of(seeds[start : start + size], self.dimensions).sum(axis=0)
-        scale, _ = _moments(float(self.epsilon), self.dimensions)
+        scale, _ = self._moments
         return total / (max(1, len(seeds)) * scale) * float(self.norm)
 
     def squared_error(self, *, count: int) -> float:
         """Return the expected squared distance of the estimate from the mean of ``count`` vectors of full length."""
-        scale, square = _moments(float(self.epsilon), self.dimensions)
+        scale, square = self._moments
         each = (self.dimensions - 1 + square) / scale**2 - 1
         return each * float(self.norm) ** 2 / integer(count, "count", minimum=1)
 
     def error(self, confidence: Number = Fraction(19, 20), *, count: int) -> float:
         """Return a half-width of each coordinate, by the normal approximation with the worst variance."""
-        scale, square = _moments(float(self.epsilon), self.dimensions)
+        scale, square = self._moments
         level = NormalDist().inv_cdf((1 + float(confidence_level(confidence))) / 2)
         variance = max(1.0, square) / scale**2 / integer(count, "count", minimum=1)
         return level * math.sqrt(variance) * float(self.norm)
@@ -405,7 +410,7 @@ def _threshold(epsilon: float, dimensions: int) -> float:
     """Return the γ with the smallest squared error, by golden section."""
 
     def squared_error(gamma: float) -> float:
-        scale, square = _moments_at(gamma, epsilon)
+        scale, square = _moments(gamma, epsilon)
         return (dimensions - 1 + square) / scale**2
 
     low, high = 0.0, 6.0
@@ -416,11 +421,7 @@ def _threshold(epsilon: float, dimensions: int) -> float:
     return (low + high) / 2
 
 
-def _moments(epsilon: float, dimensions: int) -> tuple[float, float]:
-    return _moments_at(_threshold(epsilon, dimensions), epsilon)
-
-
-def _moments_at(gamma: float, epsilon: float) -> tuple[float, float]:
+def _moments(gamma: float, epsilon: float) -> tuple[float, float]:
     """Return the mean and the mean square of ⟨G, v⟩."""
     q = 0.5 * math.erfc(gamma / math.sqrt(2))
     density = math.exp(-gamma * gamma / 2) / math.sqrt(2 * math.pi)

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import Event
-from hush.accounting.events.blackbox import ShuffledEvent
-from hush.accounting.events.mechanisms import RandomizedResponseEvent
+from hush.accounting.events.mechanisms import RandomizedResponseEvent, ShuffledEvent
 from hush.accounting.pairs.shuffle import (
     LARGEST_EPSILON,
     LEAST_REPORTS,
@@ -31,8 +30,6 @@ from hush.accounting.pairs.shuffle import (
 )
 from hush.core import InvalidValueError, Number, integer
 from hush.core.rounding import Bound
-
-__all__ = ["Shuffled", "shuffled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

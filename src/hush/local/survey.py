@@ -27,17 +27,13 @@ import numpy as np
 
 from hush.accounting import Event
 from hush.core import InvalidValueError, Number, exact
-from hush.core.chart import Chart, bar_chart
+from hush.core.chart import Chart, ChartAxis, ChartBar, bar_chart
 from hush.core.format import decimal
-from hush.core.svg import ChartAxis, ChartBar
-from hush.core.values import assign
-from hush.local.frequencies import SubsetSelection, frequency
+from hush.core.numbers import assign
+from hush.local.frequencies import ProjectiveGeometry, SubsetSelection, frequency
 from hush.local.means import LocalMean
-from hush.local.projective_geometry import ProjectiveGeometry
 from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.randomized_response import RandomizedResponse
-
-__all__ = ["Estimated", "Form"]
 
 _KINDS = ("frequency", "mean")
 _LONGEST_QUESTION = 1000

@@ -3,13 +3,23 @@
 from typing import TYPE_CHECKING
 
 from hush.core.on_demand import on_demand
-from hush.mechanisms import estimators
 
 if TYPE_CHECKING:
     from hush.mechanisms.above_threshold import AboveThreshold
     from hush.mechanisms.base import Additive, Mechanism
     from hush.mechanisms.column_quantile import Quantile
-    from hush.mechanisms.estimators import *  # noqa: F403 - all of them, listed there
+    from hush.mechanisms.estimators.base import Estimate, average, nonnegative, propose_delta, rounded
+    from hush.mechanisms.estimators.categories import histogram, mode, top_k
+    from hush.mechanisms.estimators.numeric import (
+        count,
+        mean,
+        ratio,
+        std,
+        sum,  # noqa: A004 - names of the field
+        variance,
+        vector_mean,
+    )
+    from hush.mechanisms.estimators.ordered import max, median, min, quantile, quantiles  # noqa: A004 - as above
     from hush.mechanisms.gaussian import Gaussian
     from hush.mechanisms.grouped.keys import KeySelection
     from hush.mechanisms.laplace import Laplace
@@ -25,7 +35,10 @@ else:
             "hush.mechanisms.above_threshold": "AboveThreshold",
             "hush.mechanisms.base": "Additive Mechanism",
             "hush.mechanisms.column_quantile": "Quantile",
-            "hush.mechanisms.estimators": " ".join(estimators.__all__),
+            "hush.mechanisms.estimators.base": "Estimate average nonnegative propose_delta rounded",
+            "hush.mechanisms.estimators.categories": "histogram mode top_k",
+            "hush.mechanisms.estimators.numeric": "count mean ratio std sum variance vector_mean",
+            "hush.mechanisms.estimators.ordered": "max median min quantile quantiles",
             "hush.mechanisms.gaussian": "Gaussian",
             "hush.mechanisms.grouped.keys": "KeySelection",
             "hush.mechanisms.laplace": "Laplace",

@@ -41,17 +41,16 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, exact, integer
-from hush.core.balls import ball, fraction_up
-from hush.core.columns import as_array, whole_step
-from hush.core.rounding import certified, float_up
-from hush.core.values import assign
-from hush.mechanisms.base import ReadableRepr, confidence_level, default_step, in_steps, least, off_grid, ordinary
+from hush.core.grid import as_array, whole_step
+from hush.core.numbers import assign
+from hush.core.rounding import ball, certified, float_up, fraction_up
+from hush.mechanisms.base import Calibrated, Symmetric, confidence_level, default_step, in_steps, off_grid, ordinary
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.selection import truth
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class AboveThreshold(ReadableRepr):
+class AboveThreshold(Calibrated, Symmetric):
     """Says which values of a stream lie above a threshold, up to ``count`` times "yes".
 
     >>> import hush
@@ -87,55 +86,11 @@ class AboveThreshold(ReadableRepr):
             step=default_step(exact_sensitivity, step),
         )
 
-    @classmethod
-    def with_noise(
-        cls,
-        noise: Number,
-        *,
-        threshold: Number,
-        sensitivity: Number = 1,
-        count: int = 1,
-        monotonic: bool = False,
-        step: Number | None = None,
-    ) -> AboveThreshold:
-        """Return the mechanism with noise of this scale on each value, in units of the value."""
-        unit = cls(threshold=threshold, epsilon=1, sensitivity=sensitivity, count=count, monotonic=monotonic, step=step)
-        # Scales are proportional to 1/ε, so that their ratio to those at ε = 1 is the ε.
-        budget = unit.scales[1] * unit.step / ordinary(noise, "noise")
-        return cls(
-            threshold=threshold, epsilon=budget, sensitivity=sensitivity, count=count, monotonic=monotonic, step=step
-        )
+    def _noise_scale(self) -> Fraction:
+        return self.scales[1] * self.step
 
-    @classmethod
-    def for_error(
-        cls,
-        error: Number,
-        *,
-        confidence: Number = Fraction(19, 20),
-        queries: int,
-        threshold: Number,
-        sensitivity: Number = 1,
-        count: int = 1,
-        monotonic: bool = False,
-        step: Number | None = None,
-    ) -> AboveThreshold:
-        """Return the mechanism of the smallest ε, to 12 digits, with a half-width of at most ``error``."""
-        exact_sensitivity = ordinary(sensitivity, "sensitivity")
-        grid = default_step(exact_sensitivity, step)
-        return least(
-            lambda epsilon: cls(
-                threshold=threshold,
-                epsilon=epsilon,
-                sensitivity=exact_sensitivity,
-                count=count,
-                monotonic=monotonic,
-                step=grid,
-            ),
-            lambda mechanism: mechanism.error(confidence, queries=queries),
-            error,
-            floor=2 * grid + cls(threshold=threshold, epsilon=1, sensitivity=exact_sensitivity, step=grid).rounding,
-            why="two steps of the grid and the rounding to it: take a smaller step",
-        )
+    def _least_error(self, **_asked: Any) -> tuple[Fraction, str]:
+        return 2 * self.step + self.rounding, "two steps of the grid and the rounding to it: take a smaller step"
 
     @property
     def scales(self) -> tuple[Fraction, Fraction]:
@@ -185,11 +140,6 @@ class AboveThreshold(ReadableRepr):
     def variance(self) -> float:
         """The variance of the noise in one comparison: the threshold's and the value's together."""
         return sum(Laplace(sensitivity=1, scale=s, step=1).variance for s in self.scales) * float(self.step) ** 2
-
-    @property
-    def bias(self) -> float:
-        """Zero: the noise in a comparison is symmetric."""
-        return 0.0
 
 
 class Stream:

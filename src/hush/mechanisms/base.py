@@ -12,7 +12,7 @@ There are three ways to make one: from ε (and δ); `with_noise`, from a scale; 
 searches the smallest ε, to 12 digits, with an `error` of at most α.
 
 **Sensitivity in steps.** A caller promises that neighbours' values differ by at most Δ. On a grid of step g the rounded
-values differ by at most d = ⌈Δ/g⌉ steps (`hush.core.columns`), and the noise is calibrated to d: the ceiling
+values differ by at most d = ⌈Δ/g⌉ steps (`hush.core.grid`), and the noise is calibrated to d: the ceiling
 is the safe side. For a *vector* each of the k coordinates that a neighbour changes is rounded by itself, and
 Σ⌈dᵢ⌉ can exceed ⌈Σdᵢ⌉ by k-1. So arrays that are not on the grid beforehand need ``coordinates=k``, and d becomes
 ⌈Δ/g⌉ + k - 1. Arrays of whole numbers on a grid that contains the whole numbers are not rounded at all, and need
@@ -44,18 +44,18 @@ inf
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, fraction_between, positive
-from hush.core.balls import Ball, ball, flint, fraction_up
-from hush.core.columns import add, as_array, is_scalar, on_grid, one_number, whole_step, whole_steps
-from hush.core.rounding import certified, float_up, smallest_decimal
+from hush.core.grid import add, as_array, is_scalar, on_grid, one_number, whole_step, whole_steps
+from hush.core.rounding import Ball, ball, certified, flint, float_up, fraction_up, smallest_decimal
 
 _SMALLEST_PARAMETER, _LARGEST_PARAMETER = Fraction(1, 10**150), Fraction(10**150)
 
@@ -127,17 +127,16 @@ def least(
     *,
     floor: Fraction = Fraction(0),
     why: str = "",
-    near: Fraction | None = None,
 ) -> M:
     """Return the mechanism of the smallest ε, to 12 digits, with an error of at most ``target``.
 
-    No ε brings the error below ``floor``, and ``why`` tells the reason; ``near`` is a guess of ε.
+    No ε brings the error below ``floor``, and ``why`` tells the reason.
     """
     goal = positive(target, "error")
     if goal <= floor:
         raise InvalidValueError("error", got=target, allowed=f"above {float(floor):.6g}, {why}")
     # The error falls as ε grows, so bisection over decimals finds the smallest ε that meets the goal.
-    return make(smallest_decimal(lambda epsilon: error(make(epsilon)) <= goal, digits=12, near=near))
+    return make(smallest_decimal(lambda epsilon: error(make(epsilon)) <= goal, digits=12))
 
 
 class ReadableRepr:
@@ -154,6 +153,69 @@ class ReadableRepr:
 
 def _written(value: Any) -> str:
     return str(value) if isinstance(value, Fraction) else repr(value)
+
+
+class Symmetric:
+    """A mechanism with noise that is symmetric about zero."""
+
+    __slots__ = ()
+
+    @property
+    def bias(self) -> float:
+        """Zero: the noise is symmetric."""
+        return 0.0
+
+
+class Calibrated(ReadableRepr):
+    """A mechanism that is made from ε, from a scale of its noise, or from an error that is wanted."""
+
+    __slots__ = ()
+    epsilon: Any
+    error: Any
+
+    @classmethod
+    def with_noise(cls, scale: Number, /, **parameters: Any) -> Self:
+        """Return the mechanism with noise of this scale; ``parameters`` are those of the class, but for ε.
+
+        Its scale is proportional to 1/ε.
+        """
+        unit = cls._example(parameters)
+        budget = unit.epsilon * unit._noise_scale() / ordinary(scale, "noise")  # noqa: SLF001 - of its own class
+        made: Self = dataclasses.replace(unit, epsilon=budget)  # type: ignore[type-var]
+        return made
+
+    @classmethod
+    def for_error(cls, error: Number, *, confidence: Number = Fraction(19, 20), **parameters: Any) -> Self:
+        """Return the mechanism of the smallest ε, to 12 digits, with an `error` of at most ``error``.
+
+        ``parameters`` are those of the class, but for ε, and those of its `error`.
+        """
+        asked = {name: parameters.pop(name) for name in inspect.signature(cls.error).parameters if name in parameters}
+        unit = cls._example(parameters)
+        floor, why = unit._least_error(confidence=confidence, **asked)  # noqa: SLF001 - of its own class
+
+        def width(mechanism: Any) -> float:
+            return float(mechanism.error(confidence, **asked))
+
+        made: Self = least(unit._at, width, error, floor=floor, why=why)  # noqa: SLF001
+        return made
+
+    @classmethod
+    def _example(cls, parameters: Mapping[str, Any]) -> Self:
+        """Return the mechanism with some ε."""
+        return cls(epsilon=1, **parameters)  # type: ignore[call-arg]
+
+    def _at(self, epsilon: Fraction) -> Self:
+        """Return the same mechanism with another ε."""
+        return dataclasses.replace(self, epsilon=epsilon)  # type: ignore[type-var]
+
+    def _noise_scale(self) -> Fraction:
+        """Return the scale of the noise, in units of the value."""
+        raise NotImplementedError
+
+    def _least_error(self, **_asked: Any) -> tuple[Fraction, str]:
+        """Return the error that no ε brings lower, and the reason; refuse a mechanism that is never wrong."""
+        return Fraction(0), ""
 
 
 _STEPS_PER_SENSITIVITY = 2**10  # at least, on a default grid that is not the whole numbers

@@ -32,8 +32,8 @@ import numpy.typing as npt
 
 from hush.accounting import Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
-from hush.core.columns import on_grid, present
-from hush.core.values import assign
+from hush.core.grid import on_grid, present
+from hush.core.numbers import assign
 from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
 from hush.mechanisms.grouped.base import Sparse
 from hush.mechanisms.grouped.quantile import FINEST, GroupedQuantile
@@ -156,7 +156,11 @@ class Quantile(ReadableRepr):
         # Ranks within the mechanism's reach of the target; their values alone need exact bins.
         low = max(0, (target - mechanism.aims.reach) // rank)
         high = min(n, -(-(target + mechanism.aims.reach) // rank))
-        near = grid.integers(_ranked(values, low, high), lower=lower, upper=upper)
+        if high <= low:
+            values = values[:0]
+        elif low > 0 or high < n:  # the values of ranks low+1 … high, without sorting the others
+            values = np.partition(values, [low, high - 1])[low:high]
+        near = grid.integers(values, lower=lower, upper=upper)
         bins, weights = np.unique(near - first, return_counts=True)
         before, after = [0] * (low > 0), [last - first] * (high < n)
         return Sparse(
@@ -177,12 +181,3 @@ def _level(confidence: Number) -> Fraction:
 def _short(q: Fraction) -> Fraction:
     """Return a fraction of 30 decimals at most next to q, which is 0 or 1 only if q is."""
     return q if q.denominator <= FINEST else Fraction(min(max(round(q * FINEST), 1), FINEST - 1), FINEST)
-
-
-def _ranked(values: npt.NDArray[Any], low: int, high: int) -> npt.NDArray[Any]:
-    """Return the values of ranks low+1 … high, without sorting the others."""
-    if high <= low:
-        return values[:0]
-    if low == 0 and high == len(values):
-        return values
-    return np.partition(values, [low, high - 1])[low:high]

@@ -62,8 +62,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -71,12 +71,23 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import DiscreteGaussianEvent, GaussianEvent, theorems
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative
-from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
-from hush.core.columns import as_array, integers, is_scalar, number, on_grid, one_number
-from hush.core.rounding import certified, float_up, largest_decimal, short_up, smallest_decimal
-from hush.core.values import assign
+from hush.core.grid import as_array, integers, is_scalar, number, on_grid, one_number
+from hush.core.numbers import assign
+from hush.core.rounding import (
+    Ball,
+    ball,
+    certified,
+    flint,
+    float_up,
+    fraction_down,
+    fraction_up,
+    largest_decimal,
+    short_up,
+    smallest_decimal,
+)
 from hush.mechanisms.base import (
-    ReadableRepr,
+    Calibrated,
+    Symmetric,
     already_on_grid,
     choose,
     confidence_level,
@@ -93,7 +104,7 @@ _LARGEST_SUMMED_SIGMA = 512  # up to this σ in steps the discrete tail is summe
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Gaussian(ReadableRepr):
+class Gaussian(Calibrated, Symmetric):
     """Adds exact Gaussian noise to numbers, arrays and columns.
 
     Parameters
@@ -178,39 +189,27 @@ class Gaussian(ReadableRepr):
         )
 
     @classmethod
-    def with_noise(
-        cls, noise: Number, *, sensitivity: Number, step: Number | None = None, coordinates: int | None = None
-    ) -> Gaussian:
+    def with_noise(cls, scale: Number, /, **parameters: Any) -> Self:
         """Return the mechanism with noise of this σ."""
-        return cls(sensitivity=sensitivity, sigma=noise, step=step, coordinates=coordinates)
+        return cls(sigma=scale, **parameters)
 
     @classmethod
     def for_error(
-        cls,
-        error: Number,
-        *,
-        confidence: Number = Fraction(19, 20),
-        sensitivity: Number = 1,
-        step: Number | None = None,
-        coordinates: int | None = None,
-        count: int = 1,
-    ) -> Gaussian:
+        cls, error: Number, *, confidence: Number = Fraction(19, 20), count: int = 1, **parameters: Any
+    ) -> Self:
         """Return the mechanism of the largest σ, to 12 digits, with a half-width of at most ``error``."""
-        goal = ordinary(error, "error")
-        exact_sensitivity = ordinary(sensitivity, "sensitivity")
-        grid = default_step(exact_sensitivity, step)
-        floor = off_grid(exact_sensitivity, grid) if coordinates in {None, 1} else grid / 2
+        goal, parameters = ordinary(error, "error"), {"sensitivity": 1, **parameters}
+        unit = cls.with_noise(1, **parameters)
+        floor = off_grid(unit.sensitivity, unit.step) if unit.discrete else unit.step / 2
         if goal <= floor:
             raise InvalidValueError(
                 "error", got=error, allowed=f"above {float(floor):.6g}, half a step of the grid: take a smaller step"
             )
 
         def good(sigma: Fraction) -> bool:
-            mechanism = cls(sensitivity=sensitivity, sigma=sigma, step=step, coordinates=coordinates)
-            return mechanism.error(confidence, count=count) <= goal
+            return cls.with_noise(sigma, **parameters).error(confidence, count=count) <= goal
 
-        best = largest_decimal(good, digits=12)
-        return cls(sensitivity=sensitivity, sigma=best, step=step, coordinates=coordinates)
+        return cls.with_noise(largest_decimal(good, digits=12), **parameters)
 
     @property
     def discrete(self) -> bool:
@@ -228,30 +227,23 @@ class Gaussian(ReadableRepr):
 
     def release(self, value: Any) -> Any:
         """Return value + noise: int for a whole step, else float; a NumPy array for columns."""
-        sigma = self.sigma / self.step
-        if not self.discrete:
-            # Never round first: a rounded value can move further than Δ₂, by up to a step.
-            if is_scalar(value):
-                return on_grid(noise.rounded_gaussian(sigma, centre=one_number(value) / self.step), self.step)
-            array = as_array(value)
-            if not already_on_grid(array, self.step):
-                return self._release_reals(array)
+        sigma, step = self.sigma / self.step, self.step
+        if self.discrete:
             return release_on_grid(
-                value, step=self.step, draw=lambda size: noise.rounded_gaussian(sigma, size), admit=self._admit
+                value,
+                step=step,
+                draw=lambda size: noise.discrete_gaussian(size=size, variance=sigma**2),
+                admit=self._admit,
             )
-        square = sigma**2
-        return release_on_grid(
-            value,
-            step=self.step,
-            draw=lambda size: noise.discrete_gaussian(size=size, variance=square),
-            admit=self._admit,
-        )
-
-    def _release_reals(self, array: npt.NDArray[Any]) -> Any:
-        """Round centre + noise, not the centre: the sensitivity is then Δ₂ itself."""
-        sigma = self.sigma / self.step
-        drawn = [noise.rounded_gaussian(sigma, centre=number(x) / self.step) for x in array.ravel().tolist()]
-        return on_grid(integers(drawn, array.shape), self.step)
+        # Never round first: a rounded value can move further than Δ₂, by up to a step. Centre + noise is rounded.
+        if is_scalar(value):
+            return on_grid(noise.rounded_gaussian(sigma, centre=one_number(value) / step), step)
+        array = as_array(value)
+        if already_on_grid(array, step):
+            draw = partial(noise.rounded_gaussian, sigma)
+            return release_on_grid(value, step=step, draw=draw, admit=self._admit)
+        drawn = [noise.rounded_gaussian(sigma, centre=number(x) / step) for x in array.ravel().tolist()]
+        return on_grid(integers(drawn, array.shape), step)
 
     def _admit(self, array: npt.NDArray[Any]) -> None:
         # Whole vectors at ℓ₂ distance 1 differ in one coordinate, by 1.
@@ -273,11 +265,6 @@ class Gaussian(ReadableRepr):
             k = np.arange(len(weights), dtype=np.float64)
             return float(2 * (weights * k * k).sum() / (2 * weights.sum() - weights[0])) * float(self.step) ** 2
         return float(self.sigma**2) if self.discrete else gaussian_variance(sigma) * float(self.step) ** 2
-
-    @property
-    def bias(self) -> float:
-        """Zero: the noise is symmetric."""
-        return 0.0
 
     def error(self, confidence: Number = Fraction(19, 20), *, count: int = 1) -> float:
         """Return the half-width that holds with at least this probability for ``count`` answers at once."""

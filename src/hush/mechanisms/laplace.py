@@ -29,9 +29,10 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -39,16 +40,15 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import DiscreteLaplaceEvent
 from hush.core import InvalidValueError, Number, integer
-from hush.core.balls import ball, fraction_down, fraction_up
-from hush.core.rounding import certified, float_up, short_down
-from hush.core.values import assign
+from hush.core.numbers import assign
+from hush.core.rounding import ball, certified, float_up, fraction_down, fraction_up
 from hush.mechanisms.base import (
-    ReadableRepr,
+    Calibrated,
+    Symmetric,
     already_on_grid,
     confidence_level,
     default_step,
     in_steps,
-    least,
     off_grid,
     ordinary,
     release_on_grid,
@@ -58,7 +58,7 @@ _VANISHING_EXPONENT = 10**5  # e^(-10⁵) is below 10⁻⁴³⁰⁰⁰
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Laplace(ReadableRepr):
+class Laplace(Calibrated, Symmetric):
     """Adds exact discrete Laplace noise to numbers, arrays and columns.
 
     Parameters
@@ -113,43 +113,19 @@ class Laplace(ReadableRepr):
         assign(self, sensitivity=exact_sensitivity, epsilon=budget, scale=width, step=grid, coordinates=coordinates)
 
     @classmethod
-    def with_noise(
-        cls, noise: Number, *, sensitivity: Number, step: Number | None = None, coordinates: int | None = None
-    ) -> Laplace:
-        """Return the mechanism with noise of this scale."""
-        return cls(sensitivity=sensitivity, scale=noise, step=step, coordinates=coordinates)
+    def with_noise(cls, scale: Number, /, **parameters: Any) -> Self:
+        """Return the mechanism with noise of this scale; its ε depends on the sensitivity, which must be said."""
+        return cls(scale=scale, **parameters)
 
     @classmethod
-    def for_error(
-        cls,
-        error: Number,
-        *,
-        confidence: Number = Fraction(19, 20),
-        sensitivity: Number = 1,
-        step: Number | None = None,
-        coordinates: int | None = None,
-        count: int = 1,
-    ) -> Laplace:
-        """Return the mechanism of the smallest ε, to 12 digits, with a half-width of at most ``error``."""
-        goal, numbers = ordinary(error, "error"), integer(count, "count", minimum=1)
-        exact_sensitivity = ordinary(sensitivity, "sensitivity")
-        grid = default_step(exact_sensitivity, step)
-        miss = 1 - confidence_level(confidence)
-        # ε of the continuous law, ln(count/β)·Δ/α: the search only begins there.
-        guess = (
-            fraction_down(certified(lambda: -ball(miss / numbers).log()))
-            * in_steps(exact_sensitivity, grid)
-            * grid
-            / goal
-        )
-        return least(
-            lambda epsilon: cls(sensitivity=exact_sensitivity, epsilon=epsilon, step=grid, coordinates=coordinates),
-            lambda mechanism: mechanism.error(confidence, count=numbers),
-            error,
-            floor=off_grid(exact_sensitivity, grid),
-            why="half a step of the grid: take a smaller step",
-            near=short_down(guess),
-        )
+    def _example(cls, parameters: Mapping[str, Any]) -> Self:
+        return cls(**{"sensitivity": 1, **parameters}, epsilon=1)
+
+    def _at(self, epsilon: Fraction) -> Self:
+        return type(self)(sensitivity=self.sensitivity, epsilon=epsilon, step=self.step, coordinates=self.coordinates)
+
+    def _least_error(self, **_asked: Any) -> tuple[Fraction, str]:
+        return off_grid(self.sensitivity, self.step), "half a step of the grid: take a smaller step"
 
     @property
     def steps(self) -> int:
@@ -188,11 +164,6 @@ class Laplace(ReadableRepr):
             return 0.0  # r, and with it the variance, is below every float
         spread = certified(lambda: 2 * (-1 / ball(s)).exp() / (1 - (-1 / ball(s)).exp()) ** 2, bits=53)
         return float_up(fraction_up(spread) * self.step**2)
-
-    @property
-    def bias(self) -> float:
-        """Zero: the noise is symmetric."""
-        return 0.0
 
     def error(self, confidence: Number = Fraction(19, 20), *, count: int = 1) -> float:
         """Return the half-width that holds with at least this probability for ``count`` answers at once.

@@ -32,9 +32,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,10 +42,9 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, DiscreteLaplaceEvent
 from hush.core import InvalidValueError, Number, integer, nonnegative
-from hush.core.balls import ball, fraction_up
-from hush.core.rounding import certified, float_up
-from hush.core.values import assign
-from hush.mechanisms.base import ReadableRepr, choose, confidence_level, least, ordinary
+from hush.core.numbers import assign
+from hush.core.rounding import ball, certified, float_up, fraction_up
+from hush.mechanisms.base import Calibrated, choose, confidence_level, ordinary
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.selection import chances, moments
 
@@ -57,7 +56,7 @@ def _gap(a: int, b: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class MetricExponential(ReadableRepr):
+class MetricExponential(Calibrated):
     """Releases a point of a metric space near the true one.
 
     Parameters
@@ -138,43 +137,18 @@ class MetricExponential(ReadableRepr):
         distance = integer(sensitivity, "sensitivity", minimum=1)
         return cls(points=None, metric=_gap, epsilon=epsilon, sensitivity=distance, normaliser="constant")
 
-    @classmethod
-    def with_noise(
-        cls,
-        noise: Number,
-        *,
-        points: Sequence[Any],
-        metric: Callable[[Any, Any], Number],
-        sensitivity: Number = 1,
-        normaliser: str = "any",
-    ) -> MetricExponential:
-        """Return the mechanism on this space with the length α = ``noise``."""
-        sides = 1 if normaliser == "constant" else 2
-        budget = sides * ordinary(sensitivity, "sensitivity") / ordinary(noise, "noise")
-        return cls(points=points, metric=metric, epsilon=budget, sensitivity=sensitivity, normaliser=normaliser)
+    def _at(self, epsilon: Fraction) -> Self:
+        made = replace(self, epsilon=epsilon, normaliser="any")
+        assign(made, normaliser=self.normaliser)  # proven once: it does not depend on ε
+        return made
 
-    @classmethod
-    def for_error(
-        cls,
-        error: Number,
-        *,
-        confidence: Number = Fraction(19, 20),
-        points: Sequence[Any],
-        metric: Callable[[Any, Any], Number],
-        sensitivity: Number = 1,
-        normaliser: str = "any",
-    ) -> MetricExponential:
-        """Return the mechanism on this space of the smallest ε, to 12 digits, with an error of at most ``error``."""
-        space = cls(points=points, metric=metric, epsilon=1, sensitivity=sensitivity, normaliser=normaliser)
-        if len(space.points or ()) < 2:
+    def _noise_scale(self) -> Fraction:
+        return self.alpha
+
+    def _least_error(self, **_asked: Any) -> tuple[Fraction, str]:
+        if len(self.points or ()) < 2:
             raise InvalidValueError("points", got="one point", allowed="at least two: a single one is never wrong")
-
-        def make(epsilon: Fraction) -> MetricExponential:
-            candidate = cls(points=points, metric=metric, epsilon=epsilon, sensitivity=sensitivity)
-            assign(candidate, normaliser=normaliser)  # proven once, above: it does not depend on ε
-            return candidate
-
-        return least(make, lambda mechanism: mechanism.error(confidence), error)
+        return Fraction(0), ""
 
     @property
     def alpha(self) -> Fraction:

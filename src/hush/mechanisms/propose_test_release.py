@@ -34,7 +34,8 @@ Refused
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -45,22 +46,22 @@ import numpy.typing as npt
 from hush import noise as noises
 from hush.accounting import ProposeTestReleaseEvent
 from hush.core import InvalidValueError, Number, fraction_between, integer
-from hush.core.balls import ball, flint, fraction_up
-from hush.core.columns import on_grid, one_number
-from hush.core.rounding import certified, float_up, short_up
-from hush.core.values import assign
+from hush.core.grid import on_grid, one_number
+from hush.core.numbers import assign
+from hush.core.rounding import ball, certified, flint, float_up, fraction_up, short_up
 from hush.mechanisms.base import (
-    ReadableRepr,
+    Calibrated,
+    Symmetric,
     choose,
     confidence_level,
     gaussian_variance,
     laplace_variance,
-    least,
     ordinary,
 )
 from hush.mechanisms.gaussian import normal_quantile
 
 _TEST_GRID = 2**20  # steps in one unit of distance, for the Gaussian noise of the test
+_LARGEST_EPSILON = 1 - Fraction(1, 10**12)  # of the Gaussian variant
 _INFINITE_DISTANCE = 2**62  # beyond every noise that is drawn
 
 
@@ -91,7 +92,7 @@ Refused: Final = RefusedType()
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class ProposeTestRelease(ReadableRepr):
+class ProposeTestRelease(Calibrated, Symmetric):
     """Releases a value if it is privately found to be stable; costs (2ε, δ) with Laplace noise either way.
 
     Parameters
@@ -126,47 +127,20 @@ class ProposeTestRelease(ReadableRepr):
         assign(self, epsilon=budget, delta=slip, eta=ordinary(eta, "eta"), noise=noise, step=ordinary(step, "step"))
 
     @classmethod
-    def with_noise(
-        cls, scale: Number, *, delta: Number, eta: Number, noise: str = "laplace", step: Number
-    ) -> ProposeTestRelease:
-        """Return the mechanism with noise of this scale on answers (Laplace's b or Gauss's σ)."""
-        kind = choose(noise, ("laplace", "gaussian"), "noise")
-        spread = _spread(fraction_between(delta, "delta")) if kind == "gaussian" else 1
-        budget = ordinary(eta, "eta") * spread / ordinary(scale, "scale")
-        return cls(epsilon=budget, delta=delta, eta=eta, noise=noise, step=step)
+    def _example(cls, parameters: Mapping[str, Any]) -> Self:
+        return cls(epsilon=Fraction(1, 2), **parameters)  # Gaussian noise needs an ε below 1
 
-    @classmethod
-    def for_error(
-        cls,
-        error: Number,
-        *,
-        confidence: Number = Fraction(19, 20),
-        delta: Number,
-        eta: Number,
-        noise: str = "laplace",
-        step: Number,
-    ) -> ProposeTestRelease:
-        """Return the mechanism of the smallest ε, to 12 digits, with a half-width of at most ``error``."""
-        choose(noise, ("laplace", "gaussian"), "noise")
-        largest = 1 - Fraction(1, 10**12)  # of the Gaussian variant
-        floor = ordinary(step, "step") / 2
-        why = "half a step of the grid: take a smaller step"
-        if noise == "gaussian":
-            best = cls(epsilon=largest, delta=delta, eta=eta, noise=noise, step=step).error(confidence)
-            floor, why = Fraction(best), "the error at ε = 1, below which Gaussian noise is proven: propose a smaller η"
-        return least(
-            lambda epsilon: cls(
-                epsilon=min(epsilon, largest) if noise == "gaussian" else epsilon,
-                delta=delta,
-                eta=eta,
-                noise=noise,
-                step=step,
-            ),
-            lambda mechanism: mechanism.error(confidence),
-            error,
-            floor=floor,
-            why=why,
-        )
+    def _at(self, epsilon: Fraction) -> Self:
+        return replace(self, epsilon=min(epsilon, _LARGEST_EPSILON) if self.noise == "gaussian" else epsilon)
+
+    def _noise_scale(self) -> Fraction:
+        return self.eta * self.spread / self.epsilon
+
+    def _least_error(self, **asked: Any) -> tuple[Fraction, str]:
+        if self.noise == "laplace":
+            return self.step / 2, "half a step of the grid: take a smaller step"
+        why = "the error at ε = 1, below which Gaussian noise is proven: propose a smaller η"
+        return Fraction(self._at(_LARGEST_EPSILON).error(asked["confidence"])), why
 
     @property
     def event(self) -> ProposeTestReleaseEvent:
@@ -215,11 +189,6 @@ class ProposeTestRelease(ReadableRepr):
         """The variance of an answer that is not `Refused`, about a value on the grid."""
         law = laplace_variance if self.noise == "laplace" else gaussian_variance
         return law(self.eta * self.spread / self.epsilon / self.step) * float(self.step) ** 2
-
-    @property
-    def bias(self) -> float:
-        """Zero: the noise of an answer is symmetric, and does not depend on the test."""
-        return 0.0
 
     def probabilities(self, distance: float) -> npt.NDArray[np.float64]:
         """Return the probabilities of `Refused` and of an answer, at this distance."""

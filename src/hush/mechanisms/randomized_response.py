@@ -60,12 +60,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hush import noise
-from hush.accounting import RandomizedResponseEvent
+from hush.accounting import ApproximateDPEvent, Event, RandomizedResponseEvent
 from hush.core import InvalidValueError, Number, fraction_between, integer
-from hush.core.balls import ball, fraction_up
-from hush.core.columns import any_array, is_scalar
-from hush.core.rounding import certified, short_up
-from hush.core.values import assign
+from hush.core.grid import any_array, is_scalar
+from hush.core.numbers import assign
+from hush.core.rounding import ball, certified, fraction_up, short_up
 from hush.mechanisms.base import ReadableRepr, confidence_level, least, ordinary
 
 
@@ -99,6 +98,11 @@ class FrequencyOracle(ReadableRepr):
         floor = Fraction(half_width(cls(epsilon=_EPSILON_OF_TRUTH, categories=names)))
         why = "what so few reports allow even without noise: ask more people"
         return least(lambda epsilon: cls(epsilon=epsilon, categories=names), half_width, error, floor=floor, why=why)
+
+    @property
+    def event(self) -> Event:
+        """Pure ε."""
+        return ApproximateDPEvent(epsilon=self.epsilon, delta=0)
 
     @property
     def support(self) -> tuple[float, float]:

@@ -36,7 +36,7 @@ all scores the same way, as it does counts under add/remove) the log-ratios of �
 width ε already: twice the rate at the same price.
 
 **Exactness.** Scores are exact rationals, and the winner is drawn by a race of exponentials decided in ball arithmetic
-where float64 cannot (`hush.noise.select`): the probabilities are the ideal ones.
+where float64 cannot (`hush.noise.race`): the probabilities are the ideal ones.
 
 **Utility** (McSherry, Talwar 2007). P[score ≤ best - (ln k + t)/rate] ≤ e^(-t) for k candidates: `error`, which
 `for_error` inverts. `bias` and `variance` are those of the chosen score (`hush.mechanisms.selection`).
@@ -105,7 +105,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -113,11 +113,10 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import BoundedRangeEvent, ComposedEvent, PermuteAndFlipEvent
 from hush.core import InvalidValueError, Number, integer, nonnegative
-from hush.core.balls import ball, flint, fraction_up, precision
-from hush.core.columns import as_array, number
-from hush.core.rounding import certified, float_up
-from hush.core.values import assign
-from hush.mechanisms.base import ReadableRepr, confidence_level, least, ordinary
+from hush.core.grid import as_array, number
+from hush.core.numbers import assign
+from hush.core.rounding import ball, certified, flint, float_up, fraction_up, precision
+from hush.mechanisms.base import Calibrated, confidence_level, ordinary
 
 _LARGEST_SCORE = 10**150
 _MOST_SETS = 10**5  # sets of candidates that exact probabilities of top k may enumerate
@@ -154,8 +153,33 @@ def worst_variance(rate: Fraction, candidates: int) -> float:
     return float_up(fraction_up(certified(lambda: ((ball(rivals).log() + 1) ** 2 + 1) / ball(rate) ** 2, bits=40)))
 
 
+class _ByScores(Calibrated):
+    """A mechanism with scores, and a rate in the exponent."""
+
+    __slots__ = ()
+    rate: Any
+
+    def _noise_scale(self) -> Fraction:
+        return Fraction(1 / self.rate)
+
+    def _least_error(self, **asked: Any) -> tuple[Fraction, str]:
+        integer(asked.get("candidates"), "candidates", minimum=2)
+        return Fraction(0), ""
+
+    def _moments(self, scores: Any) -> tuple[float, float]:
+        """Return bias and variance."""
+        raise NotImplementedError
+
+    def bias(self, scores: Any = None, *, candidates: int | None = None) -> float:
+        """Return E[chosen score] - best; or, for a number of candidates, a lower bound over all scores."""
+        if candidates is None:
+            return self._moments(scores)[0]
+        _refuse_both(scores)
+        return worst_bias(self.rate, candidates) * getattr(self, "k", 1)
+
+
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Choosing(ReadableRepr):
+class Choosing(_ByScores):
     """A mechanism that chooses one candidate by scores, at a rate in the exponent."""
 
     sensitivity: Fraction
@@ -174,35 +198,20 @@ class Choosing(ReadableRepr):
     def _read_epsilon(epsilon: Number) -> Fraction:
         return ordinary(epsilon, "epsilon")
 
-    @classmethod
-    def with_noise(cls, noise: Number, *, sensitivity: Number = 1, monotonic: bool = False) -> Self:
-        """Return the mechanism of rate 1/noise: ``noise`` is in units of the score."""
-        sides = 1 if truth(monotonic, "monotonic") else 2
-        budget = sides * ordinary(sensitivity, "sensitivity") / ordinary(noise, "noise")
-        return cls(sensitivity=sensitivity, epsilon=budget, monotonic=monotonic)
-
-    @classmethod
-    def for_error(
-        cls,
-        error: Number,
-        *,
-        confidence: Number = Fraction(19, 20),
-        candidates: int,
-        sensitivity: Number = 1,
-        monotonic: bool = False,
-    ) -> Self:
-        """Return the mechanism of the smallest ε, to 12 digits, with an error of at most ``error``."""
-        number = integer(candidates, "candidates", minimum=2)
-        return least(
-            lambda epsilon: cls(sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic),
-            lambda mechanism: mechanism.error(confidence, candidates=number),
-            error,
-        )
-
     @property
     def rate(self) -> Fraction:
         """The factor of the score in the exponent: ε/2Δ, or ε/Δ if monotonic."""
         return self.epsilon / (self.sensitivity if self.monotonic else 2 * self.sensitivity)
+
+    def _index(self, scores: npt.NDArray[Any]) -> int:
+        """Choose by exact scores."""
+        raise NotImplementedError
+
+    def release(self, scores: Any) -> Any:
+        """Return the chosen index; for a mapping from candidates to scores, the chosen candidate."""
+        names, exact_scores = read_scores(scores)
+        index = self._index(exact_scores)
+        return index if names is None else names[index]
 
     def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each candidate."""
@@ -212,22 +221,18 @@ class Choosing(ReadableRepr):
         """Return α: with at least this probability the chosen score is at most α below the best one."""
         raise NotImplementedError
 
-    def bias(self, scores: Any = None, *, candidates: int | None = None) -> float:
-        """Return E[chosen score] - best; or, for a number of candidates, a lower bound over all scores."""
-        if candidates is None:
-            return moments(self.probabilities(scores), read_scores(scores)[1].tolist())[0]
-        one_of(scores)
-        return worst_bias(self.rate, candidates)
+    def _moments(self, scores: Any) -> tuple[float, float]:
+        return moments(self.probabilities(scores), read_scores(scores)[1].tolist())
 
     def variance(self, scores: Any = None, *, candidates: int | None = None) -> float:
         """Return the variance of the chosen score; or, for a number of candidates, an upper bound over all scores."""
         if candidates is None:
-            return moments(self.probabilities(scores), read_scores(scores)[1].tolist())[1]
-        one_of(scores)
+            return self._moments(scores)[1]
+        _refuse_both(scores)
         return worst_variance(self.rate, candidates)
 
 
-def one_of(scores: Any) -> None:
+def _refuse_both(scores: Any) -> None:
     """Refuse scores where their number is given."""
     if scores is not None:
         raise InvalidValueError("candidates", got="both", allowed="left out where the scores are given")
@@ -303,11 +308,8 @@ class Exponential(Choosing):
         """Bounded range ε."""
         return BoundedRangeEvent(epsilon=self.epsilon)
 
-    def release(self, scores: Any) -> Any:
-        """Return the chosen index; for a mapping from candidates to scores, the chosen candidate."""
-        names, exact_scores = read_scores(scores)
-        index = noise.select(exact_scores, self.rate) if self.rate else noise.uniform_integer(len(exact_scores))
-        return index if names is None else names[index]
+    def _index(self, scores: npt.NDArray[Any]) -> int:
+        return noise.select(scores, self.rate) if self.rate else noise.uniform_integer(len(scores))
 
     def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each candidate, right to the last digit or two."""
@@ -336,11 +338,8 @@ class PermuteAndFlip(Choosing):
         """Pure ε."""
         return PermuteAndFlipEvent(epsilon=self.epsilon)
 
-    def release(self, scores: Any) -> Any:
-        """Return the chosen index; for a mapping from candidates to scores, the chosen candidate."""
-        names, exact_scores = read_scores(scores)
-        index = noise.select(exact_scores, self.rate, race="exponential")
-        return index if names is None else names[index]
+    def _index(self, scores: npt.NDArray[Any]) -> int:
+        return noise.select(scores, self.rate, race="exponential")
 
     def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each candidate."""
@@ -374,7 +373,7 @@ class PermuteAndFlip(Choosing):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class TopK(ReadableRepr):
+class TopK(_ByScores):
     """Chooses the indices (or keys) of k high scores, best first; ``epsilon`` is for all k together.
 
     >>> import hush
@@ -394,32 +393,6 @@ class TopK(ReadableRepr):
             monotonic=truth(monotonic, "monotonic"),
             sensitivity=ordinary(sensitivity, "sensitivity"),
             epsilon=ordinary(epsilon, "epsilon"),
-        )
-
-    @classmethod
-    def with_noise(cls, noise: Number, *, k: int, sensitivity: Number = 1, monotonic: bool = False) -> TopK:
-        """Return the mechanism of rate 1/noise, the scale of the Gumbel noise on a score."""
-        sides = integer(k, "k", minimum=1) * (1 if truth(monotonic, "monotonic") else 2)
-        budget = sides * ordinary(sensitivity, "sensitivity") / ordinary(noise, "noise")
-        return cls(k=k, sensitivity=sensitivity, epsilon=budget, monotonic=monotonic)
-
-    @classmethod
-    def for_error(
-        cls,
-        error: Number,
-        *,
-        confidence: Number = Fraction(19, 20),
-        candidates: int,
-        k: int,
-        sensitivity: Number = 1,
-        monotonic: bool = False,
-    ) -> TopK:
-        """Return the mechanism of the smallest ε, to 12 digits, with an error of at most ``error``."""
-        number = integer(candidates, "candidates", minimum=2)
-        return least(
-            lambda epsilon: cls(k=k, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic),
-            lambda mechanism: mechanism.error(confidence, candidates=number),
-            error,
         )
 
     @property
@@ -479,8 +452,8 @@ class TopK(ReadableRepr):
             reached = further
         return reached
 
-    def _shortfalls(self, scores: Any) -> tuple[float, float]:
-        """Return the mean and the variance of the k largest scores' total less that of the chosen."""
+    def _moments(self, scores: Any) -> tuple[float, float]:
+        # of the k largest scores' total less that of the chosen
         exact_scores = [Fraction(score) for score in self._read(scores)[1].tolist()]
         best = sum(sorted(exact_scores)[-self.k :], Fraction(0))
         laws = [
@@ -488,18 +461,11 @@ class TopK(ReadableRepr):
             for members, chance in self._sets(self._read(scores)[1]).items()
         ]
         mean = math.fsum(chance * short for chance, short in laws)
-        return mean, math.fsum(chance * (short - mean) ** 2 for chance, short in laws)
-
-    def bias(self, scores: Any = None, *, candidates: int | None = None) -> float:
-        """Return E[total of the chosen] - the k largest; or, for a number of candidates, a lower bound."""
-        if candidates is None:
-            return -self._shortfalls(scores)[0]
-        one_of(scores)
-        return self.k * worst_bias(self.rate, candidates)
+        return -mean, math.fsum(chance * (short - mean) ** 2 for chance, short in laws)
 
     def variance(self, scores: Any) -> float:
         """Return the variance of the total score of the chosen."""
-        return self._shortfalls(scores)[1]
+        return self._moments(scores)[1]
 
     def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
         """Return α: with at least this probability each choice is at most α below the best one not yet chosen."""

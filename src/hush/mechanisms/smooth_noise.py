@@ -18,7 +18,7 @@ with u, at most to 1, and the ratio is at most λ^{1-a} ≤ e^{β(a-1)} = ε's e
 
 **Rounding.** a is rational and β = ε/(a-1) exactly; c is rounded up, β down, which both conditions allow: they hold
 for every larger c and every smaller β. The noise is an ideal real rounded to the grid (`hush.noise.reals`):
-post-processing. A computed S is β-smooth with its rounding included (`hush.sensitivity.order`).
+post-processing. A computed S is β-smooth with its rounding included (`hush.sensitivity.statistics`).
 
 **Utility.** For a smooth sensitivity S the noise has scale cS: `error` is its quantile, `variance` its variance
 (`hush.mechanisms.base`; infinite for a ≤ 3 and γ ≤ 3), and `bias` 0, for the noise is symmetric; for γ ≤ 2 it has
@@ -40,17 +40,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
-from hush.core.balls import Ball, ball, flint, fraction_down, fraction_up
-from hush.core.columns import on_grid, one_number, whole_step
-from hush.core.rounding import certified, float_up, short_down, short_up
-from hush.core.values import assign
+from hush.core.grid import on_grid, one_number, whole_step
+from hush.core.numbers import assign
+from hush.core.rounding import Ball, ball, certified, flint, float_up, fraction_down, fraction_up, short_down, short_up
 from hush.mechanisms.base import (
-    ReadableRepr,
+    Calibrated,
     cauchy_variance,
     choose,
     confidence_level,
@@ -67,7 +66,7 @@ _PURE = {"polynomial", "cauchy"}
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class SmoothNoise(ReadableRepr):
+class SmoothNoise(Calibrated):
     """Adds noise in proportion to a β-smooth bound of the local sensitivity.
 
     Parameters
@@ -127,42 +126,18 @@ class SmoothNoise(ReadableRepr):
         )
 
     @classmethod
-    def with_noise(
-        cls,
-        noise_factor: Number,
-        *,
-        delta: Number | None = None,
-        noise: str = "polynomial",
-        power: Number | None = None,
-        step: Number,
-    ) -> SmoothNoise:
-        """Return the mechanism of the smallest ε, to 12 digits, with a noise scale of at most ``noise_factor``·S."""
-        return least(
-            lambda epsilon: cls(epsilon=epsilon, delta=delta, noise=noise, power=power, step=step),
-            lambda mechanism: float_up(mechanism.factor),
-            ordinary(noise_factor, "noise_factor"),
-        )
+    def with_noise(cls, scale: Number, /, **parameters: Any) -> Self:
+        """Return the mechanism of the smallest ε, to 12 digits, with a noise scale of at most ``scale``·S."""
+        unit = cls._example(parameters)
+        make = unit._at  # noqa: SLF001 - of its own class
+        return least(make, lambda mechanism: float_up(mechanism.factor), ordinary(scale, "scale"))
 
-    @classmethod
-    def for_error(
-        cls,
-        error: Number,
-        *,
-        confidence: Number = Fraction(19, 20),
-        smooth_sensitivity: Number,
-        delta: Number | None = None,
-        noise: str = "polynomial",
-        power: Number | None = None,
-        step: Number,
-    ) -> SmoothNoise:
-        """Return the mechanism of the smallest ε, to 12 digits, with a half-width of at most ``error`` at this S."""
-        return least(
-            lambda epsilon: cls(epsilon=epsilon, delta=delta, noise=noise, power=power, step=step),
-            lambda mechanism: mechanism.error(confidence, smooth_sensitivity=smooth_sensitivity),
-            error,
-            floor=ordinary(step, "step") / 2,
-            why="half a step of the grid: take a smaller step",
-        )
+    def _at(self, epsilon: Fraction) -> Self:
+        delta = None if self.noise in _PURE else self.delta
+        return type(self)(epsilon=epsilon, delta=delta, noise=self.noise, power=self.power, step=self.step)
+
+    def _least_error(self, **_asked: Any) -> tuple[Fraction, str]:
+        return self.step / 2, "half a step of the grid: take a smaller step"
 
     @property
     def event(self) -> ApproximateDPEvent:

@@ -1,43 +1,35 @@
 """Random bits and exact samplers.
 
-Every function draws from the operating system's randomness through a cryptographic stream (`hush.noise.bits`) and
-returns integers whose law is exactly the one named, not a floating-point likeness of it (`hush.noise.bits` tells
-how).
+Every function draws from the operating system's randomness through a cryptographic stream and returns integers whose
+law is exactly the one named, not a floating-point likeness of it (`hush.noise.bits` tells how).
 """
 
-from hush.noise.bernoulli import bernoulli, bernoulli_exp
-from hush.noise.gaussian import discrete_gaussian
-from hush.noise.laplace import discrete_laplace, geometric
-from hush.noise.negative_binomial import laplace_share, negative_binomial
-from hush.noise.poisson import poisson, skellam
-from hush.noise.reals import (
-    rounded_cauchy,
-    rounded_gaussian,
-    rounded_laplace,
-    rounded_polynomial,
-    rounded_student,
-)
-from hush.noise.select import select, select_each
-from hush.noise.uniform import permutation, uniform_integer, uniform_integers
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "bernoulli",
-    "bernoulli_exp",
-    "discrete_gaussian",
-    "discrete_laplace",
-    "geometric",
-    "laplace_share",
-    "negative_binomial",
-    "permutation",
-    "poisson",
-    "rounded_cauchy",
-    "rounded_gaussian",
-    "rounded_laplace",
-    "rounded_polynomial",
-    "rounded_student",
-    "select",
-    "select_each",
-    "skellam",
-    "uniform_integer",
-    "uniform_integers",
-]
+from hush.core.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from hush.noise.gaussian import discrete_gaussian
+    from hush.noise.laplace import discrete_laplace, geometric
+    from hush.noise.race import select, select_each
+    from hush.noise.reals import (
+        rounded_cauchy,
+        rounded_gaussian,
+        rounded_laplace,
+        rounded_polynomial,
+        rounded_student,
+    )
+    from hush.noise.shares import laplace_share, negative_binomial, poisson, skellam
+    from hush.noise.uniform import bernoulli, bernoulli_exp, permutation, uniform_integer, uniform_integers
+else:
+    __getattr__, __all__ = on_demand(
+        __name__,
+        {
+            "hush.noise.gaussian": "discrete_gaussian",
+            "hush.noise.laplace": "discrete_laplace geometric",
+            "hush.noise.race": "select select_each",
+            "hush.noise.reals": "rounded_cauchy rounded_gaussian rounded_laplace rounded_polynomial rounded_student",
+            "hush.noise.shares": "laplace_share negative_binomial poisson skellam",
+            "hush.noise.uniform": "bernoulli bernoulli_exp permutation uniform_integer uniform_integers",
+        },
+    )

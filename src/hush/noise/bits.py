@@ -62,7 +62,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from hush.core import InvalidValueError, integer
-from hush.core.balls import Ball, ball, flint, precision
+from hush.core.rounding import Ball, ball, flint, precision
 
 RESEED_WORDS = 2**24
 """Words after which fresh entropy is mixed into the key (128 MiB)."""
@@ -92,19 +92,26 @@ class BitSource(Protocol):
         """Return ``count`` words of 64 fresh bits each."""
 
 
-class _Stream:
-    """One thread's stream; it serves one process only."""
+class SystemBits(threading.local):
+    """The production source: one stream for each thread and process, made on first use."""
 
     def __init__(self) -> None:
-        self.owner = (os.getpid(), _generation)
+        self._begin()
+
+    def _begin(self) -> None:
         self._drawn = 0
         self._buffer: list[int] = []
         self._start(os.urandom(32))
+        # Last: were it interrupted before, by a signal handler or an error, the parent's stream would be drawn from.
+        self._owner = (os.getpid(), _generation)
 
     def _start(self, key: bytes) -> None:
         self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
     def words(self, count: int) -> npt.NDArray[np.uint64]:
+        """Return ``count`` words of 64 fresh bits each, read-only."""
+        if self._owner != (os.getpid(), _generation):  # a child of the process that began the stream
+            self._begin()
         size = 8 * count
         if size <= len(_ZEROS):
             array = np.frombuffer(self._cipher.update(_ZEROS[:size]), dtype=np.uint64)
@@ -124,33 +131,15 @@ class _Stream:
         return array
 
     def word(self) -> int:
+        """Return 64 fresh bits as an integer."""
+        if self._owner != (os.getpid(), _generation):
+            self._begin()
         # list.pop is one step of the interpreter, so even a signal handler that draws noise never sees a word twice.
         while True:
             try:
                 return self._buffer.pop()
             except IndexError:
                 self._buffer = self.words(_BUFFERED_WORDS).tolist()
-
-
-class SystemBits:
-    """The production source: one stream a thread and process, made on first use."""
-
-    def __init__(self) -> None:
-        self._local = threading.local()
-
-    def _stream(self) -> _Stream:
-        stream: _Stream | None = getattr(self._local, "stream", None)
-        if stream is None or stream.owner != (os.getpid(), _generation):
-            stream = self._local.stream = _Stream()
-        return stream
-
-    def word(self) -> int:
-        """Return 64 fresh bits as an integer."""
-        return self._stream().word()
-
-    def words(self, count: int) -> npt.NDArray[np.uint64]:
-        """Return ``count`` words of 64 fresh bits each, read-only."""
-        return self._stream().words(count)
 
 
 _SYSTEM = SystemBits()
@@ -229,28 +218,31 @@ _MAX_ARRAY_LENGTH = 2**59  # more 8-byte numbers than any address space holds
 _INT64_MAX = 2**63 - 1
 
 Size = int | tuple[int, ...] | None
-Shape = tuple[int, ...]
 
 
-def shape_of(size: object) -> Shape | None:
-    """Return a size as a shape; None asks for one Python integer."""
+def drawn(
+    size: object,
+    batch: Callable[..., npt.NDArray[Any]],
+    single: Callable[..., Any] | None,
+    *law: Any,
+    dtype: Any = np.int64,
+) -> Any:
+    """Return one draw of a law where ``size`` is None, else an array of this shape, made in chunks.
+
+    They are ``single(*law, bits)`` and ``batch(*law, count, bits)``.
+    """
+    bits = system_bits()
     if size is None:
-        return None
+        return int(batch(*law, 1, bits)[0]) if single is None else single(*law, bits)
     if isinstance(size, list):
         raise InvalidValueError("size", got=size, allowed="a whole number or a tuple of whole numbers")
-    lengths = size if isinstance(size, tuple) else (size,)
-    shape = tuple(integer(length, "size", minimum=0) for length in lengths)
-    if math.prod(length for length in shape if length) > _MAX_ARRAY_LENGTH:
+    shape = tuple(integer(length, "size", minimum=0) for length in (size if isinstance(size, tuple) else (size,)))
+    if math.prod(filter(None, shape)) > _MAX_ARRAY_LENGTH:
         raise InvalidValueError("size", got=size, allowed=f"at most {_MAX_ARRAY_LENGTH} numbers in all")
-    return shape
-
-
-def fill(shape: Shape, draw: Callable[[int], npt.NDArray[Any]], dtype: Any = np.int64) -> npt.NDArray[Any]:
-    """Return an array filled by ``draw(count)`` in chunks, after every chunk is drawn."""
     total = math.prod(shape)
     out: npt.NDArray[Any] = np.empty(total, dtype=dtype)
     for start in range(0, total, CHUNK):
-        chunk = draw(min(CHUNK, total - start))
+        chunk = batch(*law, min(CHUNK, total - start), bits)
         if chunk.dtype == object and out.dtype != object:
             out = out.astype(object)
         out[start : start + len(chunk)] = chunk

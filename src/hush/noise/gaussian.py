@@ -56,8 +56,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
-from hush.core.balls import ball
-from hush.noise.bits import BitSource, Size, Uniform, fill, join, less, put, settle, shape_of, system_bits
+from hush.core.rounding import ball
+from hush.noise.bits import BitSource, Size, Uniform, drawn, join, less, put, settle
 from hush.noise.laplace import draw_one as draw_geometric
 from hush.noise.laplace import geometric_law
 from hush.noise.uniform import draw_bits, draw_many_bits
@@ -80,9 +80,7 @@ def discrete_gaussian(sigma: Number | None = None, size: None = None, *, varianc
 def discrete_gaussian(
     sigma: Number | None = None, size: int | tuple[int, ...] = ..., *, variance: Number | None = None
 ) -> npt.NDArray[Any]: ...
-def discrete_gaussian(
-    sigma: Number | None = None, size: Size = None, *, variance: Number | None = None
-) -> int | npt.NDArray[Any]:
+def discrete_gaussian(sigma: Number | None = None, size: Size = None, *, variance: Number | None = None) -> Any:
     """Draw k with probability exactly proportional to e^(-k²/2σ²).
 
     Give ``sigma``, or the parameter σ² as ``variance``: any rational either way. (σ² is the law's parameter; its true
@@ -91,10 +89,7 @@ def discrete_gaussian(
     if (sigma is None) == (variance is None):
         raise InvalidValueError("sigma", got=sigma, allowed="given, or else 'variance', and not both")
     v = positive(sigma, "sigma") ** 2 if variance is None else positive(variance, "variance")
-    shape, stairs = shape_of(size), staircase(v)
-    if shape is None:
-        return draw_one(stairs, system_bits())
-    return fill(shape, lambda count: draw_many(stairs, count, system_bits()))
+    return drawn(size, draw_many, draw_one, staircase(v))
 
 
 class Staircase(NamedTuple):

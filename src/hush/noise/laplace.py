@@ -52,10 +52,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import Number, positive
-from hush.core.balls import ball
-from hush.noise.bernoulli import settle_exp
-from hush.noise.bits import BitSource, Size, Uniform, fill, floor, join, put, settle, shape_of, system_bits
-from hush.noise.uniform import draw_bits, draw_many_bits
+from hush.core.rounding import ball
+from hush.noise.bits import BitSource, Size, Uniform, drawn, floor, join, put, settle
+from hush.noise.uniform import draw_bits, draw_many_bits, settle_exp
 
 _MAGNITUDE_MASK = 2**63 - 1
 _SIGN_BIT = 2**63
@@ -69,28 +68,22 @@ _ACCEPT_BELOW = 2**64 - 2**46  # 2⁶⁴(1 - 2⁻¹⁸), below 2⁶⁴e^(-L/s) f
 def discrete_laplace(scale: Number, size: None = None) -> int: ...
 @overload
 def discrete_laplace(scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
-def discrete_laplace(scale: Number, size: Size = None) -> int | npt.NDArray[Any]:
+def discrete_laplace(scale: Number, size: Size = None) -> Any:
     """Draw k with probability exactly proportional to e^(-|k|/scale), for any rational scale."""
-    law, shape = laplace_law(positive(scale, "scale")), shape_of(size)
-    if shape is None:
-        return draw_one(law, system_bits())
-    return fill(shape, lambda count: draw_many(law, count, system_bits()))
+    return drawn(size, draw_many, draw_one, geometric_law(positive(scale, "scale"), symmetric=True))
 
 
 @overload
 def geometric(scale: Number, size: None = None) -> int: ...
 @overload
 def geometric(scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
-def geometric(scale: Number, size: Size = None) -> int | npt.NDArray[Any]:
+def geometric(scale: Number, size: Size = None) -> Any:
     """Draw k ≥ 0 with probability exactly proportional to e^(-k/scale), for any rational scale.
 
     >>> geometric(2) >= 0
     True
     """
-    law, shape = geometric_law(positive(scale, "scale")), shape_of(size)
-    if shape is None:
-        return draw_one(law, system_bits())
-    return fill(shape, lambda count: draw_many(law, count, system_bits()))
+    return drawn(size, draw_many, draw_one, geometric_law(positive(scale, "scale")))
 
 
 class GeometricLaw(NamedTuple):
@@ -105,18 +98,9 @@ class GeometricLaw(NamedTuple):
     margin: float
 
 
-def laplace_law(scale: Fraction) -> GeometricLaw:
-    """Prepare a scale for discrete Laplace draws."""
-    return _law(scale, symmetric=True)
-
-
-def geometric_law(scale: Fraction) -> GeometricLaw:
-    """Prepare a scale for geometric draws."""
-    return _law(scale, symmetric=False)
-
-
 @lru_cache(maxsize=1024)
-def _law(scale: Fraction, *, symmetric: bool) -> GeometricLaw:
+def geometric_law(scale: Fraction, *, symmetric: bool = False) -> GeometricLaw:
+    """Prepare a scale for geometric draws, or for discrete Laplace ones, which are ``symmetric``."""
     low_bits = 0
     while scale / 2**low_bits > _SPLIT_ABOVE:
         # bit_length brings m close at once; the loop then moves by single steps.
@@ -154,7 +138,7 @@ def draw_many(law: GeometricLaw, count: int, bits: BitSource) -> npt.NDArray[Any
     negative = words.view(np.int64) < 0
     again = np.flatnonzero(negative & (values == 0)) if law.low_bits else ()
     values = np.negative(values, out=values, where=negative)
-    return put(values, again, (draw_one(law, bits) for _ in again))
+    return put(values, again, (draw_one(law, bits) for _ in again)) if len(again) else values
 
 
 def _invert_one(law: GeometricLaw, b: int, bits: BitSource) -> int:
@@ -181,6 +165,8 @@ def _invert_many(law: GeometricLaw, b: npt.NDArray[np.int64], bits: BitSource) -
     positions = np.flatnonzero(doubtful)
     w[positions] = 0
     values: npt.NDArray[Any] = w.astype(np.int64)  # truncation is the floor, w being at least 0
+    if not len(positions):
+        return values
     return put(values, positions, (invert_exactly(law, int(b[position]), bits) for position in positions))
 
 

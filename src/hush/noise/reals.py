@@ -43,9 +43,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, positive
-from hush.core.balls import Ball, ball, flint
-from hush.noise.bernoulli import draw_bernoulli, draw_many_bernoulli
-from hush.noise.bits import BitSource, Size, Uniform, fill, less, nearest, put, settle, shape_of, system_bits
+from hush.core.rounding import Ball, ball, flint
+from hush.noise.bits import BitSource, Size, Uniform, drawn, less, nearest, put, settle
+from hush.noise.uniform import draw_bernoulli, draw_many_bernoulli
 
 Floats = npt.NDArray[np.float64]
 _FLOAT_FROM = np.uint64(2**43)
@@ -155,7 +155,7 @@ def student(nu: Fraction) -> RealLaw:
 def rounded_laplace(scale: Number, size: None = None, *, centre: Number = 0) -> int: ...
 @overload
 def rounded_laplace(scale: Number, size: int | tuple[int, ...], *, centre: Number = 0) -> npt.NDArray[Any]: ...
-def rounded_laplace(scale: Number, size: Size = None, *, centre: Number = 0) -> int | npt.NDArray[Any]:
+def rounded_laplace(scale: Number, size: Size = None, *, centre: Number = 0) -> Any:
     """Draw the integer nearest to centre + scale·Z for an ideal Laplace real Z, density e^(-|z|)/2."""
     return _sample(laplace(), scale, size, centre)
 
@@ -164,7 +164,7 @@ def rounded_laplace(scale: Number, size: Size = None, *, centre: Number = 0) -> 
 def rounded_gaussian(sigma: Number, size: None = None, *, centre: Number = 0) -> int: ...
 @overload
 def rounded_gaussian(sigma: Number, size: int | tuple[int, ...], *, centre: Number = 0) -> npt.NDArray[Any]: ...
-def rounded_gaussian(sigma: Number, size: Size = None, *, centre: Number = 0) -> int | npt.NDArray[Any]:
+def rounded_gaussian(sigma: Number, size: Size = None, *, centre: Number = 0) -> Any:
     """Draw the integer nearest to centre + sigma·Z for an ideal standard normal real Z."""
     return _sample(gaussian(), positive(sigma, "sigma"), size, centre)
 
@@ -175,9 +175,7 @@ def rounded_cauchy(scale: Number, size: None = None, *, gamma: Number = 2, centr
 def rounded_cauchy(
     scale: Number, size: int | tuple[int, ...], *, gamma: Number = 2, centre: Number = 0
 ) -> npt.NDArray[Any]: ...
-def rounded_cauchy(
-    scale: Number, size: Size = None, *, gamma: Number = 2, centre: Number = 0
-) -> int | npt.NDArray[Any]:
+def rounded_cauchy(scale: Number, size: Size = None, *, gamma: Number = 2, centre: Number = 0) -> Any:
     """Draw the integer nearest to centre + scale·Z for an ideal real Z of density ∝ 1/(1+|z|^gamma).
 
     >>> rounded_cauchy(10, 3).shape
@@ -192,7 +190,7 @@ def rounded_polynomial(scale: Number, size: None = None, *, a: Number, centre: N
 def rounded_polynomial(
     scale: Number, size: int | tuple[int, ...], *, a: Number, centre: Number = 0
 ) -> npt.NDArray[Any]: ...
-def rounded_polynomial(scale: Number, size: Size = None, *, a: Number, centre: Number = 0) -> int | npt.NDArray[Any]:
+def rounded_polynomial(scale: Number, size: Size = None, *, a: Number, centre: Number = 0) -> Any:
     """Draw the integer nearest to centre + scale·Z for an ideal real Z of density ∝ (1+|z|)^-a.
 
     >>> rounded_polynomial(10, 3, a=4).shape
@@ -207,7 +205,7 @@ def rounded_student(scale: Number, size: None = None, *, nu: Number, centre: Num
 def rounded_student(
     scale: Number, size: int | tuple[int, ...], *, nu: Number, centre: Number = 0
 ) -> npt.NDArray[Any]: ...
-def rounded_student(scale: Number, size: Size = None, *, nu: Number, centre: Number = 0) -> int | npt.NDArray[Any]:
+def rounded_student(scale: Number, size: Size = None, *, nu: Number, centre: Number = 0) -> Any:
     """Draw the integer nearest to centre + scale·Z for an ideal real Z of Student's t law of nu degrees.
 
     >>> rounded_student(10, 3, nu=3).shape
@@ -225,11 +223,8 @@ def _above(value: Number, parameter: str, limit: int) -> Fraction:
     return number
 
 
-def _sample(law: RealLaw, scale: Number, size: Size, centre: Number) -> int | npt.NDArray[Any]:
-    stretch, middle, shape = positive(scale, "scale"), exact(centre, "centre"), shape_of(size)
-    if shape is None:
-        return draw_one(law, stretch, middle, system_bits())
-    return fill(shape, lambda count: draw_many(law, stretch, middle, count, system_bits()))
+def _sample(law: RealLaw, scale: Number, size: Size, centre: Number) -> Any:
+    return drawn(size, draw_many, draw_one, law, positive(scale, "scale"), exact(centre, "centre"))
 
 
 def draw_one(law: RealLaw, scale: Fraction, centre: Fraction, bits: BitSource) -> int:

@@ -34,7 +34,7 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 from hush.core import InvalidValueError, Neighbours, integer
-from hush.core.values import assign
+from hush.core.numbers import assign
 
 Data = tuple[Any, ...]
 _MOST_DATA_SETS = 200_000

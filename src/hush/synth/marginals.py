@@ -1,6 +1,6 @@
 r"""All marginals of a workload at once: unbiased, mutually consistent, each cell with its error bar.
 
-`plan` chooses the noise without data (`hush.synth.residual`), `MarginalPlan.measure` adds it to exact integers, and
+`plan` chooses the noise without data (see below), `MarginalPlan.measure` adds it to exact integers, and
 `Marginals` is made of what was measured: every marginal whose columns lie within one of the workload, sums of cells
 over any box of codes, roll-ups to coarser public keys, and a non-negative version to look at.
 
@@ -26,16 +26,52 @@ Laplace law's own quantile at the same standard deviation.
 >>> count: CountEstimate = released.count({"age": range(1, 3), "sex": [1]})
 >>> round(count.value), count.error < 1
 (2, True)
+
+**Residual bases**: the best Gaussian noise for a set of marginals, in closed form. For a set A of columns with n_i
+codes each, the *residual* of A is what its marginal says beyond the marginals of its subsets: (⊗_{i∈A} (I - 11ᵀ/n_i))
+M_A. Residuals of different sets are orthogonal, and a marginal is their sum,
+
+    M_S = Σ_{A⊆S} residual_A ⊗ (1/n_j for j ∈ S∖A).
+
+Let W be the marginals that are wanted, C all their subsets. ResidualPlanner (Xiao, He, Zhang, Kifer 2023) adds Gaussian
+noise to each residual of C with a variance parameter σ_A² of its own. With p_A = ∏_{i∈A} (n_i-1)/n_i,
+
+    ρ = Σ_A p_A/(2σ_A²),        Var(cell of M_S) = Σ_{A⊆S} σ_A² p_A ∏_{j∈S∖A} n_j^{-2},
+
+and this is an optimal Gaussian mechanism for every weighted sum of variances and for their maximum.
+
+**Sum.** With v_A = Σ_S w_S·(coefficient of σ_A² in Var_S), Cauchy and Schwarz give σ_A² = √(p_A/v_A)·Σ_B √(p_B v_B)/2ρ.
+
+**Maximum.** max_S Var_S(σ) = max_w Σ w_S Var_S(σ) over weights w that add up to 1. For given weights the minimum over σ
+is g(w) = (Σ_A √(p_A v_A(w)))²/2ρ, concave in w, and g(w) ≤ optimum ≤ max_S Var_S(σ(w)). So weights are moved towards
+the marginals with the largest variance until the two ends agree.
+
+**On integers.** What is noised is the integer vector H_A x = ⊗_{i∈A}(n_i I - 11ᵀ) M_A, which is the residual times
+∏n_i. A row changes it by √∏n_i(n_i-1) in ℓ₂, so discrete Gaussian noise with s² = σ_A²∏n_i² costs p_A/2σ_A², the same
+as above (Canonne, Kamath, Steinke 2020). s² is a rational, rounded up. Afterwards the noise is projected: centring y
+along each axis and dividing by ∏n_i leaves the residual plus noise of variance σ_A² p_A in each cell.
+
+**Units and neighbours.** A unit with at most m rows changes H_A x by m times as much. If a unit is replaced, rows a and
+b go and come: ‖h_a - h_b‖² = 2∏n_i(n_i-1) - 2⟨h_a, h_b⟩, where ⟨h_a, h_b⟩ = ∏ of n_i(n_i-1) where they agree and -n_i
+where not. It is least where a and b differ in one column only, that with the fewest codes: 2(1 + 1/(n-1)) times as much
+as for one row, which also covers rows that come or go without a counterpart. For A = ∅ it is one row's change.
+
+>>> plan = plan_residuals(Domain.of({"a": 4, "b": 3}), [("a",), ("b",)], rho=Fraction(1, 2), optimise="max")
+>>> sorted(plan.variances), plan.rho <= Fraction(1, 2)
+([(), ('a',), ('b',)], True)
+>>> round(plan.variance(("a",)), 3) == round(plan.variance(("b",)), 3)
+True
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,12 +79,181 @@ import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, ComposedEvent, DiscreteLaplaceEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
-from hush.mechanisms.estimators.postprocess import nonnegative
+from hush.mechanisms.estimators.base import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
-from hush.synth.measurements import Measurement, MeasurementsError, noise_variance, pack, quantile, unpack
-from hush.synth.residual import ResidualPlan, marginal_variance, plan_residuals, subsets
+from hush.synth.measurements import Measurement, MeasurementsError, noise_variance, pack, quantile, short_up, unpack
 
 Floats = npt.NDArray[np.float64]
+_GAP = 2e-5
+_STEPS = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidualPlan:
+    """The noise of every residual. Public: it depends on the domain and the workload alone."""
+
+    domain: Domain
+    workload: tuple[Columns, ...]
+    variances: Mapping[Columns, Fraction]
+    """For each set A the parameter s² of the discrete Gaussian noise on H_A x."""
+    rows: int = 1
+    """How many rows a unit has at most."""
+    touched: int = 1
+    """Units that a neighbour changes: 1 for add/remove, 2 for replace."""
+
+    @property
+    def rho(self) -> Fraction:
+        """The price in zero-concentrated differential privacy, exactly."""
+        return sum((self.cost(columns) for columns in self.variances), Fraction(0))
+
+    def cost(self, columns: Columns) -> Fraction:
+        """Return the price of one residual: Δ²/2s²."""
+        return squared_sensitivity(self.domain, columns, self.rows, self.touched) / (2 * self.variances[columns])
+
+    def spread(self, columns: Columns) -> float:
+        """Return σ_A²: the noise in a cell of the residual has the variance σ_A² p_A."""
+        return float(self.variances[columns]) / prod(size * size for size in self.domain.shape(columns))
+
+    def variance(self, columns: Columns) -> float:
+        """Return the variance of a cell of a marginal; all its cells have the same."""
+        return marginal_variance(self.domain, columns, self.spread)
+
+
+def marginal_variance(domain: Domain, columns: Columns, spread: Callable[[Columns], float]) -> float:
+    """Return Σ_{A⊆S} σ_A² p_A ∏_{j∈S∖A} n_j^{-2}, where ``spread`` gives σ_A²."""
+    factors = ((spread(subset), _share(domain, subset), _rest(domain, columns, subset)) for subset in subsets(columns))
+    return math.fsum(map(prod, factors))
+
+
+def subsets(columns: Columns) -> list[Columns]:
+    """Return all subsets, small ones first."""
+    return [chosen for size in range(len(columns) + 1) for chosen in combinations(columns, size)]
+
+
+def closure(workload: Sequence[Columns]) -> list[Columns]:
+    """Return the sets of a workload and all their subsets, each once, small ones first."""
+    closed = {subset: None for columns in workload for subset in subsets(columns)}
+    return sorted(closed, key=len)
+
+
+def squared_sensitivity(domain: Domain, columns: Columns, rows: int = 1, touched: int = 1) -> Fraction:
+    """Return by how much, squared, a neighbour can change H_A x in ℓ₂."""
+    sizes = [size for size in domain.shape(columns) if size > 1]
+    if len(sizes) < len(columns):
+        return Fraction(0)  # a column with a single code has no residual: H_A x is 0
+    single = Fraction(prod(size * (size - 1) for size in sizes))
+    if touched > 1 and sizes:
+        single *= 2 * (1 + Fraction(1, min(sizes) - 1))
+    return single * rows * rows
+
+
+def plan_residuals(
+    domain: Domain,
+    workload: Sequence[Columns],
+    *,
+    rho: Fraction,
+    optimise: str | Mapping[Columns, float] = "max",
+    rows: int = 1,
+    touched: int = 1,
+) -> ResidualPlan:
+    """Return the noise that costs at most ``rho`` and errs least on a workload.
+
+    ``optimise`` is "max" for the largest variance of a cell of any marginal, "sum" for the mean over marginals, "cells"
+    for the mean over all cells, or a weight for each marginal.
+    """
+    wanted = tuple(dict.fromkeys(domain.columns(columns) for columns in workload))
+    if not wanted:
+        raise InvalidValueError("workload", got=workload, allowed="at least one set of columns")
+    for columns in wanted:
+        if domain.cells(columns) > MAX_CELLS:
+            raise InvalidValueError(
+                "workload",
+                got=" × ".join(columns),
+                allowed=f"marginals of at most {MAX_CELLS:,} cells",
+                hint="Leave the marginal out, or declare coarser columns.",
+            )
+    if not isinstance(rho, Fraction) or rho <= 0:
+        raise InvalidValueError("rho", got=rho, allowed="a positive fraction")
+    # a column with a single code adds nothing: residuals with it are 0, exactly, and are not measured
+    sets = [columns for columns in closure(wanted) if all(size > 1 for size in domain.shape(columns))]
+    spreads = _best_spreads(domain, wanted, sets, optimise)
+    # the same σ² whatever a unit's rows and the neighbours are; then all scaled so that the whole price is ρ
+    sizes = [prod(size * size for size in domain.shape(columns)) for columns in sets]
+    sensitivity = [squared_sensitivity(domain, columns, rows, touched) for columns in sets]
+    weight = [
+        float(changed) / (2 * float(spread) * size)
+        for changed, spread, size in zip(sensitivity, spreads, sizes, strict=True)
+    ]
+    # Floats chose the proportions; the margin covers their rounding, and the exact price is checked below.
+    scale = Fraction(sum(weight)) * (1 + Fraction(1, 10**9)) / rho
+    variances = {
+        columns: short_up(Fraction(float(spread)) * size * scale)
+        for columns, spread, size in zip(sets, spreads, sizes, strict=True)
+    }
+    plan = ResidualPlan(domain=domain, workload=wanted, variances=variances, rows=rows, touched=touched)
+    if plan.rho > rho:  # the margin above is far larger than the rounding of floats
+        raise AssertionError("the plan costs more than it may")
+    return plan
+
+
+def _best_spreads(
+    domain: Domain, wanted: Sequence[Columns], sets: Sequence[Columns], optimise: str | Mapping[Columns, float]
+) -> Floats:
+    """Return σ² of the sets, at Σ p/σ² = 1: of the least weighted sum of variances, or of the least largest one."""
+    index_of = {columns: index for index, columns in enumerate(sets)}
+    price = np.array([_share(domain, columns) for columns in sets])
+    # Var = K σ² with one row for each wanted marginal; of K the rows, columns and values that are not 0
+    entries = [
+        (row, index_of[subset], price[index_of[subset]] * _rest(domain, columns, subset))
+        for row, columns in enumerate(wanted)
+        for subset in subsets(columns)
+        if subset in index_of
+    ]
+    rows, columns_, values = map(np.array, zip(*entries, strict=True))
+
+    def weighted(weights: Floats) -> Floats:
+        load = np.bincount(columns_, values * weights[rows], minlength=len(price))
+        roots = np.sqrt(price * load)
+        return np.asarray(np.sqrt(price / load) * roots.sum())
+
+    if optimise == "sum":
+        return weighted(np.ones(len(wanted)))
+    if optimise == "cells":
+        return weighted(np.array([float(domain.cells(columns)) for columns in wanted]))
+    if isinstance(optimise, Mapping):
+        given = np.array([float(optimise.get(columns, 0.0)) for columns in wanted])
+        if np.all(given > 0) and np.all(np.isfinite(given)):
+            return weighted(given)
+    if optimise != "max":
+        allowed = "'max', 'sum', 'cells', or a positive weight for each marginal of the workload"
+        raise InvalidValueError("optimise", got=optimise, allowed=allowed)
+    weights = np.full(len(wanted), 1.0 / len(wanted))
+    best, least = price, np.inf
+    for _ in range(_STEPS):
+        spreads = weighted(weights)
+        variances = np.bincount(rows, values * spreads[columns_], minlength=len(wanted))
+        # At the best spreads for these weights this is g(w), which no plan's largest variance falls below.
+        bound = float(weights @ variances)
+        largest = float(variances.max())
+        if largest < least:
+            best, least = spreads, largest
+        if largest <= bound * (1 + _GAP):
+            break
+        weights = weights * (variances / bound)
+        weights /= weights.sum()
+    return best
+
+
+def _rest(domain: Domain, columns: Columns, subset: Columns) -> float:
+    """Return ∏_{j∈S∖A} n_j^{-2}."""
+    return math.prod((domain.size(name) ** -2.0 for name in columns if name not in subset), start=1.0)
+
+
+def _share(domain: Domain, columns: Columns) -> float:
+    """Return p_A = ∏ (n_i-1)/n_i."""
+    return prod((size - 1) / size for size in domain.shape(columns))
+
+
 MAX_TOTAL_CELLS = 2**26
 """No release has more cells altogether."""
 _ROUNDS = 60
@@ -80,15 +285,17 @@ class MarginalPlan:
     def error(self, columns: Iterable[str], confidence: float = 0.95) -> float:
         """Return the half-width of every cell of a marginal. It is known before anything is measured."""
         chosen = _held(self.domain, self.workload, columns)
-        spreads = self._spreads()
+        if self.residuals is not None:
+            spreads = {subset: self.residuals.spread(subset) for subset in self.residuals.variances}
+        else:  # of the best estimate of every residual from counted marginals
+            inverse: dict[Columns, float] = {}
+            for counted, scale in self.counted.items():
+                for subset in subsets(counted):
+                    cells = prod(self.domain.size(name) for name in counted if name not in subset)
+                    inverse[subset] = inverse.get(subset, 0.0) + 1 / (noise_variance("laplace", scale) * cells)
+            spreads = {subset: 1 / weight for subset, weight in inverse.items()}
         variance = marginal_variance(self.domain, chosen, lambda subset: spreads.get(subset, 0.0))
         return quantile(self.law, confidence) * math.sqrt(variance)
-
-    def _spreads(self) -> dict[Columns, float]:
-        if self.residuals is not None:
-            return {columns: self.residuals.spread(columns) for columns in self.residuals.variances}
-        variances = {columns: noise_variance("laplace", scale) for columns, scale in self.counted.items()}
-        return _combined(self.domain, variances)
 
     def measure(self, table: CodedTable) -> Marginals:
         """Add the planned noise to a table's exact integers."""
@@ -166,6 +373,12 @@ def _centred(values: Floats) -> Floats:
     return values
 
 
+def _part(values: npt.NDArray[Any], columns: Columns, subset: Columns) -> tuple[Floats, int]:
+    """Return what a table says of one residual, and how many cells are summed for each of its own."""
+    others = tuple(axis for axis, name in enumerate(columns) if name not in subset)
+    return _centred(values.sum(axis=others).astype(np.float64)), prod(values.shape[axis] for axis in others)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountEstimate:
     """An unbiased count and the half-width of its interval.
@@ -207,18 +420,14 @@ class Marginals:
         residuals: dict[Columns, tuple[Floats, float]] = {}
         parts: dict[Columns, list[tuple[Floats, float]]] = {}
         for measurement in self.measurements:
-            shape = self.domain.shape(measurement.columns)
             if measurement.kind == "residual":
-                cells = math.prod(shape)
+                cells = self.domain.cells(measurement.columns)
                 # Noise on single cells also leaves the residual's subspace; centring takes that part out.
                 residuals[measurement.columns] = (_centred(measurement.values / cells), measurement.variance / cells**2)
                 continue
             for subset in subsets(measurement.columns):
-                others = tuple(axis for axis, name in enumerate(measurement.columns) if name not in subset)
-                spread = measurement.variance * math.prod(shape[axis] for axis in others)
-                parts.setdefault(subset, []).append(
-                    (_centred(measurement.values.sum(axis=others).astype(float)), spread)
-                )
+                part, cells = _part(measurement.values, measurement.columns, subset)
+                parts.setdefault(subset, []).append((part, measurement.variance * cells))
         for subset, estimates in parts.items():
             # Inverse variances: the best linear combination of uncorrelated unbiased estimates.
             weight = sum(1 / spread for _, spread in estimates)
@@ -276,10 +485,9 @@ class Marginals:
             )
         variance = 0.0
         for subset in subsets(chosen):
-            others = tuple(axis for axis, name in enumerate(chosen) if name not in subset)
+            part, cells = _part(given, chosen, subset)
             # P_A q, with the factor ∏ n_j⁻¹ inside, so that its square is the formula's n_j⁻².
-            part = _centred(given.sum(axis=others)) / math.prod(given.shape[axis] for axis in others)
-            variance += self._spread(subset) * float(np.vdot(part, part))
+            variance += self._spread(subset) * float(np.vdot(part / cells, part / cells))
         value = float(np.vdot(given, self[chosen].values))
         return CountEstimate(value=value, error=quantile(self.law, self.confidence) * math.sqrt(variance))
 
@@ -291,7 +499,14 @@ class Marginals:
         """
         chosen = _held(self.domain, self.workload, columns)
         values = self[chosen].values
-        maps = [self._grouping(name, groups.get(name)) for name in chosen]
+        maps = []
+        for name in chosen:
+            size = self.domain.size(name)
+            group = np.asarray(groups.get(name, range(size)))
+            if len(group) != size or group.min() < 0:
+                got, allowed = f"{len(group)} groups", f"one for each of {size} codes"
+                raise InvalidValueError("groups", got=got, allowed=allowed)
+            maps.append(np.equal.outer(np.arange(group.max() + 1), group).astype(np.float64))
         for axis, map_ in enumerate(maps):
             values = np.moveaxis(np.tensordot(map_, values, axes=(1, axis)), 0, axis)
         variance = np.zeros(values.shape)
@@ -305,16 +520,6 @@ class Marginals:
                 part *= factor.reshape([-1 if other == axis else 1 for other in range(len(chosen))])
             variance += part
         return values, quantile(self.law, self.confidence) * np.sqrt(variance)
-
-    def _grouping(self, name: str, group: Sequence[int] | None) -> Floats:
-        size = self.domain.size(name)
-        if group is None:
-            return np.eye(size)
-        if len(group) != size or min(group) < 0:
-            raise InvalidValueError("groups", got=f"{len(group)} groups", allowed=f"one for each of {size} codes")
-        indicator = np.zeros((max(group) + 1, size))
-        indicator[np.asarray(group), np.arange(size)] = 1
-        return indicator
 
     def nonnegative(self) -> dict[Columns, Floats]:
         """Return all marginals of the workload without negative counts, consistent with each other; to look at.
@@ -337,12 +542,10 @@ class Marginals:
             for columns, values in tables.items():
                 fixed = nonnegative(values, total=total)
                 for subset in subsets(columns):
-                    others = tuple(axis for axis, name in enumerate(columns) if name not in subset)
                     # A residual that is summed over more cells is less sure, as with white noise on the cells.
-                    weight = 1.0 / math.prod(self.domain.shape(columns)[axis] for axis in others)
-                    part = _centred(fixed.sum(axis=others)) * weight
-                    sums[subset] = part if subset not in sums else sums[subset] + part
-                    weights[subset] = weights.get(subset, 0.0) + weight
+                    part, cells = _part(fixed, columns, subset)
+                    sums[subset] = part / cells if subset not in sums else sums[subset] + part / cells
+                    weights[subset] = weights.get(subset, 0.0) + 1 / cells
             residuals = {subset: value / weights[subset] for subset, value in sums.items()}
             tables = {columns: self._built(columns, residuals) for columns in self.workload}
         return {columns: np.maximum(values, 0.0) for columns, values in tables.items()}
@@ -381,13 +584,3 @@ def _held(domain: Domain, workload: Sequence[Columns], columns: Iterable[str]) -
             hint="Release marginals of a higher degree, or name fewer columns.",
         )
     return chosen
-
-
-def _combined(domain: Domain, variances: Mapping[Columns, float]) -> dict[Columns, float]:
-    """Return σ_A² of the best estimate of every residual from counted marginals."""
-    inverse: dict[Columns, float] = {}
-    for columns, variance in variances.items():
-        for subset in subsets(columns):
-            rest = math.prod(domain.size(name) for name in columns if name not in subset)
-            inverse[subset] = inverse.get(subset, 0.0) + 1 / (variance * rest)
-    return {subset: 1 / weight for subset, weight in inverse.items()}

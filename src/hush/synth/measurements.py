@@ -1,6 +1,6 @@
 """Kept measurements: integers with exact noise, as they are stored with a receipt.
 
-A measurement is one vector of counts, or of a residual (`hush.synth.residual`), plus independent discrete noise of a
+A measurement is one vector of counts, or of a residual (`hush.synth.marginals`), plus independent discrete noise of a
 stated law on every entry. Everything a release shows is made from its measurements, so who keeps them can make it
 again, bit for bit, and pays nothing.
 
@@ -44,13 +44,14 @@ import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, Event, ZCDPEvent
 from hush.core import HushError, InvalidValueError, positive
-from hush.core.values import assign
+from hush.core.numbers import assign
 from hush.noise import discrete_gaussian, discrete_laplace
 from hush.synth.domain import Columns
 
 _MAGIC = b"hush measurements 1\n"
 _KINDS = ("counts", "residual", "scores", "factorised")
 _LAWS = ("gaussian", "laplace")
+_LEAST_VARIANCE = 2.0**-200
 _COMPRESSED = 2**22
 """Compression hardly shrinks noise, so only arrays up to this number of bytes are compressed."""
 
@@ -233,7 +234,8 @@ def noise_variance(law: str, parameter: Fraction) -> float:
         return float(parameter)
     rate = 1 / float(parameter)
     # expm1 keeps the digits that 1 - e^(-rate) loses for a large scale.
-    return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+    # not 0 where floats end: estimates are weighted by its inverse, and more than the truth is the safe side
+    return max(2 * math.exp(-rate) / math.expm1(-rate) ** 2, _LEAST_VARIANCE)
 
 
 def quantile(law: str, confidence: float) -> float:

@@ -77,7 +77,7 @@ class RangePlan:
 
     @cached_property
     def covariance(self) -> Floats:
-        """The covariance of the estimate of x."""
+        """The covariance matrix of the estimated counts: a row and a column for each cell."""
         matrix = self.strategy.astype(np.float64)
         return np.asarray(np.linalg.inv(matrix.T @ matrix) * noise_variance(self.price.law, self.parameter))
 

@@ -57,7 +57,7 @@ _NARROW = 2**31
 _PART = 2**24 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Factorisation:
     """The square root of totals over a number of periods, with columns of one length."""
 
@@ -69,19 +69,34 @@ class Factorisation:
     lengths: Floats
     """The length of each column of F."""
 
-    @classmethod
-    def of(cls, periods: int) -> Factorisation:
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def of(periods: int) -> Factorisation:
         """Return the factorisation for a number of periods."""
-        return _factorisation(periods)
+        root, squares, total = [1.0], [1.0], 1.0
+        for k in range(1, periods):
+            root.append(root[-1] * (2 * k - 1) / (2 * k))
+            total += root[-1] * root[-1]
+            squares.append(total)
+        # (1-z)^(1/2) has the coefficients -f_k/(2k-1) from k = 1 on.
+        inverse = [1.0] + [-value / (2 * k - 1) for k, value in enumerate(root) if k]
+        return Factorisation(periods, np.array(root), np.array(inverse), np.sqrt(np.array(squares[::-1])))
 
     def row(self, period: int) -> Integers:
         """Return row ``period`` of K, from 0: the weights of periods 0 … period."""
         back = self.root[: period + 1][::-1]
         return np.rint(back * (_SCALE / self.lengths[: period + 1])).astype(np.int64)
 
+    @cached_property
     def squared_length(self) -> int:
-        """Return the largest squared column length of K, exactly."""
-        return _squared_length(self.periods)
+        """The largest squared column length of K, exactly."""
+        largest = 0
+        for period in range(self.periods):
+            scale = _SCALE / self.lengths[period]
+            # Of the rounded matrix: the price is that of the integers that are released, not of C.
+            column = np.rint(self.root[: self.periods - period] * scale).astype(np.int64)
+            largest = max(largest, int(column @ column))
+        return largest
 
     def weights(self, query: Floats) -> Floats:
         """Return C⁻ᵀq: the weights of the measurements in the sum of q·x, q over the first periods."""
@@ -90,29 +105,6 @@ class Factorisation:
         size = 2 * len(query)
         spectrum = np.fft.rfft(scaled[::-1], size) * np.fft.rfft(self.inverse[: len(query)], size)
         return np.asarray(np.fft.irfft(spectrum, size)[: len(query)][::-1])
-
-
-@lru_cache(maxsize=8)
-def _factorisation(periods: int) -> Factorisation:
-    root, squares, total = [1.0], [1.0], 1.0
-    for k in range(1, periods):
-        root.append(root[-1] * (2 * k - 1) / (2 * k))
-        total += root[-1] * root[-1]
-        squares.append(total)
-    # (1-z)^(1/2) has the coefficients -f_k/(2k-1) from k = 1 on.
-    inverse = [1.0] + [-value / (2 * k - 1) for k, value in enumerate(root) if k]
-    return Factorisation(periods, np.array(root), np.array(inverse), np.sqrt(np.array(squares[::-1])))
-
-
-@lru_cache(maxsize=8)
-def _squared_length(periods: int) -> int:
-    factorisation, largest = _factorisation(periods), 0
-    for period in range(periods):
-        scale = _SCALE / factorisation.lengths[period]
-        # Of the rounded matrix: the price is that of the integers that are released, not of C.
-        column = np.rint(factorisation.root[: periods - period] * scale).astype(np.int64)
-        largest = max(largest, int(column @ column))
-    return largest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +124,7 @@ class StreamPlan:
 
     def cost(self, contribution: int) -> Fraction:
         """Return the ρ of the whole stream, if a unit adds at most ``contribution`` to all periods together, in ℓ₁."""
-        return Fraction(self.factorisation.squared_length()) * contribution * contribution / (2 * self.variance)
+        return Fraction(self.factorisation.squared_length) * contribution * contribution / (2 * self.variance)
 
     @cached_property
     def factorisation(self) -> Factorisation:
@@ -168,7 +160,7 @@ def plan_stream(*, periods: int, rho: Fraction, contribution: int = 1, confidenc
     added = integer(contribution, "contribution", minimum=1)
     if not isinstance(rho, Fraction) or rho <= 0:
         raise InvalidValueError("rho", got=rho, allowed="a positive fraction")
-    squared = Fraction(Factorisation.of(horizon).squared_length()) * added * added
+    squared = Fraction(Factorisation.of(horizon).squared_length) * added * added
     # Rounded up; ρ is then computed from it, and is never more than was asked for.
     variance = short_up(squared / (2 * rho))
     return StreamPlan(periods=horizon, variance=variance, rho=squared / (2 * variance), confidence=confidence)

@@ -33,19 +33,33 @@ more, or fewer, in the data than in the table, N and N' being their numbers of r
 >>> len(certificate.pairs), worst.distance < 1, count.source
 (3, True, 'measured')
 
-**Synthetic children for synthetic parents: visits of patients, members of households.**
+**Synthetic children for synthetic parents**, such as visits of patients. Two releases are joined, which costs nothing
+more. One has the parents with the number of their children, one row of each unit. The other has single children with
+the columns of their parent, few rows of each unit. Each synthetic parent is given as many children as it says. They are
+drawn from the synthetic children whose parent has the same codes in the shared columns; where there are none, the last
+of the shared columns is left out, and so on.
 
-Two releases are joined, which costs nothing more. One has the parents with the number of their children, one row of
-each unit. The other has single children with the columns of their parent, few rows of each unit. Each synthetic parent
-is given as many children as it says. They are drawn from the synthetic children whose parent has the same codes in the
-shared columns; where there are none, the last of the shared columns is left out, and so on.
-
->>> from hush.synth.domain import Domain
 >>> parents = CodedTable.of(Domain.of({"sex": 2, "n": 3}), {"sex": [0, 1, 1], "n": [2, 0, 1]})
 >>> children = CodedTable.of(Domain.of({"sex": 2, "ill": 2}), {"sex": [0, 0, 1], "ill": [1, 1, 0]})
 >>> owners, rows = deal(parents, parents.column("n"), children, ["sex"], Draws(b"seed"))
 >>> owners.tolist(), children.column("ill")[rows].tolist()
 ([0, 0, 2], [1, 1, 0])
+
+**Smoothing** takes noise out of one-way counts of ordered columns, and costs nothing. Haar wavelets turn counts into
+differences of neighbouring blocks; the noise is as large in each coefficient, while most of a smooth distribution sits
+in few. Coefficients below 0.85·σ·√(2 ln n) are set to 0 (hard thresholds: Donoho, Johnstone 1994), averaged over shifts
+(Coifman, Donoho 1995), on counts that are continued by their mirror image. Spikes stay, for they are above any
+threshold.
+
+**Bins.** Neighbouring codes of an ordered column are merged until a bin holds max(N/resolution, 6σ) rows, where the
+resolution grows with the root of N over the noise: a pair's noise grows with its cells, and fine bins leave room for
+fewer pairs. A code that holds as much stays alone. Rare values of other columns, below 3σ, go into one bin. Pairs of
+columns are then measured on bins, and the codes within a bin are drawn from the smoothed one-way counts: the model of
+bins loses nothing that was measured.
+
+>>> bins = merge(np.array([50.0, 1, 1, 1, 1, 60]), floor=5.0, ordered=True)
+>>> bins.tolist()
+[0, 1, 1, 1, 1, 2]
 """
 
 from __future__ import annotations
@@ -64,7 +78,7 @@ import numpy.typing as npt
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, integer
-from hush.synth.bins import Bins, Floats, merge, settled
+from hush.mechanisms.estimators.base import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
 from hush.synth.measurements import Measurement, MeasurementsError, Price, pack, quantile, shares, unpack
 from hush.synth.model import (
@@ -80,7 +94,13 @@ from hush.synth.model import (
     score_sensitivities,
 )
 
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 Progress = Callable[[str, float], None]
+_SHORT = 8
+_SHIFTS = 32
+_THRESHOLD = 0.85
+MAX_BINS = 64
 ONE_WAYS, SCORES = Fraction(30, 100), Fraction(5, 100)
 CERTIFICATE = Fraction(5, 100)
 _COARSEST, _FINEST = 16, 128
@@ -92,6 +112,91 @@ MAX_GUESSED = 10**5
 _KNOWN = 4
 _CLEAR = 20_000
 """Rows over the noise of a count that takes the whole price: from here on cliques may be larger."""
+
+
+def smoothed(counts: Floats, deviation: float) -> Floats:
+    """Return noisy counts of an ordered column with the noise thresholded away.
+
+    >>> noisy = np.array([10.0, -12, 9, 11, 8, 12, 9, 10] * 4)
+    >>> float(np.abs(smoothed(noisy, 10.0) - noisy.mean()).max()) < 3
+    True
+    """
+    if len(counts) < _SHORT:
+        return counts.astype(np.float64)
+    # Shifts go round in a circle: without the mirror image the two ends would meet in a jump.
+    mirrored = np.concatenate([counts, counts[::-1]]).astype(np.float64)
+    length = 1 << (len(mirrored) - 1).bit_length()
+    padded = np.resize(mirrored, length)
+    # The universal threshold σ·√(2 ln n) is about the largest of n pure noises.
+    limit = _THRESHOLD * deviation * math.sqrt(2 * math.log(len(counts)))
+    total = np.zeros(length)
+    turns = min(length, _SHIFTS)
+    for shift in range(turns):
+        total += np.roll(_thresholded(np.roll(padded, shift), limit), -shift)
+    return np.asarray(total[: len(counts)] / turns)
+
+
+def _thresholded(values: Floats, limit: float) -> Floats:
+    details = []
+    root = math.sqrt(2)
+    while len(values) > 1:
+        even, odd = values[0::2], values[1::2]
+        # Over √2 the transform is orthonormal: the noise is as large in every coefficient, and one limit does for all.
+        detail = (even - odd) / root
+        details.append(np.where(np.abs(detail) > limit, detail, 0.0))
+        values = (even + odd) / root
+    for detail in reversed(details):
+        finer = np.empty(2 * len(values))
+        finer[0::2], finer[1::2] = (values + detail) / root, (values - detail) / root
+        values = finer
+    return values
+
+
+def settled(noisy: Floats, total: float, deviation: float, *, ordered: bool, null: bool) -> Floats:
+    """Return non-negative counts that add up to the total: smoothed where codes are ordered, without that of NULL."""
+    counts = noisy.astype(np.float64)
+    if ordered:
+        values = counts[:-1] if null else counts
+        # NULL, the last code, has no neighbours to be averaged with.
+        counts = np.append(smoothed(values, deviation), counts[-1:]) if null else smoothed(values, deviation)
+    return nonnegative(counts, total=max(total, 0.0))
+
+
+def merge(counts: Floats, *, floor: float, ordered: bool, null: bool = False) -> Integers:
+    """Return the bin of each code; bins are numbered from 0, in the order of codes."""
+    values = counts[:-1] if null else counts
+    bins = _neighbours(values, floor) if ordered else _rare(values, floor)
+    return np.append(bins, bins.max(initial=-1) + 1) if null else bins
+
+
+def _neighbours(counts: Floats, floor: float) -> Integers:
+    bins = np.zeros(len(counts), dtype=np.int64)
+    current, mass = 0, 0.0
+    for code, count in enumerate(counts.tolist()):
+        if count >= floor and mass > 0:  # a spike keeps to itself
+            current, mass = current + 1, 0.0
+        bins[code] = current
+        mass += count
+        if mass >= floor:
+            current, mass = current + 1, 0.0
+    last = int(bins[-1])
+    # What is left at the end may be too little for a bin of its own.
+    if last and float(counts[bins == last].sum()) < floor / 2:
+        bins[bins == last] = last - 1
+    return bins
+
+
+def _rare(counts: Floats, floor: float) -> Integers:
+    common = counts >= floor
+    if np.count_nonzero(common) > MAX_BINS:
+        common = np.zeros(len(counts), dtype=np.bool_)
+        common[np.argsort(-counts, kind="stable")[:MAX_BINS]] = True
+    # A bin of one rare value would merge nothing.
+    if np.count_nonzero(~common) <= 1:
+        return np.arange(len(counts), dtype=np.int64)
+    bins = np.full(len(counts), np.count_nonzero(common), dtype=np.int64)
+    bins[common] = np.arange(np.count_nonzero(common))
+    return bins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,11 +291,12 @@ class Fitting:
         certain = self.total >= _KNOWN * self.total_deviation
         self.most = min(MAX_MADE // len(domain), MAX_MADE if certain else MAX_GUESSED)
         self.count = min(max(0, round(self.total)), self.most)
-        self.resolution = plan.settings.resolution or round(math.sqrt(self._clarity) / 3)
-        if not plan.settings.resolution:
-            self.resolution = min(max(self.resolution, _COARSEST), _FINEST)
+        # how many rows there are for the noise of a count that takes the whole price
+        clarity = max(self.total, 0.0) / plan.deviation(plan.parameter(Fraction(1)))
+        self._clear = clarity > _CLEAR
+        self.resolution = plan.settings.resolution or min(max(round(math.sqrt(clarity) / 3), _COARSEST), _FINEST)
         self.ones: list[Floats] = []
-        self.bins: list[Bins] = []
+        self.bins: list[Integers] = []
         for measurement, name in zip(ones, domain.names, strict=True):
             deviation, ordered, null = math.sqrt(measurement.variance), name in domain.ordered, name in domain.nulls
             counts = settled(measurement.values.astype(float), self.total, deviation, ordered=ordered, null=null)
@@ -232,7 +338,7 @@ class Fitting:
         scores = dict(zip(pairs, latest.values.astype(float).tolist(), strict=True))
         noise = price.magnitude(float(share)) * math.sqrt(float(self._plan.counts_sensitivities[0]))
         # Larger cliques take longer, which pays only where the model errs by more than the noise.
-        limit = self._scaled(20_000, 60_000)
+        limit = 60_000 if self._clear else 20_000
         powers: tuple[float, ...] = ()
         if not settings.resolution:
             # few columns have few cliques, which may be larger in the same time
@@ -255,15 +361,6 @@ class Fitting:
         weights = [float(self.sizes[first] * self.sizes[other]) ** price.power for first, other in graph.measured]
         return list(zip(graph.measured, shares(weights, share), strict=True))
 
-    def _scaled(self, usual: int, large: int) -> int:
-        """Return the larger figure where rows are many for their noise, and the model is the limit."""
-        return large if self._clarity > _CLEAR else usual
-
-    @property
-    def _clarity(self) -> float:
-        """How many rows there are for the noise of a count that takes the whole price."""
-        return max(self.total, 0.0) / self._plan.deviation(self._plan.parameter(Fraction(1)))
-
     def fit(self, measurements: Sequence[Measurement], progress: Progress) -> None:
         """Fit the model of the graph to all counts that were measured."""
         domain = self._plan.domain
@@ -285,7 +382,7 @@ class Fitting:
             targets,
             self.total,
             self.grouped,
-            iterations=self._plan.settings.iterations or self._scaled(300, 400),
+            iterations=self._plan.settings.iterations or (400 if self._clear else 300),
             progress=lambda part: progress("fitting", part),
         )
 
@@ -572,10 +669,8 @@ class _Run:
 
     def _count(self, table: CodedTable | None, columns: Columns, share: Fraction) -> None:
         """Measure a marginal of the table."""
-        if table is None:
-            self.taken.append(self._kept[len(self.taken)])
-        else:
-            self._measure(columns, table.marginal(columns), "counts", self._plan.parameter(share))
+        exact = None if table is None else table.marginal(columns)
+        self._take(columns, exact, "counts", self._plan.parameter(share))
 
     def _score(
         self,
@@ -585,18 +680,19 @@ class _Run:
         share: Fraction,
     ) -> None:
         """Measure how far each pair's marginal is from a public one of integers."""
-        if table is None:
+        distances = None
+        if table is not None:
+            far = [int(np.abs(table.marginal(self._columns(pair)) - reference(pair)).sum()) for pair in pairs]
+            distances = np.array(far, dtype=np.int64)
+        self._take((), distances, "scores", self._plan.score_parameter(share, len(pairs)))
+
+    def _take(self, columns: Columns, exact: npt.NDArray[Any] | None, kind: str, parameter: Fraction) -> None:
+        """Add noise to exact numbers; without them, take the measurement that was kept."""
+        if exact is None:
             self.taken.append(self._kept[len(self.taken)])
-            return
-        distances = [int(np.abs(table.marginal(self._columns(pair)) - reference(pair)).sum()) for pair in pairs]
-        parameter = self._plan.score_parameter(share, len(pairs))
-        self._measure((), np.array(distances, dtype=np.int64), "scores", parameter)
-
-    def _measure(self, columns: Columns, exact: npt.NDArray[Any], kind: str, parameter: Fraction) -> None:
-        self.taken.append(Measurement.of(columns, exact, kind=kind, law=self._plan.price.law, parameter=parameter))
-
-
-Integers = npt.NDArray[np.int64]
+        else:
+            law = self._plan.price.law
+            self.taken.append(Measurement.of(columns, exact, kind=kind, law=law, parameter=parameter))
 
 
 def deal(

@@ -3,28 +3,25 @@
 An append-only vocabulary: a type, once written to a ledger, keeps its meaning for ever, and new ones are added.
 """
 
-from hush.accounting.events.base import ComposedEvent, Event, event_from_json
-from hush.accounting.events.blackbox import (
-    ApproximateDPEvent,
-    PartitionSelectionEvent,
-    ProposeTestReleaseEvent,
-    RenyiEvent,
-    ShuffledEvent,
-    ZCDPEvent,
-)
-from hush.accounting.events.combined import GroupEvent, ParallelEvent
+from hush.accounting.events.base import ComposedEvent, Event, GroupEvent, ParallelEvent, event_from_json
 from hush.accounting.events.mechanisms import (
+    ApproximateDPEvent,
     BoundedRangeEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     GaussianEvent,
     LaplaceEvent,
     ObjectivePerturbationEvent,
+    PartitionSelectionEvent,
     PermuteAndFlipEvent,
     PoissonGaussianEvent,
     PoissonLaplaceEvent,
+    ProposeTestReleaseEvent,
     RandomizedResponseEvent,
+    RenyiEvent,
+    ShuffledEvent,
     SkellamEvent,
+    ZCDPEvent,
 )
 
 __all__ = [

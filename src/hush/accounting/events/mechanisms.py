@@ -15,39 +15,219 @@ exponential mechanism or permute-and-flip.
 1.0
 >>> ObjectivePerturbationEvent(mu_squared="1/25", curvature="1/10").to_json()
 {'version': 1, 'type': 'objective_perturbation', 'mu_squared': '1/25', 'curvature': '1/10', 'two_sided': False}
+
+**Mechanisms known by a parameter only: (ε,δ), zCDP, Rényi; propose-test-release, partition selection and shuffling.**
+
+Local reports that went through a shuffler are charged as an (ε, δ) black box: ε is what the certified curve of the
+shuffle gives at the event's own δ.
+
+>>> ApproximateDPEvent(epsilon=1, delta="1e-6").group(5).delta      # (e⁵−1)/(e−1)·δ, about 85.79·δ
+Fraction(...)
+>>> ZCDPEvent(rho="0.5").renyi(4)
+2.0
+>>> round(ShuffledEvent(local_epsilon=2, reports=10_000, delta="1e-9").epsilon, 4)
+0.1598
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from hush.accounting import pairs
-from hush.accounting.description import Description
-from hush.accounting.events.base import Event, only_parameters, registered, require
-from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
-from hush.core.values import assign
+from hush.accounting.description import Description, Lost, RenyiPoints, group_delta
+from hush.accounting.events.base import VERSION, Event, read_order
+from hush.accounting.pairs import Pair
+from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive, probability
+from hush.core.numbers import assign
+from hush.core.rounding import ball, fraction_up, precision
 
 
-class _NoiseEvent(Event):
-    """Noise on a value of some ``sensitivity``."""
+class _BlackBoxEvent(Event):
+    """A mechanism of which an ε and a δ are all that is known."""
 
     __slots__ = ()
-    sensitivity: Any
+    epsilon: Any
+    delta: Any
+
+    def description(self) -> Description:
+        return Description.black_box(self.epsilon, self.delta)
 
     def group(self, size: int) -> Event:
-        """Return the event with ``size`` times the sensitivity."""
-        return replace(self, sensitivity=self.sensitivity * integer(size, "size", minimum=1))  # type: ignore[type-var]
+        """Return (Kε, (e^{Kε}−1)/(e^ε−1)·δ)."""
+        k = integer(size, "size", minimum=1)
+        return ApproximateDPEvent(epsilon=self.epsilon * k, delta=group_delta(self.epsilon, self.delta, k))
 
 
-@registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class LaplaceEvent(_NoiseEvent):
+class ApproximateDPEvent(_BlackBoxEvent):
+    """Any (``epsilon``, ``delta``)-DP mechanism; nothing else is known about it."""
+
+    type: ClassVar[str] = "approx_dp"
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, *, epsilon: Number, delta: Number = 0) -> None:
+        assign(self, epsilon=nonnegative(epsilon, "epsilon"), delta=probability(delta, "delta"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PartitionSelectionEvent(_BlackBoxEvent):
+    """Keys chosen by the truncated geometric mechanism: exactly (ε,δ), for one unit's keys together.
+
+    The mechanism of Desfontaines, Voss, Gipson, Mandayam (2022) meets the (ε,δ) constraint with equality, so the black
+    box loses nothing. ``epsilon`` and ``delta`` are those of all the keys a unit may touch.
+
+    >>> PartitionSelectionEvent(epsilon=1, delta="1e-6").delta
+    Fraction(1, 1000000)
+    """
+
+    type: ClassVar[str] = "partition_selection"
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, *, epsilon: Number, delta: Number) -> None:
+        assign(self, epsilon=nonnegative(epsilon, "epsilon"), delta=probability(delta, "delta"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ProposeTestReleaseEvent(Event):
+    """Propose–test–release with a per-step ``epsilon`` and ``delta``; a refusal costs the same.
+
+    With Laplace noise in both steps it is (2ε, δ)-DP; with Gaussian noise (2ε, 2e^ε·δ + δ²)-DP.
+
+    >>> ProposeTestReleaseEvent(epsilon=1, delta="1e-6").delta
+    Fraction(1, 1000000)
+    """
+
+    type: ClassVar[str] = "propose_test_release"
+    epsilon: Fraction
+    delta: Fraction
+    noise: str
+
+    def __init__(self, *, epsilon: Number, delta: Number, noise: str = "laplace") -> None:
+        assign(self, epsilon=nonnegative(epsilon, "epsilon"), delta=probability(delta, "delta"))
+        if noise not in {"laplace", "gaussian"}:
+            raise InvalidValueError("noise", got=noise, allowed="'laplace' or 'gaussian'")
+        assign(self, noise=noise)
+
+    def total(self) -> ApproximateDPEvent:
+        """Return the (ε,δ) of test and release together."""
+        if self.noise == "laplace":
+            return ApproximateDPEvent(epsilon=2 * self.epsilon, delta=self.delta)
+        with precision(160):
+            # 2e^ε·δ + δ², rounded up below.
+            delta = 2 * ball(self.epsilon).exp() * ball(self.delta) + ball(self.delta) ** 2
+            return ApproximateDPEvent(epsilon=2 * self.epsilon, delta=min(fraction_up(delta), Fraction(1)))
+
+    def description(self) -> Description:
+        return self.total().description()
+
+    def group(self, size: int) -> Event:
+        return self.total().group(size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ZCDPEvent(Event):
+    """Any ``rho``-zCDP mechanism (D_α ≤ ρα for every α > 1), but for a mass ``delta`` (approximate zCDP)."""
+
+    type: ClassVar[str] = "zcdp"
+    rho_: Fraction
+    delta: Fraction
+
+    def __init__(self, *, rho: Number, delta: Number = 0) -> None:
+        assign(self, rho_=nonnegative(rho, "rho"), delta=probability(delta, "delta"))
+
+    def description(self) -> Description:
+        return Description(rho=self.rho_, infinite={Lost(self.delta, None): 1} if self.delta else {})
+
+    def group(self, size: int) -> Event:
+        """Return K²ρ (Bun, Steinke 2016, Proposition 27); not for the approximate kind."""
+        if self.delta:
+            return Event.group(self, size)
+        # The masses of approximate zCDP have no known growth in groups, so only the exact kind is squared.
+        return ZCDPEvent(rho=self.rho_ * integer(size, "size", minimum=1) ** 2)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "type": self.type,
+            "rho": str(self.rho_),
+            **({"delta": str(self.delta)} if self.delta else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RenyiEvent(Event):
+    """Any mechanism with these Rényi divergences: ``points`` of (order, divergence); one point or a sampled curve.
+
+    >>> RenyiEvent(points=[(2, "0.1"), (4, "0.2")]).to_json()["type"]
+    'rdp'
+    """
+
+    type: ClassVar[str] = "rdp"
+    points: tuple[tuple[Fraction, Fraction], ...]
+
+    def __init__(self, *, points: Iterable[tuple[Number, Number]]) -> None:
+        read = sorted((read_order(alpha), nonnegative(value, "rdp")) for alpha, value in points)
+        if not read:
+            raise InvalidValueError("points", got=points, allowed="at least one pair of an order and a divergence")
+        assign(self, points=tuple(read))
+
+    def description(self) -> Description:
+        return Description(curves={RenyiPoints(self.points): 1})
+
+    def to_json(self) -> dict[str, Any]:
+        points = [[str(alpha), str(value)] for alpha, value in self.points]
+        only = {"alpha": points[0][0], "rdp": points[0][1]}
+        return {"version": VERSION, "type": self.type, **(only if len(points) == 1 else {"points": points})}
+
+    @classmethod
+    def _read(cls, data: Any) -> Event:
+        names = ("alpha", "rdp", "points")
+        content = cls._only(data, names, names[2:] if "points" in data else names[:2])
+        if "points" in content:
+            if not isinstance(content["points"], list) or any(len(point) != 2 for point in content["points"]):
+                raise InvalidValueError("points", got=content["points"], allowed="a list of [order, divergence]")
+            return cls(points=[(alpha, value) for alpha, value in content["points"]])
+        return cls(points=[(positive(content["alpha"], "alpha"), content["rdp"])])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ShuffledEvent(Event):
+    """``reports`` reports of any ``local_epsilon``-local randomiser, shuffled; charged at this ``delta``."""
+
+    type: ClassVar[str] = "shuffled"
+    local_epsilon: Fraction
+    reports: int
+    delta: Fraction
+
+    def __init__(self, *, local_epsilon: Number, reports: int, delta: Number) -> None:
+        from hush.accounting.pairs.shuffle import read_shuffle
+
+        local, count = read_shuffle(local_epsilon, reports)
+        assign(self, local_epsilon=local, reports=count, delta=fraction_between(delta, "delta"))
+
+    @property
+    def epsilon(self) -> float:
+        """The ε, rounded up, at the event's δ (Feldman, McMillan, Talwar 2023)."""
+        from hush.accounting.pairs.shuffle import shuffled_epsilon
+
+        return shuffled_epsilon(self.local_epsilon, reports=self.reports, delta=self.delta).upper
+
+    def description(self) -> Description:
+        return Description.black_box(Fraction(self.epsilon), self.delta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class LaplaceEvent(Event):
     """Laplace noise of a ``scale`` added to a value of ℓ₁ ``sensitivity``."""
 
     type: ClassVar[str] = "laplace"
+    _grows: ClassVar[str] = "sensitivity"
     scale: Fraction
     sensitivity: Fraction
 
@@ -55,7 +235,6 @@ class LaplaceEvent(_NoiseEvent):
         assign(self, scale=positive(scale, "scale"), sensitivity=positive(sensitivity, "sensitivity"))
 
     def description(self) -> Description:
-        """Return the Laplace pair with ε = sensitivity/scale."""
         return Description.of(pairs.LaplacePair(epsilon=self.sensitivity / self.scale))
 
 
@@ -66,20 +245,12 @@ def read_variance(sigma: object, sigma_squared: object) -> Fraction:
     return positive(sigma, "sigma") ** 2 if sigma_squared is None else positive(sigma_squared, "sigma_squared")
 
 
-def written_deviation(variance: Fraction) -> dict[str, Any]:
-    """Return sigma where it is rational, else sigma_squared: both read back exactly."""
-    top, bottom = math.isqrt(variance.numerator), math.isqrt(variance.denominator)
-    root = Fraction(top, bottom)  # √(n/d) of a reduced fraction is rational exactly if n and d are squares
-    return {"sigma": str(root)} if root * root == variance else {"sigma_squared": str(variance)}
-
-
-@registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class GaussianEvent(_NoiseEvent):
+class GaussianEvent(Event):
     """Gaussian noise of deviation ``sigma`` (or variance ``sigma_squared``) on a value of ℓ₂ ``sensitivity``."""
 
     type: ClassVar[str] = "gaussian"
-    _names: ClassVar[tuple[str, ...]] = ("sigma", "sigma_squared", "sensitivity")
+    _grows: ClassVar[str] = "sensitivity"
     sigma_squared: Fraction
     sensitivity: Fraction
 
@@ -91,16 +262,11 @@ class GaussianEvent(_NoiseEvent):
         )
 
     def description(self) -> Description:
-        """Return the Gaussian pair with μ² = sensitivity²/σ²."""
         return Description.of(pairs.GaussianPair(mu_squared=self.sensitivity**2 / self.sigma_squared))
 
-    def _parameters(self) -> dict[str, Any]:
-        return {**written_deviation(self.sigma_squared), "sensitivity": str(self.sensitivity)}
 
-
-@registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class DiscreteLaplaceEvent(_NoiseEvent):
+class DiscreteLaplaceEvent(Event):
     """Discrete Laplace noise P(x) ∝ e^{-a|x|}, a = ``parameter`` = 1/scale, on an integer of whole ``sensitivity``.
 
     >>> DiscreteLaplaceEvent(parameter="1/10").pure_epsilon()
@@ -108,7 +274,7 @@ class DiscreteLaplaceEvent(_NoiseEvent):
     """
 
     type: ClassVar[str] = "discrete_laplace"
-    _names: ClassVar[tuple[str, ...]] = ("parameter", "scale", "sensitivity")
+    _grows: ClassVar[str] = "sensitivity"
     parameter: Fraction
     sensitivity: int
 
@@ -121,17 +287,16 @@ class DiscreteLaplaceEvent(_NoiseEvent):
     def description(self) -> Description:
         """Return the discrete Laplace pair; with sensitivity 1 it is randomized response."""
         if self.sensitivity == 1:  # losses are ±a only, with the masses of randomized response
-            return Description.of(pairs.ResponsePair(epsilon=self.parameter))
+            return Description.pure(self.parameter)
         return Description.of(pairs.DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity))
 
 
-@registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class DiscreteGaussianEvent(_NoiseEvent):
+class DiscreteGaussianEvent(Event):
     """Discrete Gaussian noise P(x) ∝ e^{-x²/2σ²} on an integer of whole ``sensitivity``; σ² is any rational."""
 
     type: ClassVar[str] = "discrete_gaussian"
-    _names: ClassVar[tuple[str, ...]] = ("sigma", "sigma_squared", "sensitivity")
+    _grows: ClassVar[str] = "sensitivity"
     sigma_squared: Fraction
     sensitivity: int
 
@@ -141,18 +306,13 @@ class DiscreteGaussianEvent(_NoiseEvent):
         assign(self, sigma_squared=read_variance(sigma, sigma_squared), sensitivity=_whole(sensitivity))
 
     def description(self) -> Description:
-        """Return the discrete Gaussian pair."""
         return Description.of(
             pairs.DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity)
         )
 
-    def _parameters(self) -> dict[str, Any]:
-        return {**written_deviation(self.sigma_squared), "sensitivity": self.sensitivity}
 
-
-@registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SkellamEvent(_NoiseEvent):
+class SkellamEvent(Event):
     """Skellam noise, the difference of two Poisson variables, of a ``variance`` on an integer of ``sensitivity``.
 
     Vectors are covered with an ℓ₁ sensitivity of 1: then one of their integers changes, by 1.
@@ -162,6 +322,7 @@ class SkellamEvent(_NoiseEvent):
     """
 
     type: ClassVar[str] = "skellam"
+    _grows: ClassVar[str] = "sensitivity"
     variance: Fraction
     sensitivity: int
 
@@ -174,7 +335,6 @@ class SkellamEvent(_NoiseEvent):
         assign(self, variance=spread, sensitivity=moves)
 
     def description(self) -> Description:
-        """Return the Skellam pair."""
         return Description.of(pairs.SkellamPair(variance=self.variance, sensitivity=self.sensitivity))
 
 
@@ -186,9 +346,39 @@ def _whole(sensitivity: object) -> int:
     return number.numerator
 
 
-@registered
+class _SampledEvent(Event):
+    """Noise on a Poisson sample of the units."""
+
+    __slots__ = ()
+    rate: Fraction
+
+    @abstractmethod
+    def _unsampled(self) -> Event:
+        """Return the same noise on all units."""
+
+    @abstractmethod
+    def _pair(self) -> Pair:
+        """Return the pair of the mixture."""
+
+    def description(self) -> Description:
+        if self.rate == 0:
+            return Description()
+        return self._unsampled().description() if self.rate == 1 else Description.of(self._pair())
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any]) -> Event:
+        content = dict(data)
+        if "q" in content:
+            content["rate"] = content.pop("q")
+        return super()._read(content)
+
+    def group(self, size: int) -> Event:
+        """Return the unsampled noise for the whole group, which dominates any number of its members being sampled."""
+        return self._unsampled().group(size)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PoissonGaussianEvent(Event):
+class PoissonGaussianEvent(_SampledEvent):
     """Gaussian noise on a Poisson sample of the units (DP-SGD's step); both directions are accounted for.
 
     >>> import hush
@@ -217,31 +407,15 @@ class PoissonGaussianEvent(Event):
             sensitivity=positive(sensitivity, "sensitivity"),
         )
 
-    def description(self) -> Description:
-        """Return the mixture pair; nothing for rate 0, the plain Gaussian for rate 1."""
-        mu_squared = self.sensitivity**2 / self.sigma_squared
-        if self.rate == 0:
-            return Description()
-        if self.rate == 1:
-            return Description.of(pairs.GaussianPair(mu_squared=mu_squared))
-        return Description.of(pairs.PoissonGaussianPair(rate=self.rate, mu_squared=mu_squared))
+    def _unsampled(self) -> Event:
+        return GaussianEvent(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity)
 
-    def group(self, size: int) -> Event:
-        """Return the unsampled noise for the whole group, which dominates any number of its members being sampled."""
-        return GaussianEvent(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity).group(size)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"q": str(self.rate), **written_deviation(self.sigma_squared), "sensitivity": str(self.sensitivity)}
-
-    @classmethod
-    def _read(cls, data: Any) -> Event:
-        content = only_parameters(cls.type, data, {"q", "rate", "sigma", "sigma_squared", "sensitivity"})
-        return cls(**_rated(cls.type, content))
+    def _pair(self) -> Pair:
+        return pairs.PoissonGaussianPair(rate=self.rate, mu_squared=self.sensitivity**2 / self.sigma_squared)
 
 
-@registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PoissonLaplaceEvent(Event):
+class PoissonLaplaceEvent(_SampledEvent):
     """Laplace noise on a Poisson sample of the units."""
 
     type: ClassVar[str] = "poisson_laplace"
@@ -257,35 +431,13 @@ class PoissonLaplaceEvent(Event):
             sensitivity=positive(sensitivity, "sensitivity"),
         )
 
-    def description(self) -> Description:
-        """Return the mixture pair; nothing for rate 0, plain Laplace for rate 1."""
-        epsilon = self.sensitivity / self.scale
-        if self.rate == 0:
-            return Description()
-        if self.rate == 1:
-            return Description.of(pairs.LaplacePair(epsilon=epsilon))
-        return Description.of(pairs.PoissonLaplacePair(rate=self.rate, epsilon=epsilon))
+    def _unsampled(self) -> Event:
+        return LaplaceEvent(scale=self.scale, sensitivity=self.sensitivity)
 
-    def group(self, size: int) -> Event:
-        """Return the unsampled noise for the whole group, which dominates any number of its members being sampled."""
-        return LaplaceEvent(scale=self.scale, sensitivity=self.sensitivity).group(size)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"q": str(self.rate), "scale": str(self.scale), "sensitivity": str(self.sensitivity)}
-
-    @classmethod
-    def _read(cls, data: Any) -> Event:
-        return cls(**_rated(cls.type, only_parameters(cls.type, data, {"q", "rate", "scale", "sensitivity"})))
+    def _pair(self) -> Pair:
+        return pairs.PoissonLaplacePair(rate=self.rate, epsilon=self.sensitivity / self.scale)
 
 
-def _rated(kind: str, content: dict[str, Any]) -> dict[str, Any]:
-    if "q" in content:
-        content["rate"] = content.pop("q")
-    require(content, kind, "rate")
-    return content
-
-
-@registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ObjectivePerturbationEvent(Event):
     """The minimum of a convex loss with noise b·θ, one row per unit, neighbours by adding or removing a row.
@@ -307,7 +459,6 @@ class ObjectivePerturbationEvent(Event):
         assign(self, two_sided=two_sided)
 
     def description(self) -> Description:
-        """Return the bounding law of the loss."""
         return Description.of(
             pairs.ObjectivePerturbationPair(
                 mu_squared=self.mu_squared, curvature=self.curvature, two_sided=self.two_sided
@@ -315,14 +466,6 @@ class ObjectivePerturbationEvent(Event):
         )
 
 
-def pure(epsilon: Fraction, *, others: int = 0) -> Description:
-    """Return the randomized-response pair, which dominates every ε-DP mechanism."""
-    if epsilon == 0:
-        return Description()
-    return Description.of(pairs.ResponsePair(epsilon=epsilon, others=others))
-
-
-@registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RandomizedResponseEvent(Event):
     """The truth with probability e^ε/(e^ε+k−1), else one of the other of k = ``choices`` answers."""
@@ -340,7 +483,7 @@ class RandomizedResponseEvent(Event):
 
     def description(self) -> Description:
         """Return the response pair: losses ±ε, and 0 for the answers that are neither's truth."""
-        return pure(self.epsilon, others=self.choices - 2)
+        return Description.pure(self.epsilon, others=self.choices - 2)
 
     def group(self, size: int) -> Event:
         """Return ``size``·ε by the triangle inequality: the answer may depend on the group in any way."""
@@ -348,7 +491,6 @@ class RandomizedResponseEvent(Event):
         return RandomizedResponseEvent(epsilon=self.epsilon * integer(size, "size", minimum=1))
 
 
-@registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BoundedRangeEvent(Event):
     """A mechanism with log-ratios in a range of length at most ``epsilon``.
@@ -365,6 +507,7 @@ class BoundedRangeEvent(Event):
     """
 
     type: ClassVar[str] = "exponential_br"
+    _grows: ClassVar[str] = "epsilon"
     epsilon: Fraction
     mode: str
 
@@ -375,19 +518,13 @@ class BoundedRangeEvent(Event):
         assign(self, mode=mode)
 
     def description(self) -> Description:
-        """Return the bounded-range pair, or the range itself where it was fixed in advance."""
         if self.epsilon == 0:
             return Description()
         if self.mode == "nonadaptive":  # kept apart: the optimum holds for equal ranges fixed in advance
             return Description(ranges={self.epsilon: 1})
         return Description.of(pairs.BoundedRangePair(epsilon=self.epsilon))
 
-    def group(self, size: int) -> Event:
-        """Return ``size``·ε: log-ratios along a chain of neighbours add, and so do their ranges."""
-        return BoundedRangeEvent(epsilon=self.epsilon * integer(size, "size", minimum=1), mode=self.mode)
 
-
-@registered
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PermuteAndFlipEvent(Event):
     """Permute-and-flip (McKenna, Sheldon 2020), known to be ε-DP and no more.
@@ -400,15 +537,11 @@ class PermuteAndFlipEvent(Event):
     """
 
     type: ClassVar[str] = "permute_and_flip"
+    _grows: ClassVar[str] = "epsilon"
     epsilon: Fraction
 
     def __init__(self, *, epsilon: Number) -> None:
         assign(self, epsilon=nonnegative(epsilon, "epsilon"))
 
     def description(self) -> Description:
-        """Return the randomized-response pair, which dominates every ε-DP mechanism."""
-        return pure(self.epsilon)
-
-    def group(self, size: int) -> Event:
-        """Return ``size``·ε."""
-        return PermuteAndFlipEvent(epsilon=self.epsilon * integer(size, "size", minimum=1))
+        return Description.pure(self.epsilon)

@@ -11,24 +11,20 @@ from hush.core.on_demand import on_demand
 
 if TYPE_CHECKING:
     from hush.accounting.pairs.base import Pair
-    from hush.accounting.pairs.discrete_laplace import DiscreteLaplacePair
     from hush.accounting.pairs.gaussian import DiscreteGaussianPair, GaussianPair
-    from hush.accounting.pairs.hyperbolic import BoundedRangePair, LaplacePair, ResponsePair
+    from hush.accounting.pairs.hyperbolic import BoundedRangePair, DiscreteLaplacePair, LaplacePair, ResponsePair
     from hush.accounting.pairs.objective import ObjectivePerturbationPair
-    from hush.accounting.pairs.poisson_gaussian import PoissonGaussianPair
-    from hush.accounting.pairs.poisson_laplace import PoissonLaplacePair
+    from hush.accounting.pairs.poisson import PoissonGaussianPair, PoissonLaplacePair
     from hush.accounting.pairs.skellam import SkellamPair
 else:
     __getattr__, __all__ = on_demand(
         __name__,
         {
             "hush.accounting.pairs.base": "Pair",
-            "hush.accounting.pairs.discrete_laplace": "DiscreteLaplacePair",
             "hush.accounting.pairs.gaussian": "DiscreteGaussianPair GaussianPair",
-            "hush.accounting.pairs.hyperbolic": "BoundedRangePair LaplacePair ResponsePair",
+            "hush.accounting.pairs.hyperbolic": "BoundedRangePair DiscreteLaplacePair LaplacePair ResponsePair",
             "hush.accounting.pairs.objective": "ObjectivePerturbationPair",
-            "hush.accounting.pairs.poisson_gaussian": "PoissonGaussianPair",
-            "hush.accounting.pairs.poisson_laplace": "PoissonLaplacePair",
+            "hush.accounting.pairs.poisson": "PoissonGaussianPair PoissonLaplacePair",
             "hush.accounting.pairs.skellam": "SkellamPair",
         },
     )

@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.balls import Ball, ball, flint
+from hush.core.rounding import Ball, ball, flint
 from hush.core.work import spend
 
 Complexes = npt.NDArray[Any]
@@ -37,8 +36,7 @@ EVERYWHERE: Range = (-math.inf, math.inf)
 """The whole range of the noise."""
 
 
-@dataclass(frozen=True, slots=True)
-class LossCells:
+class LossCells(NamedTuple):
     """A pair's loss, cut into cells that are merged into one atom each (:mod:`.loss_cells`).
 
     Losses m_i, ln p_i + c·m_i, and bounds of their errors. ``width``: at most |l − m_i|·2 within a cell; ``wrong``:

@@ -9,7 +9,7 @@ Discrete Gaussian (Canonne, Kamath, Steinke 2020) on the integers, with a whole 
 and by Poisson summation Θ(t) ∝ Σ_m e^{-2π²σ²m²} e^{2πimt}. Its losses (2x−Δ)Δ/2σ² form a lattice of span Δ/σ².
 
 >>> from fractions import Fraction
->>> from hush.core.balls import up
+>>> from hush.core.rounding import up
 >>> round(up(GaussianPair(mu_squared=Fraction(1, 4)).moment(flint().acb(3)).real.log() / 3), 12)   # α μ²/2, α = 4
 0.5
 """
@@ -26,7 +26,7 @@ import numpy as np
 
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, total
 from hush.accounting.pairs.loss_cells import discrete_gaussian_cells
-from hush.core.balls import Ball, ball, down, flint
+from hush.core.rounding import Ball, ball, down, flint
 from hush.core.work import spend
 
 
@@ -52,19 +52,15 @@ class GaussianPair(Pair):
         return gaussian_profile(ball(self.mu_squared), epsilon)
 
     def renyi(self, alpha: Fraction) -> Ball:
-        """Return αμ²/2."""
         return ball(alpha * self.mu_squared / 2)
 
     def group(self, size: int) -> Pair:
-        """Return ``size`` times the sensitivity."""
         return GaussianPair(mu_squared=self.mu_squared * size**2)
 
     def gaussian(self) -> Fraction:
-        """Return μ²."""
         return self.mu_squared
 
     def strength(self) -> Fraction:
-        """Return μ²."""
         return self.mu_squared
 
     def rho(self) -> Ball:
@@ -179,12 +175,10 @@ class DiscreteGaussianPair(Pair):
         return summed / (norm + flint().arb(0, 1) * omitted.abs_upper())
 
     def lattice(self) -> tuple[Fraction, Fraction]:
-        """Return the lattice Δ²/2σ² + (Δ/σ²)·ℤ."""
         span = self.sensitivity / self.sigma_squared
         return self.sensitivity * span / 2, span
 
     def brief(self) -> bool:
-        """Return whether some dozens of terms will do."""
         return self.sigma_squared <= 25
 
     def atoms_suffice(self, count: int) -> bool:
@@ -192,11 +186,9 @@ class DiscreteGaussianPair(Pair):
         return float(self.sigma_squared) * count < 2.5e9
 
     def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
-        """Return cells of neighbouring integers."""
         return discrete_gaussian_cells(math.sqrt(float(self.sigma_squared)), self.sensitivity, c, width)
 
     def group(self, size: int) -> Pair:
-        """Return ``size`` times the sensitivity."""
         return DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity * size)
 
     def rho(self) -> Ball:

@@ -1,4 +1,4 @@
-"""Laplace, randomized response and bounded range: three pairs written with cosh and sinh of s = z + 1/2.
+r"""Laplace, randomized response, bounded range, discrete Laplace: pairs written with cosh and sinh of s = z + 1/2.
 
 With e the largest loss (Δ/b for Laplace noise of scale b):
 
@@ -16,12 +16,23 @@ concave in w. Hence K(z)/(z(z+1)) = (K(w)−K(1/4))/(w−1/4) is largest as z �
 K'(0) (for n > 0 the zeros need not be negative, and the value for n = 0 is used, which dominates).
 
 >>> from fractions import Fraction
->>> from hush.core.balls import up
+>>> from hush.core.rounding import up
 >>> round(up(LaplacePair(epsilon=Fraction(1)).rho()), 12)             # e − 1 + e^{-e}
 0.367879441171
 
 **In double precision.** Each cumulant is K = z·e + ln(bracket) − ln(norm) with every exponential in the bracket of
 modulus at most 1; where |se| is small it is ln(1 + excess), so that the rounding is relative to K and not to 1.
+
+**Discrete Laplace**: P(x) ∝ e^{-a|x-Δ|} against Q(x) ∝ e^{-a|x|} on the integers, a = 1/scale. The losses a(|x| −
+|x−Δ|) are −aΔ for x ≤ 0, aΔ for x ≥ Δ and a(2x−Δ) between: a lattice of span 2a. With r = e^{-a} and s = z + 1/2,
+
+    M(z) = e^{-aΔ/2}·[2cosh(saΔ) + (1−r)·Σ_{x=1}^{Δ-1} e^{sa(2x-Δ)}] / (1+r),
+
+and the sum is sinh(sa(Δ−1))/sinh(sa). With Δ = 1 this is randomized response with ε = a.
+
+>>> pair = DiscreteLaplacePair(parameter=Fraction(3, 10), sensitivity=3)
+>>> abs(float(pair.moment(flint().acb(0)).real.mid()) - 1) < 1e-15
+True
 """
 
 from __future__ import annotations
@@ -45,15 +56,13 @@ from hush.accounting.pairs.base import (
     Pair,
     Range,
     Terms,
+    expm1,
     log1p,
+    total,
     upward,
 )
 from hush.accounting.pairs.loss_cells import laplace_cells
-from hush.core.balls import Ball, ball, flint
-
-
-def _half() -> Ball:
-    return flint().arb(1) / 2
+from hush.core.rounding import Ball, ball, down, flint
 
 
 def sinhc(w: Ball) -> Ball:
@@ -77,11 +86,9 @@ class _BoundedLossPair(Pair):
     epsilon: Fraction
 
     def largest_loss(self, *, reverse: bool = False) -> Ball | None:
-        """Return ε."""
         return ball(self.epsilon)
 
     def exact_largest_loss(self) -> Fraction:
-        """Return ε."""
         return self.epsilon
 
 
@@ -94,7 +101,7 @@ class LaplacePair(_BoundedLossPair):
 
     def moment(self, z: Ball) -> Ball:
         """Return e^{-e/2}(cosh se + sinh(se)/2s)."""
-        e, s = ball(self.epsilon), z + _half()
+        e, s = ball(self.epsilon), z + ball(0.5)
         return (-e / 2).exp() * ((s * e).cosh() + e * sinhc(s * e) / 2)
 
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
@@ -103,21 +110,18 @@ class LaplacePair(_BoundedLossPair):
         return (-((epsilon - e) / 2).expm1()).max(0).max(-epsilon.expm1())
 
     def top_mass(self, *, reverse: bool = False) -> Ball | None:
-        """Return 1/2."""
-        return _half()
+        return ball(0.5)
 
     def strength(self) -> Fraction:
-        """Return Δ/b."""
         return self.epsilon
 
     def terms(self) -> Terms:
         """Return the two losses ±e, each with ½ ± 1/4s, times e^{-e/2}."""
         e, poly = self.epsilon, flint().arb_poly
         front = (-ball(e) / 2).exp()
-        return {e: poly([front * _half(), front / 4]), -e: poly([front * _half(), -front / 4])}
+        return {e: poly([front * ball(0.5), front / 4]), -e: poly([front * ball(0.5), -front / 4])}
 
     def terms_shape(self) -> tuple[int, int]:
-        """Return two losses of degree 1."""
         return 2, 1
 
     def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
@@ -125,7 +129,6 @@ class LaplacePair(_BoundedLossPair):
         return laplace_cells(float(self.epsilon), c, width)
 
     def group(self, size: int) -> Pair:
-        """Return ``size`` times the sensitivity."""
         return LaplacePair(epsilon=self.epsilon * size)
 
     def rho(self) -> Ball:
@@ -135,7 +138,6 @@ class LaplacePair(_BoundedLossPair):
 
     @classmethod
     def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
-        """Return the vectorised cumulant."""
         return LaplaceBatch(pairs, counts)
 
 
@@ -150,7 +152,7 @@ class ResponsePair(_BoundedLossPair):
 
     def moment(self, z: Ball) -> Ball:
         """Return [2e^{e/2}cosh(se) + n]/(e^e + 1 + n)."""
-        e, s = ball(self.epsilon), z + _half()
+        e, s = ball(self.epsilon), z + ball(0.5)
         return (2 * (e / 2).exp() * (s * e).cosh() + self.others) / (e.exp() + 1 + self.others)
 
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
@@ -183,7 +185,6 @@ class ResponsePair(_BoundedLossPair):
         return terms
 
     def terms_shape(self) -> tuple[int, int]:
-        """Return two losses, or three where there are other answers."""
         return 3 if self.others else 2, 0
 
     def group(self, size: int) -> Pair:
@@ -197,7 +198,6 @@ class ResponsePair(_BoundedLossPair):
 
     @classmethod
     def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
-        """Return the vectorised cumulant."""
         return ResponseBatch(pairs, counts)
 
 
@@ -210,7 +210,7 @@ class BoundedRangePair(_BoundedLossPair):
 
     def moment(self, z: Ball) -> Ball:
         """Return sinhc(se)/sinhc(e/2)."""
-        e, s = ball(self.epsilon), z + _half()
+        e, s = ball(self.epsilon), z + ball(0.5)
         return sinhc(s * e) / sinhc(flint().acb(e / 2))
 
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
@@ -226,7 +226,6 @@ class BoundedRangePair(_BoundedLossPair):
         return {e: poly([0, front]), -e: poly([0, -front])}
 
     def terms_shape(self) -> tuple[int, int]:
-        """Return two losses of degree 1."""
         return 2, 1
 
     def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
@@ -254,7 +253,6 @@ class BoundedRangePair(_BoundedLossPair):
 
     @classmethod
     def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
-        """Return the vectorised cumulant."""
         return RangeBatch(pairs, counts)
 
 
@@ -453,3 +451,161 @@ class RangeBatch(_HyperbolicBatch):
 def _sum_up(counts: Floats, logs: Floats, size: Floats) -> float:
     """Return Σ count·log, rounded up; ``size`` is the size of a log's terms, which bounds its error in units."""
     return upward(float(counts @ (logs + 64 * UNIT * (size + np.abs(logs)))))
+
+
+_MAX_LISTED_SENSITIVITY = 64
+"""The largest sensitivity at which the losses are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteLaplacePair(Pair):
+    """Discrete Laplace with parameter a = 1/scale and a whole sensitivity of at least 2 (1 is randomized response)."""
+
+    parameter: Fraction
+    sensitivity: int
+
+    def __hash__(self) -> int:
+        return hash((6, self.parameter.as_integer_ratio(), self.sensitivity))
+
+    def moment(self, z: Ball) -> Ball:
+        """Return M(z), by the closed form, or term by term next to the zeros of sinh(sa)."""
+        a, delta = ball(self.parameter), self.sensitivity
+        s = z + flint().arb(1) / 2
+        r = (-a).exp()
+        below = (s * a).sinh()
+        if (s * a).abs_upper() < 1:
+            # At s = 0 too, where both sines vanish and the sum is Δ − 1.
+            summed = (delta - 1) * sinhc(s * a * (delta - 1)) / sinhc(s * a)
+        elif below.abs_lower() > flint().arb(2) ** -20 or delta > 4096:
+            # Far from the zeros of sinh the quotient loses at most 20 bits; a large Δ may lose more near them. The
+            # ball's radius shows the loss.
+            summed = (s * a * (delta - 1)).sinh() / below
+        else:
+            step = (2 * s * a).exp()
+            term, summed = (s * a * (2 - delta)).exp(), flint().acb(0)
+            for _ in range(delta - 1):
+                summed += term
+                term *= step
+        return (-a * delta / 2).exp() * (2 * (s * a * delta).cosh() + (1 - r) * summed) / (1 + r)
+
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:
+        return ball(self.parameter * self.sensitivity)
+
+    def _tail(self, first: int) -> tuple[Ball, Ball]:
+        """Return the masses of {x ≥ first} under P and under Q, 1 ≤ first ≤ Δ: sums of geometric series."""
+        a, delta = ball(self.parameter), self.sensitivity
+        r = (-a).exp()
+        # Under P, below Δ: Σ_{x=f}^{Δ-1} r^{Δ-x}(1−r)/(1+r) = (r − r^{Δ-f+1})/(1+r).
+        moved = (1 + r - (-a * (delta - first + 1)).exp()) / (1 + r)
+        return moved, (-a * first).exp() / (1 + r)
+
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
+        """Return P(x ≥ f) − e^ε·Q(x ≥ f), with f the first x of a loss above ε (near the edge either f will do)."""
+        a, delta = ball(self.parameter), self.sensitivity
+        if epsilon >= a * delta:
+            return flint().arb(0)
+        if epsilon < -a * delta:
+            return -epsilon.expm1()
+        first = math.floor(down((epsilon / a + delta) / 2)) + 1
+        best = flint().arb(0).max(-epsilon.expm1())
+        # The worst event is the best half-line, so the largest of several candidates is the value.
+        for x in {min(max(first + shift, 1), delta) for shift in (-1, 0, 1)}:
+            moved, still = self._tail(x)
+            best = best.max(moved - epsilon.exp() * still)
+        return best
+
+    def lattice(self) -> tuple[Fraction, Fraction]:
+        """Return aΔ + 2a·ℤ."""
+        return self.parameter * self.sensitivity, 2 * self.parameter
+
+    def top_mass(self, *, reverse: bool = False) -> Ball | None:
+        """Return 1/(1+r), the mass of all x ≥ Δ."""
+        return 1 / (1 + (-ball(self.parameter)).exp())
+
+    def exact_largest_loss(self) -> Fraction:
+        return self.parameter * self.sensitivity
+
+    def terms(self) -> Terms | None:
+        """Return the losses a(2x−Δ), x = 0…Δ, each with its mass times e^{-loss/2}."""
+        if self.sensitivity > _MAX_LISTED_SENSITIVITY:
+            return None
+        a, delta, poly = self.parameter, self.sensitivity, flint().arb_poly
+        r = (-ball(a)).exp()
+        front = (-ball(a) * delta / 2).exp() / (1 + r)
+        return {a * (2 * x - delta): poly([front * (1 if x in {0, delta} else 1 - r)]) for x in range(delta + 1)}
+
+    def terms_shape(self) -> tuple[int, int] | None:
+        return None if self.sensitivity > _MAX_LISTED_SENSITIVITY else (self.sensitivity + 1, 0)
+
+    def group(self, size: int) -> Pair:
+        return DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity * size)
+
+    def rho(self) -> Ball:
+        """Return e·tanh(e/2), e = aΔ: the ρ of every e-DP mechanism."""
+        e = ball(self.parameter * self.sensitivity)
+        return e * (e / 2).tanh()
+
+    def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
+        return _discrete_cumulant(float(self.parameter), self.sensitivity, z)
+
+    def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
+        """As for Laplace: 2|cosh(saΔ)| falls until uaΔ = π/2, and |Σ| ≤ cosh(xa(Δ−1))/√(sinh²xa + sin²ua) besides."""
+        x, a, delta = c + 0.5, float(self.parameter), self.sensitivity
+        r = math.exp(-a)
+        top = min(x * a * delta, 350.0)
+        cosh = 0.5 * (1 + math.exp(-2 * x * a * delta))  # times e^{xaΔ}
+        real = _geometric(a, delta, x)  # Σ at u = 0, times e^{-xaΔ}
+        best = 2 * cosh + (1 - r) * real
+        if high * a <= math.pi / 2 * (1 + 1e-12):
+            inverse = math.exp(-2 * top)
+            turn = math.pi / 2 / (a * delta)
+
+            def spread(u: float) -> float:
+                sine = math.hypot(math.sinh(min(x * a, 300.0)), math.sin(min(u * a, math.pi / 2)))
+                top_ = 0.5 * (math.exp(-x * a) + math.exp(-x * a * (2 * delta - 1)))
+                return min(real, top_ / sine if sine > 0 else real)
+
+            best = 2 * cosh + (1 - r) * spread(max(low, turn))
+            if low < turn:
+                near = 2 * math.sqrt(max(cosh**2 - math.sin(low * a * delta) ** 2 * inverse, 0))
+                best = max(best, near + (1 - r) * spread(low))
+        log = c * a * delta + math.log(best / (1 + r))
+        # Upwards by the rounding of every term above, generously.
+        return log + 64 * UNIT * (8 + c * a * delta + abs(log))
+
+
+def _geometric(a: float, delta: int, x: float) -> float:
+    """Return e^{-xaΔ}·Σ_{y=1}^{Δ-1} e^{xa(2y-Δ)} for real x > 0, a little above."""
+    q = math.exp(-2 * x * a)
+    ratio = -math.expm1(-2 * x * a * (delta - 1)) / -math.expm1(-2 * x * a)
+    return q * ratio * (1 + 64 * UNIT)
+
+
+def _discrete_cumulant(a: float, delta: int, z: Complexes) -> tuple[Complexes, Floats]:
+    """K = z·aΔ + ln{[1 + e^{-2saΔ} + (1−r)·S]/(1+r)}, S = Σ_{y=1}^{Δ-1} e^{-2say}: every term of modulus at most 1.
+
+    S = q(1−q^{Δ-1})/(1−q) with q = e^{-2sa}; the absolute error of 1−q is amplified by 1/|1−q|², never worse than the
+    real case since Re s ≥ 1/2. (1−r)/|1−q| is bounded by 1 for Re s ≥ 1/2.
+    """
+    s = z + 0.5
+    decay = np.exp(-2 * s * a * delta)
+    angle = -2 * s * a
+    q = np.exp(angle)
+    one_minus_q = -expm1(angle)
+    last = np.exp(angle * (delta - 1))
+    gap = -math.expm1(-a)
+    summed = gap * q * (1 - last) / one_minus_q
+    size = np.abs(summed)
+    bracket = 1 + decay + summed
+    away = np.abs(one_minus_q)
+    units = (
+        16
+        + (16 + 16 * np.abs(s) * a * delta) * np.abs(decay)
+        + gap * np.abs(q) * np.abs(last) * (16 + 16 * np.abs(s) * a * delta) / away
+        + size * (32 + 16 * np.abs(s) * a / away)
+        + gap * np.abs(q) * 16 / away
+    )
+    value, ratio = total(bracket / (1 + math.exp(-a)), UNIT * units)
+    log = np.log(value)
+    k = z * (a * delta) + log
+    return k, ratio + UNIT * (16 * np.abs(z) * a * delta + 8 * np.abs(log) + 8)

@@ -65,7 +65,7 @@ def sampled_rough_cumulant(q: float, kappa: float, c: Floats, noise: Range) -> F
     return cumulants
 
 
-def _log_a(q: float, argument: Floats) -> Floats:
+def log_a(q: float, argument: Floats) -> Floats:
     """Return ln(1−q+q·e^argument)."""
     with np.errstate(over="ignore"):
         return np.asarray(
@@ -78,8 +78,8 @@ def _log_a(q: float, argument: Floats) -> Floats:
 
 
 def _density(q: float, kappa: float, c: float, t: Floats, *, reverse: bool) -> Floats:
-    log_a = _log_a(q, kappa * t - kappa * kappa / 2)
-    return np.asarray(-0.5 * t * t + (-c if reverse else 1 + c) * log_a)
+    logs = log_a(q, kappa * t - kappa * kappa / 2)
+    return np.asarray(-0.5 * t * t + (-c if reverse else 1 + c) * logs)
 
 
 def _log_mass(t: Floats, h: float) -> Floats:
@@ -204,7 +204,7 @@ def sampled_gaussian_cells(
         if ruled is None or points > _MAX_CELLS:
             return None
         nodes, h = ruled
-        loss = _log_a(q, kappa * nodes - kappa * kappa / 2 + _ratio(nodes, kappa, h))
+        loss = log_a(q, kappa * nodes - kappa * kappa / 2 + _ratio(nodes, kappa, h))
         lists.append((loss, _log_mass(nodes, h) + (-c * loss if reverse else (1 + c) * loss)))
         rule = _rule_error(far, h)
         # q's rounding is amplified by 1/(1−q), that of the argument by ω.
@@ -237,7 +237,7 @@ def laplace_cells(
     # The tilted density, ln of ¼e^{-(l+e)/2}A^p, has one minimum at most (p > 0) or falls (p < 0): over an interval it
     # is largest at an end. Intervals where it is e^{-60} of the largest are left out.
     edges = np.linspace(-e, e, 2001)
-    f = -0.5 * (edges + e) + power * (edges if rate == 1.0 else _log_a(rate, edges))
+    f = -0.5 * (edges + e) + power * (edges if rate == 1.0 else log_a(rate, edges))
     included = np.maximum(f[1:], f[:-1]) >= f.max() - _NEGLIGIBLE_NATS
     outside = math.exp(-_NEGLIGIBLE_NATS) * (1 + 2 * e) if not included.all() else 0.0
     runs = np.flatnonzero(np.diff(np.concatenate([[0], included.astype(int), [0]])))
@@ -265,7 +265,7 @@ def laplace_cells(
     else:
         centres = np.concatenate([centres, [-e, e]])
         still = np.concatenate([still, [math.log(0.5), math.log(0.5) - e]])
-    losses = centres if rate == 1.0 else _log_a(rate, centres)
+    losses = centres if rate == 1.0 else log_a(rate, centres)
     sign = -1.0 if reverse and rate < 1.0 else 1.0
     logs = still + power * losses
     omega = min(1.0, rate * math.exp(min(e, 700.0)) / (1 - rate)) if rate < 1 else 1.0

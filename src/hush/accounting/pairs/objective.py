@@ -32,7 +32,7 @@ rises with L; so the pair below is the law of L' under P, and serves in both dir
 E L' ≥ μ²/2, ρ = E L'.
 
 >>> from fractions import Fraction
->>> from hush.core.balls import ball, up
+>>> from hush.core.rounding import ball, up
 >>> pair = ObjectivePerturbationPair(mu_squared=Fraction(1, 25), curvature=Fraction(1, 10), two_sided=False)
 >>> up(pair.profile(ball(Fraction(1)))) < 1e-5
 True
@@ -45,10 +45,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.accounting.errors import DescriptionError
 from hush.accounting.pairs.base import UNIT, Complexes, Floats, Pair
 from hush.accounting.pairs.gaussian import gaussian_profile
-from hush.core.balls import Ball, ball, flint, precision, up
+from hush.core.errors import DescriptionError
+from hush.core.rounding import Ball, ball, flint, precision, up
 from hush.core.work import spend
 
 _WORKING_BITS = 128

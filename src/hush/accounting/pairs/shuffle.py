@@ -50,27 +50,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive
-from hush.core.balls import Ball, ball, down, flint, precision, up
-from hush.core.rounding import Bound, decimal_unit, largest_decimal
+from hush.core.rounding import Ball, Bound, ball, decimal_unit, down, flint, largest_decimal, precision, up
 from hush.core.work import spend
 
 _WORKING_BITS = 192
 _LARGEST_LOCAL_EPSILON = 30
 _MAX_SHUFFLED_REPORTS = 10**12
-
-
-class _Clones(NamedTuple):
-    """The law of C on the numbers that matter."""
-
-    first: int
-    last: int
-    mass: Ball
-    """P(C = first)."""
 
 
 def shuffled_delta(epsilon0: Number, *, reports: int, epsilon: Number) -> Bound:
@@ -124,33 +114,22 @@ def read_shuffle(epsilon0: Number, reports: int) -> tuple[Fraction, int]:
     return local, integer(reports, "reports", minimum=1, maximum=_MAX_SHUFFLED_REPORTS)
 
 
-def _clones(local: Fraction, other_reports: int) -> _Clones:
-    """Return the law of C ~ Bin(n-1, 2/(e^ε₀+1))."""
-    arb = flint().arb
-    rate = 2 / (ball(local).exp() + 1)
-    mean, share = other_reports * float(rate), float(rate)
-    half_width = 9 * math.sqrt(mean * (1 - share)) + 25
-    first, last = max(0, math.floor(mean - half_width)), min(other_reports, math.ceil(mean + half_width))
-    log_mass = arb(other_reports + 1).lgamma() - arb(first + 1).lgamma() - arb(other_reports - first + 1).lgamma()
-    mass = (
-        (log_mass + first * rate.log() + (other_reports - first) * (1 - rate).log()).exp() if other_reports else arb(1)
-    )
-    return _Clones(first, last, mass)
-
-
 def _delta(local: Fraction, reports: int, epsilon: Fraction) -> Ball:
     """Return a ball around δ(ε) of the pair."""
     arb = flint().arb
     if epsilon >= local:
         return arb(0)
-    clones = _clones(local, reports - 1)
-    spend(4 * (clones.last - clones.first))
-    rate = 2 / (ball(local).exp() + 1)
-    odds, other_reports = rate / (1 - rate), reports - 1
+    # The law of C ~ Bin(n-1, 2/(e^ε₀+1)) on the numbers that matter, from c to last.
+    rate, other_reports = 2 / (ball(local).exp() + 1), reports - 1
+    odds, mean = rate / (1 - rate), other_reports * float(rate)
+    half_width = 9 * math.sqrt(mean * (1 - float(rate))) + 25
+    c, last = max(0, math.floor(mean - half_width)), min(other_reports, math.ceil(mean + half_width))
+    spend(4 * (last - c))
+    log_mass = arb(other_reports + 1).lgamma() - arb(c + 1).lgamma() - arb(other_reports - c + 1).lgamma()
+    mass = (log_mass + c * rate.log() + (other_reports - c) * (1 - rate).log()).exp() if other_reports else arb(1)
     p, e_epsilon = ball(local).exp() / (ball(local).exp() + 1), ball(epsilon).exp()
     theta = (e_epsilon * p - (1 - p)) / ((2 * p - 1) * (1 + e_epsilon))
     above, below = p - e_epsilon * (1 - p), 1 - p - e_epsilon * p
-    c, mass = clones.first, clones.mass
     nearly, both = float(theta), above + below
     j, slack = _first_above(theta, c + 1, nearly)
     j -= 1
@@ -164,7 +143,7 @@ def _delta(local: Fraction, reports: int, epsilon: Fraction) -> Ball:
     while True:
         if j <= c:
             total += weight * (both * tail - below * atom)
-        if c == clones.last:
+        if c == last:
             break
         # c → c+1 at the same j, then j → j+1 while θ(c+2) is past it.
         if j <= c:

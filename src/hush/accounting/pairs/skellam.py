@@ -20,7 +20,7 @@ out at most T·ρ/(1-ρ). With c < 0 reflect: M(z) = M(-1-z), and between -½ an
 whole α, D_α ≤ αΔ²/2v + min(((2α-1)Δ²+6Δ)/4v², 3Δ/2v) (Agarwal, Kairouz, Liu 2021, Theorem 3.5), and between them that
 of the next.
 
->>> from hush.core.balls import up
+>>> from hush.core.rounding import up
 >>> pair = SkellamPair(variance=Fraction("14.24"), sensitivity=1)
 >>> round(up(pair.profile(ball(Fraction(1)))) * 1e6, 3)
 1.001
@@ -38,8 +38,7 @@ from functools import lru_cache
 import numpy as np
 
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, upward
-from hush.core.balls import Ball, ball, down, flint, precision, up
-from hush.core.rounding import smallest_decimal
+from hush.core.rounding import Ball, ball, down, flint, precision, smallest_decimal, up
 from hush.core.work import spend
 
 MOST_VARIANCE = 10**6
@@ -181,11 +180,9 @@ class SkellamPair(Pair):
         return None
 
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
-        """Return S(t-Δ) - e^ε·S(t)."""
         return skellam_profile(self.variance, self.sensitivity, epsilon)
 
     def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
-        """Return every output as a cell of its own."""
         end = self._reach(c) if abs(c) < 1e6 else _MAX_MASSES + 1
         if end > _MAX_MASSES:
             return None
@@ -219,7 +216,6 @@ class SkellamPair(Pair):
         return first - logs[np.abs(x)], first
 
     def group(self, size: int) -> Pair:
-        """Return ``size`` times the sensitivity."""
         return SkellamPair(variance=self.variance, sensitivity=self.sensitivity * size)
 
     def rho(self) -> Ball:

@@ -16,33 +16,6 @@ error bound that holds for every argument within η, and e^{-cy} changes by a fa
 
 **Rests.** Nothing: δ_R(x) = (1 − e^x)₊. Laplace and bounded-range steps: the expansion of :mod:`.closed_forms` in
 double precision. Anything else with a closed form (Gaussians, one other pair): ball arithmetic, atom by atom.
-
-**The exponentially tilted law of losses that lie on one lattice, from its certified moments.**
-
-For pairs whose losses all lie in o + d·ℤ, the tilted law gives loss l the mass w(l) = p(l)·e^{cl − K(c)}; its Fourier
-transform at u is M(c+iu)/M(c). Sampling that at the N points u_j = 2πj/(Nd) and transforming back gives, for a window
-of N lattice points,
-
-    ŵ(l) = Σ_k w(l + kNd),
-
-the true mass plus the masses wrapped round from outside the window. So the sum of |ŵ − w| over the window and of w
-outside it is at most
-
-    E = N·(mean of |M(c+iu_j)/M(c)|·error_j) + √N·(FFT's error in the 2-norm) + 2·(tilted mass outside the window):
-
-an error of each sampled moment moves every ŵ by at most its N-th part, the FFT's error is at most 16u·log₂N·‖ŵ‖₂
-(Higham 2002, Theorem 24.2) and ‖x‖₁ ≤ √N·‖x‖₂. The mass outside is bounded by Chernoff's inequality: the tilted law
-has the moments M(c+s)/M(c), so at most e^{K(c+s)−K(c)−sb} lies at or above b for s > 0, at or below b for s < 0. The
-laws here are symmetric, M(z) = M(−1−z), which gives K left of −1; between −1 and 0 nothing is asked for.
-
-**Nodes.** In floating point, node j is off by at most 2 units of u_j ≤ π/d. With μ the mean, M = e^{iuμ}·M₀: the turn
-of the first factor is charged to |M|, and the second moves by at most that times |M₀'|. The M₀'(u_j) are the transform
-of (l−μ)w(l), so by Parseval their mean square is ‖(l−μ)w‖₂² and, as w differs from ŵ by E at most, in a window of
-half-width R, E ≤ E₀ + s·(‖(l−μ)ŵ‖₂ + 2R·E + first moment outside), s = 2 units·πN/d, which is solved for E. The second
-derivative, at most E(l−μ)², enters with the square of a node's error, and is added.
-
-E is the total-variation distance (as Σ|·|) between the true tilted law and the arrays returned; callers rely on E
-alone.
 """
 
 from __future__ import annotations
@@ -61,7 +34,7 @@ from hush.accounting.pairs.base import UNIT, Floats
 from hush.accounting.profile.closed_forms import FloatExpansion, closed_profile, tilt
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, Method, invert
-from hush.core.balls import Ball, ball, flint, precision, up
+from hush.core.rounding import Ball, ball, flint, precision, up
 
 _MAX_ATOMS = 4_000_000
 _MAX_BALL_ATOMS = 6_000
@@ -72,6 +45,12 @@ _ACCEPTED_WIDTH = 1e-9
 """The relative width of ε at which no second search with a tilt of its own for each ε is made."""
 _MAX_REPEATED_ATOMS = 200_000
 """The largest number of atoms that are computed anew at every step of a search."""
+_WINDOW_NATS = 42.0
+"""The window leaves out a tilted mass of e^{-42} on either side."""
+_DROPPED_MASS = 1e-18
+"""Masses of the window that together are less than this are dropped, and counted in E."""
+_MAX_WINDOW_POINTS = 1_500_000
+_CHERNOFF_STEPS: Floats = 10.0 ** (np.arange(-24, 33) / 8)
 
 
 class _Rest(Protocol):
@@ -215,18 +194,16 @@ class Conditioning(Method):
         return min(c, 1e9 / (1 + epsilon))
 
     def log_delta(self, epsilon: float) -> LogInterval:
-        """Return certified ends of ln δ(ε)."""
         saddle = SaddlePoint(self.cumulant, largest=self.largest).at_epsilon(epsilon)
         if saddle is None:
             return NOTHING_KNOWN
         return self._at(epsilon, self._tilt(saddle[0], epsilon))
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        """Return certified ends of ε at a target for ln δ."""
-        start = SaddlePoint(self.cumulant, largest=self.largest).guess(target.lower)
+        start = SaddlePoint(self.cumulant, largest=self.largest).at_delta(target.lower)
         if start is None:
             return 0.0, math.inf
-        guess, slope = start
+        slope, guess = start
         c = self._tilt(slope, guess)
         if self._product(c) is None:
             return 0.0, math.inf
@@ -250,14 +227,6 @@ def _rest(pairs: Mapping[Pair, int], *, reverse: bool) -> _Rest | None:
     return None
 
 
-_WINDOW_NATS = 42.0
-"""The window leaves out a tilted mass of e^{-42} on either side."""
-_DROPPED_MASS = 1e-18
-"""Masses of the window that together are less than this are dropped, and counted in E."""
-_MAX_WINDOW_POINTS = 1_500_000
-_CHERNOFF_STEPS: Floats = 10.0 ** (np.arange(-24, 33) / 8)
-
-
 @dataclass(frozen=True, slots=True)
 class TiltedLaw:
     """Losses and tilted masses; ``error`` bounds Σ|ŵ − w|, ``log_scale`` is K(c) and ``blur`` its error."""
@@ -270,7 +239,33 @@ class TiltedLaw:
 
 
 class LatticeLaw:
-    """Symmetric pairs on a common lattice (offset, span), with their counts."""
+    """The exponentially tilted law of losses that lie on one lattice, from its certified moments.
+
+    For pairs whose losses all lie in o + d·ℤ, the tilted law gives loss l the mass w(l) = p(l)·e^{cl − K(c)}; its
+    Fourier transform at u is M(c+iu)/M(c). Sampling that at the N points u_j = 2πj/(Nd) and transforming back gives,
+    for a window of N lattice points,
+
+        ŵ(l) = Σ_k w(l + kNd),
+
+    the true mass plus the masses wrapped round from outside the window. So the sum of |ŵ − w| over the window and of w
+    outside it is at most
+
+        E = N·(mean of |M(c+iu_j)/M(c)|·error_j) + √N·(FFT's error in the 2-norm) + 2·(tilted mass outside the window):
+
+    an error of each sampled moment moves every ŵ by at most its N-th part, the FFT's error is at most 16u·log₂N·‖ŵ‖₂
+    (Higham 2002, Theorem 24.2) and ‖x‖₁ ≤ √N·‖x‖₂. The mass outside is bounded by Chernoff's inequality: the tilted law
+    has the moments M(c+s)/M(c), so at most e^{K(c+s)−K(c)−sb} lies at or above b for s > 0, at or below b for s < 0.
+    The laws here are symmetric, M(z) = M(−1−z), which gives K left of −1; between −1 and 0 nothing is asked for.
+
+    **Nodes.** In floating point, node j is off by at most 2 units of u_j ≤ π/d. With μ the mean, M = e^{iuμ}·M₀: the
+    turn of the first factor is charged to |M|, and the second moves by at most that times |M₀'|. The M₀'(u_j) are the
+    transform of (l−μ)w(l), so by Parseval their mean square is ‖(l−μ)w‖₂² and, as w differs from ŵ by E at most, in a
+    window of half-width R, E ≤ E₀ + s·(‖(l−μ)ŵ‖₂ + 2R·E + first moment outside), s = 2 units·πN/d, which is solved for
+    E. The second derivative, at most E(l−μ)², enters with the square of a node's error, and is added.
+
+    E is the total-variation distance (as Σ|·|) between the true tilted law and the arrays returned; callers rely on E
+    alone.
+    """
 
     def __init__(self, pairs: Mapping[Pair, int], offset: Fraction, span: Fraction) -> None:
         self.cumulant = Cumulant(Description(pairs=pairs))
@@ -304,10 +299,6 @@ class LatticeLaw:
         if low > -self.top:
             outside += math.exp(-_WINDOW_NATS)
         return max(low, -self.top), min(high, self.top), outside
-
-    def _farther(self, c: float) -> float:
-        """Return 1/s for the smallest step s: E[(l − b)₊] ≤ ∫_b e^{K(c+s)−K(c)−sx}dx is the Chernoff bound over s."""
-        return 1 / min(0.05 * c, float(_CHERNOFF_STEPS[0]))
 
     def tilted(self, c: float) -> TiltedLaw | None:
         """Return the tilted law, or None where the window has too many points."""
@@ -348,7 +339,9 @@ class LatticeLaw:
         norm = float(np.linalg.norm(masses))
         blur = 2 * float(errors.sum())
         blur += math.sqrt(size) * 32 * UNIT * (1 + math.log2(size)) * norm + 2 * outside
-        blur = _misplaced(blur, masses, span, farthest, outside, self._farther(c))
+        # 1/s for the smallest step s: E[(l − b)₊] ≤ ∫_b e^{K(c+s)−K(c)−sx}dx is the Chernoff bound over s.
+        farther = 1 / min(0.05 * c, float(_CHERNOFF_STEPS[0]))
+        blur = _misplaced(blur, masses, span, farthest, outside, farther)
         if not math.isfinite(blur):
             return None
         # A negative value stands for a mass of at least 0: raising it brings it nearer to the truth.
@@ -385,7 +378,7 @@ def groups(pairs: Mapping[Pair, int]) -> list[LatticeLaw]:
         if lattice is None:
             continue
         for i, (members, offset, span) in enumerate(lattices):
-            common = _gcd(span, lattice[1])
+            common = common_measure(span, lattice[1])
             if 8 * common >= max(span, lattice[1]):
                 lattices[i] = ({**members, pair: count}, offset + count * lattice[0], common)
                 break
@@ -394,5 +387,6 @@ def groups(pairs: Mapping[Pair, int]) -> list[LatticeLaw]:
     return [LatticeLaw(members, offset, span) for members, offset, span in lattices]
 
 
-def _gcd(a: Fraction, b: Fraction) -> Fraction:
+def common_measure(a: Fraction, b: Fraction) -> Fraction:
+    """Return the greatest rational that divides both."""
     return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator)

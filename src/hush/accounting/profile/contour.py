@@ -189,17 +189,14 @@ class Contour:
         offset = c * epsilon + log_delta + LOG_TOLERANCE
         edge = math.pi / span
 
-        def excess(nodes: int) -> float:
+        def beyond(nodes: int) -> float:
             low = nodes * h
-            return (
-                self.cumulant.log_tail(c, low, edge)
-                + math.log(self._kernel_bound(c, low) * (edge - low + h) / math.pi)
-                - offset
-            )
+            bound = math.log(self._kernel_bound(c, low) * (edge - low + h) / math.pi)
+            return self.cumulant.log_tail(c, low, edge) + bound
 
         # Stop early where the moment has fallen far enough; else take the whole period, without a cut.
         nodes = 32
-        while nodes < half and nodes <= _MAX_CUT_NODES and excess(nodes) > 0:
+        while nodes < half and nodes <= _MAX_CUT_NODES and beyond(nodes) > offset:
             nodes *= 2
         full = nodes >= half or nodes > _MAX_CUT_NODES
         if full:
@@ -208,12 +205,7 @@ class Contour:
             nodes = half + 1
         z = c + 1j * h * np.arange(nodes)
         k, r = self.cumulant.line((c, period, nodes), lambda: z)
-        tail = -math.inf
-        if not full:
-            low = nodes * h
-            tail = self.cumulant.log_tail(c, low, edge) + math.log(
-                self._kernel_bound(c, low) * (edge - low + h) / math.pi
-            )
+        tail = -math.inf if full else beyond(nodes)
         return Line(c, period, z, k, r, tail, full=full)
 
     def _kernel_bound(self, c: float, low: float) -> float:
@@ -339,14 +331,12 @@ class ContourMethod(Method):
         self.contour = Contour(cumulant, lattice=lattice, largest=largest, nodes=nodes)
 
     def log_delta(self, epsilon: float) -> LogInterval:
-        """Return certified ends of ln δ(ε)."""
         line = self.contour.fit_epsilon(epsilon)
         if line is None:
             return NOTHING_KNOWN
         return self.contour.log_delta(line, epsilon)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        """Return certified ends of ε at a target for ln δ."""
         fit = self.contour.fit_delta(target.lower)
         if fit is None:
             return 0.0, math.inf
@@ -405,7 +395,6 @@ class SmoothedContour(Method):
         return LogInterval(lower=lower, upper=ends.upper)
 
     def log_delta(self, epsilon: float) -> LogInterval:
-        """Return certified ends of ln δ(ε)."""
         plain = Contour(self.cumulant, largest=self.largest)
         saddle = plain.saddle.at_epsilon(epsilon)
         smoothed = None if saddle is None else self._contour(saddle[0], epsilon, saddle[1], plain)
@@ -415,7 +404,6 @@ class SmoothedContour(Method):
         return self._ends(smoothed[0], line, epsilon, smoothed[1])
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        """Return certified ends of ε at a target for ln δ."""
         plain = Contour(self.cumulant, largest=self.largest)
         saddle = plain.saddle.at_delta(target.lower)
         smoothed = None if saddle is None else self._contour(saddle[0], saddle[1], target.lower, plain)

@@ -323,13 +323,11 @@ class Convolution(Method):
         return LogInterval(lower=lower - 1e-14 * (1 + abs(lower)), upper=min(0.0, upper + 1e-14 * (1 + abs(upper))))
 
     def log_delta(self, epsilon: float) -> LogInterval:
-        """Return certified ends of ln δ(ε)."""
         saddle_point = SaddlePoint(self.cumulant, largest=self.largest).at_epsilon(epsilon)
         terms = None if saddle_point is None else self._sum(epsilon, saddle_point[0])
         return NOTHING_KNOWN if terms is None else self._at(terms, epsilon)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        """Return certified ends of ε at a target for ln δ."""
         saddle = SaddlePoint(self.cumulant, largest=self.largest)
         root = saddle.root(target.lower)
         if root is None:
@@ -418,16 +416,11 @@ class GridLaw:
     merge: Displacement
 
 
-def log_mean(parts: list[GridPart], step: float) -> float:
-    """Return ln E e^{step·N} under the tilted law, without the rounding."""
-    total = 0.0
-    for grid_part in parts:
-        exponent = step * grid_part.losses
-        peak = float(exponent.max())
-        total += grid_part.count * (
-            peak + math.log(max(float((grid_part.masses * np.exp(exponent - peak)).sum()), 1e-300))
-        )
-    return total
+def log_mean(grid_part: GridPart, step: float) -> float:
+    """Return ln E e^{step·N} under one step's tilted law, without the rounding."""
+    exponent = step * grid_part.losses
+    peak = float(exponent.max())
+    return peak + math.log(max(float((grid_part.masses * np.exp(exponent - peak)).sum()), 1e-300))
 
 
 def window(parts: list[GridPart]) -> tuple[float, float, float, float]:
@@ -440,7 +433,9 @@ def window(parts: list[GridPart]) -> tuple[float, float, float, float]:
     scale = max(math.sqrt(spread), 1e-9 * farthest, 1e-300)
     ends, steps = [], []
     for sign in (-1.0, 1.0):
-        logs = np.array([log_mean(parts, sign * step / scale) for step in _CHERNOFF_STEPS])
+        logs = np.array(
+            [sum(part.count * log_mean(part, sign * step / scale) for part in parts) for step in _CHERNOFF_STEPS]
+        )
         bounds = (logs + _WINDOW_NATS + 1) / (_CHERNOFF_STEPS / scale)
         tightest = int(np.argmin(np.where(np.isfinite(bounds), bounds, np.inf)))
         ends.append(sign * float(bounds[tightest]))
@@ -491,7 +486,7 @@ def composed(
         product = powered if product is None else product * powered
         # Chernoff's bound on the mass beyond either edge; splitting moves an atom by a span at most.
         for k, step in enumerate(steps):
-            wrapped[k] += grid_part.count * ((c + abs(step)) * span + log_mean([_single(grid_part)], step))
+            wrapped[k] += grid_part.count * ((c + abs(step)) * span + log_mean(grid_part, step))
     if product is None:
         return None
     law: Floats = np.fft.irfft(product, n=size)
@@ -521,10 +516,6 @@ def composed(
         Displacement.of([(span, grid_part.count) for grid_part in parts]),
         Displacement.of([(grid_part.width, grid_part.count) for grid_part in parts]),
     )
-
-
-def _single(grid_part: GridPart) -> GridPart:
-    return GridPart(grid_part.losses, grid_part.masses, 0.0, 1, grid_part.width, grid_part.error, grid_part.slip)
 
 
 def value_at(law: GridLaw, ways: float, epsilon: float) -> LogInterval:

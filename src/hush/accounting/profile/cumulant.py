@@ -217,15 +217,6 @@ class SaddlePoint:
 
         return self._sought(choose)
 
-    def guess(self, log_delta: float) -> tuple[float, float] | None:
-        """Return an estimate of ε, and of −d ln δ/dε there."""
-        saddle = self.at_delta(log_delta)
-        return None if saddle is None else (saddle[1], saddle[0])
-
-    def first_guess(self, log_delta: float) -> tuple[float, float]:
-        """Return a start for a search: an estimate of ε and of −d ln δ/dε there, or 1 and 1 where nothing is known."""
-        return self.guess(log_delta) or (1.0, 1.0)
-
     def at_epsilon(self, epsilon: float) -> tuple[float, float] | None:
         """Return the c where the integrand is smallest, and an estimate of ln δ there."""
 
@@ -262,11 +253,6 @@ class SaddlePoint:
             if (high - low) * saddle[0] < 0.1:
                 break
         return best
-
-    def estimate(self, epsilon: float) -> float | None:
-        """Return an estimate of ln δ(ε), by the saddle-point formula."""
-        saddle = self.at_epsilon(epsilon)
-        return None if saddle is None else saddle[1]
 
     def ahead(self, c: float) -> tuple[Floats, Floats, Floats]:
         """Return points just right of c, with the cumulant and its error bound there."""

@@ -13,14 +13,14 @@ from fractions import Fraction
 
 from hush.accounting.description import Description
 from hush.accounting.profile.closed_forms import ClosedForm, Expansion
-from hush.accounting.profile.conditioning import Conditioning
+from hush.accounting.profile.conditioning import Conditioning, common_measure
 from hush.accounting.profile.contour import ContourMethod, Lattice, SmoothedContour, WideContourMethod
 from hush.accounting.profile.convolution import Convolution
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
 from hush.accounting.profile.method import LogInterval, Method
 from hush.accounting.profile.tail_bounds import TailBounds
 from hush.core import PrecisionError
-from hush.core.balls import Ball, precision, up
+from hush.core.rounding import Ball, precision, up
 
 _MAX_WIDE_PAIRS = 200
 """The largest number of different pairs for the methods with very many nodes."""
@@ -108,13 +108,13 @@ class Direction:
         """Return an estimate of ln δ(ε)."""
         if epsilon >= self.largest:
             return -math.inf
-        estimate = SaddlePoint(self.cumulant, largest=self.largest).estimate(epsilon)
-        return -math.inf if estimate is None else estimate
+        saddle = SaddlePoint(self.cumulant, largest=self.largest).at_epsilon(epsilon)
+        return -math.inf if saddle is None else saddle[1]
 
     def likely_epsilon(self, log_delta: float) -> float:
         """Return an estimate of ε at this ln δ."""
-        guess = SaddlePoint(self.cumulant, largest=self.largest).guess(log_delta)
-        return self.largest if guess is None else min(guess[0], self.largest)
+        saddle = SaddlePoint(self.cumulant, largest=self.largest).at_delta(log_delta)
+        return self.largest if saddle is None else min(saddle[1], self.largest)
 
     def log_delta(self, epsilon: float, *, floor: float = -math.inf) -> LogInterval:
         """Return certified ends of ln δ(ε); the search ends early once ln δ is known to be below ``floor``."""
@@ -163,14 +163,7 @@ def _lattice(description: Description) -> Lattice | None:
         if lattice is None:
             return None
         offset += count * lattice[0]
-        span = _common(span, lattice[1])
+        span = common_measure(span, lattice[1])
         if span.denominator.bit_length() > 512:  # spans without a useful common measure
             return None
     return Lattice(offset=offset, span=span) if span else None
-
-
-def _common(a: Fraction, b: Fraction) -> Fraction:
-    """Return the greatest rational that divides both."""
-    if not a:
-        return b
-    return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator)

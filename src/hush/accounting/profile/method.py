@@ -49,7 +49,7 @@ class Method(ABC):
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
-        guess, slope = SaddlePoint(self.cumulant, largest=self.largest).first_guess(target.lower)
+        slope, guess = SaddlePoint(self.cumulant, largest=self.largest).at_delta(target.lower) or (1.0, 1.0)
         return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.largest)
 
 
@@ -60,12 +60,10 @@ def invert(
     guess: float,
     slope: float,
     largest: float,
-    ends: str = "both",
 ) -> tuple[float, float]:
     """Return (lower, upper) around the smallest ε ≥ 0 with δ(ε) ≤ the target.
 
     ``slope`` is a first guess at −d ln δ/dε; ``largest`` bounds every loss: δ is 0 from there on (or infinite).
-    ``ends``: "both", or the one to compute, "lower" or "upper".
     """
     evaluations: dict[float, LogInterval] = {}
 
@@ -77,8 +75,14 @@ def invert(
     # An estimate of the root first. It proves nothing: the ends are proved by evaluations on either side of it.
     middle = 0.5 * (target.lower + target.upper)
     root, slope = _root(lambda x: look(x).upper - middle, guess, slope, largest)
-    upper = _climb(look, target, root, slope, largest) if ends != "lower" else math.inf
-    lower = _descend(look, target, root, slope) if ends != "upper" else 0.0
+    excess, deficit = look(root).upper - target.lower, target.upper - look(root).lower
+    # The first step covers the interval's own width at the known slope; at least one unit in the last place.
+    right, left = (
+        max(1.02 * gap / slope if math.isfinite(gap) and gap > 0 else 0.0, 2.3e-16 * root) for gap in (excess, deficit)
+    )
+    # No loss is above the largest, so δ is 0 there.
+    upper = _walk(lambda x: look(x).upper <= target.lower, root, right, largest)
+    lower = _walk(lambda x: look(x).lower >= target.upper, root, -left, 0.0)
     # Every evaluation on the way is evidence too.
     upper = min([upper, *(x for x, delta_ends in evaluations.items() if delta_ends.upper <= target.lower)])
     lower = max([lower, *(x for x, delta_ends in evaluations.items() if delta_ends.lower >= target.upper)])
@@ -124,36 +128,14 @@ def _root(f: Callable[[float], float], guess: float, slope: float, largest: floa
     return x, slope
 
 
-def _climb(
-    look: Callable[[float], LogInterval], target: LogInterval, root: float, slope: float, largest: float
-) -> float:
-    """Return an ε at which the upper end of ln δ is at most the target: ever longer steps to the right of the root."""
-    # The first step covers the interval's own width at the known slope; at least one unit in the last place.
-    excess = max(look(root).upper - target.lower, 0.0)
-    step = max(1.02 * excess / slope if math.isfinite(excess) else 0.0, 2.3e-16 * root)
+def _walk(holds: Callable[[float], bool], root: float, step: float, end: float) -> float:
+    """Return an ε that holds, by ever longer steps away from the root; the end, which holds, where none is found."""
     x = root
     for _ in range(80):
-        if look(x).upper <= target.lower:
+        if holds(x):
             return x
         x = root + step
-        if x >= largest:  # no loss is above the largest, so δ is 0 there
-            return largest
-        step *= 4
-        if not math.isfinite(x):
+        if not (x < end if step > 0 else x > end):
             break
-    return math.inf
-
-
-def _descend(look: Callable[[float], LogInterval], target: LogInterval, root: float, slope: float) -> float:
-    """Return an ε at which the lower end of ln δ is at least the target: ever longer steps to the left of the root."""
-    deficit = target.upper - look(root).lower
-    step = max(1.02 * deficit / slope if math.isfinite(deficit) and deficit > 0 else 0.0, 2.3e-16 * root)
-    x = root
-    for _ in range(80):
-        if x <= 0:
-            return 0.0
-        if look(x).lower >= target.upper:
-            return x
-        x = root - step
         step *= 4
-    return 0.0
+    return end

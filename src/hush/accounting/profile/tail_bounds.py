@@ -18,7 +18,7 @@ Every z gives a valid bound; a search in floating point picks one and ball arith
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -27,7 +27,7 @@ from hush.accounting.description import Description, RenyiPoints
 from hush.accounting.pairs.base import UNIT, Floats
 from hush.accounting.profile.cumulant import COARSE, Cumulant, log_kappa
 from hush.accounting.profile.method import LogInterval, Method
-from hush.core.balls import Ball, ball, down, flint, precision, up
+from hush.core.rounding import Ball, ball, down, flint, precision, up
 
 _MAX_PAIRS = 200
 """The largest number of different pairs for which K(−1/2) is computed in ball arithmetic."""
@@ -81,7 +81,6 @@ class TailBounds(Method):
         return self._top, Description(pairs=self.cumulant.pairs).largest_loss(reverse=self.cumulant.reverse)
 
     def log_delta(self, epsilon: float) -> LogInterval:
-        """Return certified lower and upper bounds of ln δ(ε)."""
         c, logs = self._chernoff()
         upper = float((logs - c * epsilon * (1 - 4 * UNIT)).min(initial=0.0))  # δ ≤ 1 at any rate
         lower = -math.inf
@@ -99,7 +98,6 @@ class TailBounds(Method):
         return LogInterval(lower=lower, upper=upper)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        """Return certified ends of ε at a target for ln δ."""
         c, logs = self._chernoff()
         with np.errstate(all="ignore"):
             ends = (logs - target.lower) / c
@@ -161,28 +159,31 @@ def _curve(description: Description, real: Callable[[Floats], Floats]) -> tuple[
     return estimate, limit
 
 
-def _order(description: Description, z: float) -> Fraction:
-    """Return an exact z; at the end of a curve of points, exactly the last known order."""
-    exact = Fraction(z)
-    for curve in description.curves:
-        if isinstance(curve, RenyiPoints):
-            exact = min(exact, curve.points[-1][0] - 1)
-            for order, _ in curve.points:
-                if abs(float(order - 1) - z) <= 1e-9 * z:
+def _orders(description: Description, z: float) -> Iterator[Fraction]:
+    """Yield exact orders less 1: z, and those at which a curve of points jumps, for the optimum is often there.
+
+    At the end of a curve of points it is exactly the last known order.
+    """
+    curves = [curve.points for curve in description.curves if isinstance(curve, RenyiPoints)]
+    corners = sorted({order - 1 for points in curves for order, _ in points})[:64]
+    for candidate in (z, *map(float, corners)):
+        exact = Fraction(candidate)
+        for points in curves:
+            exact = min(exact, points[-1][0] - 1)
+            for order, _ in points:
+                if abs(float(order - 1) - candidate) <= 1e-9 * candidate:
                     exact = min(exact, order - 1)
-    return exact
+        yield exact
 
 
 def renyi_epsilon(description: Description, real: Callable[[Floats], Floats], log_delta: Ball) -> float:
     """Return an upper bound of ε at a δ given by its logarithm."""
     estimate, limit = _curve(description, real)
     target = float(log_delta.mid())
-    candidates = [_search(lambda z: (estimate(z) + log_kappa(z) - target) / z, limit)]
-    candidates += _corners(description)
+    near = _search(lambda z: (estimate(z) + log_kappa(z) - target) / z, limit)
     best = math.inf
     with precision(_WORKING_BITS):
-        for candidate in candidates:
-            exact = _order(description, candidate)
+        for exact in _orders(description, near):
             z = ball(exact)
             # Every order gives a valid ε, each rounded up: the least is valid too.
             best = min(best, up(description.renyi(1 + exact) + (_ball_kappa(z) - log_delta) / z))
@@ -193,19 +194,11 @@ def renyi_delta(description: Description, real: Callable[[Floats], Floats], epsi
     """Return a ball; its upper end is an upper bound of δ(ε)."""
     estimate, limit = _curve(description, real)
     target = float(epsilon)
-    candidates = [_search(lambda z: estimate(z) - z * target + log_kappa(z), limit)]
-    candidates += _corners(description)
+    near = _search(lambda z: estimate(z) - z * target + log_kappa(z), limit)
     best = flint().arb(1)
-    for candidate in candidates:
-        exact = _order(description, candidate)
+    for exact in _orders(description, near):
         z = ball(exact)
         value = (z * (description.renyi(1 + exact) - ball(epsilon)) + _ball_kappa(z)).exp()
         if value.is_finite():
             best = best.min(value)
     return best
-
-
-def _corners(description: Description) -> list[float]:
-    """Return the orders at which a curve of points jumps: the optimum is often there."""
-    orders = {order - 1 for curve in description.curves if isinstance(curve, RenyiPoints) for order, _ in curve.points}
-    return [float(z) for z in sorted(orders)[:64]]

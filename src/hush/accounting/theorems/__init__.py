@@ -12,6 +12,8 @@ from hush.accounting.theorems.composition import (
     advanced,
     advanced_improved,
     basic,
+    group,
+    group_textbook,
     optimal_heterogeneous,
     optimal_heterogeneous_delta,
     optimal_homogeneous,
@@ -19,8 +21,6 @@ from hush.accounting.theorems.composition import (
     parallel,
 )
 from hush.accounting.theorems.conversions import (
-    group,
-    group_textbook,
     renyi_to_delta,
     renyi_to_epsilon,
     renyi_to_epsilon_textbook,

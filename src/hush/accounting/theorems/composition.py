@@ -1,4 +1,4 @@
-"""The theorems of composition, for steps known by (ε, δ) alone.
+"""The theorems of composition and of groups, for steps known by (ε, δ) alone.
 
 **Sums and maxima: sequential and parallel composition.**
 
@@ -33,6 +33,14 @@ compared.
 >>> round(advanced(steps, delta="1e-6"), 4), round(advanced_improved(steps, delta="1e-6"), 4)
 (6.3082, 5.7561)
 
+**Group privacy.** A mechanism that protects one unit with (ε, δ) protects K units with (Kε, (e^{Kε}-1)/(e^ε-1)·δ):
+along a chain of K neighbours the loss multiplies by e^ε at each link, and the geometric sum of the δ is attained. The
+textbook K·e^{(K-1)ε}·δ bounds that sum by K times its largest term.
+
+>>> tight, textbook = group(1, "1e-9", size=5), group_textbook(1, "1e-9", size=5)
+>>> round(float(tight.delta * 10**9), 2), round(float(textbook.delta * 10**9), 1)
+(85.79, 273.0)
+
 **Optimal composition of (ε, δ) black boxes: the smallest ε that any analysis can promise for them.**
 
 An (ε, δ)-DP step is a post-processing of: with probability δ reveal everything, else randomized response with ε
@@ -66,6 +74,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from hush.accounting.description import group_delta
 from hush.core import (
     InvalidValueError,
     Neighbours,
@@ -77,8 +86,19 @@ from hush.core import (
     positive,
     probability,
 )
-from hush.core.balls import Ball, ball, flint, precision
-from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, float_down, float_up
+from hush.core.rounding import (
+    PRECISIONS,
+    Ball,
+    Bound,
+    ball,
+    certified,
+    enclosure,
+    flint,
+    float_down,
+    float_up,
+    fraction_up,
+    precision,
+)
 
 if TYPE_CHECKING:
     from hush.accounting.guarantee import Guarantee
@@ -237,6 +257,33 @@ def nothing_left(got: object, spent: Fraction | None) -> InvalidValueError:
     """Return the refusal of a δ that the steps use up by themselves."""
     figure = "" if spent is None else f", which is {float(spent):.6g} or more"
     return InvalidValueError("delta", got=got, allowed=f"above what the steps spend by themselves{figure}, and below 1")
+
+
+def _read_group(epsilon: Number, delta: Number, size: int) -> tuple[Fraction, Fraction, int]:
+    """Return the guarantee for one unit and the number of units, as exact numbers."""
+    return nonnegative(epsilon, "epsilon"), probability(delta, "delta"), integer(size, "size", minimum=1)
+
+
+def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
+    """Return the tight guarantee for ``size`` units: (Kε, (e^{Kε}-1)/(e^ε-1)·δ), δ rounded up and at most 1."""
+    unit_epsilon, exact_delta, units = _read_group(epsilon, delta, size)
+    grown = group_delta(unit_epsilon, exact_delta, units)
+    exact = units == 1 or not exact_delta or not unit_epsilon
+    return ApproximateDP(units * unit_epsilon, grown if exact else _at_most_one(grown))
+
+
+def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
+    """Return the textbook guarantee for ``size`` units: (Kε, K·e^{(K-1)ε}·δ), δ rounded up and at most 1."""
+    unit_epsilon, exact_delta, units = _read_group(epsilon, delta, size)
+    if exact_delta == 0 or units == 1:
+        return ApproximateDP(units * unit_epsilon, exact_delta)
+    factor = certified(lambda: units * ball((units - 1) * unit_epsilon).exp())
+    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * exact_delta))
+
+
+def _at_most_one(delta: Fraction) -> Fraction:
+    """Return the smallest float above δ as a rational, at most 1: short, and on the safe side."""
+    return Fraction(1) if delta >= 1 else Fraction(float_up(delta))
 
 
 MAX_TERMS = 500_000

@@ -1,4 +1,4 @@
-"""From Rényi and zero-concentrated guarantees to (ε, δ), and from one unit to a group.
+"""From Rényi and zero-concentrated guarantees to (ε, δ).
 
 Let L be the privacy loss, and E e^{(α-1)L} ≤ e^{(α-1)γ}: Rényi DP of order α > 1 (Mironov 2017). Then
 
@@ -23,14 +23,6 @@ order is formed with balls and rounded up.
 2.279214
 >>> zcdp_to_epsilon("0.5", delta="1e-6") < 5.221534444530223 < zcdp_to_epsilon_textbook("0.5", delta="1e-6")
 True
-
-**Group privacy.** A mechanism that protects one unit with (ε, δ) protects K units with (Kε, (e^{Kε}-1)/(e^ε-1)·δ):
-along a chain of K neighbours the loss multiplies by e^ε at each link, and the geometric sum of the δ is attained. The
-textbook K·e^{(K-1)ε}·δ bounds that sum by K times its largest term.
-
->>> tight, textbook = group(1, "1e-9", size=5), group_textbook(1, "1e-9", size=5)
->>> round(float(tight.delta * 10**9), 2), round(float(textbook.delta * 10**9), 1)
-(85.79, 273.0)
 """
 
 from __future__ import annotations
@@ -39,17 +31,10 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from hush.accounting.description import group_delta
 from hush.accounting.events.base import read_order
-from hush.accounting.theorems.composition import ApproximateDP
-from hush.core import Number, fraction_between, integer, nonnegative, probability
-from hush.core.balls import Ball, ball, fraction_up
-from hush.core.rounding import Bound, certified, enclosure, float_up
-
-
-def conversion_cost(alpha: Fraction, delta: Fraction) -> Ball:
-    """Return the summand of the best conversion at this order, ln(1-1/α) - (ln δ + ln α)/(α-1), as a ball."""
-    return (-ball(1 / alpha)).log1p() - (ball(delta).log() + ball(alpha).log()) / ball(alpha - 1)
+from hush.accounting.prices import best_order, conversion_cost, float_cost
+from hush.core import Number, fraction_between, nonnegative
+from hush.core.rounding import Ball, Bound, ball, certified, enclosure
 
 
 def renyi_to_epsilon(alpha: Number, gamma: Number, *, delta: Number) -> Bound:
@@ -108,50 +93,6 @@ def zcdp_to_delta(rho: Number, *, epsilon: Number) -> Bound:
     return Bound(lower=min(bound.lower, 1.0), upper=min(bound.upper, 1.0))
 
 
-def float_cost(alpha: float, delta: Fraction) -> float:
-    """Return the conversion's cost in floats, for the choice of an order only."""
-    logarithm = math.log(delta.numerator) - math.log(delta.denominator)
-    return math.log1p(-1 / alpha) - (logarithm + math.log(alpha)) / (alpha - 1)
-
-
-def best_order(
-    objective: Callable[[float], float],
-    *,
-    lowest: float = 1e-6,
-    highest: float = 1e9,
-    digits: int = 10,
-    grid: int = 128,
-    rounds: int = 60,
-) -> Fraction:
-    """Return a short rational α near the minimum of a float function of α on 1 + [lowest, highest].
-
-    A scan in ln(α-1) finds the valley, golden section its floor. The result has ``digits`` significant digits of α-1.
-    """
-    low, high = math.log(lowest), math.log(highest)
-
-    def at(position: float) -> float:
-        value = objective(1 + math.exp(position))
-        return value if value == value else math.inf  # noqa: PLR0124 - NaN is no minimum
-
-    points = [low + (high - low) * i / grid for i in range(grid + 1)]
-    values = [at(point) for point in points]
-    best = values.index(min(values))
-    first, last = points[max(best - 1, 0)], points[min(best + 1, grid)]
-    ratio = (math.sqrt(5) - 1) / 2
-    inner, outer = last - ratio * (last - first), first + ratio * (last - first)
-    at_inner, at_outer = at(inner), at(outer)
-    for _ in range(rounds):
-        if at_inner <= at_outer:
-            last, outer, at_outer = outer, inner, at_inner
-            inner = last - ratio * (last - first)
-            at_inner = at(inner)
-        else:
-            first, inner, at_inner = inner, outer, at_outer
-            outer = first + ratio * (last - first)
-            at_outer = at(outer)
-    return 1 + Fraction(f"{math.exp((first + last) / 2):.{digits - 1}e}")
-
-
 def _at_least_zero(value: Callable[[], Ball]) -> Bound:
     """Return the value's enclosure; a negative ε with this δ implies ε = 0."""
     for bits in (56, 0):  # close to zero no number of relative bits can be promised, and none is needed
@@ -161,30 +102,3 @@ def _at_least_zero(value: Callable[[], Ball]) -> Bound:
             continue
         return Bound(lower=max(bound.lower, 0.0), upper=max(bound.upper, 0.0))
     raise AssertionError  # bits=0 asks for a finite ball only
-
-
-def _read_group(epsilon: Number, delta: Number, size: int) -> tuple[Fraction, Fraction, int]:
-    """Return the guarantee for one unit and the number of units, as exact numbers."""
-    return nonnegative(epsilon, "epsilon"), probability(delta, "delta"), integer(size, "size", minimum=1)
-
-
-def group(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
-    """Return the tight guarantee for ``size`` units: (Kε, (e^{Kε}-1)/(e^ε-1)·δ), δ rounded up and at most 1."""
-    unit_epsilon, exact_delta, units = _read_group(epsilon, delta, size)
-    grown = group_delta(unit_epsilon, exact_delta, units)
-    exact = units == 1 or not exact_delta or not unit_epsilon
-    return ApproximateDP(units * unit_epsilon, grown if exact else _at_most_one(grown))
-
-
-def group_textbook(epsilon: Number, delta: Number, *, size: int) -> ApproximateDP:
-    """Return the textbook guarantee for ``size`` units: (Kε, K·e^{(K-1)ε}·δ), δ rounded up and at most 1."""
-    unit_epsilon, exact_delta, units = _read_group(epsilon, delta, size)
-    if exact_delta == 0 or units == 1:
-        return ApproximateDP(units * unit_epsilon, exact_delta)
-    factor = certified(lambda: units * ball((units - 1) * unit_epsilon).exp())
-    return ApproximateDP(units * unit_epsilon, _at_most_one(fraction_up(factor) * exact_delta))
-
-
-def _at_most_one(delta: Fraction) -> Fraction:
-    """Return the smallest float above δ as a rational, at most 1: short, and on the safe side."""
-    return Fraction(1) if delta >= 1 else Fraction(float_up(delta))

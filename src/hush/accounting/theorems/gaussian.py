@@ -24,25 +24,23 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hush.accounting.pairs.gaussian import gaussian_profile
+from hush.accounting.prices import largest_mu, mu_allowed
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
-from hush.core.balls import Ball, ball, fraction_up, precision
-from hush.core.rounding import PRECISIONS, Bound, certified, enclosure, largest_decimal, short_up
+from hush.core.rounding import (
+    Ball,
+    Bound,
+    ball,
+    certified,
+    enclosure,
+    fraction_up,
+    short_up,
+)
 
 
 def gaussian_delta(*, epsilon: Number, mu: Number) -> Bound:
     """Return the exact δ of a Gaussian mechanism with μ = Δ/σ at ``epsilon``; ends rounded outwards."""
     exact_epsilon, ratio = nonnegative(epsilon, "epsilon"), positive(mu, "mu")
     return enclosure(certified(lambda: gaussian_profile(ball(ratio**2), ball(exact_epsilon)), bits=56))
-
-
-def largest_mu(*, epsilon: Number, delta: Number) -> Fraction:
-    """Return the largest μ of an (ε, δ)-DP Gaussian, rounded down to twelve significant digits. Certified.
-
-    δ rises with μ, so there is a last decimal that is certainly allowed.
-    """
-    exact_epsilon, exact_delta = nonnegative(epsilon, "epsilon"), fraction_between(delta, "delta")
-    # The question itself is certified at the μ that is returned, so rounding down is part of the search.
-    return largest_decimal(lambda mu: mu_allowed(mu**2, exact_epsilon, exact_delta), digits=12)
 
 
 def analytic(epsilon: Number, delta: Number, *, sensitivity: Number = 1) -> Fraction:
@@ -96,18 +94,3 @@ def _checked(factor: Fraction, epsilon: Fraction, delta: Fraction, sensitivity: 
             hint="The noise it gives is too small here; the analytic bound is right for every epsilon and delta.",
         )
     return short_up(scale * positive(sensitivity, "sensitivity"))
-
-
-def mu_allowed(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Is the Gaussian with this μ² certainly (ε, δ)-DP? A doubt that no precision settles counts as no.
-
-    Balls are compared as balls: far out δ is e^{-10^9}, which as a quotient of whole numbers fills the memory.
-    """
-    for bits in PRECISIONS:
-        with precision(bits):
-            reached, limit = gaussian_profile(ball(mu_squared), ball(epsilon)), ball(delta)
-            if reached <= limit:
-                return True
-            if reached > limit:
-                return False
-    return False

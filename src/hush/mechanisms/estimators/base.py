@@ -1,4 +1,4 @@
-"""The result of an estimator, and helpers that all estimators share: reading columns, budgets and δ.
+r"""The result of an estimator, helpers that all share, and post-processing of released numbers, which costs nothing.
 
 An `Estimate` is the released value with its price and its error. Everything in it is released or public: keep it,
 print it, send it on.
@@ -8,6 +8,20 @@ print it, send it on.
 >>> e = Estimate(value=10.0, event=pure, method="laplace", half_width=lambda c: 2.5)
 >>> e, float(e), e.error(0.99)
 (Estimate(10 ± 2.5 at 95 %, laplace), 10.0, 2.5)
+
+**Non-negative counts with a total.** Setting negative counts to 0 makes their sum too large. The nearest point of the
+simplex {x ≥ 0, Σx = total}, by ℓ₂ distance, subtracts one constant from all and cuts at 0 (Duchi, Shalev-Shwartz,
+Singer, Chandra 2008).
+
+**Repeated answers.** Independent unbiased answers y_i of variances v_i are best averaged with weights 1/v_i; the
+result has variance 1/Σ(1/v_i).
+
+>>> nonnegative([5, -2, 3], total=6).tolist()
+[4.0, 0.0, 2.0]
+>>> average([10, 14], variances=[1, 3])
+(11.0, 0.75)
+>>> rounded([1.26, 2.5], step="0.5").tolist()
+[1.5, 2.5]
 """
 
 from __future__ import annotations
@@ -19,11 +33,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hush.accounting import Event
-from hush.core import InvalidValueError, Neighbours, Number, fraction_between, integer
-from hush.core.balls import ball, flint, fraction_down
-from hush.core.rounding import certified, short_down
+from hush.core import InvalidValueError, Neighbours, Number, exact, fraction_between, integer, positive
+from hush.core.grid import as_array, on_grid, whole_steps
+from hush.core.rounding import ball, certified, flint, fraction_down, short_down
 from hush.mechanisms.base import confidence_level
 from hush.mechanisms.propose_test_release import Refused
 
@@ -112,3 +127,54 @@ def require_bounds(bounds: Any, statistic: str, instead: str) -> None:
             hint=f"One person can change {statistic} of unbounded values without limit, so no noise hides them. "
             f"{instead}",
         )  # fmt: skip
+
+
+def rounded(values: Any, *, step: Number = 1) -> npt.NDArray[Any]:
+    """Round released values to multiples of a step.
+
+    >>> import hush
+    >>> hush.rounded([1.26, 2.5], step="0.5").tolist()
+    [1.5, 2.5]
+    """
+    unit = positive(step, "step")
+    return np.asarray(on_grid(whole_steps(as_array(values, "values"), unit), unit))
+
+
+def nonnegative(values: Any, *, total: Number | None = None) -> npt.NDArray[np.float64]:
+    """Return the nearest non-negative values with this total (by default the values' own, if that is not negative).
+
+    >>> import hush
+    >>> hush.nonnegative([5, -2, 3], total=6).tolist()
+    [4.0, 0.0, 2.0]
+    """
+    array = np.nan_to_num(as_array(values, "values").astype(np.float64))
+    flat = array.ravel()
+    if not flat.size:
+        return array
+    goal = max(float(flat.sum()), 0.0) if total is None else float(exact(total, "total"))
+    if goal < 0:
+        raise InvalidValueError("total", got=total, allowed="a number of at least 0")
+    # The k largest stay positive; they share the excess of their sum over the goal equally (Duchi et al. 2008).
+    ordered = np.sort(flat)[::-1]
+    excess = (np.cumsum(ordered) - goal) / np.arange(1, flat.size + 1)
+    # With a goal of 0 none stays positive: the largest value itself is taken from all.
+    last_positive = int(np.flatnonzero(ordered > excess)[-1]) if np.any(ordered > excess) else 0
+    return np.asarray(np.maximum(array - excess[last_positive], 0.0))
+
+
+def average(values: Any, *, variances: Any) -> tuple[float, float]:
+    """Return the inverse-variance average of independent answers, and its variance.
+
+    >>> import hush
+    >>> hush.average([10, 14], variances=[1, 3])
+    (11.0, 0.75)
+    """
+    answers, spreads = as_array(values, "values").ravel(), as_array(variances, "variances").ravel()
+    if answers.size != spreads.size or not answers.size:
+        raise InvalidValueError(
+            "variances", got=f"{spreads.size} numbers", allowed=f"one for each of {answers.size} values"
+        )
+    weights = [1 / positive(v, "variances") for v in spreads.tolist()]
+    mass = sum(weights, Fraction(0))
+    middle = sum((w * exact(y, "values") for w, y in zip(weights, answers.tolist(), strict=True)), Fraction(0)) / mass
+    return float(middle), float(1 / mass)

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Neighbours, Number, exact, integer
-from hush.core.columns import any_array, as_floats, one_column, present, require_column
+from hush.core.grid import any_array, as_floats, one_column, present, require_column
 from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.estimators.base import Estimate, read_delta
 from hush.mechanisms.gaussian import Gaussian
@@ -63,7 +63,10 @@ def histogram(
     if choose(method, ("laplace", "gaussian")) == "laplace":
         noise = GroupedLaplace.for_epsilon(ordinary(epsilon, "epsilon"), sensitivity=relation.units_touched)
     else:
-        slip = read_delta(delta, _size(data) if relation is Neighbours.REPLACE else 0, relation)
+        size = 0
+        if relation is Neighbours.REPLACE:
+            size = len(data) if isinstance(data, (list, tuple)) else any_array(data, "data").size
+        slip = read_delta(delta, size, relation)
         # A replaced row moves two cells by 1: √2 in ℓ₂, rounded up, and two coordinates.
         touched = relation.units_touched
         sensitivity = Fraction(1) if touched == 1 else Fraction(1_414_213_562_374, 10**12)
@@ -183,10 +186,6 @@ def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDAr
         return np.bincount(inside, minlength=len(names)).astype(np.int64)
     code = codes(data, tuple(names))
     return np.bincount(code[code >= 0], minlength=len(names)).astype(np.int64)
-
-
-def _size(data: Any) -> int:
-    return len(data) if isinstance(data, (list, tuple)) else any_array(data, "data").size
 
 
 def _binned(data: Any, bins: Sequence[Number]) -> npt.NDArray[np.int64]:

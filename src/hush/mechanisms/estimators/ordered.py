@@ -37,16 +37,14 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
-from hush.core.balls import ball, fraction_down
-from hush.core.columns import as_column, on_grid, present, row_grid, row_steps
-from hush.core.rounding import certified, short_down
+from hush.core.grid import as_column, on_grid, present, row_grid, row_steps
+from hush.core.rounding import ball, certified, fraction_down, short_down
 from hush.mechanisms.base import choose, confidence_level, ordinary
 from hush.mechanisms.column_quantile import Quantile
 from hush.mechanisms.estimators.base import USUAL, Estimate, read_delta, require_bounds
 from hush.mechanisms.propose_test_release import ProposeTestRelease
 from hush.mechanisms.smooth_noise import SmoothNoise
-from hush.sensitivity.order import instability, rank, smooth_gap
-from hush.sensitivity.statistics import read_bounds
+from hush.sensitivity.statistics import instability, rank, read_bounds, smooth_gap
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
 WIDE = 2**48
@@ -198,9 +196,9 @@ def quantile(
     3
     """
     ends, unit = wide_bounds(bounds, step)
-    return _estimate(
-        Quantile(q=q, bounds=ends, epsilon=epsilon, neighbours=neighbours, step=unit, confidence=confidence), data
-    )
+    law = Quantile(q=q, bounds=ends, epsilon=epsilon, neighbours=neighbours, step=unit, confidence=confidence)
+    value, half = law.interval(_public_size(law, data))
+    return _with_interval(law, value, half, law.event, law.confidence)
 
 
 def quantiles(
@@ -239,7 +237,7 @@ def quantiles(
         )
         for wish in levels
     ]
-    drawn = [_draw(law, data) for law in laws]
+    drawn = [law.interval(_public_size(law, data)) for law in laws]
     # Sorting does not increase the largest distance from the true quantiles, which are in order too.
     return _with_interval(
         laws[0],
@@ -292,19 +290,9 @@ def max(  # noqa: A001 - the name the user expects, in a namespace of its own
     return quantile(data, 1, bounds=bounds, epsilon=epsilon, neighbours=neighbours, step=step, confidence=confidence)
 
 
-def _estimate(law: Quantile, data: Any) -> Estimate:
-    value, half = _draw(law, data)
-    return _with_interval(law, value, half, law.event, law.confidence)
-
-
 def point(law: Quantile, data: Any) -> Any:
     """Draw a value without an interval."""
     return on_grid(law.draw_point(present(_public_size(law, data))), law.step)
-
-
-def _draw(law: Quantile, data: Any) -> tuple[Any, float]:
-    """Draw a value and its half-width."""
-    return law.interval(_public_size(law, data))
 
 
 def _public_size(law: Quantile, data: Any) -> Any:
@@ -312,7 +300,7 @@ def _public_size(law: Quantile, data: Any) -> Any:
     if law.neighbours is ADD_REMOVE:
         return data
     column = as_column(data)
-    if not _has_missing(column):
+    if column.dtype.kind != "O" and not (column.dtype.kind == "f" and np.isnan(column).any()):
         return column
     grid = Grid(law.step)
     filled = row_steps(column, grid, lower=law.lower, upper=law.upper, missing=(law.lower + law.upper) / 2)
@@ -329,7 +317,3 @@ def _with_interval(law: Quantile, value: Any, half: float, event: Event, drawn_a
         method="exponential",
         half_width=lambda c: half if c <= drawn_at else everything,
     )
-
-
-def _has_missing(column: npt.NDArray[Any]) -> bool:
-    return column.dtype.kind == "O" or (column.dtype.kind == "f" and bool(np.isnan(column).any()))

@@ -61,11 +61,11 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
-from hush.core.columns import add
-from hush.core.values import assign
+from hush.core.grid import add
+from hush.core.numbers import assign
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Integers, Sparse
 from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, squared_sensitivity
-from hush.mechanisms.grouped.quantile_draws import DrawnIntervals
+from hush.mechanisms.grouped.quantile import DrawnIntervals
 
 Floats = npt.NDArray[np.float64]
 _MOST_CHILDREN = 64

@@ -15,7 +15,7 @@ and δ/k, and all keys together are (ε,δ)-DP.
 64), and p_n and δ/k are rounded down to multiples of 2⁻¹²⁰. Each of these lowers p_n, which keeps both constraints
 p_n ≤ e^ε·p_{n-1} + δ and 1 - p_{n-1} ≤ e^ε·(1 - p_n) + δ; p_n ≥ p_{n-1} still holds, since p_{n-1} is itself such a
 multiple and the exact bounds are at least p_{n-1}; the other two constraints follow from that. So the rational table is
-(ε,δ)-DP with no rounding left over, and coins are tossed exactly by `hush.noise.bernoulli`.
+(ε,δ)-DP with no rounding left over, and coins are tossed exactly by `hush.noise.uniform`.
 
 **Threshold.** Splitting ε over k keys makes the above linear in k; noise grows with √k only. A key with n ≥ 1 units is
 shown if n + Z ≥ T, Z discrete Gaussian. Between neighbours at most k counts differ, each by 1. Keys that both have are
@@ -44,13 +44,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hush import noise
 from hush.accounting import Event, PartitionSelectionEvent, ZCDPEvent
 from hush.core import InvalidValueError, Number, PrecisionError, fraction_between, integer
-from hush.core.values import assign
+from hush.core.numbers import assign
 from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
 from hush.mechanisms.grouped.base import Contribution
 from hush.mechanisms.grouped.noise import GroupedGaussian
-from hush.noise import bernoulli
 
 _DENOMINATOR = 2**120  # probabilities are whole multiples of 1 over this
 LONGEST = 10**6
@@ -109,7 +109,7 @@ class KeySelection(ReadableRepr):
         distinct, starts = np.unique(capped[order], return_index=True)
         flags = np.zeros(len(counts), dtype=np.bool_)
         for count, (start, stop) in zip(distinct.tolist(), pairwise([*starts.tolist(), len(counts)]), strict=True):
-            flags[order[start:stop]] = bernoulli(table[count], size=stop - start)
+            flags[order[start:stop]] = noise.bernoulli(table[count], size=stop - start)
         return flags
 
     def error(self, confidence: Number = Fraction(19, 20)) -> int:
@@ -130,8 +130,8 @@ class KeyThreshold:
     @classmethod
     def for_rho(cls, rho: Fraction, *, delta: Fraction, keys: int) -> KeyThreshold:
         """Return the choice that is ρ-zCDP but for δ."""
-        noise = GroupedGaussian.for_rho(rho, contribution=Contribution(groups=keys))
-        return cls(sigma=noise.sigma, delta=delta, keys=keys)
+        law = GroupedGaussian.for_rho(rho, contribution=Contribution(groups=keys))
+        return cls(sigma=law.sigma, delta=delta, keys=keys)
 
     @property
     def threshold(self) -> int:
@@ -146,8 +146,8 @@ class KeyThreshold:
     def release(self, units: Any) -> Flags:
         """Return which keys pass; a key of nobody never does."""
         counts = _counts(units)
-        noise = GroupedGaussian(sigma=self.sigma).draw(len(counts))
-        return np.asarray((counts >= 1) & np.asarray(counts + noise >= self.threshold, dtype=np.bool_))
+        noisy = counts + GroupedGaussian(sigma=self.sigma).draw(len(counts))
+        return np.asarray((counts >= 1) & np.asarray(noisy >= self.threshold, dtype=np.bool_))
 
     def error(self, confidence: Number = Fraction(19, 20)) -> int:
         """Return the number of units with which a key is shown with about this probability: T + zσ."""

@@ -64,6 +64,7 @@ public: its half-widths are computed, and the share of answers that may have a h
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
@@ -72,25 +73,48 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from hush import noise
 from hush.accounting import ApproximateDPEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent, Event, ZCDPEvent
-from hush.core.columns import add
+from hush.core.grid import add
 from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Integers
-from hush.noise import bernoulli, discrete_gaussian, discrete_laplace, permutation, uniform_integer
+
+
+class _GroupedNoise:
+    """Independent noise of one law for the whole numbers of all groups."""
+
+    __slots__ = ()
+    times: ClassVar[int] = 1
+    excess: ClassVar[float]
+    """The fourth cumulant of the law over its squared variance."""
+
+    @abstractmethod
+    def draw(self, size: int) -> npt.NDArray[Any]:
+        """Draw the noise of ``size`` groups."""
+
+    def release(self, integers: Integers) -> Integers:
+        """Return one number of every group with noise."""
+        return add(integers, self.draw(len(integers)))
+
+    @property
+    def singles(self) -> list[Any]:
+        """The independent noises that this one is the sum of."""
+        return [self]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedLaplace:
+class GroupedLaplace(_GroupedNoise):
     """Adds independent discrete Laplace noise of one scale to the whole numbers of all groups."""
 
     scale: Fraction
     sensitivity: int = 1
     """The largest change by one unit in one group, in ℓ₁ over the numbers that are noised together."""
     contribution: Contribution = ONE_GROUP
+    excess: ClassVar[float] = 3.0
 
     @classmethod
     def for_epsilon(
@@ -111,17 +135,13 @@ class GroupedLaplace:
             return ApproximateDPEvent(epsilon=self.epsilon)
         return self.contribution.in_each_group(DiscreteLaplaceEvent(scale=self.scale, sensitivity=self.sensitivity))
 
-    def release(self, integers: Integers) -> Integers:
-        """Return one number of every group with noise."""
-        return add(integers, self.draw(len(integers)))
-
     def draw(self, size: int) -> npt.NDArray[Any]:
         """Draw the noise of ``size`` groups."""
-        return discrete_laplace(self.scale, size=size)
+        return noise.discrete_laplace(self.scale, size=size)
 
     def imagine(self, size: int) -> Floats:
         """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
-        return shuffled(_laplace_quantiles(float(self.scale), size))
+        return np.asarray(_laplace_quantiles(float(self.scale), size)[noise.permutation(size)])
 
     @property
     def variance(self) -> float:
@@ -163,7 +183,7 @@ _CONTINUOUS_FROM = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedGaussian:
+class GroupedGaussian(_GroupedNoise):
     """Adds independent discrete Gaussian noise of one σ to the whole numbers of all groups."""
 
     sigma: Fraction
@@ -172,6 +192,7 @@ class GroupedGaussian:
     contribution: Contribution = ONE_GROUP
     numbers: int = 1
     """The length of a group's vector that is noised together."""
+    excess: ClassVar[float] = 0.0
 
     @classmethod
     def for_rho(
@@ -191,17 +212,13 @@ class GroupedGaussian:
             return DiscreteGaussianEvent(sigma=self.sigma, sensitivity=self.sensitivity)
         return ZCDPEvent(rho=squared_sensitivity(self.sensitivity, self.contribution) / (2 * self.sigma**2))
 
-    def release(self, integers: Integers) -> Integers:
-        """Return one number of every group with noise."""
-        return add(integers, self.draw(len(integers)))
-
     def draw(self, size: int) -> npt.NDArray[Any]:
         """Draw the noise of ``size`` groups."""
-        return discrete_gaussian(self.sigma, size=size)
+        return noise.discrete_gaussian(self.sigma, size=size)
 
     def imagine(self, size: int) -> Floats:
         """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
-        return shuffled(_gaussian_quantiles(float(self.sigma), size))
+        return np.asarray(_gaussian_quantiles(float(self.sigma), size)[noise.permutation(size)])
 
     @property
     def variance(self) -> float:
@@ -284,14 +301,9 @@ def middles(size: int) -> Floats:
     return np.arange(1 - size, size, 2) / size
 
 
-def shuffled(values: Floats) -> Floats:
-    """Return values in random order."""
-    return values[permutation(len(values))]
-
-
 def shuffled_middles(size: int) -> Floats:
     """Return the middles of ``size`` equal ranges of [-1, 1] in random order."""
-    return shuffled(middles(size))
+    return np.asarray(middles(size)[noise.permutation(size)])
 
 
 def own_orders(rows: int, draws: int) -> npt.NDArray[np.int64]:
@@ -303,7 +315,7 @@ def own_orders(rows: int, draws: int) -> npt.NDArray[np.int64]:
     >>> sorted(own_orders(1, 3)[0].tolist())
     [0, 1, 2]
     """
-    times, shift = uniform_integer(draws - 1, size=rows) + 1, uniform_integer(draws, size=rows)
+    times, shift = noise.uniform_integer(draws - 1, size=rows) + 1, noise.uniform_integer(draws, size=rows)
     places = times[:, None].astype(np.int32) * np.arange(draws, dtype=np.int32) + shift[:, None].astype(np.int32)
     return np.asarray(places % np.int32(draws), dtype=np.int64)  # draws are few thousand, so products fit
 
@@ -333,6 +345,11 @@ class SummedNoise:
     times: int
 
     @property
+    def singles(self) -> list[GroupedNoise]:
+        """The independent noises that this one is the sum of."""
+        return [self.law] * self.times
+
+    @property
     def variance(self) -> float:
         """The variance of the sum: ``times`` that of the law."""
         return self.times * self.law.variance
@@ -346,7 +363,7 @@ class SummedNoise:
             return math.ceil(self._chernoff(missing))
         # Cornish, Fisher: z + (z³ - 3z)·κ₄/24. Laplace noise has the excess 3, a sum of n of them 3/n; Gaussian none.
         z = NormalDist().inv_cdf(1 - missing / 2)
-        excess = 3 / self.times if isinstance(self.law, GroupedLaplace) else 0.0
+        excess = self.law.excess / self.times
         return math.ceil(math.sqrt(self.variance) * (z + (z**3 - 3 * z) * excess / 24) + 0.5)
 
     def _chernoff(self, missing: float) -> float:
@@ -366,7 +383,7 @@ class SummedNoise:
         """Return ``size`` imagined noises, spread over the law's quantiles; never to protect anything."""
         if self.times <= _MOST_EXACT_NOISES:
             return np.asarray(np.add.reduce([self.law.imagine(size) for _ in range(self.times)]))
-        return shuffled(_normal_quantiles(size) * math.sqrt(self.variance))
+        return np.asarray(_normal_quantiles(size)[noise.permutation(size)] * math.sqrt(self.variance))
 
 
 def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
@@ -381,10 +398,10 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
     if len(parts) == 1:
         (factor, law), *_ = parts
         return law.error(confidence) * factor
-    sums = [law for _, law in parts if isinstance(law, SummedNoise)]
-    if sums and sum(law.times for law in sums) + len(parts) - len(sums) > _MOST_EXACT_NOISES:
+    summed = any(isinstance(law, SummedNoise) for _, law in parts)
+    if summed and sum(law.times for _, law in parts) > _MOST_EXACT_NOISES:
         return _normal_half_width(parts, confidence)
-    parts = [(factor, single) for factor, law in parts for single in _one_by_one(law)]
+    parts = [(factor, single) for factor, law in parts for single in law.singles]
     if all(isinstance(law, GroupedGaussian) for _, law in parts):
         spread = math.hypot(
             *(float(factor) * float(law.sigma) for factor, law in parts if isinstance(law, GroupedGaussian))
@@ -400,10 +417,6 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
     return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
 
 
-def _one_by_one(law: GroupedNoise | SummedNoise) -> list[GroupedNoise]:
-    return [law.law] * law.times if isinstance(law, SummedNoise) else [law]
-
-
 def _normal_half_width(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
     """Return the half-width of a sum of many noises: Cornish and Fisher's, or a union bound for a rare miss."""
     if 1 - confidence < _RAREST_MISS:
@@ -411,10 +424,8 @@ def _normal_half_width(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNois
         return sum((law.error(certain) * factor for factor, law in parts), Fraction(0))
     variance = fourth = 0.0
     for factor, law in parts:
-        variance_of_law = float(factor) ** 2 * law.variance
-        times = law.times if isinstance(law, SummedNoise) else 1
-        laplace = any(isinstance(single, GroupedLaplace) for single in _one_by_one(law)[:1])
-        variance, fourth = variance + variance_of_law, fourth + (3 * variance_of_law**2 / times if laplace else 0.0)
+        spread = float(factor) ** 2 * law.variance
+        variance, fourth = variance + spread, fourth + law.singles[0].excess * spread**2 / law.times
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     excess = fourth / variance**2 if variance > _SMALLEST_VARIANCE else 0.0
     # Half a step of each lattice is added: the normal law is continuous.
@@ -466,8 +477,9 @@ def with_shorter(width: float, less: float, share: Fraction, size: int) -> list[
     >>> with_shorter(3.0, 1.0, Fraction(1), 2), with_shorter(3.0, 1.0, Fraction(0), 2)
     ([2.0, 2.0], [3.0, 3.0])
     """
-    short = bernoulli(share, size=size) if share else [False] * size
-    return [width - less if drawn else width for drawn in short]
+    short = noise.bernoulli(share, size=size) if share else np.zeros(size, dtype=np.bool_)
+    widths: list[float] = np.where(short, width - less, width).tolist()
+    return widths
 
 
 @lru_cache(maxsize=256)

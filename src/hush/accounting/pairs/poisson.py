@@ -10,14 +10,21 @@ and the rule's error is at most 2·that/(e^{2πy/h} − 1) (Trefethen, Weideman 
 Cutting the sum: ln f has slope −t + Re(p)·κω with 0 ≤ ω ≤ 1, so beyond the largest (or before the smallest) of 0 and
 Re(p)κ by m it falls by a factor e^{-hm} at least from each node to the next.
 
-**Laplace.** Over the Laplace loss l ∈ [−e, e] (under Q: atoms 1/2 at −e, e^{-e}/2 at e, density e^{-(l+e)/2}/4) with
-A = 1−q+q·e^l, by Gauss–Legendre on panels of half-width at most 1/2; see :mod:`hush.accounting.pairs.poisson_laplace`.
-
 >>> from fractions import Fraction
->>> from hush.core.balls import up
+>>> from hush.core.rounding import up
 >>> pair = PoissonGaussianPair(rate=Fraction(1, 2), mu_squared=Fraction(1))
 >>> abs(up(pair.moment(flint().acb(1)).real) - (1 + 0.25 * (2.718281828459045 - 1))) < 1e-12   # 1 + q²(e^{μ²} − 1)
 True
+
+**Laplace.** Under Q the Laplace loss l has atoms 1/2 at −e and e^{-e}/2 at e and the density e^{-(l+e)/2}/4 between
+them. With A(l) = 1−q+q·e^l the pair's loss is ln A(l), and M(z) = E_Q[A^{1+z}]:
+
+    M(z) = ½A(−e)^p + ½e^{-e}A(e)^p + ¼∫_{-e}^{e} e^{-(l+e)/2} A(l)^p dl,   p = 1+z (reverse direction: p = −z).
+
+The integral is taken by Gauss–Legendre with n nodes on panels of half-width w ≤ 1/2. On the Bernstein ellipse of
+parameter r round a panel, |Im l| ≤ w(r−1/r)/2 =: v and |Re l − centre| ≤ w(r+1/r)/2; there |arg A| ≤ v, and |A| lies
+between cos(v/2)·A(Re l) and A(Re l), where A(Re l) changes by at most e^{w(r+1/r)/2} from the panel's centre. The
+rule's error is at most (64/15)·w·max|f|·r^{-2n}/(1−r^{-2}) (Trefethen 2008, Theorem 4.5).
 """
 
 from __future__ import annotations
@@ -25,8 +32,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,8 +51,15 @@ from hush.accounting.pairs.base import (
     total,
 )
 from hush.accounting.pairs.gaussian import GaussianPair
-from hush.accounting.pairs.loss_cells import sampled_gaussian_cells, sampled_rough_cumulant, sampled_valley
-from hush.core.balls import Ball, ball, flint, up
+from hush.accounting.pairs.hyperbolic import LaplacePair
+from hush.accounting.pairs.loss_cells import (
+    laplace_cells,
+    log_a,
+    sampled_gaussian_cells,
+    sampled_rough_cumulant,
+    sampled_valley,
+)
+from hush.core.rounding import Ball, ball, flint, up
 from hush.core.work import spend
 
 _MARGIN = 10.0  # the sum is cut where φ has fallen by e^{-50}
@@ -165,7 +179,6 @@ class PoissonGaussianPair(Pair):
         return float(self.rate), math.sqrt(float(self.mu_squared))
 
     def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
-        """Return cells of the noise."""
         return sampled_gaussian_cells(*self._floats(), c, width, reverse=reverse, noise=noise)
 
     def valley(self, c: float) -> float | None:
@@ -173,7 +186,6 @@ class PoissonGaussianPair(Pair):
         return sampled_valley(*self._floats(), c)
 
     def rough_cumulant(self, c: Floats, noise: Range) -> Floats:
-        """Return a sum over some thousand points."""
         return sampled_rough_cumulant(*self._floats(), c, noise)
 
     def group(self, size: int) -> Pair:
@@ -201,12 +213,8 @@ def _range(kappa: float, power: float) -> tuple[float, float]:
 def _log_a(q: float, kappa: float, t: Floats) -> tuple[Floats, Floats]:
     """Return ln A(t) and a bound of its error: relative rounding, and that of the argument times ω = dlnA/d(arg)."""
     argument = kappa * t - kappa * kappa / 2
+    log = log_a(q, argument)
     with np.errstate(over="ignore"):
-        log = np.where(
-            argument > 30,
-            argument + np.log(q) + np.log1p((1 - q) / q * np.exp(-argument)),
-            np.log1p(q * np.expm1(np.minimum(argument, 31))),
-        )
         omega = q / (q + (1 - q) * np.exp(-argument))
     # ln(1−q+…) inherits q's relative error, and 1 − q·(…) that of a small 1−q: bounded through 1/(1−q).
     sensitivity = np.where(argument < 0, 1 / (1 - q), 1.0)
@@ -214,10 +222,10 @@ def _log_a(q: float, kappa: float, t: Floats) -> tuple[Floats, Floats]:
 
 
 def _tilted(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
-    return by_tilt(lambda nodes: _cumulant(q, kappa, nodes, reverse), z, _LARGEST_TILT / kappa)
+    return by_tilt(lambda nodes: _gaussian_cumulant(q, kappa, nodes, reverse), z, _LARGEST_TILT / kappa)
 
 
-def _cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
+def _gaussian_cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
     p = -z if reverse else 1.0 + z
     turn = float(np.max(np.abs(p.imag)))
     low = min(_range(kappa, float(x))[0] for x in (p.real.min(), p.real.max()))
@@ -267,46 +275,40 @@ class _Rule(NamedTuple):
 
 def _line(p: Complexes, rule: _Rule) -> tuple[Complexes, Floats]:
     """Return the same as :func:`_rows` for evenly spaced nodes on one line, by :func:`sums_on_a_line`."""
-    t, h, log_a, log_error, grow, kappa, width, reverse = rule
-    c = float(p[0].real)
-    weight = -0.5 * t * t
-    exponent = weight + c * log_a
-    top = float(exponent.max())
-    scale = h / math.sqrt(2 * math.pi)
-    size = np.exp(exponent - top)
-    mass = scale * float(size.sum())
-    cut = scale * float(size[0] + size[-1]) / -math.expm1(-h * _MARGIN)
-    tilt = grow + np.abs(p.imag) * kappa * width
-    if reverse:
-        tilt = tilt + c * math.log(math.cos(kappa * width / 2))
-    quadrature = 4 * np.exp(np.minimum(tilt, 700.0)) * (mass + cut) + cut
-    rounding = scale * float((size * (UNIT * (64 + 8 * np.abs(weight) + 8 * np.abs(c * log_a) + 8 * abs(top)))).sum())
-    summed, wrong = sums_on_a_line(np.abs(p.imag), size, log_a)
-    if reverse:
+    scale, top, size, quadrature, rounding = _weighed(p, p.real[:1, None], rule)
+    summed, wrong = sums_on_a_line(np.abs(p.imag), size[0], rule.log_a)
+    if rule.reverse:
         summed = np.conj(summed)
-    wrong = scale * (wrong + float(size @ log_error) * np.abs(p))
+    wrong = scale * (wrong + float(size[0] @ rule.log_error) * np.abs(p))
     value, ratio = total(scale * summed, quadrature + rounding + wrong)
     k = np.log(value) + top
-    return k, ratio + UNIT * (8 * np.abs(k) + 8 * abs(top) + 8)
+    return k, ratio + UNIT * (8 * np.abs(k) + 8 * np.abs(top) + 8)
+
+
+def _weighed(p: Complexes, c: Floats, rule: _Rule) -> tuple[float, Floats, Floats, Floats, Floats]:
+    """Return the rule's factor, and for tilts c the largest exponents, the terms over these, and two errors of sums.
+
+    They are those of the quadrature at p and of the rounding.
+    """
+    weight, tilted = -0.5 * rule.t * rule.t, c * rule.log_a
+    exponent = weight + tilted
+    top = exponent.max(axis=1, keepdims=True)
+    scale = rule.h / math.sqrt(2 * math.pi)
+    size = np.exp(exponent - top)
+    cut = scale * (size[:, 0] + size[:, -1]) / -math.expm1(-rule.h * _MARGIN)
+    tilt = rule.grow + np.abs(p.imag) * rule.kappa * rule.width
+    if rule.reverse:
+        tilt = tilt + p.real * math.log(math.cos(rule.kappa * rule.width / 2))
+    quadrature = 4 * np.exp(np.minimum(tilt, 700.0)) * (scale * size.sum(axis=1) + cut) + cut
+    # Rounding: exponent of each term, then a pairwise sum of n terms (below 32 units for n up to 2^30).
+    units = UNIT * (64 + 8 * np.abs(weight) + 8 * np.abs(tilted) + 8 * np.abs(top))
+    return scale, top[:, 0], size, quadrature, scale * (size * units).sum(axis=1)
 
 
 def _rows(p: Complexes, rule: _Rule) -> tuple[Complexes, Floats]:
-    t, h, log_a, log_error, grow, kappa, width, reverse = rule
-    weight = -0.5 * t * t
-    c = p.real[:, None]
-    exponent = weight + c * log_a
-    top = exponent.max(axis=1, keepdims=True)
-    scale = h / math.sqrt(2 * math.pi)
-    size = np.exp(exponent - top)
-    mass = scale * size.sum(axis=1)
-    tilt = grow + np.abs(p.imag) * kappa * width
-    if reverse:
-        tilt = tilt + p.real * math.log(math.cos(kappa * width / 2))
-    cut = scale * (size[:, 0] + size[:, -1]) / -math.expm1(-h * _MARGIN)
-    quadrature = 4 * np.exp(np.minimum(tilt, 700.0)) * (mass + cut) + cut
-    peak = top[:, 0]
-    # Rounding: exponent of each term, then a pairwise sum of n terms (below 32 units for n up to 2^30).
-    rounding = scale * (size * (UNIT * (64 + 8 * np.abs(weight) + 8 * np.abs(c * log_a) + 8 * np.abs(top)))).sum(axis=1)
+    t, h, log_a, log_error = rule[:4]
+    weight, c = -0.5 * t * t, p.real[:, None]
+    scale, peak, size, quadrature, rounding = _weighed(p, c, rule)
     rounding += scale * (size @ log_error) * np.abs(p)
     small = float(np.max(peak)) < 40 and h < 0.68 and float(np.max(np.abs(c))) * float(np.max(np.abs(log_a))) < 300
     if small:
@@ -435,3 +437,212 @@ def sums_on_a_line(u: Floats, size: Floats, log: Floats) -> tuple[Complexes, Flo
     mass = float(size.sum())
     turn = float(size @ np.abs(log))
     return total.ravel()[: u.size], UNIT * ((2 * size.size + 64) * mass + 8 * u * turn)
+
+
+_LARGEST_EXPONENT = 600.0
+"""The largest tilt times loss at which moments are summed."""
+_RADII = (1.3, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
+"""Parameters r of Bernstein ellipses; the best bound of all is used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonLaplacePair(Pair):
+    """A share ``rate`` = q of Laplace noise moved by Δ against Laplace noise; ``epsilon`` = Δ/b."""
+
+    rate: Fraction
+    epsilon: Fraction
+    symmetric = False
+    sampled = True
+
+    def __hash__(self) -> int:
+        return hash((8, self.rate.as_integer_ratio(), self.epsilon.as_integer_ratio()))
+
+    def moment(self, z: Ball) -> Ball:
+        """Return E[A^{1+z}] with the quadrature's error inside the ball."""
+        module = flint()
+        q, e, p = ball(self.rate), ball(self.epsilon), 1 + z
+        power, turn = up(abs(p.real)), up(abs(p.imag))
+
+        def log_a(loss: Ball) -> Ball:
+            return (q * loss.expm1()).log1p()
+
+        atoms = ((p * log_a(-e)).exp() + (p * log_a(e) - e).exp()) / 2
+        # Panels short enough that A^p turns by a fraction of a radian on each.
+        panels = max(1, math.ceil(float(self.epsilon) * (1 + (power + turn) / 4)))
+        w = e / panels
+        nodes = 16 + module.ctx.prec // 6
+        spend(4 * panels * nodes)
+        summed = module.acb(0)
+        roots = _legendre(nodes, module.ctx.prec)
+        worst = module.arb(0)
+        half = up(w)
+        for j in range(panels):
+            centre = w * (2 * j + 1) - e
+            for x, weight in roots:
+                node = centre + w * x
+                summed += w * weight * (p * log_a(node) - (node + e) / 2).exp()
+            worst = worst.max((p.real * log_a(centre) - (centre + e) / 2).exp())
+        # The rule's error on the Bernstein ellipse with the least bound; v < π keeps A away from zero on it.
+        bound = None
+        for r in _RADII:
+            v, half_length = half * (r - 1 / r) / 2, half * (r + 1 / r) / 2
+            if v >= 3.0:
+                continue
+            log = turn * v + (power + 0.5) * half_length + power * -math.log(math.cos(v / 2))
+            log += -2 * nodes * math.log(r) - math.log(1 - r**-2) + math.log(5.0)
+            bound = log if bound is None else min(bound, log)
+        rule_error = panels * w * worst * ball(bound if bound is not None else math.inf).exp()
+        ring = module.arb(0, 1) * rule_error.abs_upper()
+        return atoms + (summed + module.acb(ring, ring)) / 4
+
+    def largest_loss(self, *, reverse: bool = False) -> Ball | None:
+        """Return ln(1−q+qe^e) forward, −ln(1−q+qe^{-e}) in reverse."""
+        q, e = ball(self.rate), ball(self.epsilon)
+        return -(q * (-e).expm1()).log1p() if reverse else (q * e.expm1()).log1p()
+
+    def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
+        """Return the closed form: P(l > t) − e^ε Q(l > t) with t where the loss passes ε (reverse: below)."""
+        q, e = ball(self.rate), ball(self.epsilon)
+
+        def above(t: Ball) -> tuple[Ball, Ball]:
+            """Return the masses of {loss > t} under moved and unmoved Laplace noise, −e ≤ t < e."""
+            return 1 - ((t - e) / 2).exp() / 2, (-(t + e) / 2).exp() / 2
+
+        # At both ends of the loss's range the formula runs continuously into 1 − e^ε and 0 (beyond, it is negative).
+        if not reverse:
+            inside = epsilon.expm1() / q
+            if not inside > (-e).expm1():
+                return -epsilon.expm1()
+            moved, still = above(inside.log1p().min(e))
+            return (q * moved + ((1 - q) - epsilon.exp()) * still).max(0)
+        inside = (-epsilon).expm1() / q
+        if not inside > (-e).expm1():
+            return flint().arb(0)
+        if not inside < e.expm1():
+            return -epsilon.expm1()
+        moved, still = above(inside.log1p())
+        return ((1 - still) - epsilon.exp() * ((1 - q) * (1 - still) + q * (1 - moved))).max(0)
+
+    def top_mass(self, *, reverse: bool = False) -> Ball | None:
+        """Return q/2 + (1−q)e^{-e}/2 forward, 1/2 in reverse."""
+        if reverse:
+            return flint().arb(1) / 2
+        q, e = ball(self.rate), ball(self.epsilon)
+        return (q + (1 - q) * (-e).exp()) / 2
+
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
+        """Return cells of the Laplace loss, and its two atoms."""
+        return laplace_cells(float(self.epsilon), c, width, rate=float(self.rate), reverse=reverse)
+
+    def group(self, size: int) -> Pair:
+        """Return the unsampled noise for the whole group: it dominates any number of its members being sampled."""
+        return LaplacePair(epsilon=self.epsilon * size)
+
+    def rho(self) -> Ball:
+        """Return the KL divergence of the unsampled pair, e − 1 + e^{-e}: sampling never hurts."""
+        e = ball(self.epsilon)
+        return e + (-e).expm1()
+
+    def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
+        """Return K̂ and R by quadrature, up to the largest tilt."""
+        q, e = float(self.rate), float(self.epsilon)
+        return by_tilt(lambda nodes: _laplace_cumulant(q, e, nodes, reverse), z, _LARGEST_EXPONENT / e)
+
+    def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
+        r"""Bound the atoms as they are, and integrate the density g(l) = ¼e^{-(l+e)/2}A^{Re p} by parts.
+
+        Against e^{iu·ln A}, with G = g/(ln A)' = g·A/(q·e^l), |∫| ≤ (|G(−e)| + |G(e)| + ∫|G'|)/u, and G' changes sign
+        at most once, since ln G = −3l/2 + (Re p + 1)·ln A + const. is convex or concave: ∫|G'| ≤ G(−e) + G(e) + 2·max
+        G.
+        """
+        q, e = float(self.rate), float(self.epsilon)
+        power = -c if reverse else 1 + c
+        low_a = math.log1p(q * math.expm1(-e))
+        high_a = math.log1p(q * math.expm1(e)) if e < 700 else math.log(q) + e
+        atoms = np.logaddexp(power * low_a, power * high_a - e) - math.log(2)
+        ls = np.linspace(-e, e, 257)
+        a = np.log1p(q * np.expm1(np.minimum(ls, 700)))
+        logs = -1.5 * ls - e / 2 + (power + 1) * a - math.log(4 * q)
+        # Between grid points ln G moves by at most (|power| + 2.5)·step.
+        top = float(logs.max()) + (abs(power) + 2.5) * 2 * e / 256
+        density = top + math.log(6.0) - math.log(max(low, 1e-300))
+        log_total = float(np.logaddexp(atoms, density))
+        k, r = _laplace_cumulant(q, e, np.array([complex(c)]), reverse)
+        return min(log_total, float(k[0].real + r[0])) + 1e-12 * (1 + abs(log_total))
+
+
+@cache
+def _legendre(n: int, bits: int) -> tuple[tuple[Any, Any], ...]:
+    """Return the Gauss–Legendre nodes and weights as balls of this precision."""
+    module = flint()
+    before = module.ctx.prec
+    module.ctx.prec = bits + 16
+    try:
+        return tuple(module.arb.legendre_p_root(n, k, True) for k in range(n))
+    finally:
+        module.ctx.prec = before
+
+
+@cache
+def _legendre_floats(n: int) -> tuple[Floats, Floats]:
+    roots = _legendre(n, 64)
+    return np.array([float(x.mid()) for x, _ in roots]), np.array([float(weight.mid()) for _, weight in roots])
+
+
+def _laplace_cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
+    p = -z if reverse else 1.0 + z
+    power, turn = float(np.max(np.abs(p.real))), float(np.max(np.abs(p.imag)))
+    count = 16
+    panels = max(1, math.ceil(e * (1 + (power + turn) / 4)))
+    if panels * count * z.size > 50_000_000:
+        return np.zeros(z.shape, dtype=z.dtype), np.full(z.shape, np.inf)
+    spend(panels * z.size)
+    # The two atoms are appended to the quadrature's nodes, so that one sum over ``nodes`` is all of E[A^p].
+    x, weights = _legendre_floats(count)
+    w = e / panels
+    centres = (2 * np.arange(panels) + 1) * w - e
+    nodes = (centres[:, None] + w * x).ravel()
+    weight = np.tile(w * weights / 4, panels)
+    nodes = np.concatenate([nodes, [-e, e]])
+    log_weight = np.concatenate([np.log(weight) - (nodes[:-2] + e) / 2, [math.log(0.5), math.log(0.5) - e]])
+    logs = log_a(q, nodes)
+    # Error of ln A: its own rounding and q's (amplified by 1/(1−q)), and that of l times ω = dlnA/dl.
+    omega = np.minimum(1.0, q / (1 - q) * np.exp(np.minimum(nodes, 700.0)))
+    log_error = 16 * UNIT * (np.abs(logs) / (1 - q) + omega * (np.abs(nodes) + e))
+    value = np.empty(z.shape, dtype=z.dtype)
+    error = np.empty(z.shape)
+    rows = max(1, (1 << 18) // nodes.size)
+    # The rule's error, on the Bernstein ellipse with the least bound.
+    best = math.inf
+    for r in _RADII:
+        v, half_length = w * (r - 1 / r) / 2, w * (r + 1 / r) / 2
+        if v < 3.0:
+            log = turn * v + (power + 0.5) * (half_length + w) - power * math.log(math.cos(v / 2))
+            best = min(best, log - 2 * count * math.log(r) - math.log(1 - r**-2) + math.log(32.0))
+    for start in range(0, z.size, rows):
+        powers = p[start : start + rows]
+        exponent = log_weight + powers.real[:, None] * logs
+        if float(exponent.max()) < 5 and float(np.max(np.abs(powers))) * float(np.abs(logs).max()) < 0.5:
+            # M − 1 = E[A^p − 1]: the relative rounding is that of the small difference.
+            v = np.exp(log_weight) * expm1(powers[:, None] * logs)
+            excess, moduli = v.sum(axis=1), np.abs(v).sum(axis=1)
+            fine = 96 * UNIT * moduli + 2 * (np.exp(log_weight) * log_error).sum() * np.abs(powers)
+            fine += 4 * math.exp(min(best, 700.0))
+            value[start : start + rows] = log1p(excess)
+            error[start : start + rows] = fine / np.maximum(1 - moduli - fine, 1e-3) + 8 * UNIT * moduli
+            continue
+        # Scaled by the largest term, so that nothing overflows and the sum of moduli is at least 1.
+        top = exponent.max(axis=1, keepdims=True)
+        size = np.exp(exponent - top)
+        turned = size if powers.dtype.kind == "f" else size * np.exp(1j * (powers.imag[:, None] * logs))
+        summed = turned.sum(axis=1)
+        mass = size.sum(axis=1)
+        bad = 64 * UNIT * (size * (2 + np.abs(exponent) + np.abs(top))).sum(axis=1) + (size @ log_error) * np.abs(
+            powers
+        )
+        bad += mass * math.exp(min(best, 700.0))
+        sure, ratio = total(summed, bad)
+        k = np.log(sure) + top[:, 0]
+        value[start : start + rows] = k
+        error[start : start + rows] = ratio + UNIT * (8 * np.abs(k) + 8)
+    return value, error

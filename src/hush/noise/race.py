@@ -52,7 +52,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, integer, positive
-from hush.core.balls import Ball, ball, flint
+from hush.core.rounding import Ball, ball, flint
 from hush.noise.bits import BitSource, Uniform, settle, system_bits
 
 Race = Literal["gumbel", "exponential"]
