@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,15 @@ import numpy.typing as npt
 from hush.mechanisms.grouped.base import Histograms, Integers, Sparse
 from hush.query.expressions import Expression
 from hush.query.plan.plan import ExactQuery, Plan
-from hush.query.plan.rows import RowPlan
 from hush.query.plan.stability import Statistic
 from hush.query.relations import Relation
 from hush.query.schema import Schema
 
+if TYPE_CHECKING:
+    from hush.query.plan.rows import RowPlan
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exact:
+
+class Exact(NamedTuple):
     """Exact answers, one entry a group. Private: they leave the curator only through noise."""
 
     keys: Sequence[tuple[Any, ...]]
@@ -72,8 +73,7 @@ TIMEOUT = 600.0
 """Seconds that a statement may take unless somebody says otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Pace(NamedTuple):
     """How fast an engine is, rather too slow than too fast."""
 
     statement: float = 0.02
@@ -82,15 +82,14 @@ class Pace:
     """How many times as long as the embedded engine it takes for a row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
+class Effort(NamedTuple):
     """How much there is to do for a question, by public figures alone: a service answers when that time is over.
 
     The figures are generous, because an answer that is not ready then shows it. Measured on 2 cores of an AMD EPYC,
-    the work that `hush.engines.work` bounds was 4 to 20 times what rows of numbers took, and up to 250 times what rows
-    with short texts took: it has the longest texts in it. So half of it counts, and no more than a microsecond for each
-    row and statement, and a quarter for each statistic. Without rows, it is about four times what questions on 1,000
-    rows took (`benchmarks/small.py`).
+    `hush.engines.work` bounds 4 to 20 times what rows of numbers took, and up to 250 times what rows with short texts
+    took: it has the longest texts in it. So half of it counts, and no more than a microsecond for each row and
+    statement, and a quarter for each statistic. Without rows, it is about four times what questions on 1,000 rows took
+    (`benchmarks/small.py`).
     """
 
     work: int
@@ -124,7 +123,6 @@ class Effort:
 _LEAST, _NUMBER, _PICK, _BIN = 0.04, 2e-5, 5e-4, 6e-6
 """Seconds for a question, a noisy number, a number that is picked, and a bin of its histogram."""
 _BINS = 2**12
-NO_EFFORT = Effort(work=0, statements=0, rows=lambda _: 0, pace=Pace())
 DEFAULT_ROWS = 10**5
 """The number of rows that is assumed for a table without a declared one."""
 

@@ -22,25 +22,36 @@ from typing import Any
 
 from hush.engines.sql.dialect import FIXED
 from hush.engines.sql.forcing import force
-from hush.engines.sql.keys import Axis, derived_values, looked_values, size
+from hush.engines.sql.keys import Axis, key_value, size
 from hush.engines.sql.nodes import (
+    NULL,
+    From,
     Scalar,
+    Select,
+    Subquery,
+    array,
     call,
     column,
+    null,
     read,
     select,
 )
-from hush.engines.sql.relations import Catalogue
+from hush.engines.sql.relations import (
+    Catalogue,
+    RelationWriter,
+)
+from hush.engines.sql.scalars import value_of
+from hush.engines.sql.values import SQL_TYPES, Value, constant
 from hush.engines.work import Fetch, PublicRows
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.keys import MAX_KEYS, DerivedKey, Domain, Listed, Lookup
 from hush.query.plan.plan import ExactQuery
-from hush.query.ranges import Interval
 from hush.query.refine import interval_of
 from hush.query.relations import scans
 from hush.query.schema import Schema, Table
-from hush.query.types import Kind, Type, Value, position
+from hush.query.types import Interval, Kind, Type, position
+from hush.query.types import Value as Constant
 
 _MOST_ROWS = 10**7
 
@@ -51,8 +62,8 @@ def public_axes(
     """Return the values of each public key, and the numbers of the combinations there are; None for all."""
     if exact_query.domains is None:
         return None, None
-    values: dict[int, tuple[Value, ...]] = {}
-    combined: list[tuple[tuple[int, ...], set[tuple[Value, ...]]]] = []
+    values: dict[int, tuple[Constant, ...]] = {}
+    combined: list[tuple[tuple[int, ...], set[tuple[Constant, ...]]]] = []
     types = [expression.type for _, expression in exact_query.keys]
     nulls = [type_.null_is_key for type_ in types]
     for group in exact_query.together:
@@ -91,7 +102,7 @@ def public_axes(
     ]
 
 
-def _values(domain: Domain, type_: Type, catalogue: Catalogue, fetch: Fetch) -> Sequence[Value]:
+def _values(domain: Domain, type_: Type, catalogue: Catalogue, fetch: Fetch) -> Sequence[Constant]:
     if isinstance(domain, Listed):
         return domain.values
     if isinstance(domain, DerivedKey):
@@ -102,7 +113,7 @@ def _values(domain: Domain, type_: Type, catalogue: Catalogue, fetch: Fetch) -> 
     return tuple(value for value in constants if _inside(value, type_))
 
 
-def _inside(value: Value, type_: Type) -> bool:
+def _inside(value: Constant, type_: Type) -> bool:
     """Return whether filters leave a key in its range, compared as floats; text has no range, and NULL is in any."""
     interval = interval_of(value)
     return interval is None or interval.meet(Interval.of(type_.lower, type_.upper)) is not None
@@ -110,7 +121,7 @@ def _inside(value: Value, type_: Type) -> bool:
 
 def _looked(
     lookup: Lookup, expressions: Sequence[Expression], nulls: Sequence[bool], catalogue: Catalogue, fetch: Fetch
-) -> list[tuple[Value, ...]]:
+) -> list[tuple[Constant, ...]]:
     """Return the combinations of values in a public table; with a NULL only where that is a key, and there always."""
     if not _is_affordable(lookup, catalogue, fetch):
         # the table alone may have more keys than are left by those it is joined with, but no fewer
@@ -120,7 +131,7 @@ def _looked(
     combinations = [
         row for row in combinations if all(null or cell is not None for cell, null in zip(row, nulls, strict=True))
     ]
-    missing: tuple[Value, ...] = (None,) * len(nulls)
+    missing: tuple[Constant, ...] = (None,) * len(nulls)
     return [*combinations, missing] if all(nulls) and missing not in combinations else combinations
 
 
@@ -137,11 +148,11 @@ def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _constant(value: Any) -> Value:
+def _constant(value: Any) -> Constant:
     # to Python a bool is an int
     if isinstance(value, bool) or not isinstance(value, int | float):
-        constant: Value = value
-        return constant
+        other: Constant = value
+        return other
     # a float by its shortest digits: 0.1 is the decimal 1/10, and not the float's own value
     return Fraction(value) if isinstance(value, int) else Fraction(str(value))
 
@@ -197,3 +208,46 @@ def _within(type_: Type, least: Any, greatest: Any) -> Type:
 
 def _place(value: Any) -> Fraction:
     return Fraction(str(value)) if isinstance(value, int | float) else position(value)
+
+
+def derived_values(domain: DerivedKey, catalogue: Catalogue, limit: int) -> Select:
+    """Return the distinct values of an expression over all combinations of its columns' public values.
+
+    Each column is what it is in the rows: 0.5 of a DECIMAL(9, 2) is the text 0.50, and of a DOUBLE 0.5.
+    """
+    stored = RelationWriter(catalogue).write(domain.relation, alone=True).columns
+    columns = {}
+    query: Select | None = None
+    for index, (label, type_, values) in enumerate(domain.columns):
+        constants = [constant(value, type_) for value in values]
+        form = SQL_TYPES[type_.kind]  # as the column itself: 1.0 and 1 are different texts
+        # with NULL, of which the expression may make a key; where NULL itself is none, it goes below
+        options = array([*(public_value.to(form).sql for public_value in constants), null(form.value)])
+        options_table = Subquery((select([call("unnest", options).alias("x")]),), f"d{index}")
+        query = select([], options_table) if query is None else query.joined(options_table, "cross")
+        stored_value = stored[label]
+        columns[label] = Value(column("x", f"d{index}"), form, scale=stored_value.scale, single=stored_value.single)
+    assert query is not None  # noqa: S101 - a derived domain has columns
+    value = key_value(value_of(domain.expression, columns), domain.expression.type, catalogue.dialect)
+    distinct_keys = select([column("k", "t")], query.showing([value.sql.alias("k")]))
+    if not domain.null:
+        distinct_keys = distinct_keys.where(column("k", "t").not_null())
+    # one more than is allowed tells the caller that there are too many
+    return distinct_keys.first_rows(limit + 1, column("k", "t"))
+
+
+def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, limit: int) -> Select:
+    """Return the distinct combinations of expressions over a public table."""
+    rendered = RelationWriter(catalogue).write(lookup.within or lookup.scan, alone=True)
+    rows: Select | From = rendered.query
+    if lookup.optional:
+        # a LEFT JOIN that finds no row gives NULLs, so they are a combination of keys, too
+        rows = Subquery((rendered.query, select([NULL for _ in rendered.query.columns])), "t")
+    values = [
+        key_value(value_of(expression, rendered.columns), expression.type, catalogue.dialect)
+        for expression in expressions
+    ]
+    cells = [value.sql.alias(f"k{index}") for index, value in enumerate(values)]
+    keys = [column(f"k{index}", "t") for index in range(len(values))]
+    query = select(keys, select(cells, rows))
+    return query.first_rows(limit + 1, *keys)

@@ -19,17 +19,18 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hush.core.storage import DEFAULT_CACHE
 from hush.engines.duckdb import duckdb_engine
-from hush.engines.duckdb.checks import count_unread, overlap
-from hush.engines.duckdb.files import OpenSources, first_rows
+from hush.engines.duckdb.files import OpenSources, count_unread, first_rows
 from hush.engines.duckdb.sources import (
     CSV,
     Source,
     declared_columns,
     format_of,
     inner_tables,
+    overlap,
     proposed_encoding,
     proposed_separator,
     proposed_timezone,
@@ -38,10 +39,12 @@ from hush.engines.duckdb.sources import (
 from hush.engines.duckdb.text_files import json_columns
 from hush.engines.errors import SourceError
 from hush.engines.protocol import TIMEOUT, AnyEngine
-from hush.engines.server import Rights, ServerConnection
 from hush.engines.sql_engine import SqlEngine
-from hush.engines.unread import Unread
 from hush.query.schema import Schema
+
+if TYPE_CHECKING:
+    from hush.engines.server import Rights, ServerConnection
+    from hush.engines.unread import Unread
 
 _SERVERS = {
     r"postgres(ql)?://.*": "hush.engines.postgresql",
@@ -50,15 +53,7 @@ _SERVERS = {
 """Which addresses of a policy lead to which package: each is one line, and has a function ``open_tables``."""
 
 
-def open_sources(
-    sources: Mapping[str, object],
-    declared: Mapping[str, Sequence[str]] | None = None,
-    *,
-    memory: str = "",
-    threads: int | None = None,
-) -> OpenSources:
-    """Open sources, to see which columns they have; ``declared`` names those of files without a schema."""
-    return OpenSources(sources, declared, memory=memory, threads=threads)
+open_sources = OpenSources
 
 
 def is_server(address: str) -> bool:
@@ -67,20 +62,20 @@ def is_server(address: str) -> bool:
     >>> is_server("postgresql://curator@db.example/clinic"), is_server("local[*]"), is_server("duckdb")
     (True, True, False)
     """
-    return any(re.fullmatch(pattern, address, re.DOTALL) for pattern in _SERVERS)
+    return _package(address) is not None
+
+
+def _package(address: str) -> str | None:
+    return next((package for pattern, package in _SERVERS.items() if re.fullmatch(pattern, address, re.DOTALL)), None)
 
 
 def server_tables(address: str) -> dict[str, str]:
     """Return the tables of a server that its role may read, by names for a policy, each with its name there."""
-    package = import_module(_package(address))
+    package = import_module(_package(address) or "")
     if not hasattr(package, "readable_tables"):
         raise SourceError("the tables of this engine are not listed; name them in a policy: docs/engines.md")
     tables: dict[str, str] = package.readable_tables(address)
     return tables
-
-
-def _package(address: str) -> str:
-    return next(package for pattern, package in _SERVERS.items() if re.fullmatch(pattern, address, re.DOTALL))
 
 
 def open_tables(
@@ -95,9 +90,8 @@ def open_tables(
 
     Spark reads files, too: ``declared`` names the columns of those without a schema, ``directory`` is where they are.
     """
-    opened: ServerConnection = import_module(_package(address)).open_tables(
-        address, tables, declared, directory=directory, timeout=timeout
-    )
+    package = import_module(_package(address) or "")
+    opened: ServerConnection = package.open_tables(address, tables, declared, directory=directory, timeout=timeout)
     return opened
 
 

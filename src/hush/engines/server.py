@@ -17,18 +17,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.engines.duckdb.session import Calculator
+from hush.engines.duckdb.connection import Calculator
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
 from hush.engines.sql.keys import CHOSEN_PARAMETER, NUMBER, Axis, numbered_values
-from hush.engines.sql.nodes import From, ParameterRows, Scalar, Select, alias, integer, read, select
+from hush.engines.sql.nodes import From, ParameterRows, Scalar, Select, integer, read, select
 from hush.engines.sql.relations import Catalogue, shared_key_counts
 from hush.engines.sql.render import Statement, render
 from hush.engines.sql.statements import Groups, ReleasedStatement, Row, Statements
@@ -114,8 +114,6 @@ class ServerConnection(SqlConnection):
     def __init__(self) -> None:
         self._calculator = Calculator()
 
-    # tables
-
     @abstractmethod
     def _rows(self, table: str) -> From:
         """Return the source of a table's rows."""
@@ -127,26 +125,24 @@ class ServerConnection(SqlConnection):
     @property
     def types(self) -> dict[str, dict[str, str]]:
         """The columns of each table with neutral types; those without one by the server's own name."""
-        return {table: self._types(table) for table in self._stored}
+        return {table: {label: type_ for label, (_, type_) in self._read(table).items()} for table in self._stored}
 
-    def _read(self, table: str, keys: Collection[str]) -> dict[str, tuple[Scalar, str] | None]:
-        return {label: stored.read(identifies=label in keys) for label, stored in self._stored[table].items()}
-
-    def _types(self, table: str, keys: Collection[str] = ()) -> dict[str, str]:
-        read = self._read(table, keys)
-        return {label: self._stored[table][label].type if how is None else how[1] for label, how in read.items()}
+    def _read(self, table: str, keys: Collection[str] = ()) -> dict[str, tuple[Scalar | None, str]]:
+        """Return the expression that reads each column, if there is one, and its type."""
+        read = {label: stored.read(identifies=label in keys) for label, stored in self._stored[table].items()}
+        return {label: how or (None, self._stored[table][label].type) for label, how in read.items()}
 
     def register(self, schema: Schema) -> Catalogue:
-        """Return where the tables are: each is a query that brings its columns into neutral types."""
+        """Return the query that stands for each table: it casts the server's types to those all engines share."""
         queries: dict[str, str | Select] = {}
+        types: dict[str, dict[str, str]] = {}
         for table in self._stored:
             keys = schema.identifying(table)
-            read = self._read(table, keys)
-            labels = self._labels(schema, table, keys)
-            cells = [alias(how[0], label) for label, how in read.items() if how is not None and label in labels]
+            read, labels = self._read(table, keys), self._labels(schema, table, keys)
+            types[table] = {label: type_ for label, (_, type_) in read.items()}
+            cells = [cell.alias(label) for label, (cell, _) in read.items() if cell is not None and label in labels]
             # a table of which no column is read is still counted, and needs one column
             queries[table] = select(cells or [integer(1)], self._rows(table))
-        types = {table: self._types(table, schema.identifying(table)) for table in self._stored}
         return Catalogue(schema, queries, types, self.dialect)
 
     @abstractmethod
@@ -155,30 +151,26 @@ class ServerConnection(SqlConnection):
 
     def unread(self, schema: Schema) -> dict[str, Unread]:
         """Return how many rows and cells of each table cannot be read. Exact facts about rows, for the owner alone."""
-        catalogue = self.register(schema)
+        catalogue, unread = self.register(schema), {}
 
         def fetch(query: Select) -> Row:
             return self.public(query)[0]
 
-        def counted(table: str) -> Unread:
+        for table in self._stored:
             rows = read(catalogue.tables[table], "t")
-            shared = sum(fetch(query)[0] for query in shared_key_counts(catalogue, table))
-            return replace(count_cells(schema.tables[table], catalogue.types[table], rows, fetch), shared_keys=shared)
-
-        return {table: counted(table) for table in self._stored}
+            shared = sum([fetch(query)[0] for query in shared_key_counts(catalogue, table)])
+            counted = count_cells(schema.tables[table], catalogue.types[table], rows, fetch)
+            unread[table] = counted._replace(shared_keys=shared)
+        return unread
 
     def lists(self) -> ArrayLists:
-        """Return lists for a new question."""
         return ArrayLists()
-
-    # statements
 
     @abstractmethod
     def begin(self) -> AbstractContextManager[Transaction]:
         """Begin a transaction."""
 
     def public(self, query: Select) -> list[Row]:
-        """Run a query over public tables."""
         with self.begin() as transaction:
             return transaction.fetch(render(query, self.dialect, views=f"hush_{next(_QUESTIONS)}", limited=False), {})
 
@@ -188,7 +180,6 @@ class ServerConnection(SqlConnection):
         released: ReleasedStatement | None = None,  # noqa: ARG002 - DuckDB computes it, as it does everywhere
         keys: Select | None = None,  # noqa: ARG002 - chosen keys are parameters
     ) -> None:
-        """Let the server resolve statements without running them, and refuse those that it cannot."""
         if max((len(statement.text) for statement in statements), default=0) > self.dialect.longest:
             raise UnplannableError("the question is too large for this engine; split it or simplify its expressions")
         try:
@@ -203,7 +194,6 @@ class ServerConnection(SqlConnection):
         """Let the server resolve statements without running them."""
 
     def results(self, prepared: Statements) -> list[list[Row]]:
-        """Return the rows of all statements, in one transaction."""
         with self.begin() as transaction:
             return [transaction.fetch(statement, prepared.rows.lists.parameters) for statement in prepared.statements]
 
@@ -233,7 +223,6 @@ class ServerConnection(SqlConnection):
             return groups.exact(prepared, [NUMBER, *main.labels], numbered, results)
 
     def coded(self, prepared: PreparedRows) -> Mapping[str, npt.NDArray[Any]]:
-        """Return the columns of coded rows by name."""
         labels = prepared.statement.labels
         with self.begin() as transaction:
             rows = transaction.fetch(prepared.statement, prepared.lists.parameters)
@@ -243,11 +232,9 @@ class ServerConnection(SqlConnection):
     def compute(
         self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
     ) -> list[Row]:
-        """Return functions of released values, a row for each group; nothing else is read."""
         return self._calculator.compute(statement, keys, aggregates)
 
     def close(self) -> None:
-        """Close everything that leads to the server."""
         self._calculator.close()
 
     def __enter__(self) -> Self:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +24,8 @@ import numpy.typing as npt
 from hush.engines.protocol import Choose, CodedRows, Effort, Exact, Pace
 from hush.engines.public_tables import public_axes, with_public_ranges
 from hush.engines.sql.bounding import FreshRows, Reads
-from hush.engines.sql.cost import cost
 from hush.engines.sql.dialect import Dialect
-from hush.engines.sql.keys import Lists, every_key
+from hush.engines.sql.keys import Lists, every_key, size
 from hush.engines.sql.nodes import Select
 from hush.engines.sql.relations import Bounds, Catalogue, unit_type
 from hush.engines.sql.render import Statement, render
@@ -36,32 +36,23 @@ from hush.engines.sql.statements import (
     Row,
     Statements,
     coded_statement,
+    queries_of,
     released_statement,
 )
-from hush.engines.sql.values import MAX_TEXT
-from hush.engines.work import (
-    Cost,
-    PublicRows,
-    bounded,
-    check_fanout,
-    cost_of,
-    cost_of_rows,
-    effort_of,
-    effort_of_rows,
-    likely_length,
-)
+from hush.engines.work import Cost, PublicRows, bounded, check_fanout, cost_of
 from hush.query.expressions import Expression
 from hush.query.plan.plan import Plan
-from hush.query.plan.rows import RowPlan
 from hush.query.relations import Relation
 from hush.query.schema import Schema
+
+if TYPE_CHECKING:
+    from hush.query.plan.rows import RowPlan
 
 _SALT = 10**18
 """Every salt has as many digits, so that no statement is longer for it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedRows:
+class PreparedRows(NamedTuple):
     """The statement that returns a question's coded rows, and the lists that it reads."""
 
     plan: RowPlan
@@ -179,19 +170,41 @@ class SqlEngine:
         catalogue, fetch = self._catalogue, self.connection.public
         spread = check_fanout(plan.exact_query.relation, catalogue, fetch)
         axes, shown = public_axes(plan.exact_query, catalogue, fetch)
-        reads = Reads.of(plan.exact_query, [draw.choice for draw in plan.draws])
+        reads = Reads.of([*plan.exact_query.statistics, *[draw.choice for draw in plan.draws]])
         lists = self.connection.lists()
 
-        def write(bounds: Bounds) -> tuple[Statements, Cost]:
+        def write(bounds: Bounds) -> tuple[tuple[FreshRows, Any], Cost]:
             # everything is written anew for other bounds: how much of a text is read is part of each statement
             rows = FreshRows(plan.exact_query, catalogue, axes, self._salt, reads, lists=lists, bounds=bounds)
-            keys = [rows.known[key] for _, key in plan.exact_query.keys]
-            released = released_statement(plan.question, keys, catalogue.dialect)
-            statements = Statements.of(plan, rows, shown=shown, released=released)
-            return statements, cost_of(statements)
+            main, distinct, histograms = queries = queries_of(plan, rows, lists)
+            every = [*([] if main is None else [main]), *distinct.values(), *histograms]
+            return (rows, queries), cost_of(plan.exact_query, rows, every)
 
-        statements, work, notes = bounded(write, spread, likely_length(plan, spread))
-        return replace(statements, notes=notes, effort=effort_of(statements, work, spread, self.connection.pace))
+        (rows, (main, distinct, histograms)), cost, notes = bounded(write, spread)
+
+        rendered = partial(render, dialect=catalogue.dialect, views=lists.views)
+        others = list(map(rendered, [*distinct.values(), *histograms]))
+        keys, picks = [rows.known[key] for _, key in plan.exact_query.keys], len(plan.draws)
+        effort = Effort(
+            work=cost.work,
+            statements=len(others) + (main is not None),
+            rows=spread.expected,
+            pace=self.connection.pace,
+            statistics=len(plan.exact_query.statistics) + picks,
+            picks=picks,
+            groups=size(axes or ()),
+        )
+        return Statements(
+            plan=plan,
+            rows=rows,
+            main=None if main is None else rendered(main),
+            others=others,
+            distinct=list(distinct),
+            released=released_statement(plan.question, keys, catalogue.dialect),
+            shown=shown,
+            notes=notes,
+            effort=effort,
+        )
 
     def prepare(self, plan: Plan) -> Statements:
         """Return all statements that a plan may need, which the engine understands."""
@@ -206,7 +219,8 @@ class SqlEngine:
         """Run a prepared plan. Call this after the charge, never before."""
         if prepared.plan.exact_query.count_units:
             return self.connection.private(prepared, choose)
-        groups = Groups.public(prepared.rows.axes)
+        axes = prepared.rows.axes or ()
+        groups = Groups(keys=list(product(*[axis.values for axis in axes])), grouped=bool(axes))
         if not prepared.plan.events:  # public keys alone: nothing is paid, so no row is read
             return Exact(keys=groups.keys, units=None, statistics={}, histograms=()).only(prepared.shown)
         results = iter(self.connection.results(prepared))
@@ -234,12 +248,14 @@ class SqlEngine:
 
         def write(bounds: Bounds) -> tuple[CodedStatement, Cost]:
             coded = coded_statement(plan, self._catalogue, self._salt, lists, kind, bounds, unit_key)
-            return coded, cost_of_rows(coded.rows, cost(coded.query))
+            return coded, cost_of(coded.rows.exact_query, coded.rows, [coded.query])
 
-        coded, work, _ = bounded(write, spread, MAX_TEXT)
+        coded, cost, _ = bounded(write, spread)
         statement = render(coded.query, self._catalogue.dialect, views=lists.views)
         self.connection.resolve([statement])
-        effort = effort_of_rows(work, spread, len(plan.columns), self.connection.pace)
+        # as many statements as columns: they are counted in Python
+        pace, columns = self.connection.pace, len(plan.columns)
+        effort = Effort(work=cost.work, statements=columns, rows=spread.expected, pace=pace)
         return PreparedRows(plan=plan, coded=coded, statement=statement, lists=lists, effort=effort)
 
     def rows(self, prepared: PreparedRows) -> CodedRows:

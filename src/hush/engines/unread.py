@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hush.engines.sql.forcing import force
-from hush.engines.sql.nodes import From, Scalar, Select, column, count, is_null, not_null, select
-from hush.query.date_formats import USUAL
+from hush.engines.sql.nodes import From, Scalar, Select, column, count, select
 from hush.query.schema import Table
 from hush.query.types import Kind, Type
 
@@ -59,8 +58,7 @@ class ColumnCells:
         return [words for words, number in self.others.items() if number == best and 2 * best > self.filled]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
+class Unread(NamedTuple):
     """The rows and cells of one table that cannot be read."""
 
     rows: int
@@ -90,14 +88,14 @@ def count_cells(
         cell: Scalar = column(label)
         cell = said(cell, type_, decimal) if types[label] == "VARCHAR" else cell
         # nullable, or what cannot be read would get the type's default instead of NULL
-        return count(not_null(force(cell, types[label], replace(type_, nullable=True)).sql))
+        return count(force(cell, types[label], replace(type_, nullable=True)).sql.not_null())
 
     columns = {label: type_ for label, type_ in table.columns.items() if label in types}
     unit = table.unit.column if table.unit is not None and not table.unit.hops else None
-    missing = [count(is_null(column(unit)))] if unit in types and unit is not None else []
+    missing = [count(column(unit).is_null())] if unit in types and unit is not None else []
     queries = [count(), *missing]
     for label, type_ in columns.items():
-        queries += [count(not_null(column(label))), read(label, type_)]
+        queries += [count(column(label).not_null()), read(label, type_)]
     row_count, *numbers = fetch(select(queries, rows))
     without_unit = numbers.pop(0) if missing else None
     cells: dict[str, ColumnCells] = {}
@@ -111,6 +109,8 @@ def count_cells(
         if cells[label].mistaken and types[label] == "VARCHAR":
             others: dict[Words, Scalar] = {}
             if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
+                from hush.query.date_formats import USUAL
+
                 others = {("format", words): read(label, replace(type_, format=words)) for words in USUAL}
             elif type_.kind.numeric:
                 others = {("decimal", mark): read(label, type_, mark) for mark in decimals}

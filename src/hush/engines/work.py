@@ -40,23 +40,19 @@ DOUBLE count as one key here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count as count_from
-from math import prod
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from hush.engines.protocol import DEFAULT_ROWS, Effort, Pace
-from hush.engines.sql.bounding import FreshRows, Reads
-from hush.engines.sql.cost import costs
+from hush.engines.protocol import DEFAULT_ROWS
+from hush.engines.sql.bounding import FreshRows
 from hush.engines.sql.nodes import (
-    MADE,
     Select,
-    alias,
     call,
     column,
+    costs,
     count,
-    grouped,
     select,
 )
 from hush.engines.sql.relations import (
@@ -64,17 +60,12 @@ from hush.engines.sql.relations import (
     Bounds,
     Catalogue,
     RelationWriter,
-    referenced,
-    repeated_texts,
-    with_known,
 )
 from hush.engines.sql.scalars import value_of
-from hush.engines.sql.statements import Statements
 from hush.engines.sql.values import MAX_TEXT, WHOLE, SqlType
 from hush.query.errors import UnplannableError
-from hush.query.expressions import Call, Column, Expression
-from hush.query.functions import FUNCTIONS
-from hush.query.plan.plan import Plan
+from hush.query.expressions import Expression
+from hush.query.plan.plan import ExactQuery
 from hush.query.plan.stability import Distinct
 from hush.query.relations import (
     Constants,
@@ -90,7 +81,6 @@ from hush.query.relations import (
     tables,
     with_values,
 )
-from hush.query.types import Kind
 
 STORED = 10**5
 """The rows in every table of the unit for which costs are bounded."""
@@ -104,15 +94,10 @@ HELD = 1000
 """Characters of text that may be held for each of `STORED` rows: 400 MB, if each takes four bytes."""
 _COMPARED = 4
 """Nanoseconds for a character of a key, to be hashed, sorted and compared."""
-_SHARE = 9
-"""Tenths of a row's time that are left for texts."""
-_LONG = 500
-"""Below this number of characters, twice the estimate is tried: each character counts."""
 LENGTHS = (MAX_TEXT, 5000, 2500, 1000, 500, 250, 128, 64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(NamedTuple):
     """The costs of statements."""
 
     work: int
@@ -128,19 +113,26 @@ class Cost:
 Written = TypeVar("Written")
 
 
-def bounded(
-    write: Callable[[Bounds], tuple[Written, Cost]], spread: Spread, likely: int
-) -> tuple[Written, Cost, tuple[str, ...]]:
+def bounded(write: Callable[[Bounds], tuple[Written, Cost]], spread: Spread) -> tuple[Written, Cost, tuple[str, ...]]:
     """Return the statements within bounds that keep one unit's work in its limits, their cost, and notes on these.
 
-    ``likely`` is how much of a text can probably be read: what needs less is written again. Refuse what nothing helps.
+    Refuse what nothing helps.
     """
-    for text in [length for length in LENGTHS if length <= likely]:
+    # where a row is a unit, what it holds is one row's, and needs no limit
+    alone, longest = spread.rows == 1, MAX_TEXT
+    most_work = ALONE if alone else PER_ROW
+    for text in LENGTHS:
+        if text > longest and text != LENGTHS[-1]:
+            continue
         bounds = Bounds(text=text, pairs=MOST_PAIRS, checked=spread.checked)
         statements, cost = write(bounds)
-        # where a row is a unit, what it holds is one row's, and needs no limit
-        if cost.work <= (ALONE if spread.rows == 1 else PER_ROW) and (spread.rows == 1 or cost.carried <= HELD):
+        if cost.work <= most_work and (alone or cost.carried <= HELD):
             break
+        # where a text is looked for in another the work grows with the square of the length, and nowhere faster: so no
+        # length that would do is left out, and few are tried
+        longest = math.isqrt(text**2 * most_work // max(cost.work, 1))
+        if not alone:
+            longest = min(longest, text * HELD // max(cost.carried, 1))
     else:
         raise UnplannableError(
             "this asks too much work of every row: texts without declared values are long, and every function of them "
@@ -148,7 +140,7 @@ def bounded(
         )
     # the cost of a row is known only now, and with it how many a unit may have
     if cost.counted and (pairs := most_pairs(work=cost.work, carried=cost.carried)) < MOST_PAIRS:
-        bounds = replace(bounds, pairs=pairs)
+        bounds = bounds._replace(pairs=pairs)
         statements, cost = write(bounds)
     notes = []
     if cost.texts and bounds.text < MAX_TEXT:
@@ -164,68 +156,15 @@ def most_pairs(*, work: int, carried: int) -> int:
     return max(rows // STORED * STORED, min(rows, STORED))
 
 
-def likely_length(plan: Plan, spread: Spread) -> int:
-    """Return how much of a text can be read, guessed from the question: most need to be written only once then."""
-    if spread.rows == 1:
-        return MAX_TEXT
-    exact_query, choices = plan.exact_query, [draw.choice for draw in plan.draws]
-    distinct = [statistic for statistic in exact_query.statistics if isinstance(statistic, Distinct)]
-    compared: list[Expression] = [statistic.expression for statistic in distinct]
-    # public keys become numbers, so only private ones are compared as texts
-    if not exact_query.domains:
-        compared += [value for _, value in exact_query.keys]
-    types = [expression.type for expression in dict.fromkeys(compared)]
-    text_count = sum(type_.kind is Kind.TEXT and type_.values is None for type_ in types)
-    statements = 1 + len(choices) + len(distinct)
-    every = sum(rate_of([expression]) for expression in referenced(exact_query.relation))
-    every += sum(rate(value) for _, value in exact_query.keys)
-    read = rate_of(dict.fromkeys(Reads.of(exact_query, choices).expressions))
-    each = statements * (every + MADE) + _COMPARED * text_count * (1 + statements) + 2 * read
-    length = min(MAX_TEXT, _SHARE * PER_ROW // 10 // each, HELD // text_count if text_count else MAX_TEXT)
-    return max(LENGTHS[-1], length if length >= _LONG else 2 * length)
-
-
-def cost_of(prepared: Statements) -> Cost:
-    """Return the cost of a row: to compute it, and to sort and compare its keys."""
-    rows = prepared.rows
-    assert isinstance(rows, FreshRows)  # noqa: S101 - stored rows cost less than those they were made of
-    work, keys = costs(statement.query for statement in prepared.statements), _keys(prepared)
-    return cost_of_rows(rows, work + _COMPARED * keys * (1 + len(prepared.statements)), keys)
-
-
-def effort_of(prepared: Statements, cost: Cost, spread: Spread, pace: Pace) -> Effort:
-    """Return how much there is to do for a question."""
-    picks = len(prepared.plan.draws)
-    return Effort(
-        work=cost.work,
-        statements=len(prepared.statements),
-        rows=spread.expected,
-        pace=pace,
-        statistics=len(prepared.plan.exact_query.statistics) + picks,
-        picks=picks,
-        groups=prod(len(axis.values) for axis in prepared.rows.axes or ()),
-    )
-
-
-def effort_of_rows(cost: Cost, spread: Spread, columns: int, pace: Pace) -> Effort:
-    """Return the effort for coded rows with a number of columns, and to count them in Python."""
-    return Effort(work=cost.work, statements=columns, rows=spread.expected, pace=pace)
-
-
-def cost_of_rows(rows: FreshRows, work: int, keys: int = 0) -> Cost:
-    """Return the costs of statements over rows, from their work and the characters of their keys."""
-    return Cost(work=work, carried=keys + rows.carried, counted=rows.counted, texts=rows.texts)
-
-
-def _keys(prepared: Statements) -> int:
-    """Return how many characters private keys and values that are told apart have."""
-    exact_query = prepared.plan.exact_query
+def cost_of(exact_query: ExactQuery, rows: FreshRows, queries: Sequence[Select]) -> Cost:
+    """Return the cost of a row: to compute it, and to sort and compare private keys and values that are told apart."""
     compared = [statistic.expression for statistic in exact_query.statistics if isinstance(statistic, Distinct)]
-    if not prepared.rows.axes:
+    if not rows.axes:
         compared += [value for _, value in exact_query.keys]
-    known = prepared.rows.known
-    values = [known[expression] for expression in dict.fromkeys(compared) if expression in known]
-    return sum(value.chars for value in values if value.form is SqlType.TEXT)
+    texts = [rows.known[expression] for expression in dict.fromkeys(compared) if expression in rows.known]
+    keys = sum([value.chars for value in texts if value.form is SqlType.TEXT])
+    work = costs(queries) + _COMPARED * keys * (1 + len(queries))
+    return Cost(work=work, carried=keys + rows.carried, counted=rows.counted, texts=rows.texts)
 
 
 MAX_FANOUT = 10**4
@@ -239,8 +178,7 @@ Expected = Callable[[Mapping[str, int]], float]
 """Says how many rows there are, if each table has the given number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """The rows of one unit after joins, from `STORED` rows in each table, or from one where a row is a unit."""
 
     rows: int
@@ -253,16 +191,90 @@ class Spread:
 
 def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> Spread:
     """Refuse a question with public tables that multiply rows too much; reads public tables at most."""
-    fanout = _Fanout(PublicRows(catalogue, fetch))
-    if fanout.of(relation) > MAX_FANOUT:
+    owned = any(catalogue.schema.tables[name].unit is not None for name in tables(relation))  # else rows are units
+    fanout = _Fanout(PublicRows(catalogue, fetch), stored=STORED if owned else 1)
+    made = fanout.of(relation)
+    if made.factor > MAX_FANOUT:
         raise UnplannableError(
             f"joins with public tables would make more than {MAX_FANOUT} rows of one; "
             "join them on a key that few of their rows share"
         )
-    checked: set[int] = set()
-    owned = any(catalogue.schema.tables[name].unit is not None for name in tables(relation))  # else rows are units
-    rows = fanout.spread(relation, STORED if owned else 1, checked, count_from(0))
-    return Spread(rows, frozenset(checked), fanout.expected(relation))
+    return Spread(made.rows, frozenset(fanout.checked), made.expected)
+
+
+class _Made(NamedTuple):
+    """The rows that a relation makes of others."""
+
+    factor: int
+    """How many rows one row becomes at most, by public tables."""
+    rows: int
+    """How many rows a unit then has at most."""
+    expected: Expected
+    """How many rows to expect of all units; none of public relations."""
+
+
+class _Fanout:
+    """The rows that relations make of others, and the numbers of joins that have to count.
+
+    A join with a public table makes as many rows as it can of every row. One of private tables is taken to pair few
+    rows of most units, and of one unit as many as it may have.
+    """
+
+    def __init__(self, public: PublicRows, *, stored: int) -> None:
+        self._public = public
+        self._stored = stored
+        self._numbers = count_from(0)
+        self.checked: set[int] = set()
+
+    def of(self, relation: Relation) -> _Made:
+        """Return the rows that a relation makes of those in its tables."""
+        match relation:
+            case Scan() if not relation.public:
+                return _Made(1, self._stored, lambda sizes: sizes.get(relation.table, DEFAULT_ROWS))
+            case Scan() | Constants():
+                return _Made(1, 1, _nothing)
+            case Filter() | Project() | PerUnit() | WithWindows():
+                return self.of(relation.source)
+            case UnionAll():
+                factors, counts, parts = zip(*map(self.of, relation.sources), strict=True)
+                return _Made(sum(factors), sum(counts), lambda sizes: sum([part(sizes) for part in parts]))
+        # numbered before its sides are, as the writer of relations counts its joins
+        number = next(self._numbers)
+        left, right = self.of(relation.left), self.of(relation.right)
+        private_sides = private(relation.left), private(relation.right)
+        if not any(private_sides):
+            return _Made(1, 1, _nothing)
+        # a row is looked up by keys, not paired with each of its matches
+        looked_up = not relation.kind.widens and bool(relation.on) and relation.where is None
+        if all(private_sides):
+            return _of_private_tables(left, right, widens=relation.kind.widens, looked_up=looked_up)
+        if looked_up:
+            return left._replace(expected=lambda sizes: left.expected(sizes) + right.expected(sizes))
+        if private_sides[0]:
+            partners, kept = self._public.partners(relation.right, [theirs for _, theirs in relation.on]), left
+        else:
+            partners, kept = self._public.partners(relation.left, [ours for ours, _ in relation.on]), right
+        # a row may be paired with every match on the other side, hence a product
+        rows = kept.rows * partners
+        if rows > MOST_PAIRS:
+            self.checked.add(number)
+        counted = min(rows if relation.kind.widens else left.rows, MOST_PAIRS)
+        return _Made(kept.factor * partners, counted, lambda sizes: kept.expected(sizes) * partners)
+
+
+def _nothing(_: Mapping[str, int]) -> float:
+    return 0
+
+
+def _of_private_tables(left: _Made, right: _Made, *, widens: bool, looked_up: bool) -> _Made:
+    """Return the rows that a join of private tables makes; it always counts, so no unit has more than it may have."""
+    rows = MOST_PAIRS if widens else min(left.rows, MOST_PAIRS)
+
+    def paired(sizes: Mapping[str, int]) -> float:
+        mine, theirs = left.expected(sizes), right.expected(sizes)
+        return mine + theirs + (0 if looked_up else min(mine * theirs, MOST_PAIRS))
+
+    return _Made(left.factor if looked_up else left.factor * right.factor, rows, paired)
 
 
 class PublicRows:
@@ -293,9 +305,9 @@ class PublicRows:
         values = [value_of(key, rendered.columns).finite() for key in keys]
         # as the join may compare them: keys that are one DOUBLE match the same row
         cells = [value.double().sql if value.form in WHOLE else value.sql for value in values]
-        cells_named = [alias(cell, f"k{index}") for index, cell in enumerate(cells)]
+        cells_named = [cell.alias(f"k{index}") for index, cell in enumerate(cells)]
         by = [column(f"k{index}", "t") for index in range(len(cells))]
-        groups = grouped(select([alias(count(), "n")], select(cells_named, rendered.query)), by)
+        groups = select([count().alias("n")], select(cells_named, rendered.query)).grouped(by)
         largest = self._fetch(select([call("max", column("n", "t"))], groups))
         return max(largest[0][0] or 0, 1)
 
@@ -320,110 +332,3 @@ class PublicRows:
                 return self.rows(public.left)
             case Join():
                 return self.rows(public.left) * self.partners(public.right, [theirs for _, theirs in public.on])
-
-
-class _Fanout:
-    def __init__(self, public: PublicRows) -> None:
-        self._partners = public.partners
-
-    def of(self, relation: Relation) -> int:
-        """Return how many rows one row of a private table becomes at most."""
-        match relation:
-            case Scan() | Constants():
-                return 1
-            case Filter() | Project() | PerUnit() | WithWindows():
-                return self.of(relation.source)
-            case UnionAll():
-                return sum(self.of(source) for source in relation.sources)
-            case Join():
-                if not relation.kind.widens and relation.on and relation.where is None:
-                    return self.of(relation.left)  # looked up, not paired
-                sides = (
-                    (relation.left, [first for first, _ in relation.on]),
-                    (relation.right, [two for _, two in relation.on]),
-                )
-                # a row may be paired with every match on the other side, hence a product
-                return prod(self.of(side) if private(side) else self._partners(side, keys) for side, keys in sides)
-
-    def spread(self, relation: Relation, stored: int, checked: set[int], numbers: Iterator[int]) -> int:
-        """Return how many rows a unit has at most, and add the joins that must count; 1 for public relations."""
-        match relation:
-            case Scan():
-                return 1 if relation.public else stored
-            case Constants():
-                return 1
-            case Filter() | Project() | PerUnit() | WithWindows():
-                return self.spread(relation.source, stored, checked, numbers)
-            case UnionAll():
-                return sum(self.spread(source, stored, checked, numbers) for source in relation.sources)
-            case Join():
-                # numbered before its sides are, as the writer of relations counts its joins
-                number = next(numbers)
-                left, right = (self.spread(side, stored, checked, numbers) for side in (relation.left, relation.right))
-                if private(relation.left) and private(relation.right):
-                    # joins of private tables always count, so no unit has more rows after one
-                    return MOST_PAIRS if relation.kind.widens else min(left, MOST_PAIRS)
-                if not private(relation):
-                    return 1
-                mine = private(relation.left)
-                keys = [theirs if mine else ours for ours, theirs in relation.on]
-                if not relation.kind.widens and relation.on and relation.where is None:
-                    return left
-                rows = (left if mine else right) * self._partners(relation.right if mine else relation.left, keys)
-                if rows > MOST_PAIRS:
-                    checked.add(number)
-                return min(rows if relation.kind.widens else left, MOST_PAIRS)
-
-    def expected(self, relation: Relation) -> Expected:
-        """Return how many rows to expect, none of public relations.
-
-        A join with a public table makes as many as it can of every row. One of private tables is taken to pair few rows
-        of most units, and of one unit as many as it may have.
-        """
-        match relation:
-            case Scan() if not relation.public:
-                return lambda sizes: sizes.get(relation.table, DEFAULT_ROWS)
-            case Filter() | Project() | PerUnit() | WithWindows():
-                return self.expected(relation.source)
-            case UnionAll():
-                parts = [self.expected(source) for source in relation.sources]
-                return lambda sizes: sum(branch(sizes) for branch in parts)
-            case Join() if private(relation):
-                left, right = self.expected(relation.left), self.expected(relation.right)
-                looked_up = not relation.kind.widens and relation.on and relation.where is None
-                if looked_up:
-                    return lambda sizes: left(sizes) + right(sizes)
-                if private(relation.left) and private(relation.right):
-                    return lambda sizes: left(sizes) + right(sizes) + min(left(sizes) * right(sizes), MOST_PAIRS)
-                mine = private(relation.left)
-                keys = [theirs if mine else ours for ours, theirs in relation.on]
-                matches = self._partners(relation.right if mine else relation.left, keys)
-                return lambda sizes: (left if mine else right)(sizes) * matches
-            case _:
-                return lambda _: 0
-
-
-def rate(expression: Expression) -> int:
-    """Return about how many nanoseconds an expression takes for each character of the texts that it reads.
-
-    >>> from hush.query.types import Kind, Type
-    >>> from hush.query.expressions import Op
-    >>> rate(Call(Op.LOWER, (Column("t", Type(Kind.TEXT, True)),), Type(Kind.TEXT, True)))
-    20
-    """
-    if not isinstance(expression, Call):
-        return 0
-    texts = sum(argument.type.kind is Kind.TEXT and argument.type.values is None for argument in expression.arguments)
-    record = FUNCTIONS[expression.op]
-    per_character = record.per_character if record.cost is None else record.cost(expression)
-    own_rate = (MADE if per_character is None else per_character) * texts
-    return own_rate + sum(rate(argument) for argument in expression.arguments)
-
-
-def rate_of(expressions: Iterable[Expression]) -> int:
-    """Return about how many nanoseconds expressions take for each character, if equal texts are made once."""
-    roots = list(expressions)
-    replacements = {text: Column(str(index), text.type) for index, text in enumerate(repeated_texts(roots))}
-    return sum(rate(text) + MADE for text in replacements) + sum(
-        rate(with_known(expression, replacements)) for expression in roots
-    )

@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hush.core import integer
@@ -129,11 +130,10 @@ def tree(steps: Steps) -> tuple[exp.Expr, list[Any]]:
         return node
 
     def conjunction(fragments: Sequence[Fragment]) -> exp.Expr:
-        conjunction, *further = [read(fragment) for fragment in fragments]
-        for condition in further:
-            sides = [exp.Paren(this=side) if isinstance(side, exp.Or) else side for side in (conjunction, condition)]
-            conjunction = exp.And(this=sides[0], expression=sides[1])
-        return conjunction
+        conditions = [read(fragment) for fragment in fragments]
+        if len(conditions) > 1:
+            conditions = [exp.Paren(this=each) if isinstance(each, exp.Or) else each for each in conditions]
+        return reduce(lambda one, other: exp.And(this=one, expression=other), conditions)
 
     def ordered(fragment: Fragment) -> exp.Expr:
         match = _ORDER.match(fragment.text)
@@ -190,7 +190,7 @@ class Builder:
     def where(self, condition: str, *values: Any) -> Builder:
         """Keep the rows for which a condition is true; several are joined by AND."""
         steps = self.steps.rows()
-        return self._with(replace(steps, where=(*steps.where, _fragment((condition, *values)))))
+        return replace(self, steps=replace(steps, where=(*steps.where, _fragment((condition, *values)))))
 
     def join(
         self,
@@ -216,48 +216,48 @@ class Builder:
             on=None if on is None else _fragment((on, *values)),
             using=(using,) if isinstance(using, str) else tuple(using),
         )
-        return self._with(replace(steps, joins=(*steps.joins, step)))
+        return replace(self, steps=replace(steps, joins=(*steps.joins, step)))
 
     def derive(self, **columns: Written) -> Builder:
         """Add columns computed from a row; of two tables' columns with one name, x, the second is x_1 from there on."""
         steps = self.steps.rows()
         steps = steps.wrapped() if steps.keys else steps
-        return self._with(replace(steps, select=((None, Fragment("*")), *_items((), columns))))
+        return replace(self, steps=replace(steps, select=((None, Fragment("*")), *_items((), columns))))
 
     def select(self, *columns: Written, **named: Written) -> Builder:
         """Keep these columns of a row, and no others."""
-        return self._with(replace(self.steps.rows(), select=_items(columns, named)))
+        return replace(self, steps=replace(self.steps.rows(), select=_items(columns, named)))
 
     def union_all(self, *others: Builder) -> Builder:
         """Add the rows of others, which have the same columns."""
-        return self._with(replace(self.steps, also=(*self.steps.also, *(other.steps for other in others))))
+        return replace(self, steps=replace(self.steps, also=(*self.steps.also, *(other.steps for other in others))))
 
     def group_by(self, *keys: Written, **named: Written) -> Builder:
         """Group by expressions; a keyword names one: ``group_by(decade="FLOOR(age / 10) * 10")``."""
         steps = self.steps.rows()
-        return self._with(replace(steps, keys=(*steps.keys, *_items(keys, named))))
+        return replace(self, steps=replace(steps, keys=(*steps.keys, *_items(keys, named))))
 
     def agg(self, **aggregates: Written) -> Builder:
         """Ask for aggregates of each group; the results are the keys and these."""
         if not aggregates:
             raise QuestionError("agg needs at least one aggregate.", "Write for instance agg(n='COUNT(*)').")
         steps = self.steps.rows()
-        return self._with(replace(steps, select=(*steps.keys, *_items((), aggregates)), grouped=True))
+        return replace(self, steps=replace(steps, select=(*steps.keys, *_items((), aggregates)), grouped=True))
 
     def having(self, condition: str, *values: Any) -> Builder:
         """Keep the groups with noisy answers that satisfy a condition."""
         steps = self._answers("having")
-        return self._with(replace(steps, having=(*steps.having, _fragment((condition, *values)))))
+        return replace(self, steps=replace(steps, having=(*steps.having, _fragment((condition, *values)))))
 
     def order_by(self, *items: str) -> Builder:
         """Sort the answers: ``order_by("n DESC", "disease")``."""
         steps = self._answers("order_by")
-        return self._with(replace(steps, order=(*steps.order, *(_fragment(item) for item in items))))
+        return replace(self, steps=replace(steps, order=(*steps.order, *(_fragment(item) for item in items))))
 
     def limit(self, count: int, offset: int = 0) -> Builder:
         """Keep the first answers."""
         count, offset = integer(count, "count", minimum=0), integer(offset, "offset", minimum=0)
-        return self._with(replace(self._answers("limit"), limit=count, offset=offset))
+        return replace(self, steps=replace(self._answers("limit"), limit=count, offset=offset))
 
     def question(self, schema: Schema) -> Question | Composed:
         """Return the question, with all names resolved."""
@@ -276,9 +276,6 @@ class Builder:
 
     def __str__(self) -> str:
         return tree(self.steps)[0].sql(dialect="duckdb")
-
-    def _with(self, steps: Steps) -> Builder:
-        return replace(self, steps=steps)
 
     def _asked(self) -> Asker:
         if self.asker is None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from hush.core import InvalidValueError
 
@@ -41,21 +41,16 @@ _DAYS = (
 )  # fmt: skip
 USUAL = tuple(day + time for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S"))
 """Formats that files often have."""
-_CENTURY = "0[48]|[2468][048]|[13579][26]"
-"""Two digits that four divides, but 00."""
+_CENTURY = "0[48]|[2468][048]|[13579][26]"  # two digits that four divides, but 00
 _YEARS = {
     # the directive, the century that is written before it: all years, and leap years
-    ("Y", ""): (
-        "[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000",
-        f"[0-9]{{2}}(?:{_CENTURY})|(?:{_CENTURY})00",
-    ),
+    ("Y", ""): ("[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000", f"[0-9]{{2}}(?:{_CENTURY})|(?:{_CENTURY})00"),
     ("y", "20"): ("[0-5][0-9]|6[0-8]", "[024][048]|[135][26]|6[048]"),
     ("y", "19"): ("69|[7-9][0-9]", "[79][26]|8[048]"),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DateReading:
+class DateReading(NamedTuple):
     """One way in which a text may be a date: the test, and how its parts become ISO's."""
 
     valid: str

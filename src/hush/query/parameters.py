@@ -17,7 +17,7 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
@@ -29,10 +29,12 @@ from hush.query.expressions import Literal
 from hush.query.functions import constant
 from hush.query.types import Value
 
+_LIBRARIES = {"numpy", "pandas", "polars"}
+
 
 def to_wire(value: Any) -> Any:
     """Return a parameter, or a list or mapping of parameters, as JSON values."""
-    if type(value).__module__.split(".")[0] in {"numpy", "pandas", "polars"}:
+    if type(value).__module__.split(".")[0] in _LIBRARIES:
         value = value.tolist() if hasattr(value, "tolist") else list(value) if hasattr(value, "__iter__") else value
     if isinstance(value, Mapping):
         return {str(name): to_wire(part) for name, part in value.items()}
@@ -79,13 +81,11 @@ def _number(text: str) -> Fraction | float:
 
 _READ: Mapping[str, Any] = {"date": dt.date.fromisoformat, "timestamp": dt.datetime.fromisoformat, "number": _number}
 
-
 Parameters = Sequence[Any] | Mapping[str, Any]
 
 MAX_LIST = 1000
 _LARGEST = Fraction(10) ** 300
-_SHORT = 20
-"""Whole numbers of fewer digits need no look at their size."""
+_SHORT = 20  # whole numbers of fewer digits need no look at their size
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)
 
 
@@ -94,17 +94,17 @@ class Binder:
 
     def __init__(self, parameters: Parameters) -> None:
         parameters = _plain(parameters)
-        if isinstance(parameters, (str, bytes)) or not isinstance(parameters, (Sequence, Mapping)):
+        self._named = isinstance(parameters, Mapping)
+        if isinstance(parameters, Mapping):
+            given: Iterable[tuple[object, Any]] = parameters.items()
+        elif isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes):
+            given = enumerate(parameters, start=1)
+        else:
             raise QuestionError(
                 f"Parameters are a list for ? or a mapping for $name; got {type(parameters).__name__}.",
                 "Write for instance parameters=[30] or parameters={'age': 30}.",
             )
-        if isinstance(parameters, Mapping):
-            self._values = {str(name): _plain(value) for name, value in parameters.items()}
-            self._named = True
-        else:
-            self._values = {str(place): _plain(value) for place, value in enumerate(parameters, start=1)}
-            self._named = False
+        self._values = {str(name): _plain(value) for name, value in given}
         self._used: dict[str, Value | tuple[Value, ...]] = {}
 
     def bind(self, name: str) -> Literal:
@@ -137,13 +137,15 @@ class Binder:
 
     def written(self) -> str:
         """Return the used values as SQL comments, to append to the text of the question."""
+        if not self._used:
+            return ""
         names = sorted(self._used) if self._named else sorted(self._used, key=int)
         return "".join(f"\n-- ${name} = {_shown(self._used[name])}" for name in names)
 
     def check_all_used(self) -> None:
         """Refuse values that no ``?`` or ``$name`` stands for."""
-        unused = [name for name in self._values if name not in self._used]
-        if unused:
+        if len(self._used) < len(self._values):
+            unused = [name for name in self._values if name not in self._used]
             which = ", ".join(f"${name}" for name in unused) if self._named else f"the last {len(unused)} of them"
             raise QuestionError(
                 f"The question uses {len(self._used)} parameters; got {len(self._values)}.",
@@ -153,7 +155,7 @@ class Binder:
 
 def _plain(value: Any) -> Any:
     """Return an array or a column as a list, and anything else as it is."""
-    if isinstance(value, str | bytes) or type(value).__module__.split(".")[0] not in {"numpy", "pandas", "polars"}:
+    if isinstance(value, str | bytes) or type(value).__module__.split(".")[0] not in _LIBRARIES:
         return value
     return list(value) if getattr(value, "ndim", 1) == 1 and hasattr(value, "__iter__") else value
 

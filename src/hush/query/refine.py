@@ -21,9 +21,8 @@ from fractions import Fraction
 from hush.query.expressions import Call, Column, Expression, Literal, Op
 from hush.query.functions import FUNCTIONS
 from hush.query.functions.logic import conjuncts, either
-from hush.query.functions.rules import interval
-from hush.query.ranges import INFINITY, Interval
-from hush.query.types import Kind, Type, Value, position
+from hush.query.functions.record import interval
+from hush.query.types import INFINITY, Interval, Kind, Type, Value, position
 
 Types = Mapping[str, Type]
 
@@ -35,13 +34,7 @@ _OPPOSITE = {
     Op.GREATER: Op.LESS_EQUAL,
     Op.LESS_EQUAL: Op.GREATER,
 }
-_MIRRORED = {
-    Op.LESS: Op.GREATER,
-    Op.GREATER: Op.LESS,
-    Op.LESS_EQUAL: Op.GREATER_EQUAL,
-    Op.GREATER_EQUAL: Op.LESS_EQUAL,
-}
-_STRICT = {Op.LESS, Op.GREATER}
+_MIRRORED = {Op.LESS: Op.GREATER, Op.GREATER: Op.LESS, Op.LESS_EQUAL: Op.GREATER_EQUAL, Op.GREATER_EQUAL: Op.LESS_EQUAL}
 _YEAR = Type(Kind.INTEGER, False, Fraction(1), Fraction(9999), Fraction(1))
 
 
@@ -124,8 +117,11 @@ def _any_of(ways: list[Type], before: Type) -> Type:
 def _compare(found: dict[str, Type], op: Op, left: Expression, right: Expression) -> None:
     """Narrow the columns on both sides of a comparison that is true."""
     for side, other, as_read in ((left, right, op), (right, left, _MIRRORED.get(op, op))):
-        if isinstance(side, Call) and side.op is Op.YEAR:
-            _compare_year(found, as_read, side.arguments[0], other)
+        if isinstance(side, Call) and side.op is Op.YEAR and other.type.kind.numeric:
+            (day,) = side.arguments
+            if isinstance(day, Column) and day.name in found:
+                years = _YEAR if as_read is Op.NOT_EQUAL else _within(_YEAR, as_read, other.type)
+                found[day.name] = _in_years(found[day.name], years)
         if not isinstance(side, Column) or side.name not in found:
             continue
         type_ = replace(found[side.name], nullable=False)
@@ -139,50 +135,31 @@ def _compare(found: dict[str, Type], op: Op, left: Expression, right: Expression
         found[side.name] = type_
 
 
-def _compare_year(found: dict[str, Type], op: Op, column: Expression, other: Expression) -> None:
-    """Narrow a date column by a comparison of its year."""
-    if not isinstance(column, Column) or column.name not in found or not other.type.kind.numeric:
-        return
-    years = _YEAR if op is Op.NOT_EQUAL else _within(_YEAR, op, other.type)
-    found[column.name] = _in_years(found[column.name], years)
-
-
 def _in_years(type_: Type, years: Type) -> Type:
     """Narrow a date or timestamp to the days of some years."""
     assert years.lower is not None and years.upper is not None  # noqa: S101, PT018 - years have both
     first, last = dt.date(math.ceil(years.lower), 1, 1), dt.date(math.floor(years.upper), 12, 31)
-    if type_.kind is Kind.DATE:
-        return _cut(replace(type_, nullable=False), Interval(position(first), position(last)))
-    begin, end = (dt.datetime.combine(day, time) for day, time in ((first, dt.time.min), (last, dt.time.max)))
-    return _cut(replace(type_, nullable=False), Interval(position(begin), position(end)))
+    if type_.kind is not Kind.DATE:
+        first, last = dt.datetime.combine(first, dt.time.min), dt.datetime.combine(last, dt.time.max)
+    return _cut(replace(type_, nullable=False), Interval(position(first), position(last)))
 
 
 def _within(type_: Type, op: Op, other: Type) -> Type:
     """Narrow a type by a comparison with a value of another type."""
     span = interval(other)
-    match op:
-        case Op.EQUAL:
-            allowed = span
-        case Op.LESS | Op.LESS_EQUAL:
-            allowed = Interval(-INFINITY, span.upper)
-        case _:
-            allowed = Interval(span.lower, INFINITY)
-    if type_.kind is Kind.DECIMAL:
-        return _cut(type_, allowed)
-    # whole numbers, days and microseconds: what is below 10 is at most 9
-    lower, upper = allowed.lower, allowed.upper
-    if isinstance(lower, Fraction):
-        lower = Fraction(math.floor(lower) + 1 if op in _STRICT else math.ceil(lower))
-    if isinstance(upper, Fraction):
-        upper = Fraction(math.ceil(upper) - 1 if op in _STRICT else math.floor(upper))
+    lower = -INFINITY if op in {Op.LESS, Op.LESS_EQUAL} else span.lower
+    upper = INFINITY if op in {Op.GREATER, Op.GREATER_EQUAL} else span.upper
+    if type_.kind is not Kind.DECIMAL and op in {Op.LESS, Op.GREATER}:
+        # of whole numbers, days and microseconds what is below 10 is at most 9
+        lower = Fraction(math.floor(lower) + 1) if isinstance(lower, Fraction) else lower
+        upper = Fraction(math.ceil(upper) - 1) if isinstance(upper, Fraction) else upper
     return _cut(type_, Interval(lower, upper))
 
 
 def _cut(type_: Type, allowed: Interval) -> Type:
     """Cut a range; where nothing would be left no row passes, and the type stays as it was."""
-    meet = Interval(
-        -INFINITY if type_.lower is None else type_.lower, INFINITY if type_.upper is None else type_.upper
-    ).meet(allowed)
+    declared = (-INFINITY if type_.lower is None else type_.lower, INFINITY if type_.upper is None else type_.upper)
+    meet = Interval(*declared).meet(allowed)
     if meet is not None and type_.kind is not Kind.DECIMAL:  # whole numbers, days, microseconds: none equals 2.5
         meet = Interval(meet.ceil().lower, meet.floor().upper)
     if meet is None or meet.lower > meet.upper:
@@ -190,14 +167,9 @@ def _cut(type_: Type, allowed: Interval) -> Type:
     lower, upper = meet.ends
     values = type_.values
     if values is not None:
-        kept = tuple(value for value in values if _inside(value, meet))
-        values = kept or values
+        places = [(value, interval_of(value)) for value in values]
+        values = tuple(value for value, place in places if place is None or place.meet(meet) is not None) or values
     return replace(type_, lower=lower, upper=upper, values=values)
-
-
-def _inside(value: Value, span: Interval) -> bool:
-    place = interval_of(value)
-    return place is None or place.meet(span) is not None
 
 
 def interval_of(value: Value) -> Interval | None:
@@ -215,25 +187,18 @@ def _among(type_: Type, listed: list[Value]) -> Type:
         if not kept:
             return type_
         type_ = replace(type_, values=kept)
-    elif type_.kind in {Kind.TEXT, Kind.BOOLEAN}:
+    elif not type_.kind.ranged:
         return replace(type_, values=tuple(dict.fromkeys(listed)))
-    if not type_.kind.ranged or not listed:
-        return type_
-    places = [position(value) for value in listed if value is not None and not isinstance(value, (str, bool))]
-    if not places:
+    places = {value: position(value) for value in listed if value is not None and not isinstance(value, str | bool)}
+    if not type_.kind.ranged or not places:
         return type_
     if type_.values is None and type_.kind is not Kind.DECIMAL:
-        whole = tuple(
-            value for value in dict.fromkeys(listed) if value is not None and position(value).denominator == 1
-        )
-        type_ = replace(type_, values=whole or None)  # no whole number equals 1.5
-    return _cut(type_, Interval(min(places), max(places)).outward())
+        # no whole number equals 1.5
+        type_ = replace(type_, values=tuple(value for value, at in places.items() if at.denominator == 1) or None)
+    return _cut(type_, Interval(min(places.values()), max(places.values())).outward())
 
 
 def _without(type_: Type, listed: list[Value]) -> Type:
     """Narrow to everything but a list of constants."""
-    type_ = replace(type_, nullable=False)
-    if type_.values is None:
-        return type_
-    kept = tuple(value for value in type_.values if value not in listed)
-    return replace(type_, values=kept) if kept else type_
+    kept = tuple(value for value in type_.values or () if value not in listed)
+    return replace(type_, nullable=False, values=kept or type_.values)

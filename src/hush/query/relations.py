@@ -21,10 +21,11 @@ needed. A projection without columns disappears.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from typing import Any, TypeVar
 
 from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
 from hush.query.functions import all_of, call
@@ -206,6 +207,9 @@ class Constants:
 Relation = Scan | Filter | Project | Join | UnionAll | PerUnit | WithWindows | Constants
 
 
+Node = TypeVar("Node")
+
+
 def columns(relation: Relation) -> dict[str, Type]:
     """Return the columns of a relation with their types, narrowed by its conditions."""
     match relation:
@@ -235,58 +239,52 @@ def columns(relation: Relation) -> dict[str, Type]:
             return keys | {name: aggregate.type for name, aggregate in relation.aggregates}
 
 
-def sources(relation: Relation) -> tuple[Relation, ...]:
-    """Return the direct sources of a relation."""
-    match relation:
-        case Scan() | Constants():
-            return ()
-        case Join():
-            return (relation.left, relation.right)
-        case UnionAll():
-            return relation.sources
-        case Filter() | Project() | PerUnit() | WithWindows():
-            return (relation.source,)
+def sources(node: Any) -> tuple[Any, ...]:
+    """Return the direct sources of a relation, or of a table of answers (`hush.query.answers.tree`)."""
+    if hasattr(node, "sources"):
+        return tuple(node.sources)
+    return tuple(getattr(node, name) for name in ("source", "left", "right") if hasattr(node, name))
+
+
+def with_sources(node: Node, change: Callable[[Any], Any]) -> Node:
+    """Return a relation, or a table of answers, with its direct sources changed."""
+    parts: Any = node
+    if hasattr(parts, "sources"):
+        changed = {"sources": tuple(map(change, parts.sources))}
+    else:
+        changed = {name: change(getattr(parts, name)) for name in ("source", "left", "right") if hasattr(parts, name)}
+    result: Node = replace(parts, **changed) if changed else node
+    return result
 
 
 def awaited_by(relation: Relation) -> dict[int, Kind]:
     """Return the numbers of the answers that a relation's rows are compared with, each with the kind of its value."""
-    cells = (part for part in relations_in(relation) if isinstance(part, Constants))
-    return {part.awaits: part.columns[0][1].kind for part in cells if part.awaits is not None}
+    kinds = {}
+    for part in relations_in(relation):
+        if isinstance(part, Constants) and part.awaits is not None:
+            kinds[part.awaits] = part.columns[0][1].kind
+    return kinds
 
 
 def with_answers(relation: Relation, answers: Mapping[int, Value]) -> Relation:
     """Return a relation with the answers that it awaits."""
-    match relation:
-        case Constants() if relation.awaits is not None:
-            ((cell,),) = relation.rows
-            return replace(relation, rows=((Literal(answers[relation.awaits], cell.type),),))
-        case _:
-            return with_sources(relation, lambda source: with_answers(source, answers))
+    if isinstance(relation, Constants) and relation.awaits is not None:
+        ((cell,),) = relation.rows
+        return replace(relation, rows=((Literal(answers[relation.awaits], cell.type),),))
+    return with_sources(relation, lambda source: with_answers(source, answers))
 
 
-def with_sources(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
-    """Return a relation with its direct sources changed."""
-    match relation:
-        case Scan() | Constants():
-            return relation
-        case Join():
-            return replace(relation, left=change(relation.left), right=change(relation.right))
-        case UnionAll():
-            return replace(relation, sources=tuple(map(change, relation.sources)))
-        case Filter() | Project() | PerUnit() | WithWindows():
-            return replace(relation, source=change(relation.source))
-
-
-def relations_in(relation: Relation) -> Iterator[Relation]:
-    """Yield a relation and all that it is made of, from left to right."""
-    yield relation
+def relations_in(relation: Relation) -> list[Relation]:
+    """Return a relation and all that it is made of, from left to right."""
+    parts = [relation]
     for source in sources(relation):
-        yield from relations_in(source)
+        parts += relations_in(source)
+    return parts
 
 
-def scans(relation: Relation) -> Iterator[Scan]:
-    """Yield every reading of a table."""
-    return (part for part in relations_in(relation) if isinstance(part, Scan))
+def scans(relation: Relation) -> list[Scan]:
+    """Return every reading of a table."""
+    return [part for part in relations_in(relation) if isinstance(part, Scan)]
 
 
 def private(relation: Relation) -> bool:
@@ -341,7 +339,10 @@ def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = Fa
 
 def used(expressions: Iterable[Expression | None]) -> frozenset[str]:
     """Return the columns that any of the expressions uses."""
-    return frozenset().union(*(columns_in(expression) for expression in expressions if expression is not None))
+    names: frozenset[str] = frozenset()
+    for expression in expressions:
+        names |= columns_in(expression) if expression is not None else frozenset()
+    return names
 
 
 def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
@@ -390,33 +391,32 @@ def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
 def _decided(relation: Relation, condition: Expression, needed: frozenset[str]) -> Relation | None:
     """Return a LEFT JOIN as an ANTI JOIN or inner JOIN, if a condition only tests whether a row has a partner.
 
-    Such a condition tests a column that is true on the optional side. With an ANTI JOIN nothing else of that side can
-    be needed. A condition on one side's columns can be put before an inner join, or before a LEFT JOIN of that side.
+    Such a condition tests a column that is true on the optional side. An ANTI JOIN loses that column with all others of
+    its side, so none of them may be needed. A condition on one side's columns can be put before an inner join, or
+    before a LEFT JOIN of that side.
     """
     negated = isinstance(condition, Call) and condition.op is Op.NOT
     test = condition.arguments[0] if isinstance(condition, Call) and negated else condition
     if not isinstance(test, Call) or test.op is not Op.IS_NULL or not isinstance(test.arguments[0], Column):
         return None
     mark = test.arguments[0].name
-    match relation:
-        case Filter():
-            source = _decided(relation.source, condition, needed | used([relation.condition]))
-            return None if source is None else replace(relation, source=source)
-        case Join():
-            inside = needed | used([relation.where, *(side for pair in relation.on for side in pair)])
-            if mark in columns(relation.left):
-                left = _decided(relation.left, condition, inside)
-                return None if left is None else replace(relation, left=left)
-            if relation.kind is not JoinKind.LEFT or not isinstance(relation.right, Project):
-                return None
-            value = dict(relation.right.columns).get(mark)
-            if not isinstance(value, Literal) or value.value is not True:
-                return None
-            if negated:
-                return replace(relation, kind=JoinKind.INNER)
-            return None if needed & columns(relation.right).keys() - {mark} else replace(relation, kind=JoinKind.ANTI)
-        case _:
-            return None
+    if isinstance(relation, Filter):
+        source = _decided(relation.source, condition, needed | used([relation.condition]))
+        return None if source is None else replace(relation, source=source)
+    if not isinstance(relation, Join):
+        return None
+    if mark in columns(relation.left):
+        inside = needed | used([relation.where, *(side for pair in relation.on for side in pair)])
+        left = _decided(relation.left, condition, inside)
+        return None if left is None else replace(relation, left=left)
+    if relation.kind is not JoinKind.LEFT or not isinstance(relation.right, Project):
+        return None
+    value = dict(relation.right.columns).get(mark)
+    if not isinstance(value, Literal) or value.value is not True:
+        return None
+    if negated:
+        return replace(relation, kind=JoinKind.INNER)
+    return None if needed & columns(relation.right).keys() else replace(relation, kind=JoinKind.ANTI)
 
 
 def _exactly(relation: Relation, names: frozenset[str]) -> Relation:

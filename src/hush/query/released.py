@@ -28,29 +28,65 @@ arguments. The result may be wider than need be, never narrower. What is not kno
 >>> above = Call(Op.GREATER, (total, Literal(Fraction(1), Type(Kind.DECIMAL))), Type(Kind.BOOLEAN))
 >>> enclose(above, [], [(np.array([-1.0, 2.0]), np.array([1.5, 3.0]))], 2)
 (array([0., 1.]), array([1., 1.]))
+
+**Half-widths** come from plausible truths. A plausible truth is what was released less fresh noise. The half-width of
+an output is the least distance from the answer that leaves few enough of its plausible truths outside (`least_widths`).
+Two kinds of expressions need more.
+
+*Folds* (`folds`, `parts`, `beyond`): where an expression turns back, as ABS does at 0, plausible truths on the other
+side of the fold lie too close together.
+
+>>> from hush.query.types import Kind
+>>> size = Call(Op.ABS, (Released("aggregate", 0, Type(Kind.DECIMAL)),), Type(Kind.DECIMAL))
+>>> beyond(size, [], [np.array([6.0])], [np.array([[5.0], [-7.0]])])
+array([[False],
+       [ True]])
+
+*Divisors*: let a and b be released, a₀ and b₀ the truths, and r = a₀/b₀. Whatever r is, W = a - r·b is noise of a
+known law, free of the unknown a₀ and b₀ (Fieller 1954). A plausible truth (a', b') is what was released less fresh
+noise, so that a' > r·b' as often as a fresh W lies below the one that happened. As long as b' > 0 that is the same as
+a'/b' > r: the share of plausible ratios above r is uniform, and a limit that leaves a share α of them above it is
+passed by r in a share α of cases at most. Where b' ≤ 0 < b, dividing turns the comparison round, and ratios that should
+lie above the limit are found below. So such draws count as lying above *and* below every limit: the share above r is
+then no less than that of a' > r·b', and the limits hold however small the divisor is. Where so many draws are of that
+kind that no limit is left, nothing is known of the ratio, which Fieller's intervals say as well: they are unbounded
+then.
+
+>>> over, under = (Released("aggregate", at, Type(Kind.DECIMAL)) for at in range(2))
+>>> ratio = Call(Op.DIVIDE, (over, under), Type(Kind.DECIMAL))
+>>> unsettled(ratio, [], [np.array([6.0]), np.array([3.0])], [np.array([[5.0], [7.0]]), np.array([[4.0], [-1.0]])])
+array([[False],
+       [ True]])
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, pieces, substituted
 from hush.query.functions import FUNCTIONS
-from hush.query.functions.record import Array, as_array, key_array, unknown
+from hush.query.functions.record import Array, as_array, unknown
 from hush.query.question import Question
+from hush.query.types import Type
 
 
 def noisy(expression: Expression) -> bool:
     """Return whether an expression reads a noisy aggregate."""
-    return any(isinstance(piece, Released) and piece.source == "aggregate" for piece in pieces(expression))
+    return bool(aggregates_in(expression))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+def aggregates_in(expression: Expression) -> set[int]:
+    """Return which aggregates an expression reads."""
+    return {piece.index for piece in pieces(expression) if isinstance(piece, Released) and piece.source == "aggregate"}
+
+
+class Shown(NamedTuple):
     """A question with the parts that an engine computes added as further keys."""
 
     question: Question
@@ -65,33 +101,37 @@ class Shown:
 
 def shown(question: Question) -> Shown:
     """Return a question with all parts that an engine computes moved to further keys."""
-    outputs = [expression for _, expression in question.outputs]
-    conditions = [
-        *([] if question.having is None else [question.having]),
-        *(ordering.by for ordering in question.order),
-    ]
-    mixed = [
-        expression for expression in outputs if isinstance(expression, Call) and any(map(noisy, _parts(expression)))
-    ]
-    public = [part_call for expression in outputs for part_call in _parts(expression) if not noisy(part_call)]
-    public += [part_call for expression in conditions for part_call in _parts(expression)]
+    conditions = [] if question.having is None else [question.having]
+    conditions += [ordering.by for ordering in question.order]
+    public: list[Call] = []
+    mixed: list[Call] = []
+    for _, output in question.outputs:
+        computed = _parts(output)
+        public += [part for part in computed if not noisy(part)]
+        if isinstance(output, Call) and any(map(noisy, computed)):
+            mixed.append(output)
+    for condition in conditions:
+        public += _parts(condition)
     parts = tuple(dict.fromkeys([*public, *mixed]))
     if not parts:
         return Shown(question=question, parts=(), values={})
     first = len(question.keys)
-    keys_by_part = {part_call: Released("key", first + index, part_call.type) for index, part_call in enumerate(parts)}
-    plain = {part_call: key for part_call, key in keys_by_part.items() if not noisy(part_call)}
-    evaluated = [*mixed, *conditions]
+    keys = {part: Released("key", first + index, part.type) for index, part in enumerate(parts)}
+    plain = {part: key for part, key in keys.items() if not noisy(part)}
+
+    def replaced(expression: Expression, by: Mapping[Call, Released] = plain) -> Expression:
+        return substituted(expression, lambda piece: by.get(piece) if isinstance(piece, Call) else None)
+
     return Shown(
         question=replace(
             question,
-            keys=(*question.keys, *(("", part_call) for part_call in parts)),
-            outputs=tuple((name, _replaced(expression, plain)) for name, expression in question.outputs),
-            having=None if question.having is None else _replaced(question.having, plain),
-            order=tuple(replace(ordering, by=_replaced(ordering.by, plain)) for ordering in question.order),
+            keys=(*question.keys, *(("", part) for part in parts)),
+            outputs=tuple((name, replaced(output)) for name, output in question.outputs),
+            having=None if question.having is None else replaced(question.having),
+            order=tuple(replace(ordering, by=replaced(ordering.by)) for ordering in question.order),
         ),
         parts=parts,
-        values={_replaced(expression, plain): _replaced(expression, keys_by_part) for expression in evaluated},
+        values={replaced(expression): replaced(expression, keys) for expression in (*mixed, *conditions)},
     )
 
 
@@ -103,29 +143,19 @@ def for_engine(expression: Expression) -> bool:
     return ordered or FUNCTIONS[expression.op].computed_by_engine
 
 
-def _parts(expression: Expression) -> Iterator[Call]:
-    """Yield the largest parts that an engine computes."""
+def _parts(expression: Expression) -> list[Call]:
+    """Return the largest parts that an engine computes."""
     if not isinstance(expression, Call):
-        return
+        return []
     if for_engine(expression) or not noisy(expression):
-        yield expression
-    else:
-        for argument in expression.arguments:
-            yield from _parts(argument)
+        return [expression]
+    return [part for argument in expression.arguments for part in _parts(argument)]
 
 
 def released_in(expressions: Iterable[Expression]) -> tuple[Released, ...]:
     """Return the keys and aggregates that expressions read, each once."""
     released = {piece for expression in expressions for piece in pieces(expression) if isinstance(piece, Released)}
     return tuple(sorted(released, key=lambda each: (each.source, each.index)))
-
-
-def _replaced(expression: Expression, keys: Mapping[Call, Released]) -> Expression:
-    """Return an expression with known parts replaced by keys."""
-    return substituted(expression, lambda piece: keys.get(piece) if isinstance(piece, Call) else None)
-
-
-__all__ = ["Array", "as_array", "evaluate", "key_array"]
 
 
 def evaluate(expression: Expression, keys: Sequence[Array], aggregates: Sequence[Array]) -> Array:
@@ -144,11 +174,6 @@ def evaluate(expression: Expression, keys: Sequence[Array], aggregates: Sequence
             return result
         case Column():
             raise QuestionError("a row's column stands outside an aggregate.", "Aggregate it, or add it to GROUP BY.")
-
-
-def aggregates_in(expression: Expression) -> set[int]:
-    """Return which aggregates an expression reads."""
-    return {piece.index for piece in pieces(expression) if isinstance(piece, Released) and piece.source == "aggregate"}
 
 
 Ends = tuple[Array, Array]
@@ -260,8 +285,7 @@ def _of(expression: Call, arguments: list[Array]) -> Array:
     return np.where(np.abs(values) >= _FAR / 2, np.copysign(np.inf, values), values)
 
 
-_FAR = 1e150
-"""A finite stand-in for ∞, which functions would turn into NULL."""
+_FAR = 1e150  # a finite stand-in for ∞, which functions would turn into NULL
 
 
 def _defined(ends: Ends) -> Ends:
@@ -272,3 +296,133 @@ def _defined(ends: Ends) -> Ends:
 
 def _unknown(size: int) -> Ends:
     return np.full(size, -np.inf), np.full(size, np.inf)
+
+
+SIDE = 0.6
+"""The largest share of the truths outside an interval that may lie on one side."""
+
+
+def possible_widths(widths: Array, answer: Array, type_: Type) -> list[float | None]:
+    """Return the half-widths, limited by the public range; None where they are infinite."""
+    lower, upper = type_.lower, type_.upper
+    if lower is not None and upper is not None:
+        widths = np.minimum(widths, np.maximum(answer - float(lower), float(upper) - answer))
+    return [width if math.isfinite(width) else None for width in widths.tolist()]
+
+
+def least_widths(moved: Array, outside: float) -> Array:
+    """Return, for every row of distances, the least width that leaves few enough outside, on both sides and on each.
+
+    How far the farthest few lie on either side is all that matters. Where the truth is undefined it lies anywhere: as
+    far as can be, on both sides.
+    """
+    draws = moved.shape[1]
+    both, on_a_side = allowed(draws, outside)
+    undefined = np.isnan(moved)
+    anywhere = np.zeros(len(moved), dtype=np.int64)
+    if undefined.any():
+        # counted as infinitely far above, and below as well
+        anywhere = np.count_nonzero(undefined, axis=1)
+        moved = np.where(undefined, np.inf, moved)
+    moved.sort(axis=1)  # all of it: processors sort quicker than they find the ends
+    below, above = -moved[:, :both], moved[:, draws - both :]
+    farthest = np.abs(moved) if 2 * both > draws else np.concatenate([below, above], axis=1)
+    farthest.partition(farthest.shape[1] - both, axis=1)
+    rank = np.maximum(on_a_side - 1 - anywhere, 0)
+    lower = np.where(anywhere < on_a_side, below[np.arange(len(moved)), rank], np.inf)
+    widths = np.maximum(np.maximum(farthest[:, -both], above[:, both - on_a_side]), lower)
+    return np.where(anywhere < both, widths, np.inf) + 0.0  # never -0.0
+
+
+def allowed(draws: int, outside: float) -> tuple[int, int]:
+    """Return the numbers of draws outside an interval that are too many: on both sides together, on one side."""
+    return draws - math.ceil((1 - outside) * (draws - 1)), draws - math.ceil((1 - SIDE * outside) * (draws - 1))
+
+
+_DIVISIONS = {Op.DIVIDE, Op.DIVIDE_WHOLE, Op.MODULO}
+_CHOICES = {Op.LEAST, Op.GREATEST}
+_FOLDS = {Op.ABS, Op.MULTIPLY, Op.POWER, Op.SIGN, Op.LEAST, Op.GREATEST, Op.MODULO, Op.CASE}
+"""Functions that are possibly not monotone; the first four where an argument changes its sign."""
+
+
+def folds(expression: Expression) -> bool:
+    """Return whether an output may be non-monotone in an aggregate."""
+    if not isinstance(expression, Call):
+        return False
+    return _turns(expression) or any(map(folds, expression.arguments))
+
+
+def parts(expression: Expression) -> tuple[Expression, list[Expression]]:
+    """Return an output with its monotone parts in the place of aggregates, and these parts."""
+    smooth: list[Expression] = []
+
+    def replaced(piece: Expression) -> Expression:
+        if not aggregates_in(piece):
+            return piece
+        if isinstance(piece, Call) and (folds(piece) or not piece.type.kind.numeric):
+            return Call(piece.op, tuple(map(replaced, piece.arguments)), piece.type)
+        if piece not in smooth:
+            smooth.append(piece)
+        return Released("aggregate", smooth.index(piece), piece.type)
+
+    return replaced(expression), smooth
+
+
+def beyond(expression: Expression, keys: Sequence[Array], answers: Sequence[Array], truths: Sequence[Array]) -> Array:
+    """Return which plausible truths lie beyond a fold, seen from the answers."""
+    result = np.zeros(1, dtype=bool)
+    if not isinstance(expression, Call):
+        return result
+    for argument in expression.arguments:
+        result = result | beyond(argument, keys, answers, truths)
+    if not _turns(expression):
+        return result
+    op, arguments = expression.op, expression.arguments
+    chosen = [evaluate(expression, keys, values) for values in (answers, truths)] if op in _CHOICES else []
+    for argument in arguments[:-1:2] if op is Op.CASE else arguments:
+        values, further = (evaluate(argument, keys, numbers) for numbers in (answers, truths))
+        match op:
+            case Op.CASE:
+                beyond_fold = (values == 1) != (further == 1)
+            case Op.LEAST | Op.GREATEST:
+                beyond_fold = (values == chosen[0]) != (further == chosen[1])
+            case Op.MODULO:
+                divisor, divisors = (evaluate(arguments[1], keys, numbers) for numbers in (answers, truths))
+                beyond_fold = np.trunc(values / divisor) != np.trunc(further / divisors)
+            case _:
+                beyond_fold = np.sign(values) != np.sign(further)
+        result = result | beyond_fold
+    return result
+
+
+def _turns(expression: Call) -> bool:
+    noisy = [bool(aggregates_in(argument)) for argument in expression.arguments]
+    # times a public number is monotone; only a product of two noisy ones turns back
+    if expression.op is Op.MULTIPLY:
+        return all(noisy)
+    if expression.op is Op.CASE:
+        return any(noisy[:-1:2])
+    return expression.op in _FOLDS and any(noisy)
+
+
+def unsettled(
+    expression: Expression, keys: Sequence[Array], answers: Sequence[Array], truths: Sequence[Array]
+) -> Array:
+    """Return the plausible truths in which a divisor that matters has another sign than in the answers."""
+    if not isinstance(expression, Call):
+        return np.zeros(1, dtype=bool)
+    reasons = [unsettled(argument, keys, answers, truths) for argument in expression.arguments]
+    if expression.op is Op.CASE:  # that of the branch taken, or of a condition before it
+        result = reasons[-1]
+        for index in range(len(reasons) - 3, -1, -2):
+            holds = evaluate(expression.arguments[index], keys, truths) == 1
+            result = np.where(holds, reasons[index + 1], result) | reasons[index]
+        return result
+    result = np.zeros(1, dtype=bool)
+    for reason in reasons:
+        result = result | reason
+    if expression.op in _DIVISIONS:
+        divisor = expression.arguments[1]
+        sign, signs = (np.sign(evaluate(divisor, keys, values)) for values in (answers, truths))
+        result = result | (sign != signs)  # NULL is unlike everything
+    return result

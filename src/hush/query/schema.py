@@ -13,7 +13,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from hush.core import Neighbours
-from hush.core.values import assign
+from hush.core.numbers import assign
 from hush.query.types import Type
 
 
@@ -44,7 +44,7 @@ class UnitPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beyond:
-    """A released estimate of how much lies beyond a bound, which the owner made public."""
+    """A released estimate, made public by the owner, of the share of rows that ``max_rows`` or ``max_groups`` cuts."""
 
     by: str | None
     """The column that defines the groups; None for rows."""

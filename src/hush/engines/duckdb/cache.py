@@ -1,12 +1,12 @@
 r"""The cache of an engine: results and tables of earlier questions, within a memory limit.
 
 Results of statements are kept, which are a few exact integers a group, and tables inside the engine: of bounded rows
-(`BoundedTables`) and of groups with private keys (`hush.engines.duckdb.private_groups`). What was used least recently
+(`BoundedTables`) and of groups with private keys (`hush.engines.duckdb.connection`). What was used least recently
 goes first. None of it changes an answer or a price: an engine that keeps nothing returns the same
 integers, later. It lives as long as its engine, and an engine has one schema for life: a policy that changes gets a new
 engine, and with it an empty cache.
 
-**Tables of public keys** (`KeyLists`), which rows are joined with to number them, are made when a question first needs
+**Tables of public keys** (`HeldLists`), which rows are joined with to number them, are made when a question first needs
 them, and kept like everything else. A question that uses one holds it meanwhile; one that is too large to be kept goes
 with its question. Names are never used twice, since kept results are found by the text of their statements.
 
@@ -41,21 +41,22 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hush.engines.duckdb.session import text_of
 from hush.engines.errors import EngineError, log
 from hush.engines.sql.bounding import FreshRows, Layout, Reads, StoredRows
 from hush.engines.sql.dialect import DUCKDB
 from hush.engines.sql.keys import Axis, numbered_values
-from hush.engines.sql.nodes import From, Parameter, Select, alias, call, cast, count, read, select
-from hush.engines.sql.relations import Catalogue, names_in, unit_type
+from hush.engines.sql.nodes import From, Parameter, call, count, read, select
+from hush.engines.sql.relations import Catalogue, unit_type
+from hush.engines.sql.render import text_of
 from hush.engines.sql.statements import Statements
 from hush.engines.sql.values import SqlType, Value
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Column
 from hush.query.plan.stability import Units
-from hush.query.relations import Filter, Join, Project, Relation, Scan, pruned
+from hush.query.relations import Filter, Join, Project, Relation, Scan, pruned, used, with_sources
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind
 from hush.query.types import Value as Constant
@@ -84,6 +85,9 @@ class Cache:
         self._drop = drop
         self._items: OrderedDict[Hashable, CacheEntry] = OrderedDict()
         self._size = 0
+        self.numbers = itertools.count()
+        """The numbers of tables."""
+        self.making = threading.Lock()
         # reentrant: a question's lists are released when it is collected, perhaps while this thread holds the lock
         self._lock = threading.RLock()
 
@@ -156,57 +160,16 @@ _TABLE, _VALUE = 2**13, 128
 """About how many bytes a table takes in memory, and a value there and in Python."""
 
 
-class KeyLists:
-    """The lists of one engine; ``connect`` gives a connection to it."""
+class HeldLists:
+    """The lists of one question: they stay as long as this object does; ``connect`` gives a connection."""
 
     def __init__(self, cache: Cache, connect: Callable[[], duckdb.DuckDBPyConnection]) -> None:
         self._cache = cache
         self._connect = connect
-        self._numbers = itertools.count()
-        self._lock = threading.Lock()
-
-    def hold(self, axis: Axis, form: SqlType) -> CacheEntry:
-        """Return a list's table as an item that stays until it is released."""
-        key = (KeyLists, axis.values, form)
-        with self._lock:  # made once, however many ask for it
-            entry = self._cache.hold(key)
-            if entry is not None:
-                return entry
-            table = f"list_{next(self._numbers):015d}"  # always as long: a statement's length tells of no other
-            numbers = numbered_values(axis, form)
-            # wide ones as texts, for the driver would hand over some of them as floats
-            wide = form is SqlType.WIDE
-            values = [str(value) if wide and value is not None else value for value in numbers]
-            with closing(self._connect()) as connection:
-                text = DUCKDB.created("TABLE", table, text_of(_listed(form)))
-                connection.execute(text, [values, list(numbers.values())])
-            size = _TABLE + _VALUE * len(axis.values)
-            if size <= self._cache.limit:
-                entry = self._cache.put(key, table, size, table=table)
-            # not kept: marked as gone, so that the table is dropped when its question ends
-            return entry or CacheEntry(table, 0, table, users=1, gone=True)
-
-    def release(self, items: list[CacheEntry]) -> None:
-        """Release all items of a list."""
-        while items:
-            self._cache.release(items.pop())
-
-
-def _listed(form: SqlType) -> Select:
-    """Return the rows of a list: the values k of the first parameter, and their numbers c of the second."""
-    lists = cast(Parameter(1), f"{form.value}[]"), cast(Parameter(2), "INTEGER[]")
-    return select([alias(call("unnest", values), label) for values, label in zip(lists, "kc", strict=True)])
-
-
-class HeldLists:
-    """The lists of one question: they stay as long as this object does."""
-
-    def __init__(self, lists: KeyLists) -> None:
-        self._lists = lists
         self._held: dict[tuple[Sequence[Constant], SqlType], str] = {}
         self._items: list[CacheEntry] = []
         # when the process ends, the engine and its tables go by themselves
-        weakref.finalize(self, lists.release, self._items).atexit = False
+        weakref.finalize(self, _release, cache, self._items).atexit = False
         self.views = "view"
         self.parameters: dict[int, list[Any]] = {}
 
@@ -214,10 +177,32 @@ class HeldLists:
         """Return a table that holds an axis's values k, in a form, and their numbers c, to select from under a name."""
         table = self._held.get((axis.values, form))
         if table is None:
-            entry = self._lists.hold(axis, form)
+            with self._cache.making:  # made once, however many ask for it
+                entry = self._cache.hold(("list", axis.values, form)) or self._made(axis, form)
             self._items.append(entry)
             table = self._held[axis.values, form] = entry.value
         return read(table, label)
+
+    def _made(self, axis: Axis, form: SqlType) -> CacheEntry:
+        """Return a new list's table as an item that stays until it is released."""
+        table = f"list_{next(self._cache.numbers):015d}"  # always as long: a statement's length tells of no other
+        numbers = numbered_values(axis, form)
+        # wide ones as texts, for the driver would hand over some of them as floats
+        wide = form is SqlType.WIDE
+        values = [str(value) if wide and value is not None else value for value in numbers]
+        lists = Parameter(1).cast(f"{form.value}[]"), Parameter(2).cast("INTEGER[]")
+        rows = select([call("unnest", lists[0]).alias("k"), call("unnest", lists[1]).alias("c")])
+        with closing(self._connect()) as connection:
+            connection.execute(DUCKDB.created("TABLE", table, text_of(rows)), [values, list(numbers.values())])
+        size = _TABLE + _VALUE * len(axis.values)
+        kept = size <= self._cache.limit and self._cache.put(("list", axis.values, form), table, size, table=table)
+        # not kept: marked as gone, so that the table is dropped when its question ends
+        return kept or CacheEntry(table, 0, table, users=1, gone=True)
+
+
+def _release(cache: Cache, items: list[CacheEntry]) -> None:
+    while items:
+        cache.release(items.pop())
 
 
 _WIDTHS = {
@@ -231,7 +216,7 @@ _ENOUGH = 2
 
 
 @dataclass(slots=True)
-class _Wish:
+class Wish:
     """The columns that questions on one set of groups have read so far."""
 
     relation: Relation
@@ -241,8 +226,7 @@ class _Wish:
     """How many rows are kept, once it is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(NamedTuple):
     place: str
     layout: Layout
     relation: Relation
@@ -254,75 +238,73 @@ class BoundedTables:
     def __init__(self, cache: Cache, execute: Callable[[str], list[tuple[int, ...]]]) -> None:
         self._cache = cache
         self._execute = execute
-        self._wishes: OrderedDict[Hashable, _Wish] = OrderedDict()
+        self._wishes: OrderedDict[Hashable, Wish] = OrderedDict()
         self._lock = threading.Lock()
         self._busy = threading.Lock()
         self._made = 0
 
     @contextmanager
-    def rows(self, prepared: Statements, catalogue: Catalogue, stamps: Hashable) -> Iterator[StoredRows | None]:
-        """Give the stored rows for a plan, or None; they stay as long as the context does."""
+    def rows(
+        self, prepared: Statements, catalogue: Catalogue, stamps: Hashable
+    ) -> Iterator[tuple[StoredRows | None, Wish]]:
+        """Give the stored rows for a plan, or None, while the context lasts, and where to note how many are kept."""
+        wish = Wish(prepared.plan.exact_query.relation, prepared.rows.reads.names)
         if prepared.plan.exact_query.limits.units is Units.ALONE or not self._cache.limit:
-            yield None
+            yield None, wish
             return
-        entry = self._find(prepared, catalogue, _groups(prepared, stamps))
+        entry, wish = self._find(prepared, catalogue, _groups(prepared, stamps), wish)
         if entry is None:
-            yield None
+            yield None, wish
             return
         try:
             stored: StoredRows | None = None
             with suppress(UnplannableError):  # too long to be written: the question is answered without
                 stored = StoredRows(entry.value.layout, entry.value.place, prepared.rows.reads, prepared.rows.salt)
-            yield stored
+            yield stored, wish
         finally:
             self._cache.release(entry)
-
-    def learn(self, prepared: Statements, stamps: Hashable, rows: int) -> None:
-        """Note how many rows the bounds keep."""
-        with self._lock:
-            wish = self._wishes.get(_groups(prepared, stamps))
-            if wish is not None:
-                wish.rows = rows
 
     def forget(self) -> None:
         """Forget which questions there were."""
         with self._lock:
             self._wishes.clear()
 
-    def _find(self, prepared: Statements, catalogue: Catalogue, groups: Hashable) -> CacheEntry | None:
+    def _find(
+        self, prepared: Statements, catalogue: Catalogue, groups: Hashable, mine: Wish
+    ) -> tuple[CacheEntry | None, Wish]:
         entry = self._cache.hold(groups)
         if entry is not None:
             if _covers(entry.value, prepared):
-                return entry
+                return entry, mine
             self._cache.release(entry)
-        relation, names = prepared.plan.exact_query.relation, prepared.rows.reads.names
         with self._lock:
-            wish = self._wishes.setdefault(groups, _Wish(relation, names))
+            wish = self._wishes.setdefault(groups, mine)
             self._wishes.move_to_end(groups)
             if len(self._wishes) > _REMEMBERED:
                 self._wishes.popitem(last=False)
-            # questions that differ in more than their columns share no table: the newest one counts
-            together = merged(wish.relation, relation)
-            wish.names = names if together is None else wish.names | names
-            wish.relation = together or relation
+            if wish is not mine:
+                # questions that differ in more than their columns share no table: the newest one counts
+                together = merged(wish.relation, mine.relation)
+                wish.names = mine.names if together is None else wish.names | mine.names
+                wish.relation = together or mine.relation
             wish.misses += 1
             if wish.misses < _ENOUGH:
-                return None
+                return None, wish
             wish.misses = 0
         # whoever comes while a table is being made does not wait for it
         if not self._busy.acquire(blocking=False):
-            return None
+            return None, wish
         try:
-            return self._make(prepared, catalogue, groups, wish)
+            return self._make(prepared, catalogue, groups, wish), wish
         except EngineError:
-            return None
+            return None, wish
         except Exception:  # the same question is answered without  # noqa: BLE001
             log.debug("bounded rows could not be stored", exc_info=True)
-            return None
+            return None, wish
         finally:
             self._busy.release()
 
-    def _make(self, prepared: Statements, catalogue: Catalogue, groups: Hashable, wish: _Wish) -> CacheEntry | None:
+    def _make(self, prepared: Statements, catalogue: Catalogue, groups: Hashable, wish: Wish) -> CacheEntry | None:
         wide = widened(wish.relation, catalogue)
         plain = {label for label, type_ in columns_of(wide).items() if type_.kind is not Kind.TEXT}
         # first with columns that nobody has asked for yet, then, if there is no room, with those that were read
@@ -370,18 +352,14 @@ def _width(value: Value) -> int:
     return 4 if small else _WIDTHS[value.form]
 
 
-def _key_names(prepared: Statements) -> frozenset[str]:
-    return frozenset(label for _, value in prepared.plan.exact_query.keys for label in names_in(value))
-
-
 def _groups(prepared: Statements, stamps: Hashable) -> Hashable:
     """Return the part of a cache key that fixes which rows are stored, and in which groups."""
-    exact_query = prepared.plan.exact_query
+    exact_query, keys = prepared.plan.exact_query, [value for _, value in prepared.plan.exact_query.keys]
     return (
         stamps,
-        _reduced(exact_query.relation, _key_names(prepared)),
-        tuple(value for _, value in exact_query.keys),
-        None if prepared.rows.axes is None else tuple(axis.values for axis in prepared.rows.axes),
+        _reduced(exact_query.relation, used(keys)),
+        tuple(keys),
+        None if prepared.rows.axes is None else tuple([axis.values for axis in prepared.rows.axes]),
         exact_query.limits.units,
         exact_query.limits.groups,
         prepared.rows.bounds,
@@ -392,7 +370,7 @@ def _covers(table: _Table, prepared: Statements) -> bool:
     names = prepared.rows.reads.names
     if not names <= table.layout.columns.keys():
         return False
-    needed = names | _key_names(prepared)
+    needed = names | used(value for _, value in prepared.plan.exact_query.keys)
     return _reduced(table.relation, needed) == _reduced(prepared.plan.exact_query.relation, needed)
 
 
@@ -404,16 +382,14 @@ def _reduced(relation: Relation, names: frozenset[str]) -> Relation:
 def _ordered(relation: Relation) -> Relation:
     match relation:
         case Scan():
-            return replace(relation, columns=tuple(sorted(relation.columns, key=lambda column: column[0])))
-        case Filter():
-            return replace(relation, source=_ordered(relation.source))
+            return replace(relation, columns=tuple(sorted(relation.columns, key=itemgetter(0))))
         case Project():
-            columns = tuple(sorted(relation.columns, key=lambda column: column[0]))
-            return replace(relation, source=_ordered(relation.source), columns=columns)
-        case Join():
-            return replace(relation, left=_ordered(relation.left), right=_ordered(relation.right))
+            relation = replace(relation, columns=tuple(sorted(relation.columns, key=itemgetter(0))))
+        case Filter() | Join():
+            pass
         case _:
             return relation
+    return with_sources(relation, _ordered)
 
 
 def merged(first: Relation, second: Relation) -> Relation | None:

@@ -1,39 +1,87 @@
-"""DuckDB, embedded and locked up.
+r"""DuckDB, embedded and locked up.
 
 A connection is opened, the owner's sources are registered, and then it is closed to the world for good: no extensions,
 no files but the registered ones, no settings, no Python variables. Memory and threads are limited, what does not fit
-spills into a private directory, and a statement that takes too long is interrupted. Every failure becomes the one
-public text of `EngineError`.
+spills into a private directory, and every failure becomes the one public text of `EngineError`.
+
+**Statements that are too slow** are interrupted by one thread for all (`Watchdog`): starting one each takes as long as
+planning.
+
+>>> import time
+>>> dog, late = Watchdog(0.01), []
+>>> with dog.watching(lambda: late.append("interrupted")):
+...     time.sleep(0.2)
+>>> with dog.watching(lambda: late.append("not this one")):
+...     pass
+>>> dog.close(); late
+['interrupted']
+
+**Statements that the engine is known to understand** (`Shapes`), whatever numbers stand in them. Before a question is
+charged, the engine resolves its statements, so that what it cannot express costs nothing. That takes as long as a good
+part of answering a question about few rows, and it would find the same again for every statement that differs in its
+numbers alone (`hush.engines.sql.dialect.ShapeDialect`). Texts and dates are part of a shape as they are, and so are the
+files' identities: a table that is no longer what it was is looked at again.
+
+**Groups with private keys** stay inside the engine until they are chosen: there may be as many as
+rows, and few are ever shown. The main statement's groups go into a table, and only their numbers of units come out, as
+arrays, a million at a time. Whoever runs the plan says which of these groups it wants (`Choose`); their keys and
+integers are fetched, and the remaining statements compute the quantiles and distinct values of these groups alone.
+Nothing but the numbers of units decides, and each group is offered once. The order of offers is the engine's own; it
+decides nothing as long as draws are independent and alike for equal numbers. The chosen ones come out in the order of
+their keys. Which rows of a unit count was decided before, over all keys. A table of at most a quarter of the cache's
+limit is kept for the same question, under the statement and the files' identities; it holds all groups, so each answer
+chooses afresh.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core.storage import DEFAULT_CACHE, parse_size
-from hush.engines.duckdb.cache import BoundedTables, Cache, HeldLists, KeyLists
+from hush.core.work import interrupting
+from hush.engines.duckdb.cache import BoundedTables, Cache, HeldLists, Wish
 from hush.engines.duckdb.files import OpenSources
-from hush.engines.duckdb.private_groups import PrivateGroups
-from hush.engines.duckdb.session import Session, Shapes, Watchdog, text_of
 from hush.engines.duckdb.sources import declared_columns
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.protocol import TIMEOUT, Choose, Exact, Pace
 from hush.engines.sql.bounding import StoredRows
-from hush.engines.sql.dialect import DUCKDB
-from hush.engines.sql.keys import CHOSEN
-from hush.engines.sql.nodes import EVERYTHING, Select, TableName, count, select
+from hush.engines.sql.dialect import DUCKDB, SHAPE
+from hush.engines.sql.keys import CHOSEN, NUMBER
+from hush.engines.sql.nodes import (
+    EVERYTHING,
+    Select,
+    Star,
+    TableName,
+    call,
+    column,
+    count,
+    integer,
+    primitive,
+    select,
+    window,
+)
 from hush.engines.sql.relations import Catalogue
-from hush.engines.sql.render import Statement
-from hush.engines.sql.statements import KEPT, ReleasedStatement, Row, Statements
+from hush.engines.sql.render import Statement, render, text_of
+from hush.engines.sql.statements import KEPT, Groups, ReleasedStatement, Row, Statements
 from hush.engines.sql_engine import PreparedRows, SqlConnection, SqlEngine
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
+from hush.query.types import Kind
+
+if TYPE_CHECKING:
+    import duckdb
+
 
 _CHANGED = "the file of table {!r} is no longer what it was; tell the owner (nothing was charged)"
 _DISABLED = {"top_n_window_elimination", "join_filter_pushdown"}
@@ -101,10 +149,10 @@ class DuckDBConnection(SqlConnection):
         ):
             self._connection.execute(f"SET {setting}")
         self._cache = Cache(min(self._limit, parse_size(memory, "memory") // 4), self._drop)
-        self._lists = KeyLists(self._cache, self._connection.cursor)
+        self._cursor = self._connection.cursor
         self._bounded = BoundedTables(self._cache, self.execute)
-        self._private = PrivateGroups(self._cache, self._begin, self.stamp)
         self._shapes = Shapes()
+        self._groups_made = itertools.count(1)
         return self._catalogue
 
     def forget(self) -> None:
@@ -147,11 +195,9 @@ class DuckDBConnection(SqlConnection):
             return True
 
     def lists(self) -> HeldLists:
-        """Return lists for a new question."""
-        return HeldLists(self._lists)
+        return HeldLists(self._cache, self._cursor)
 
     def public(self, query: Select) -> list[Row]:
-        """Run a query over public tables."""
         return self._fetch(text_of(query), self.stamp())
 
     def resolve(
@@ -196,40 +242,82 @@ class DuckDBConnection(SqlConnection):
     def compute(
         self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
     ) -> list[Row]:
-        """Return functions of released values, a row for each group; nothing else is read."""
         with self._begin() as session:
             return session.execute(statement.text, statement.parameters(keys, aggregates))
 
     def coded(self, prepared: PreparedRows) -> Mapping[str, npt.NDArray[Any]]:
-        """Return the columns of coded rows by name."""
         with self._begin() as session:
             columns = session.columns(prepared.statement.text)
         return {label: np.ma.getdata(column) for label, column in columns.items()}
 
     def private(self, prepared: Statements, choose: Choose | None) -> Exact:
         """Return the exact integers of the groups with private keys that are wanted."""
-        stamps = self.stamp()
+        stamps, main, keys = self.stamp(), prepared.main, prepared.rows.keys
+        assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
+        kept = ("groups", stamps, main.text)
         with contextlib.ExitStack() as stack:
             quick: dict[str, str] = {}
+            wish: Wish | None = None
             # where all groups are kept already, no table of bounded rows is looked for or made
-            if not self._private.knows(prepared, stamps):
-                stored = stack.enter_context(self._bounded.rows(prepared, self._catalogue, stamps))
+            if prepared.others or self._cache.get(kept) is None:
+                stored, wish = stack.enter_context(self._bounded.rows(prepared, self._catalogue, stamps))
                 quick = {} if stored is None else self._quicker(prepared, stored)
-            exact, row_count = self._private.execute(prepared, quick, stamps, choose)
-            if row_count is not None:
-                self._bounded.learn(prepared, stamps, row_count)
+            session = stack.enter_context(self._begin())
+            table = stack.enter_context(self._groups(session, prepared, quick, kept))
+            session.register(_WANTED, {"at": _wanted(session, table, choose)})
+            query = _chosen(table, keys)
+            if prepared.others:
+                # the other statements find the chosen keys under this name
+                session.execute(DUCKDB.created("TEMP TABLE", CHOSEN, text_of(query)))
+                query = select([EVERYTHING], TableName(CHOSEN))
+            rows = session.execute(text_of(replace(query, order=(column(NUMBER),))))
+            groups = Groups(keys=[row[1 : 1 + len(keys)] for row in rows], grouped=True)
+            results = (_either(session, statement.text, quick) for statement in prepared.others)
+            exact = groups.exact(prepared, [NUMBER, *main.labels], rows, results)
+            if wish is not None and table.kept is not None:
+                wish.rows = table.kept
             return exact
+
+    @contextlib.contextmanager
+    def _groups(
+        self, session: Session, prepared: Statements, quick: dict[str, str], kept: tuple[str, Hashable, str]
+    ) -> Iterator[_Table]:
+        """Give the table of all groups; it stays as long as the context does."""
+        entry = self._cache.hold(kept)
+        if entry is None:
+            name = f"groups_{next(self._groups_made)}"
+            try:
+                _either(session, kept[2], quick, name)
+                table, size = _measured(session, prepared, name)
+                # kept only if the files are still those that the question began with
+                if size <= self._cache.limit // 4 and self.stamp() == kept[1]:
+                    entry = self._cache.put(kept, table, size, table=name)
+                if entry is None:
+                    yield table
+                    return
+            finally:
+                if entry is None:
+                    # its name is never used again, so one that cannot be dropped does no harm
+                    with contextlib.suppress(EngineError):
+                        session.execute(DUCKDB.dropped(name))
+        try:
+            yield entry.value
+        finally:
+            self._cache.release(entry)
 
     def results(self, prepared: Statements) -> list[list[Row]]:
         """Return the rows of all statements: kept, from stored bounded rows, or from the tables."""
         stamps = self.stamp()
         results = {statement.text: self._cache.get((stamps, statement.text)) for statement in prepared.statements}
         if None in results.values():
-            with self._bounded.rows(prepared, self._catalogue, stamps) as stored:
+            with self._bounded.rows(prepared, self._catalogue, stamps) as (stored, wish):
                 quick = {} if stored is None else self._quicker(prepared, stored)
                 missing = [text for text, rows in results.items() if rows is None]
                 results.update({text: self._fetch(text, stamps, quick.get(text)) for text in missing})
-            self._learn(prepared, stamps, results)
+            main = prepared.main
+            if main is not None and KEPT in main.labels:
+                kept = main.labels.index(KEPT)
+                wish.rows = sum([row[kept] for row in results[main.text]])
         return [results[statement.text] for statement in prepared.statements]
 
     def _quicker(self, prepared: Statements, stored: StoredRows) -> dict[str, str]:
@@ -240,14 +328,7 @@ class DuckDBConnection(SqlConnection):
             return {}
         return {mine.text: quick.text for mine, quick in zip(prepared.statements, quicker, strict=True)}
 
-    def _learn(self, prepared: Statements, stamps: Hashable, results: Mapping[str, list[Row]]) -> None:
-        main = prepared.main
-        if main is not None and KEPT in main.labels:
-            column = main.labels.index(KEPT)
-            self._bounded.learn(prepared, stamps, sum(row[column] for row in results[main.text]))
-
     def stamp(self) -> Hashable:
-        """Return a value that changes when a source's file does, or how it is read."""
         return tuple(
             (None if source.lines else source.stamp(), self._read[table]) for table, source in self._sources.items()
         )
@@ -270,8 +351,8 @@ class DuckDBConnection(SqlConnection):
             self._cache.put((stamps, text), rows, size + len(text))
         return rows
 
-    def _begin(self) -> Session:
-        return Session(self._connection, self._watchdog)
+    def _begin(self) -> contextlib.closing[Session]:
+        return contextlib.closing(Session(self._connection, self._watchdog))
 
     def execute(self, text: str) -> list[Row]:
         """Run a statement."""
@@ -285,6 +366,219 @@ class DuckDBConnection(SqlConnection):
             self.execute(DUCKDB.dropped(table))
 
     def close(self) -> None:
-        """Close the connection and remove its temporary files."""
         self._watchdog.close()
         self._opened.close()
+
+
+_AT_ONCE = 2**20
+_WANTED = "wanted"
+_LEAST = 2**19
+"""Bytes of a small table."""
+
+
+class _Table(NamedTuple):
+    place: str
+    size: int
+    """One more than the largest number of a row."""
+    kept: int | None
+    """How many rows the groups were made of, where rows are bounded."""
+
+
+def _measured(session: Session, prepared: Statements, name: str) -> tuple[_Table, int]:
+    """Return a table of groups, and about how many bytes it takes, rather too many than too few."""
+    assert prepared.main is not None  # noqa: S101 - the caller looked
+    labels, keys = prepared.main.labels, prepared.plan.exact_query.keys
+    texts = [
+        call("sum", primitive("byte_length", column(label)))
+        for label, (_, value) in zip(prepared.rows.keys, keys, strict=True)
+        if value.type.kind is Kind.TEXT
+    ]
+    size_of_table = call("max", column("rowid")) + 1
+    sums = [size_of_table, call("sum", column(KEPT)) if KEPT in labels else integer(0), *texts]
+    sums_row = session.execute(text_of(select(sums, TableName(name))))[0]
+    size, row_count, *lengths = (int(cell or 0) for cell in sums_row)
+    return _Table(name, size, row_count if KEPT in labels else None), _LEAST + 16 * size * len(labels) + sum(lengths)
+
+
+def _either(session: Session, text: str, quick: dict[str, str], table: str | None = None) -> list[tuple[int, ...]]:
+    """Run the quicker of two statements, or the other if that fails; store the rows in a place, or return them."""
+
+    def run(statement: str) -> list[tuple[int, ...]]:
+        return session.execute(statement if table is None else DUCKDB.created("TABLE", table, statement))
+
+    if text in quick:
+        # whatever went wrong with stored rows, the tables give the same integers
+        with suppress(EngineError):
+            return run(quick[text])
+    return run(text)
+
+
+def _chosen(table: _Table, keys: Sequence[str]) -> Select:
+    """Return the groups that are wanted, numbered in the order of their keys."""
+    # by key, so that the answer does not show the order in which the engine found the groups
+    order = [column(key, "t").directed(descending=False, nulls_first=False) for key in keys]
+    number = window("row_number", [], order) - 1
+    rows = select([number.alias(NUMBER), Star("t")], TableName(table.place, "t"))
+    return rows.joined(TableName(_WANTED, "w"), "semi", column("rowid", "t").equals(column("at", "w")))
+
+
+def _wanted(session: Session, table: _Table, choose: Choose | None) -> npt.NDArray[np.int64]:
+    """Return which groups are wanted, by their row in the table."""
+    batches = [np.zeros(0, dtype=np.int64)]
+    for start in range(0, table.size, _AT_ONCE):
+        # rowid finds the batch without sorting: the table is never changed once it is made
+        cells = [column("rowid").alias("at"), column("units").cast("BIGINT").alias("units")]
+        inside = column("rowid").between(integer(start), integer(start + _AT_ONCE - 1))
+        batch = session.columns(text_of(select(cells, TableName(table.place)).where(inside)))
+        batches.append(batch["at"] if choose is None else batch["at"][choose(batch["units"])])
+    return np.concatenate(batches)
+
+
+Integers = npt.NDArray[np.int64]
+
+
+class Session:
+    """Runs statements one after the other, on a connection that others use too.
+
+    Temporary tables, registered arrays and what is prepared are its own.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, watchdog: Watchdog) -> None:
+        self._cursor = connection.cursor()
+        self._watchdog = watchdog
+
+    def execute(self, text: str, parameters: list[list[Any]] | None = None) -> list[tuple[Any, ...]]:
+        """Run a statement, over lists as parameters, and return its rows."""
+        rows: list[tuple[Any, ...]] = self._run(text, lambda: self._cursor.execute(text, parameters).fetchall())
+        return rows
+
+    def columns(self, text: str) -> dict[str, Any]:
+        """Run a statement and return its columns as arrays, masked where there are NULLs."""
+        columns: dict[str, Any] = self._run(text, lambda: self._cursor.execute(text).fetchnumpy())
+        return columns
+
+    def register(self, name: str, columns: Mapping[str, Integers]) -> None:
+        """Make arrays of one length a table of the session."""
+        self._run(f"register {name}", lambda: self._cursor.register(name, dict(columns)))
+
+    def _run(self, text: str, work: Callable[[], Any]) -> Any:
+        try:
+            with self._watchdog.watching(self._cursor.interrupt), interrupting(self._cursor.interrupt):
+                return work()
+        except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
+            log.debug("engine failure: %s\n%s", error, text)
+            raise EngineError from None
+
+    def close(self) -> None:
+        """End it."""
+        self._cursor.close()
+
+
+class Calculator:
+    """An embedded DuckDB without tables, which computes functions of released values for other engines."""
+
+    def __init__(self) -> None:
+        import duckdb
+
+        self._watchdog = Watchdog(None)
+        # a few released values: one thread is enough, and nothing outside is read
+        self._connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
+        self._connection.execute("SET TimeZone = 'UTC'")
+
+    def compute(
+        self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
+    ) -> list[tuple[Any, ...]]:
+        """Return a row for each group, from the values of each key and of each aggregate."""
+        with contextlib.closing(Session(self._connection, self._watchdog)) as session:
+            return session.execute(statement.text, statement.parameters(keys, aggregates))
+
+    def close(self) -> None:
+        """Close it."""
+        self._connection.close()
+
+
+_SHAPES = 512
+"""How many shapes are remembered."""
+
+
+class Shapes:
+    """The shapes met last. Use it from any thread."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Hashable, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def unmet(self, stamp: Hashable, statements: Iterable[Statement | ReleasedStatement]) -> dict[Hashable, str]:
+        """Return one text for each new shape, by its shape; a shape is new again when a file changes."""
+        keys: dict[Hashable, str] = {
+            (stamp, render(statement.query, SHAPE).text): statement.text for statement in statements
+        }
+        with self._lock:
+            # known shapes count as used again, so that those forgotten first are the oldest
+            for key in keys.keys() & self._known.keys():
+                self._known.move_to_end(key)
+            return {key: text for key, text in keys.items() if key not in self._known}
+
+    def meet(self, shapes: Iterable[Hashable]) -> None:
+        """Remember shapes that the engine understands."""
+        with self._lock:
+            self._known.update(dict.fromkeys(shapes))
+            while len(self._known) > _SHAPES:
+                self._known.popitem(last=False)
+
+
+class Watchdog:
+    """Interrupts statements that run for longer than ``timeout`` seconds; without one, none."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._timeout = timeout
+        self._changed = threading.Condition()
+        self._watched: dict[object, tuple[float, Callable[[], object]]] = {}  # by deadline: all wait equally long
+        self._thread: threading.Thread | None = None
+        self._idle = False
+        self._closed = False
+
+    @contextmanager
+    def watching(self, interrupt: Callable[[], object]) -> Iterator[None]:
+        """Call ``interrupt`` if the context lasts too long."""
+        if not self._timeout:
+            yield
+            return
+        token = object()
+        with self._changed:
+            self._watched[token] = (time.monotonic() + self._timeout, interrupt)
+            # after a fork the thread is gone, though the object is still there
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._watch, name="hush-watchdog", daemon=True)
+                self._thread.start()
+            elif self._idle:
+                self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                # it may be gone already, if it was interrupted
+                self._watched.pop(token, None)
+
+    def _watch(self) -> None:
+        with self._changed:
+            while not self._closed:
+                if not self._watched:
+                    self._idle = True
+                    self._changed.wait()
+                    self._idle = False
+                    continue
+                seconds = next(iter(self._watched.values()))[0] - time.monotonic()
+                if seconds > 0:
+                    self._changed.wait(seconds)  # whoever comes meanwhile has a later deadline
+                    continue
+                _, interrupt = self._watched.pop(next(iter(self._watched)))
+                with suppress(Exception):  # a connection that was closed meanwhile
+                    interrupt()
+                del interrupt  # a reference from this thread would outlive the interpreter
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()

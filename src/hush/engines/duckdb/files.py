@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from hush.core.storage import reading
-from hush.engines.duckdb.other_programs import package, program_columns, program_rows
-from hush.engines.duckdb.session import spill_of, text_of
+import numpy as np
+
+from hush.core.storage import DECIMALS, reading
 from hush.engines.duckdb.sources import (
     CSV,
     Source,
@@ -19,6 +23,9 @@ from hush.engines.duckdb.sources import (
     declared_columns,
     first_lines,
     inner_table,
+    package,
+    program_columns,
+    program_rows,
     sqlite_columns,
     sqlite_rows,
 )
@@ -31,6 +38,7 @@ from hush.engines.duckdb.text_files import (
     local,
     reader,
     said,
+    utf8_blocks,
 )
 from hush.engines.errors import SourceError, log
 from hush.engines.sql.dialect import DUCKDB
@@ -42,15 +50,16 @@ from hush.engines.sql.nodes import (
     Scalar,
     Select,
     TableName,
-    alias,
     call,
     column,
     primitive,
+    read,
     select,
     text,
 )
-from hush.engines.sql.relations import Catalogue
-from hush.engines.unread import Tally
+from hush.engines.sql.relations import Catalogue, shared_key_counts
+from hush.engines.sql.render import text_of
+from hush.engines.unread import Tally, Unread, count_cells
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type
 
@@ -66,6 +75,9 @@ _MENDS_TEXTS = """
 SELECT bool_or(list_contains(parameters, 'utf8_validation')) FROM duckdb_functions()
 WHERE function_name = 'read_parquet'
 """
+
+_FIRST_OF_SEVERAL = 0xC0
+"""The least byte with which a character of several bytes begins in UTF-8."""
 
 
 class OpenSources:
@@ -97,8 +109,9 @@ class OpenSources:
         self._bases: dict[Path, tuple[str, object]] = {}
         self._parquets: dict[str, tuple[object, From]] = {}
         self._frames: set[str] = set()
-        spill, self._clear = spill_of(self)
-        self._scratch = Path(spill)
+        # a new directory, which goes with this object, or with the process
+        spill = tempfile.mkdtemp(prefix="hush-spill-")
+        self._scratch, self._clear = Path(spill), weakref.finalize(self, _remove, spill, os.getpid())
         config: dict[str, Any] = {
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -113,9 +126,8 @@ class OpenSources:
         self.connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:", config=config)
         try:
             self.connection.execute("SET TimeZone = 'UTC'")
-            for table, source in self.sources.items():
+            for table in self.sources:
                 with self._reported(table):
-                    self._check_timezone(source)
                     self.types[table] = self._described(table, (declared or {}).get(table, ()))
         except BaseException:
             self.close()
@@ -129,18 +141,16 @@ class OpenSources:
         """
         files = [str(path) for source in self.sources.values() for path in source.every_file]
         # text files that were rewritten are read from there
-        files += [str(self._scratch_file(place)) for place in self.places.values()]
-        self.connection.execute(f"SET allowed_paths = {DUCKDB.array([DUCKDB.text(path) for path in files])}")
+        files += [str(self._scratch / f"{place}.lines") for place in self.places.values()]
+        self.connection.execute(f"SET allowed_paths = {DUCKDB.array(*map(DUCKDB.text, files))}")
         for table in self.sources:
             if table not in schema.tables:
                 raise SourceError(f"a source is given for table {table!r}, which the policy does not describe")
             if self.sources[table].lines:
-                typed = kept_types(schema.tables[table], self.sources[table])
-                stored = {
-                    label: typed[label][0] if label in typed else physical
-                    for label, physical in self.types[table].items()
+                kept = kept_types(schema.tables[table], self.sources[table])
+                self.types[table] |= {
+                    label: physical for label, (physical, _) in kept.items() if label in self.types[table]
                 }
-                self.types[table] = stored
             with self._reported(table):
                 self._made(table, schema)
         return Catalogue(schema, self.places, self.types)
@@ -180,15 +190,12 @@ class OpenSources:
             place = self.places[table]
             self.connection.execute("BEGIN")  # who asks meanwhile sees the rows of before, all of them
             try:
-                tally = load(self.connection, place, source, columns_read, self._scratch_file(place))
+                tally = load(self.connection, place, source, columns_read, self._scratch / f"{place}.lines")
             except BaseException:
                 self.connection.execute("ROLLBACK")
                 raise
             self.connection.execute("COMMIT")
             return tally
-
-    def _scratch_file(self, place: str) -> Path:
-        return self._scratch / f"{place}.lines"
 
     @contextmanager
     def _reported(self, table: str) -> Iterator[None]:
@@ -206,39 +213,34 @@ class OpenSources:
                 table=table,
             ) from None
 
-    def _check_timezone(self, source: Source) -> None:
-        if source.timezone is None:
-            return
-        if not self.connection.execute(_TIMEZONE, [source.timezone]).fetchall():
-            raise SourceError(f"there is no time zone {source.timezone!r}; write for instance 'Europe/Berlin' or 'UTC'")
-
     def _described(self, table: str, declared: Sequence[str]) -> dict[str, str]:
         """Return the columns of a source, with the engine's types."""
         source = self.sources[table]
+        if (zone := source.timezone) is not None and not self.connection.execute(_TIMEZONE, [zone]).fetchall():
+            raise SourceError(f"there is no time zone {zone!r}; write for instance 'Europe/Berlin' or 'UTC'")
         match source.format:
             case "csv" | "tsv":
-                return dict.fromkeys(_header_of_all(source), "VARCHAR")
+                names: Iterable[str] = _header_of_all(source)
             case "json":
-                return dict.fromkeys(
-                    [*(declared or json_names(source.file)), *source.partitions(source.file)], "VARCHAR"
-                )
+                names = [*(declared or json_names(source.file)), *source.partitions(source.file)]
             case "sqlite":
-                return dict.fromkeys(sqlite_columns(source.file, source.table, table)[1], "VARCHAR")
+                names = sqlite_columns(source.file, source.table, table)[1]
             case "excel" | "stata" | "spss" | "sas":
-                return dict.fromkeys(program_columns(source.file, source.format, source.table, table), "VARCHAR")
-        return _types(self.connection, self._as_they_are(self._origin(table), source, None))
+                names = program_columns(source.file, source.format, source.table, table)
+            case _:
+                return _types(self.connection, self._as_they_are(self._origin(table), source, None))
+        return dict.fromkeys(names, "VARCHAR")
 
     def _origin(self, table: str, declared: Sequence[str] = ()) -> From | Select:
         """Return the origin of a source's rows, to select from; frames are registered until they are copied."""
         source, frame = self.sources[table], f"frame_{self.places[table]}"
-        match source.format:
-            case "duckdb":
-                return self._attached(table, source)
-            case "parquet":
-                stamp = source.stamp()
-                if self._parquets.get(table, (None, None))[0] != stamp:
-                    self._parquets[table] = stamp, _parquet(self.connection, source)
-                return self._parquets[table][1]
+        if source.format == "duckdb":
+            return self._attached(table, source)
+        if source.format == "parquet":
+            stamp = source.stamp()
+            if self._parquets.get(table, (None, None))[0] != stamp:
+                self._parquets[table] = stamp, _parquet(self.connection, source)
+            return self._parquets[table][1]
         if frame not in self._frames:
             match source.format:
                 case "frame":
@@ -308,7 +310,7 @@ class OpenSources:
                 cell = said(cell, source, types[label])
             elif physical == "TIMESTAMP WITH TIME ZONE" and timezone is not None:
                 cell = local(cell, timezone)
-            columns.append(alias(cell, label))
+            columns.append(cell.alias(label))
         return select(columns, origin)
 
 
@@ -368,8 +370,15 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> From:
     that is not UTF-8 is mended rather than refused. An engine that cannot mend it reads all texts once, now.
     """
     options: dict[str, Scalar] = {"can_have_nan": TRUE}
-    if source.files:
-        _check_alike(connection, source)
+    schemas: list[dict[str, str]] = []
+    for path in source.files:
+        rows = reader("read_parquet", [str(path)], {"hive_partitioning": FALSE})
+        schemas.append(_types(connection, select([EVERYTHING], rows)))
+        # a cast from one type to another could fail, or not, by the rows
+        if list(schemas[-1].items()) != list(schemas[0].items()):
+            raise SourceError(f"the files of a table must have the same columns and types, and {path.name} has others")
+    if schemas:
+        _with_partitions(list(schemas[0]), source)
         hive = bool(source.partitions(source.files[0]))
         # folders unit=1 and unit=01 are two units, so their names stay texts
         options |= {"hive_partitioning": TRUE if hive else FALSE, "hive_types_autocast": FALSE, "union_by_name": FALSE}
@@ -377,32 +386,16 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> From:
     if _mends_texts(connection):
         return reader("read_parquet", paths, {**options, "utf8_validation": text("replace")})
     origin = reader("read_parquet", paths, options)
-    _check_texts(connection, origin)
+    types = _types(connection, select([EVERYTHING], origin))
+    texts = [call("max", call("length", column(label))) for label, physical in types.items() if physical == "VARCHAR"]
+    if texts:
+        connection.execute(text_of(select(texts, origin))).fetchall()
     return origin
-
-
-def _check_alike(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
-    """Refuse parquet files with different schemas: a cast from one to the other could fail, or not, by its rows."""
-    schemas = []
-    for path in source.files:
-        call_ = reader("read_parquet", [str(path)], {"hive_partitioning": FALSE})
-        schemas.append(list(_types(connection, select([EVERYTHING], call_)).items()))
-        if schemas[-1] != schemas[0]:
-            raise SourceError(f"the files of a table must have the same columns and types, and {path.name} has others")
-    _with_partitions([name for name, _ in schemas[0]], source)
 
 
 def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
     """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
     return bool(connection.execute(_MENDS_TEXTS).fetchall()[0][0])
-
-
-def _check_texts(connection: duckdb.DuckDBPyConnection, origin: From) -> None:
-    """Read all texts once, so that one that is not UTF-8 is found now and not by a question."""
-    types = _types(connection, select([EVERYTHING], origin))
-    texts = [call("max", call("length", column(label))) for label, physical in types.items() if physical == "VARCHAR"]
-    if texts:
-        connection.execute(text_of(select(texts, origin))).fetchall()
 
 
 def _arrow(frame: Any) -> Any:
@@ -466,7 +459,7 @@ def _distinct(table: Any) -> Any:
 
 
 def _feather(path: Path) -> Any:
-    _pyarrow("Arrow files")
+    package("pyarrow", "arrow", "Arrow files")
     from pyarrow import ArrowException, feather
 
     try:
@@ -476,10 +469,53 @@ def _feather(path: Path) -> Any:
         raise SourceError(f"{path.name} is not an Arrow file that can be read") from None
 
 
-def _pyarrow(purpose: str) -> Any:
-    return package("pyarrow", "arrow", purpose)
-
-
 def _all_text(cells: Mapping[str, list[str | None]]) -> Any:
-    pa = _pyarrow("files of this kind")
+    pa = package("pyarrow", "arrow", "files of this kind")
     return pa.table({label: pa.array(cell, pa.string()) for label, cell in cells.items()})
+
+
+def _remove(folder: str, pid: int) -> None:
+    if pid == os.getpid():  # a fork ends earlier, and is not the owner
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def count_unread(schema: Schema, name: str, source: Source) -> Unread:
+    """Read a whole table, and count the rows and cells that cannot be read."""
+    table = schema.tables[name]
+    # as texts, so that a cell that cannot be read is told from one that is empty
+    raw = replace(table, columns=dict.fromkeys(table.columns, Type(Kind.TEXT)))
+    plain = replace(schema, tables={**schema.tables, name: raw})
+
+    def as_said(cell: Scalar, type_: Type, decimal: str | None) -> Scalar:
+        return said(cell, source if decimal is None else replace(source, decimal=decimal), type_)
+
+    with OpenSources({name: source}, {name: declared_columns(plain, name)}) as opened:
+
+        def fetch(query: Select) -> Sequence[Any]:
+            return cast("Sequence[Any]", opened.connection.execute(text_of(query)).fetchall()[0])
+
+        catalogue = opened.register(plain)
+        lines = opened.renew(name, plain) if source.lines else None
+        decimals = [mark for mark in DECIMALS if mark != source.decimal] if source.format in CSV else []
+        rows = read(opened.places[name], "t")
+        counted = count_cells(table, opened.types[name], rows, fetch, said=as_said, decimals=decimals)
+        shared = sum(fetch(query)[0] for query in shared_key_counts(catalogue, name))
+    return counted._replace(lines=lines, encoding=_other_encoding(source, lines), shared_keys=shared)
+
+
+def _other_encoding(source: Source, lines: Tally | None) -> str:
+    """Return the encoding that a CSV file seems to have, if it is not the declared one; else nothing.
+
+    Hardly any text of another encoding is UTF-8 by chance. So a file whose characters beyond ASCII are mostly not UTF-8
+    was not written as UTF-8, and one of which all are was.
+    """
+    declared_utf8 = source.encoding in {"utf-8", "utf-8-sig"}
+    if source.format not in CSV or lines is None or (declared_utf8 and not lines.replaced):
+        return ""
+    tally, foreign = Tally(), 0
+    for path in source.every_file:
+        for block in utf8_blocks(path, tally=tally):
+            foreign += int(np.count_nonzero(np.frombuffer(block, np.uint8) >= _FIRST_OF_SEVERAL))
+    if declared_utf8:
+        return "windows-1252" if 2 * tally.replaced > foreign else ""
+    return "utf-8" if foreign and not tally.replaced else ""

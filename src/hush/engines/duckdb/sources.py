@@ -12,55 +12,88 @@ every other row's reading.
 one format (parquet, CSV, JSON lines) and have the same columns. Folders named ``year=2024`` are a column ``year`` of
 texts. The files are listed once, in the order of their names, when the source is opened; a file that comes later is
 seen when it is opened again. One file under two names would count its rows twice, and is refused.
+
+**Files of other programs** (Excel, Stata, SPSS, SAS) are read as texts, too. A sheet has no types but those of its
+cells, and a variable of a statistics program has one that missing values change on the way. Dates are written as ISO
+8601, whole numbers without a point, missing values are NULL. Value labels are left aside: a 1 that stands for "yes" is
+1. A sheet's first row names its columns; ``book.xlsx#Sheet2`` names the sheet, else it is the only one. The packages
+are those of ``hush[files]``; where one is missing, the error says how to install it.
+
+**Two names for one file are one file** (`overlap`). A file is known by its device and inode: another spelling of its
+path, a symbolic link and a hard link are the same. A table of a database is known by its file and its name, a view by
+the tables that it is made of, and a frame in memory by the object. Copies are other files, and nothing here can tell
+them.
+
+>>> import pyarrow as pa
+>>> frame = pa.table({"x": [1]})
+>>> one, same, copy = Source.of(frame), Source.of(frame), Source.of(pa.table({"x": [1]}))
+>>> overlap(one, "a", same, "b"), overlap(one, "a", copy, "b")
+(True, False)
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+import datetime as dt
 import gzip
 import io
+import json
 import math
 import re
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from hush.core.storage import DECIMALS, ENCODINGS, SEPARATORS, text_encoding
-from hush.engines.duckdb.other_programs import PROGRAMS
-from hush.engines.duckdb.session import text_of
-from hush.engines.errors import SourceError
-from hush.engines.sql.nodes import TableName, cast, column, select
+from hush.engines.errors import SourceError, log
+from hush.engines.sql.dialect import DUCKDB
+from hush.engines.sql.nodes import EVERYTHING, TableName, column, select
+from hush.engines.sql.render import text_of
 from hush.query.schema import Schema
 
+_READERS = {
+    ".dta": "read_dta",
+    ".sav": "read_sav",
+    ".zsav": "read_sav",
+    ".sas7bdat": "read_sas7bdat",
+    ".xpt": "read_xport",
+}
+_DATABASES = {"duckdb", "sqlite", "excel"}
+_TABLES = """
+SELECT table_name FROM duckdb_tables() WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal
+"""
+_VIEWS = """
+SELECT view_name, sql FROM duckdb_views() WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal
+"""
+_PARSED = "SELECT json_serialize_sql($1)"
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """The folder of rows with NULL in a partition column, as Hive, Spark and DuckDB name it."""
 FIRST_RECORD = 2**20
 """The largest number of characters in the first record of a file."""
-_BY_LINE = {".ndjson", ".jsonl"}
-_SUFFIXES = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".json": "json",
-    ".ndjson": "json",
-    ".jsonl": "json",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".duckdb": "duckdb",
-    ".ddb": "duckdb",
-    ".sqlite": "sqlite",
-    ".sqlite3": "sqlite",
-    ".db": "sqlite",
-    **PROGRAMS,
+_BY_LINE = (".ndjson", ".jsonl")
+_ENDINGS = {
+    "parquet": (".parquet", ".pq"),
+    "csv": (".csv",),
+    "tsv": (".tsv",),
+    "json": (".json", *_BY_LINE),
+    "arrow": (".arrow", ".feather", ".ipc"),
+    "duckdb": (".duckdb", ".ddb"),
+    "sqlite": (".sqlite", ".sqlite3", ".db"),
+    "excel": (".xlsx", ".xlsm"),
+    "stata": (".dta",),
+    "spss": (".sav", ".zsav"),
+    "sas": (".sas7bdat", ".xpt"),
 }
+_SUFFIXES = {ending: file_format for file_format, endings in _ENDINGS.items() for ending in endings}
+"""The format of a file by the ending of its name."""
 _TEXTS = {"csv", "tsv", "json"}
 _SEVERAL = {"parquet", "csv", "tsv"}
 """Formats of tables in several files; JSON only with a record on each line."""
@@ -68,7 +101,8 @@ _PATTERN = re.compile(r"[*?\[]")
 _PARTITION = re.compile(r"([^=/\\]+)=([^=/\\]*)")
 CSV = {"csv", "tsv"}
 _QUOTED_NAME = re.compile('"[^"]*"')
-_PROGRAMS = set(PROGRAMS.values())
+_PROGRAMS = {"excel": "Excel", "stata": "Stata", "spss": "SPSS", "sas": "SAS"}
+"""The names of other programs, by the formats of their files."""
 _DUCKDB_TABLES = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
 SQLITE_TABLES = "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"
 _SQLITE_COLUMNS = "SELECT name, type FROM pragma_table_info(?)"
@@ -118,15 +152,15 @@ class Source:
         options: dict[str, Any] = {"separator": separator, "encoding": encoding, "decimal": decimal, "quotes": quotes}
         settings = {key: value for key, value in options.items() if value is not None}
         if settings and source.format not in CSV:
-            article = "an" if next(iter(settings)) == "encoding" else "a"
-            raise SourceError(f"{article} {next(iter(settings))} is for CSV files; leave it out")
+            name = next(iter(settings))
+            raise SourceError(f"{'an' if name == 'encoding' else 'a'} {name} is for CSV files; leave it out")
         if separator is not None and separator not in SEPARATORS:
             choices = " ".join(map(repr, SEPARATORS))
             raise SourceError(f"fields can be separated by one of {choices}; got {separator!r}")
         if encoding is not None:
             settings["encoding"] = text_encoding(encoding)
-            if settings["encoding"] is None:
-                raise SourceError(f"an encoding is a name such as {ENCODINGS}; got {encoding!r}")
+        if encoding is not None and settings["encoding"] is None:
+            raise SourceError(f"an encoding is a name such as {ENCODINGS}; got {encoding!r}")
         if decimal is not None and decimal not in DECIMALS:
             raise SourceError(f"a decimal mark is one of {' '.join(map(repr, DECIMALS))}; got {decimal!r}")
         if decimal is not None and decimal == settings.get("separator", source.separator) and quotes is False:
@@ -176,9 +210,16 @@ class Source:
     @classmethod
     def _of_several(cls, pattern_path: Path) -> Source:
         """Return the source that a folder or a pattern names."""
-        folder = pattern_path if pattern_path.is_dir() else _before_pattern(pattern_path)
-        pattern = "**/*" if pattern_path.is_dir() else str(pattern_path.relative_to(folder))
-        paths = sorted(path for path in folder.glob(pattern) if path.is_file() and not _hidden(path, folder))
+        folder, pattern = pattern_path, "**/*"
+        if not pattern_path.is_dir():  # the folder above the first part that is a pattern
+            folder = Path(*takewhile(lambda name: not _PATTERN.search(name), pattern_path.parts))
+            pattern = str(pattern_path.relative_to(folder))
+        # a dot or an underscore marks what is no part of a table
+        paths = sorted(
+            path
+            for path in folder.glob(pattern)
+            if path.is_file() and not any(name.startswith((".", "_")) for name in path.relative_to(folder).parts)
+        )
         if not paths:
             raise SourceError(f"there are no files in {str(pattern_path)!r}; check the path")
         file_formats = {_SUFFIXES.get(_ending(path)) or _ending(path) for path in paths}
@@ -233,14 +274,9 @@ class Source:
         return {label: None if word == _NULL_FOLDER else word for label, word in labels.items()}
 
     @property
-    def by_line(self) -> bool:
-        """Whether the file's name says that it has one JSON record on each line."""
-        return self.path is not None and _ending(self.path) in _BY_LINE
-
-    @property
     def lines(self) -> bool:
-        """Whether this is a text file of one record after the other, which is read where a question needs it."""
-        return self.format in CSV or (self.format == "json" and self.by_line)
+        """Whether this is CSV, or JSON with a record on each line, which is read where a question needs it."""
+        return self.format in CSV or (self.format == "json" and _ending(self.file) in _BY_LINE)
 
     @property
     def copied(self) -> bool:
@@ -310,18 +346,6 @@ def table_name(path: Path) -> str:
     return path.with_suffix("").stem if compressed(path) else path.stem
 
 
-def _before_pattern(path: Path) -> Path:
-    """Return the folder above the first part of a path that is a pattern."""
-    parts = list(path.parts)
-    first = next(number for number, name in enumerate(parts) if _PATTERN.search(name))
-    return Path(*parts[:first]) if first else Path()
-
-
-def _hidden(path: Path, folder: Path) -> bool:
-    """Return whether a dot or an underscore marks a file as no part of a table."""
-    return any(name.startswith((".", "_")) for name in path.relative_to(folder).parts)
-
-
 def _ending(path: Path) -> str:
     """Return the ending of a file's name, before .gz if it is compressed."""
     return (path.with_suffix("") if compressed(path) else path).suffix.lower()
@@ -329,7 +353,7 @@ def _ending(path: Path) -> str:
 
 def opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
     """Open a file, compressed or not."""
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+    return gzip.open(path, "rb") if compressed(path) else path.open("rb")
 
 
 def opened_text(path: Path, encoding: str = "utf-8-sig", newline: str | None = "") -> io.TextIOWrapper:
@@ -337,12 +361,16 @@ def opened_text(path: Path, encoding: str = "utf-8-sig", newline: str | None = "
     return io.TextIOWrapper(opened(path), newline=newline, encoding=encoding, errors="replace")
 
 
+def _lines(source: Source) -> io.TextIOWrapper:
+    """Open a CSV file's text, to read a few lines."""
+    return opened_text(source.file, "utf-8-sig" if source.encoding == "utf-8" else source.encoding, None)
+
+
 def csv_header(source: Source) -> list[str]:
     """Return the names in a CSV file's first line."""
     line = ""
-    encoding = "utf-8-sig" if source.encoding == "utf-8" else source.encoding
     try:
-        with opened_text(source.file, encoding, None) as lines:
+        with _lines(source) as lines:
             # limited, or a file without line breaks would be read whole
             line = lines.readline(FIRST_RECORD).removeprefix("\ufeff").rstrip("\n")
         rows = csv.reader([line], delimiter=source.separator) if source.quotes else [line.split(source.separator)]
@@ -378,21 +406,17 @@ def proposed_encoding(path: Path) -> str:
 
 def proposed_separator(source: Source) -> str:
     """Return the separator that a CSV file's first line suggests, which is no row; a comma if none stands in it."""
-    encoding = "utf-8-sig" if source.encoding == "utf-8" else source.encoding
-    try:
-        with opened_text(source.file, encoding, None) as lines:
-            line = _QUOTED_NAME.sub("", lines.readline(FIRST_RECORD))
-    except (*UNREADABLE, UnicodeError):
-        line = ""
+    line = ""
+    with suppress(*UNREADABLE, UnicodeError), _lines(source) as lines:
+        line = _QUOTED_NAME.sub("", lines.readline(FIRST_RECORD))
     # of a colon nobody can tell whether it is part of a name
     return max((mark for mark in SEPARATORS if mark != ":"), key=line.count)
 
 
 def first_lines(source: Source, count: int) -> list[list[str]]:
     """Return the fields of a CSV file's first lines after its header. For the owner alone, who has the file."""
-    encoding = "utf-8-sig" if source.encoding == "utf-8" else source.encoding
     try:
-        with opened_text(source.file, encoding, None) as lines:
+        with _lines(source) as lines:
             texts = [lines.readline(FIRST_RECORD) for _ in range(count + 1)][1:]
         # a line at a time, as a quote that somebody left open must not hide what follows
         return [next(csv.reader([text], delimiter=source.separator)) for text in texts if text.strip()]
@@ -430,20 +454,19 @@ def inner_tables(path: Path) -> list[str]:
         raise SourceError(f"{path.name} is not a database that can be read") from error
 
 
-def inner_table(path: Path, names: Sequence[str], table: str | None, usual: str) -> str:
-    """Return which table of a database is meant; without a name, the usual one or the only one there is."""
+def inner_table(path: Path, names: Sequence[str], table: str | None, usual: str, kind: str = "table") -> str:
+    """Return which table or sheet of a file is meant; without a name, the usual one or the only one there is."""
     target = table or (names[0] if len(names) == 1 else usual)
     for name in names:
         if name.casefold() == target.casefold():
             return name
-    raise SourceError(f"{path.name} has the tables {', '.join(names) or '(none)'}; name one: '{path.name}#TABLE'")
+    choices = ", ".join(names) or "(none)"
+    raise SourceError(f"{path.name} has the {kind}s {choices}; name one: '{path.name}#{kind.upper()}'")
 
 
-@contextmanager
-def sqlite_file(path: Path) -> Iterator[sqlite3.Connection]:
+def sqlite_file(path: Path) -> closing[sqlite3.Connection]:
     """Open a SQLite file for reading."""
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-        yield connection
+    return closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True))
 
 
 def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, dict[str, str]]:
@@ -460,7 +483,7 @@ def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, dict
 def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
     """Return all rows as columns of text."""
     # SQLite enforces no types: a column of numbers may hold texts, too
-    query = select([cast(column(label), "TEXT") for label in columns], TableName(table))
+    query = select([column(label).cast("TEXT") for label in columns], TableName(table))
     with sqlite_file(path) as connection:
         # by default Python raises for a text that is not UTF-8, and SQLite stores any bytes
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -475,3 +498,197 @@ def declared_columns(schema: Schema, table: str) -> list[str]:
     """
     described = schema.tables[table]
     return [] if described.public else list(dict.fromkeys(described.columns) | schema.identifying(table))
+
+
+def overlap(first: Source, first_name: str, second: Source, second_name: str) -> bool:
+    """Return whether two sources read the same rows; the names are the defaults for their tables."""
+    if first.path is None or second.path is None:
+        return first.frame is not None and first.frame is second.frame
+    if set(map(_inode, first.every_file)).isdisjoint(map(_inode, second.every_file)):
+        return False
+    # a file that is no database is one table, so the same file is the same rows
+    if first.format not in _DATABASES or second.format not in _DATABASES:
+        return True
+    mine, theirs = _tables(first, first_name), _tables(second, second_name)
+    # what cannot be told counts as the same rows, to be on the safe side
+    return mine is None or theirs is None or bool(mine & theirs)
+
+
+def _inode(path: Path) -> tuple[int, int] | str:
+    try:
+        status = path.stat()
+    except OSError:
+        return str(path)
+    return status.st_dev, status.st_ino
+
+
+def _tables(source: Source, usual: str) -> frozenset[str] | None:
+    """Return the stored tables that a source reads, in lower case; None if that cannot be told."""
+    if source.format == "excel":
+        with closing(_book(source.file)) as book:
+            sheet = inner_table(source.file, book.sheetnames, source.table, usual, "sheet")
+        return frozenset({sheet.casefold()})
+    read = _duckdb_tables if source.format == "duckdb" else _sqlite_tables
+    try:
+        return read(source.file, source.table, usual)
+    except SourceError:
+        raise
+    except Exception as error:  # both raise errors of their own
+        raise SourceError(f"{source.file.name} is not a database that can be read") from error
+
+
+def _sqlite_tables(path: Path, table: str | None, usual: str) -> frozenset[str]:
+    """Return the stored tables that SQLite reads for a table or view."""
+    read: set[str] = set()
+
+    def note(action: int, name: str | None, *_: object) -> int:
+        if action == sqlite3.SQLITE_READ and name is not None:
+            read.add(name.casefold())
+        return sqlite3.SQLITE_OK
+
+    with sqlite_file(path) as connection:
+        tables = dict(connection.execute(SQLITE_TABLES).fetchall())
+        target = inner_table(path, list(tables), table, usual)
+        # SQLite calls it for every table that a statement reads, when it is compiled: LIMIT 0 runs nothing
+        connection.set_authorizer(note)
+        connection.execute(text_of(replace(select([EVERYTHING], TableName(target)), limit=0)))
+    views = {name.casefold() for name, kind in tables.items() if kind == "view"}
+    return frozenset({*read, target.casefold()} - views)
+
+
+def _duckdb_tables(path: Path, table: str | None, usual: str) -> frozenset[str] | None:
+    import duckdb
+
+    with duckdb.connect(":memory:") as base:
+        base.execute(DUCKDB.attached(str(path), "base"))  # others in this process may have it open
+        definitions = dict(base.execute(_VIEWS).fetchall())
+        tables = [row[0] for row in base.execute(_TABLES).fetchall()]
+        target = inner_table(path, [*tables, *definitions], table, usual)
+        views = {name.casefold(): sql for name, sql in definitions.items()}
+        stored: set[str] = set()
+        waiting, visited = [target.casefold()], set[str]()
+        while waiting:
+            name = waiting.pop()
+            # several views may read the same table or view
+            if name in visited:
+                continue
+            visited.add(name)
+            if name not in views:
+                stored.add(name)  # or what a part of a view is called there, which is no table of any source
+                continue
+            query = views[name].partition(" AS ")[2].rstrip("; ")
+            tree = json.loads(base.execute(_PARSED, [query]).fetchall()[0][0])
+            kinds = list(_origins(tree))
+            if tree.get("error") or any(kind != "BASE_TABLE" for kind, _ in kinds):
+                return None  # a function, which may read anything
+            waiting += [origin for _, origin in kinds]
+    return frozenset(stored)
+
+
+def _origins(tree: Any) -> Iterator[tuple[str, str]]:
+    """Yield the origins of a serialised query: their kind, and the name of a table in lower case."""
+    if isinstance(tree, dict):
+        if tree.get("type") in {"BASE_TABLE", "TABLE_FUNCTION"}:
+            yield tree["type"], str(tree.get("table_name", "")).casefold()
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for branch in tree:
+            yield from _origins(branch)
+
+
+def package(name: str, extra: str, files: str) -> Any:
+    """Return a package that an extra of hush brings; where it is missing, say how to install it.
+
+    >>> package("json", "files", "JSON files").__name__
+    'json'
+    >>> package("no_such_package", "files", "Excel files")
+    Traceback (most recent call last):
+        ...
+    hush.engines.errors.SourceError: to read Excel files, no_such_package is needed: pip install 'hush[files]'
+    """
+    try:
+        return import_module(name)
+    except ImportError:
+        raise SourceError(f"to read {files}, {name} is needed: pip install 'hush[{extra}]'") from None
+
+
+def program_columns(path: Path, file_format: str, table: str | None, usual: str) -> list[str]:
+    """Return the names of the columns, which are schema: a sheet's first row, or the names of variables."""
+    if file_format != "excel":
+        _, meta = _statistics(path, file_format, metadataonly=True)
+        return _distinct_names(path, meta.column_names)
+    with closing(_book(path)) as book:
+        sheet = book[inner_table(path, book.sheetnames, table, usual, "sheet")]
+        rows = sheet.iter_rows(max_row=1, values_only=True)
+        return _distinct_names(path, [_cell_text(cell) or "" for cell in next(iter(rows), ())])
+
+
+def program_rows(path: Path, file_format: str, table: str | None, usual: str) -> Mapping[str, list[str | None]]:
+    """Return all rows as columns of text."""
+    names = program_columns(path, file_format, table, usual)
+    if file_format != "excel":
+        columns, _ = _statistics(path, file_format)
+        return {name: [_cell_text(cell) for cell in columns[name]] for name in names}
+    with closing(_book(path)) as book:
+        sheet = book[inner_table(path, book.sheetnames, table, usual, "sheet")]
+        try:
+            rows = sheet.iter_rows(min_row=2, max_col=len(names), values_only=True)
+            texts = [[_cell_text(cell) for cell in row] for row in rows]
+        except Exception as error:  # whatever the package makes of a broken file
+            raise _unreadable(path, file_format, error) from error
+    filled = [row + [None] * (len(names) - len(row)) for row in texts if any(cell is not None for cell in row)]
+    return {name: [row[index] for row in filled] for index, name in enumerate(names)}
+
+
+def _book(path: Path) -> Any:
+    openpyxl = package("openpyxl", "files", "Excel files")
+    try:
+        return openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except Exception as error:  # whatever the package makes of a broken file
+        raise _unreadable(path, "excel", error) from error
+
+
+def _statistics(path: Path, file_format: str, *, metadataonly: bool = False) -> tuple[Any, Any]:
+    pyreadstat = package("pyreadstat", "files", f"{_PROGRAMS[file_format]} files")
+    read = getattr(pyreadstat, _READERS[path.suffix.lower()])
+    try:
+        columns, meta = read(str(path), metadataonly=metadataonly, output_format="dict")
+    except Exception as error:  # whatever the package makes of a broken file
+        raise _unreadable(path, file_format, error) from error
+    return columns, meta
+
+
+def _unreadable(path: Path, file_format: str, error: Exception) -> SourceError:
+    log.debug("%s cannot be read: %s", path.name, error)
+    kind = f"{'an' if file_format == 'excel' else 'a'} {_PROGRAMS[file_format]} file"
+    return SourceError(f"{path.name} is not {kind} that can be read")
+
+
+def _distinct_names(path: Path, names: Sequence[str]) -> list[str]:
+    """Return names of columns, those that are empty by their number; refuse two that are one."""
+    labels = [name.strip() or f"column_{number}" for number, name in enumerate(names, start=1)]
+    if not labels or len({label.casefold() for label in labels}) != len(labels):
+        raise SourceError(f"{path.name} needs a distinct name for each column; capitals do not count")
+    return labels
+
+
+def _cell_text(cell: Any) -> str | None:
+    """Return the text of a spreadsheet's cell; None, which becomes NULL, where there is no value.
+
+    >>> [_cell_text(cell) for cell in (3.0, 0.25, float("nan"), True, dt.datetime(2024, 5, 1), " ")]
+    ['3', '0.25', None, 'true', '2024-05-01', ' ']
+    """
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return None
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, dt.datetime):
+        midnight = cell.time() == dt.time() and cell.tzinfo is None
+        return cell.date().isoformat() if midnight else cell.isoformat(sep=" ")
+    if isinstance(cell, dt.date | dt.time):
+        return cell.isoformat()
+    if hasattr(cell, "item"):
+        return _cell_text(cell.item())
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
+        return str(int(cell))
+    return str(cell).encode("utf-8", "replace").decode() or None

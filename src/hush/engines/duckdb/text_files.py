@@ -36,17 +36,16 @@ end, or directly before a quote. All other blocks go record by record, to the sa
 Tally(rows=4, short=1, long=1, broken=1, replaced=0)
 
 **Loading.** A text file is read whole, once, before a question is charged, every record a row of texts. A question
-never reads a CSV file or a file of JSON lines itself. An engine's reader that meets a cell or a line it does not like
-drops the row, or fails, and newer engines hand it a question's own casts, so that a cell which does not parse drops its
-row only if somebody asks about that column. A table of texts has none of that: what a cast cannot read is NULL, and the
-row stays. Numbers, dates and booleans of private tables are forced into their declared types once, where they are
-loaded (`kept_types`), by the same total casts that a question would use; to force them again changes nothing. A file
-that changes is read again before the next question; one that cannot be read then is refused, and nothing is charged.
+never reads such a file itself: an engine's reader that meets a cell or a line it does not like drops the row, or fails,
+and newer engines hand it a question's own casts, so that a cell which does not parse drops its row only if somebody
+asks about that column. What a cast of a text cannot read is NULL, and the row stays. Numbers, dates and booleans of
+private tables are forced into their declared types once, where they are loaded (`kept_types`), by the same total casts
+that a question would use; to force them again changes nothing. A file that changes is read again before the next
+question; one that cannot be read then is refused, and nothing is charged.
 
 The engine's reader is still the quickest way from a file into a table. It gets the file itself if every line is a row
-of plain text, else one that `Writer` has rewritten. Either way the rows are counted twice, by
-the engine and here, and a file whose counts differ is rewritten; so none is lost, whichever version of the engine reads
-it.
+of plain text, else one that `Writer` has rewritten. Either way the rows are counted twice, by the engine and here, and
+a file whose counts differ is rewritten; so none is lost, whichever version of the engine reads it.
 
 **Decimal commas.** In a numeric column of a file with ``decimal = ","`` the comma is read as the point; a number with a
 point in it is then none.
@@ -68,12 +67,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.engines.duckdb.session import text_of
 from hush.engines.duckdb.sources import FIRST_RECORD, UNREADABLE, Source, compressed, opened, opened_text
 from hush.engines.errors import SourceError
 from hush.engines.sql.dialect import DUCKDB
@@ -82,25 +81,22 @@ from hush.engines.sql.nodes import (
     FALSE,
     NULL,
     TRUE,
-    ArrayOf,
-    Between,
     From,
     Scalar,
     Select,
     TableName,
-    alias,
+    array,
     binary,
     call,
     case,
-    cast,
     column,
     count,
     primitive,
     select,
     table_function,
     text,
-    try_cast,
 )
+from hush.engines.sql.render import text_of
 from hush.engines.sql.values import SQL_TYPES, digits
 from hush.engines.unread import Tally
 from hush.query.schema import Table
@@ -172,25 +168,24 @@ def plain_rows(path: Path) -> int | None:
 class Writer:
     """Rewrites one file's text, as `utf8_blocks` yields it, into lines that every reader takes in the same way."""
 
-    def __init__(self, *, columns: int, separator: str, quotes: bool = True, header: bool = True) -> None:
+    def __init__(self, *, columns: int, separator: str, quotes: bool = True) -> None:
         self.tally = Tally()
         self.breaks = False
         """Whether a line break, or a carriage return, stands inside a field."""
         self._columns = columns
         self._separator = separator.encode()
         self._quotes = quotes
-        self._header = header
+
         # a row of one empty field would be a line without a character
         self._end = FIELD + b"\n" if columns == 1 else b"\n"
         self._share = max(64, LONG // columns)
 
     def lines(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the rewritten lines, several at once."""
-        pending, carriage = b"", False
-        started = not self._header
+        pending, started, carriage = b"", False, False
         for block in blocks:
             data = pending + (block.replace(b"\r", b"\n") if carriage else block)
-            if not started:
+            if not started:  # the header
                 end = _FIRST_END.search(data)
                 if end is None:
                     pending = data
@@ -206,12 +201,12 @@ class Writer:
 
     def _rewritten(self, data: bytes, *, final: bool) -> tuple[bytes, int]:
         """Return the lines of the records that end in the data, and how far they go."""
-        complete = data + b"\n" if final and not data.endswith(b"\n") else data
         quick = None
         if self._columns > 1 and not _RESERVED.search(data):
+            complete = data + b"\n" if final and not data.endswith(b"\n") else data
             quoted = self._quotes and b'"' in data
             quick = self._regular(complete, final=final) if quoted else self._bare(complete)
-        return self._each(data, final=final) if quick is None else quick
+        return quick or self._each(data, final=final)
 
     def _bare(self, data: bytes) -> tuple[bytes, int] | None:
         """Rewrite lines without quotes; None unless all have as many fields as there are columns."""
@@ -284,10 +279,9 @@ class Writer:
         rows: list[bytes] = []
         start, size = 0, len(data)
         while start < size:
-            stop = data.find(b"\n", start)
-            if stop < 0 and not final:
+            stop = _place(data, b"\n", start, size)
+            if stop == size and not final:
                 break
-            stop = size if stop < 0 else stop
             line, following = data[start:stop], stop + 1
             if not line or line == b"\r":
                 start = following
@@ -327,16 +321,12 @@ class Writer:
                 if data.startswith((b"\r\n", b"\r"), stop) and data[stop + 1 : stop + 2] in {b"\n", b""}:
                     stop += 1
             else:
-                line_end = data.find(b"\n", start)
-                line_end = size if line_end < 0 else line_end
-                stop = data.find(self._separator, start, line_end)
-                if stop < 0:
-                    stop = line_end
-                    if stop == size and not final:
-                        return None
-                    fields.append(data[start:stop].removesuffix(b"\r"))
-                else:
-                    fields.append(data[start:stop])
+                line_end = _place(data, b"\n", start, size)
+                stop = _place(data, self._separator, start, line_end)
+                if stop == size and not final:
+                    return None
+                field = data[start:stop]
+                fields.append(field.removesuffix(b"\r") if stop == line_end else field)
             if stop >= size or data[stop] == 10:
                 return fields, stop + 1
             if data[stop : stop + 1] != self._separator:
@@ -354,8 +344,7 @@ class Writer:
                 stop = quoted.end()
                 fields.append(quoted.group(1).replace(b'""', b'"'))
             else:
-                stop = line.find(self._separator, start)
-                stop = len(line) if stop < 0 else stop
+                stop = _place(line, self._separator, start, len(line))
                 fields.append(line[start:stop])
             if stop >= len(line):
                 return fields
@@ -382,24 +371,10 @@ class Writer:
         return field
 
 
-def json_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield the lines of a file of JSON records, several at once, and how many they are; blank ones are none.
-
-    Control characters, which JSON does not allow inside of texts, become blanks.
-    """
-    table = bytes.maketrans(b"\r" + FIELD, b"  ")
-    pending = b""
-    for block in blocks:
-        data = pending + block
-        end = data.rfind(b"\n") + 1
-        pending = data[end:]
-        yield _json_block(data[:end].translate(table))
-    yield _json_block(pending.translate(table))
-
-
-def _json_block(data: bytes) -> tuple[bytes, int]:
-    lines = [line for line in data.split(b"\n") if line.strip()]
-    return b"".join(line + b"\n" for line in lines), len(lines)
+def _place(data: bytes, mark: bytes, start: int, end: int) -> int:
+    """Return where a mark is first; the end where it is not."""
+    place = data.find(mark, start, end)
+    return end if place < 0 else place
 
 
 _OFFSET = r":[0-9]{2}(\.[0-9]*)?\s*(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?)\s*$"
@@ -463,23 +438,24 @@ def load(connection: duckdb.DuckDBPyConnection, table: str, source: Source, colu
 
 
 def _loaded(connection: duckdb.DuckDBPyConnection, table: str, source: Source, wanted: Wanted, scratch: Path) -> Tally:
+    """Read one file into a table, or several one after the other, with the columns that folders' names give."""
     if not source.files:
         return _loaded_file(connection, table, source, wanted, scratch)
-    tallies, parts = [], []
+    tallies = []
     for number, file in enumerate(source.one_by_one()):
-        partitions = source.partitions(file.file)
-        own_columns = replace(wanted, names=[label for label in wanted.names if label not in partitions])
-        own_columns = replace(
-            own_columns, columns=[label for label in wanted.columns if label not in partitions] or own_columns.names
-        )
-        parts.append(f"{table}_{number}")
-        tallies.append(_loaded_file(connection, parts[-1], file, own_columns, scratch))
-        words = {label: NULL if word is None else text(word) for label, word in partitions.items()}
-        constants = {label: cast(word, "VARCHAR") for label, word in words.items()}
-        cells = [alias(constants.get(label, column(label)), label) for label in wanted.columns]
-        rows = text_of(select(cells, TableName(parts[-1])))
+        partitions, part = source.partitions(file.file), f"{table}_{number}"
+        names = [label for label in wanted.names if label not in partitions]
+        columns = [label for label in wanted.columns if label not in partitions] or names
+        own = replace(wanted, names=names, columns=columns)
+        tallies.append(_loaded_file(connection, part, file, own, scratch))
+        cells = []
+        for label in wanted.columns:
+            word = partitions.get(label)
+            constant = (NULL if word is None else text(word)).cast("VARCHAR")
+            cells.append((constant if label in partitions else column(label)).alias(label))
+        rows = text_of(select(cells, TableName(part)))
         connection.execute(DUCKDB.inserted(table, rows) if number else DUCKDB.created(_NEW_TABLE, table, rows))
-        connection.execute(DUCKDB.dropped(parts[-1]))
+        connection.execute(DUCKDB.dropped(part))
     return Tally(*(sum(figures) for figures in zip(*map(astuple, tallies), strict=True)))
 
 
@@ -487,62 +463,48 @@ def _loaded_file(
     connection: duckdb.DuckDBPyConnection, table: str, source: Source, wanted: Wanted, scratch: Path
 ) -> Tally:
     if source.format == "json":
-        rows = _write_json(source.file, scratch, wanted.columns)
-        row_count = _made(connection, table, _json_rows(scratch, source, wanted), wanted)
-        return _counted(Tally(rows=rows), row_count)
-    if len(wanted.names) > 1 and source.encoding == "utf-8":
-        plain = plain_rows(source.file)
-        if plain is not None:
+        tally = Tally(rows=_write_json(source.file, scratch, wanted.columns))
+        texts = _json_rows(scratch, source, wanted)
+    else:
+        if len(wanted.names) > 1 and source.encoding == "utf-8" and (plain := plain_rows(source.file)) is not None:
             origin = _reader(source.file, wanted.names, source.separator, header=True)
-            if _made_at_once(connection, table, _cells(origin, source, wanted, breaks=False), wanted) == plain:
+            texts = _cells(origin, source, wanted, breaks=False)
+            if _made(connection, table, texts, wanted, at_once=True) == plain:
                 return Tally(rows=plain)
-    writer = Writer(columns=len(wanted.names), separator=source.separator, quotes=source.quotes)
-    with scratch.open("wb") as file:
-        for lines in writer.lines(utf8_blocks(source.file, source.encoding, writer.tally)):
-            file.write(lines)
-    # a line of one column ends with a separator, behind which the reader sees another, empty field
-    names = [*wanted.names, "end"] if len(wanted.names) == 1 else wanted.names
-    origin = _reader(scratch, names, FIELD.decode(), header=False)
-    row_count = _made(connection, table, _cells(origin, source, wanted, breaks=writer.breaks), wanted)
-    return _counted(writer.tally, row_count)
-
-
-def _counted(tally: Tally, rows: int) -> Tally:
-    if tally.rows != rows:
+        writer = Writer(columns=len(wanted.names), separator=source.separator, quotes=source.quotes)
+        with scratch.open("wb") as file:
+            file.writelines(writer.lines(utf8_blocks(source.file, source.encoding, writer.tally)))
+        # a line of one column ends with a separator, behind which the reader sees another, empty field
+        names = [*wanted.names, "end"] if len(wanted.names) == 1 else wanted.names
+        origin = _reader(scratch, names, FIELD.decode(), header=False)
+        tally, texts = writer.tally, _cells(origin, source, wanted, breaks=writer.breaks)
+    if _made(connection, table, texts, wanted) != tally.rows:
         raise SourceError("the engine does not read this file as it is; store it as parquet")
     return tally
 
 
-def _made(connection: duckdb.DuckDBPyConnection, table: str, texts: Select, wanted: Wanted) -> int:
-    """Make a table, and return how many rows it has: of texts first, so that no cast comes near the engine's reader."""
-    staging = f"{table}_texts" if wanted.kept else table
-    connection.execute(DUCKDB.created(_NEW_TABLE, staging, text_of(texts)))
-    if wanted.kept:
-        cells = [alias(_kept(column(label), label, wanted), label) for label in wanted.columns]
-        connection.execute(DUCKDB.created(_NEW_TABLE, table, text_of(select(cells, TableName(staging)))))
-        connection.execute(DUCKDB.dropped(staging))
-    return _rows_of(connection, table)
+def _made(
+    connection: duckdb.DuckDBPyConnection, table: str, texts: Select, wanted: Wanted, *, at_once: bool = False
+) -> int:
+    """Make a table, and return how many rows it has: of texts first, so that no cast comes near the engine's reader.
 
-
-def _made_at_once(connection: duckdb.DuckDBPyConnection, table: str, texts: Select, wanted: Wanted) -> int:
-    """Make a table in one pass over a plain file; a text that is put together is none that a reader could cast itself.
-
-    Whoever calls this counts the rows: if a reader took the casts nevertheless, and dropped what they cannot read, the
-    table is made again, of texts first.
+    Of a plain file it is made ``at_once``, in one pass: a text that is put together is none that a reader could cast
+    itself. Whoever calls this counts the rows: if a reader took the casts nevertheless, and dropped what they cannot
+    read, the table is made again, of texts first.
     """
+    source: Select | TableName = texts
+    if wanted.kept and not at_once:
+        source = TableName(f"{table}_texts", "t")
+        connection.execute(DUCKDB.created(_NEW_TABLE, f"{table}_texts", text_of(texts)))
     cells = []
     for label in wanted.columns:
         cell: Scalar = column(label, "t")
-        if label in wanted.kept:
-            cell = _kept(binary("||", cell, text("")), label, wanted)
-        cells.append(alias(cell, label))
-    connection.execute(DUCKDB.created(_NEW_TABLE, table, text_of(select(cells, texts))))
-    return _rows_of(connection, table)
-
-
-def _rows_of(connection: duckdb.DuckDBPyConnection, table: str) -> int:
-    counted = connection.execute(text_of(select([count()], TableName(table)))).fetchall()
-    return int(counted[0][0])
+        if at_once and label in wanted.kept:
+            cell = binary("||", cell, text(""))
+        cells.append(_kept(cell, label, wanted).alias(label))
+    connection.execute(DUCKDB.created(_NEW_TABLE, table, text_of(select(cells, source))))
+    connection.execute(DUCKDB.dropped(f"{table}_texts"))
+    return int(connection.execute(text_of(select([count()], TableName(table)))).fetchall()[0][0])
 
 
 def _kept(cell: Scalar, label: str, wanted: Wanted) -> Scalar:
@@ -552,7 +514,7 @@ def _kept(cell: Scalar, label: str, wanted: Wanted) -> Scalar:
     physical, type_ = wanted.kept[label]
     value = force(cell, "VARCHAR", type_)
     physical_form = value.form.value
-    return cast(value.sql, physical) if physical_form == physical else try_cast(value.sql, physical, physical_form)
+    return value.sql.cast(physical) if physical_form == physical else value.sql.try_cast(physical, physical_form)
 
 
 def _reader(path: Path, columns: Sequence[str], delimiter: str, *, header: bool) -> From:
@@ -583,7 +545,7 @@ def _cells(origin: From, source: Source, wanted: Wanted, *, breaks: bool) -> Sel
         if breaks:
             cell = call("replace", cell, text(BREAK.decode()), text("\n"))
             cell = call("replace", cell, text(RETURN.decode()), text("\r"))
-        cells.append(alias(said(cell, source, wanted.types.get(label)), label))
+        cells.append(said(cell, source, wanted.types.get(label)).alias(label))
     return select(cells, origin)
 
 
@@ -595,7 +557,7 @@ def said(cell: Scalar, source: Source, type_: Type | None) -> Scalar:
         pointed = call("contains", cell, text("."))
         return case((pointed, NULL), otherwise=call("replace", cell, text(source.decimal), text(".")))
     if type_.kind in {Kind.DATE, Kind.TIMESTAMP} and source.timezone is not None:
-        instant = try_cast(cell, "TIMESTAMPTZ")
+        instant = cell.try_cast("TIMESTAMPTZ")
         clock = primitive("formatted", local(instant, source.timezone), pattern="%Y-%m-%d %H:%M:%S.%f")
         offset = call("regexp_matches", cell, text(_OFFSET))
         # CASE, and not AND: an instant far outside the calendar has no local time, and would be an error
@@ -611,39 +573,41 @@ def local(instant: Scalar, timezone: str) -> Scalar:
 def _in_calendar(instant: Scalar) -> Scalar:
     # a day or two within the calendar, so that clocks of all time zones are in it, too
     first, last = (primitive("instant", at=f"{day} 00:00:00") for day in ("0001-01-03", "9999-12-30"))
-    return Between(instant, first, last)
+    return instant.between(first, last)
 
 
 # JSON lines
 
 
 def _write_json(path: Path, scratch: Path, columns: Sequence[str]) -> int:
-    rows = 0
+    """Write the lines of a file of JSON records, and return how many they are; blank ones are none.
+
+    Control characters, which JSON does not allow inside of texts, become blanks.
+    """
+    rows, pending, blanks = 0, b"", bytes.maketrans(b"\r" + FIELD, b"  ")
     with scratch.open("wb") as file:
-        for lines, count in json_lines(utf8_blocks(path)):
-            file.write(b"".join(_short(lines, columns)))
-            rows += count
+        for block in chain(utf8_blocks(path), [b"\n"]):
+            *lines, pending = (pending + block).split(b"\n")
+            records = [record for record in (line.translate(blanks) for line in lines) if record.strip()]
+            rows += len(records)
+            file.writelines([_short(record, columns) + b"\n" for record in records])
     return rows
 
 
-def _short(lines: bytes, columns: Sequence[str]) -> Iterator[bytes]:
-    """Yield lines no longer than the engine's reader takes; of a longer record the wanted cells, cut."""
-    if max(map(len, lines.split(b"\n"))) <= LONG:
-        yield lines
-        return
-    for line in lines.splitlines(keepends=True):
-        if len(line) <= LONG:
-            yield line
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        cells = {label: record[label] for label in columns if label in record} if isinstance(record, dict) else None
-        share = LONG // (8 * max(1, len(columns)))  # a character takes up to six bytes when it is escaped
-        cut = {label: cell[:share] if isinstance(cell, str) else cell for label, cell in (cells or {}).items()}
-        short = json.dumps({label: cell for label, cell in cut.items() if len(json.dumps(cell)) <= 8 * share})
-        yield short.encode() + b"\n" if cells is not None else b"null\n"
+def _short(line: bytes, columns: Sequence[str]) -> bytes:
+    """Return a line no longer than the engine's reader takes; of a longer record the wanted cells, cut."""
+    if len(line) < LONG:
+        return line
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        return b"null"
+    share = LONG // (8 * max(1, len(columns)))  # a character takes up to six bytes when it is escaped
+    cells = {label: record[label] for label in columns if label in record}
+    cut = {label: cell[:share] if isinstance(cell, str) else cell for label, cell in cells.items()}
+    return json.dumps({label: cell for label, cell in cut.items() if len(json.dumps(cell)) <= 8 * share}).encode()
 
 
 def _json_rows(scratch: Path, source: Source, wanted: Wanted) -> Select:
@@ -652,20 +616,17 @@ def _json_rows(scratch: Path, source: Source, wanted: Wanted) -> Select:
     spec = text(json.dumps(dict.fromkeys(wanted.columns, "VARCHAR")))
     # CASE, and not WHERE: conditions may be tested in any order
     record = case((call("json_valid", line), call("json_transform", line, spec)))
-    records = select([alias(record, "record")], _reader(scratch, ["line"], FIELD.decode(), header=False))
+    records = select([record.alias("record")], _reader(scratch, ["line"], FIELD.decode(), header=False))
     cells = []
     for label in wanted.columns:
         cell = call("struct_extract", column("record", "t"), text(label))
-        cells.append(alias(said(cell, source, wanted.types.get(label)), label))
+        cells.append(said(cell, source, wanted.types.get(label)).alias(label))
     return select(cells, records)
-
-
-# words for files and other databases, which DuckDB alone reads
 
 
 def reader(function: str, path: str | Sequence[str], options: Mapping[str, Scalar]) -> From:
     """Return files to select from; the function and the options' names are words of this package's own source."""
-    files = text(path) if isinstance(path, str) else ArrayOf(tuple(text(file) for file in path))
+    files = text(path) if isinstance(path, str) else array([text(file) for file in path])
     return table_function(function, files, options=options)
 
 

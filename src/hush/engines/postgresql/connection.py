@@ -20,9 +20,9 @@ is a float. Columns that the role cannot read, or whose type hush does not know,
 >>> qualified_name("clinic.visits"), qualified_name("visits"), qualified_name('"My.schema"."t"')
 (('clinic', 'visits'), ('public', 'visits'), ('My.schema', 't'))
 
-**Rights** (`rights_of`). hush needs to read the policy's columns, and nothing else. A curator's role that can do more
-is a risk when somebody gets hold of it. So a superuser, a role that is exempt from row security, one that may write,
-make objects or read other tables is told of, with the statements that give a role just what it needs.
+**Rights** (`PostgreSQLTables.rights`). hush needs to read the policy's columns, and nothing else. A curator's role that
+can do more is a risk when somebody gets hold of it. So a superuser, a role that is exempt from row security, one that
+may write, make objects or read other tables is told of, with the statements that give a role just what it needs.
 """
 
 from __future__ import annotations
@@ -77,21 +77,16 @@ def check_address(address: str) -> str:
     return address
 
 
-def driver() -> Any:
-    """Return psycopg, or say how to get it."""
-    try:
-        import psycopg
-    except ImportError:
-        raise SourceError("PostgreSQL needs psycopg: pip install 'hush[postgresql]'") from None
-    return psycopg
-
-
 class Server:
     """A server's address, and connections to it. Use it from any thread."""
 
     def __init__(self, address: str, *, timeout: float | None = None) -> None:
         self._address = check_address(address)
-        self._psycopg = driver()
+        try:
+            import psycopg
+        except ImportError:
+            raise SourceError("PostgreSQL needs psycopg: pip install 'hush[postgresql]'") from None
+        self._psycopg = psycopg
         self._milliseconds = 0 if timeout is None else max(1, int(timeout * 1000))
         self._idle: list[psycopg.Connection[Row]] = []
         self._lock = threading.Lock()
@@ -129,15 +124,8 @@ class Server:
     @contextmanager
     def transaction(self) -> Iterator[PostgreSQLTransaction]:
         """Give a read-only transaction, which is rolled back in any case."""
-        connection = self._taken()
-        try:
-            connection = self._opened(connection, self._opening)
-            yield PostgreSQLTransaction(connection)
-        finally:
-            # a failed ROLLBACK leaves a broken connection, which is not kept
-            with suppress(Exception):
-                connection.execute("ROLLBACK")
-            self._returned(connection)
+        with self._sent(self._opening) as cursor:
+            yield PostgreSQLTransaction(cursor.connection)
 
     def resolve(self, statements: Sequence[Statement], check: str) -> Row:
         """Let the server resolve statements without running them, and return the row of a check.
@@ -145,53 +133,36 @@ class Server:
         All of it is one message, so that a question is compiled by one round trip.
         """
         prepared = [f"PREPARE hush_resolved AS {statement.text}; DEALLOCATE hush_resolved" for statement in statements]
-        text = "; ".join([self._opening, check, *prepared, "ROLLBACK"])
-        connection = self._taken()
-        self.reason = ""
-        try:
-            connection, cursor = self._sent(connection, text)
+        with self._sent("; ".join([self._opening, check, *prepared, "ROLLBACK"])) as cursor:
             # the check is the only part of the message that returns rows
             while cursor.description is None and cursor.nextset():
                 pass
             return cursor.fetchall()[0]
-        except Exception as error:  # whatever it says is the owner's  # noqa: BLE001
-            log.debug("engine failure: %s\n%s", error, text)
-            # not the question's fault: whoever asked is told to try again
-            if getattr(error, "sqlstate", None) in _BUSY:
-                self.reason = "it is busy"
-            with suppress(Exception):
-                connection.execute("ROLLBACK")
-            raise EngineError from None
+
+    @contextmanager
+    def _sent(self, text: str) -> Iterator[psycopg.Cursor[Row]]:
+        """Send a text that begins a transaction, which is rolled back in any case, and give its results."""
+        connection = self._taken()
+        self.reason = ""
+        try:
+            try:
+                try:
+                    cursor = connection.execute(text.encode())
+                except self._psycopg.Error:
+                    # the server answered with an error of the statement, which a new connection would repeat
+                    if not connection.closed:
+                        raise
+                    connection = self.connect()  # the other one broke while it waited
+                    cursor = connection.execute(text.encode())
+            except Exception as error:  # whatever it says is the owner's  # noqa: BLE001
+                log.debug("engine failure: %s\n%s", error, text)
+                # not the question's fault: whoever asked is told to try again
+                if getattr(error, "sqlstate", None) in _BUSY:
+                    self.reason = "it is busy"
+                raise EngineError from None
+            yield cursor
         finally:
             self._returned(connection)
-
-    def _sent(
-        self, connection: psycopg.Connection[Row], text: str
-    ) -> tuple[psycopg.Connection[Row], psycopg.Cursor[Row]]:
-        """Send a text to a connection; one that broke while it waited is replaced."""
-        try:
-            return connection, connection.execute(text.encode())
-        except self._psycopg.Error:
-            # the server answered with an error of the statement, which a new connection would repeat
-            if not connection.closed and not connection.broken:
-                raise
-        connection = self.connect()
-        return connection, connection.execute(text.encode())
-
-    def _opened(self, connection: psycopg.Connection[Row], opening: str) -> psycopg.Connection[Row]:
-        """Return a connection on which a transaction began; one that broke while it waited is replaced."""
-        try:
-            connection.execute(opening.encode())
-        except Exception:  # noqa: BLE001
-            with suppress(Exception):
-                connection.close()
-            connection = self.connect()
-            try:
-                connection.execute(opening.encode())
-            except Exception as error:  # noqa: BLE001
-                log.debug("no transaction begins: %s", type(error).__name__)
-                raise EngineError from None
-        return connection
 
     def _taken(self) -> psycopg.Connection[Row]:
         with self._lock:
@@ -204,9 +175,12 @@ class Server:
         return self.connect()
 
     def _returned(self, connection: psycopg.Connection[Row]) -> None:
+        # a failed ROLLBACK leaves a broken connection, which would fail the next question
+        with suppress(Exception):
+            if connection.info.transaction_status:  # 0 is outside of a transaction
+                connection.execute("ROLLBACK")
         with self._lock:
-            # a broken one would fail the next question
-            if not connection.closed and not connection.broken and len(self._idle) < _IDLE:
+            if not connection.closed and len(self._idle) < _IDLE:
                 self._idle.append(connection)
                 return
         with suppress(Exception):
@@ -227,37 +201,34 @@ class PostgreSQLTransaction:
         self._connection = connection
 
     def fetch(self, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
-        """Run a statement and return its rows."""
         with self._running(statement.text):
             values = [parameters[number] for number in statement.parameters]
             return self._connection.execute(statement.text.encode(), values or None).fetchall()
 
-    def _cancel(self) -> None:
-        """Have the server end the statement at work; that is a message of its own, for which nobody waits."""
-        threading.Thread(target=self._connection.cancel, name="hush-cancel", daemon=True).start()
-
     @contextmanager
     def _running(self, text: str) -> Iterator[None]:
+        def cancel() -> None:
+            # a message of its own to the server, for which nobody waits
+            threading.Thread(target=self._connection.cancel, name="hush-cancel", daemon=True).start()
+
         try:
-            with interrupting(self._cancel):
+            with interrupting(cancel):
                 yield
         except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
             log.debug("engine failure: %s\n%s", error, text)
             raise EngineError from None
 
     def stream(self, statement: Statement, parameters: Mapping[int, Any], size: int) -> Iterator[list[Row]]:
-        """Run a statement and yield its rows in batches, from a cursor of the server."""
         # a named cursor stays in the server: the driver would fetch all groups at once otherwise
         cursor = self._connection.cursor("hush_groups")
         try:
             with self._running(statement.text):
                 cursor.execute(statement.text.encode(), [parameters[number] for number in statement.parameters] or None)
-            while True:
+                rows = cursor.fetchmany(size)
+            while rows:
+                yield rows
                 with self._running(statement.text):
                     rows = cursor.fetchmany(size)
-                if not rows:
-                    break
-                yield rows
         finally:
             with suppress(Exception):  # the transaction ends it, too
                 cursor.close()
@@ -390,7 +361,6 @@ class PostgreSQLColumn:
     given: int
 
     def read(self, *, identifies: bool = False) -> tuple[Scalar, str] | None:
-        """Return the expression that reads it and its neutral type; a unit, or a key to one, ``identifies``."""
         name = column(self.name)
         if self.type in _PLAIN:
             return name, _PLAIN[self.type]
@@ -466,11 +436,44 @@ class PostgreSQLTables(ServerConnection):
         return labels
 
     def rights(self, needed: Mapping[str, Sequence[str]]) -> Rights:
-        """Return the rights of the role that is connected."""
-        return rights_of(self, needed)
+        with self.server.transaction() as transaction:
+            role, superuser, exempt, administers, creates = transaction.fetch(plain(_ROLE), {})[0]
+            readable = set(transaction.fetch(plain(_READS), {}))
+            relations = transaction.fetch(plain(_RELATIONS), {})
+        notes = []
+        for space, name, is_view, is_secured, _ in relations:
+            if is_view and (space, name) in self.names.values():
+                notes.append(f"note: {space}.{name} is a view; each of its rows must come from rows of one unit alone")
+            if is_secured and (space, name) in self.names.values():
+                notes.append(
+                    f"note: row security decides which rows of {space}.{name} are counted, and must not look at other "
+                    "units' rows"
+                )
+        # two tables of the policy may be one of the server, so columns are compared by their full names
+        needed_columns = {(*self.names[table], column) for table, columns in needed.items() for column in columns}
+        powers = {
+            "is a superuser": superuser,
+            "is exempt from row security": exempt and not superuser,
+            "may make roles, databases or replicas": administers and not superuser,
+            "may make objects in the database": creates and not superuser,
+        }
+        surplus = [f"{role} {power}" for power, has in powers.items() if has]
+        if writable := [f"{space}.{name}" for space, name, *_, is_writable in relations if is_writable]:
+            surplus.append(f"{role} may change {_some(writable)}")
+        if surplus_columns := sorted(map(".".join, readable - needed_columns)):
+            surplus.append(f"{role} may read what the policy does not name: {_some(surplus_columns)}")
+        quoted = POSTGRESQL.quoted
+        spaces = dict.fromkeys(self.names[table][0] for table in needed)
+        grants = [_CURATOR_ROLE, *(f"GRANT USAGE ON SCHEMA {quoted(space)} TO hush_curator;" for space in spaces)]
+        for table, columns in needed.items():
+            place, names = ".".join(map(quoted, self.names[table])), ", ".join(map(quoted, columns))
+            grants.append(f"GRANT SELECT ({names}) ON {place} TO hush_curator;")
+        missing = [f"{role} may not read {'.'.join(column)}" for column in sorted(needed_columns - readable)]
+        return Rights(
+            role=role, missing=tuple(missing), surplus=tuple(surplus), grants=tuple(grants), notes=tuple(notes)
+        )
 
     def begin(self) -> AbstractContextManager[Transaction]:
-        """Begin a transaction, which is read-only."""
         return self.server.transaction()
 
     def _let_resolve(self, statements: Sequence[Statement]) -> None:
@@ -502,7 +505,6 @@ class PostgreSQLTables(ServerConnection):
         return int(self.server.resolve(statements, POSTGRESQL.unchanged(used))[0]) == len(used)
 
     def close(self) -> None:
-        """Close the connections."""
         super().close()
         self.server.close()
 
@@ -512,13 +514,13 @@ SELECT rolname::text, rolsuper, rolbypassrls, rolcreaterole OR rolcreatedb OR ro
        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')
 FROM pg_catalog.pg_roles WHERE rolname = CURRENT_USER
 """
-_WRITES = """
-SELECT n.nspname::text, c.relname::text FROM pg_catalog.pg_class AS c
+_RELATIONS = """
+SELECT n.nspname::text, c.relname::text, c.relkind IN ('v', 'm'), pg_catalog.row_security_active(c.oid),
+       pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+       AND pg_catalog.has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
+FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
-  AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
-  AND (pg_catalog.has_table_privilege(c.oid, 'INSERT') OR pg_catalog.has_table_privilege(c.oid, 'UPDATE')
-       OR pg_catalog.has_table_privilege(c.oid, 'DELETE') OR pg_catalog.has_table_privilege(c.oid, 'TRUNCATE'))
 ORDER BY 1, 2
 """
 _READS = """
@@ -528,87 +530,11 @@ JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
   AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
   AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
-ORDER BY 1, 2, a.attnum
-"""
-_KINDS = """
-SELECT n.nspname::text, c.relname::text, c.relkind::text, pg_catalog.row_security_active(c.oid)
-FROM pg_catalog.pg_class AS c
-JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-WHERE (c.relkind IN ('v', 'm') OR c.relrowsecurity) AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 """
 _CURATOR_ROLE = "CREATE ROLE hush_curator LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;"
 _SHOWN = 5
 
 
-def rights_of(opened: PostgreSQLTables, needed: Mapping[str, Sequence[str]]) -> Rights:
-    """Return the rights of the role that is connected; ``needed`` are the columns of each table that are read."""
-    with opened.server.transaction() as transaction:
-
-        def rows(text: str) -> list[Row]:
-            return transaction.fetch(plain(text), {})
-
-        role, superuser, exempt, administers, creates = rows(_ROLE)[0]
-        readable = {(space, name, column) for space, name, column in rows(_READS)}
-        writable = [(space, name) for space, name in rows(_WRITES)]
-        kinds = {(space, name): (kind, secured) for space, name, kind, secured in rows(_KINDS)}
-    notes = [
-        note
-        for table_name in dict.fromkeys(opened.names.values())
-        for note in _notes(table_name, *kinds.get(table_name, ("", False)))
-    ]
-    # two tables of the policy may be one of the server, so columns are compared by their full names
-    needed_columns = {(*opened.names[table], column) for table, columns in needed.items() for column in columns}
-    surplus_columns = sorted({f"{space}.{name}.{column}" for space, name, column in readable - needed_columns})
-    surplus = [
-        f"{role} {power}"
-        for power, has in (
-            ("is a superuser", superuser),
-            ("is exempt from row security", exempt and not superuser),
-            ("may make roles, databases or replicas", administers and not superuser),
-            ("may make objects in the database", creates and not superuser),
-        )
-        if has
-    ]
-    if writable:
-        surplus.append(f"{role} may change {_some([f'{space}.{name}' for space, name in writable])}")
-    if surplus_columns:
-        surplus.append(f"{role} may read what the policy does not name: {_some(surplus_columns)}")
-    missing = [f"{role} may not read {'.'.join(column)}" for column in sorted(needed_columns - readable)]
-    return Rights(
-        role=role,
-        missing=tuple(missing),
-        surplus=tuple(surplus),
-        grants=tuple(_grants(opened, needed)),
-        notes=tuple(notes),
-    )
-
-
-def _notes(table_name: tuple[str, str], kind: str, secured: bool) -> list[str]:
-    name = ".".join(table_name)
-    notes = []
-    if kind in {"v", "m"}:
-        notes.append(f"note: {name} is a view; each of its rows must come from rows of one unit alone")
-    if secured:
-        notes.append(
-            f"note: row security decides which rows of {name} are counted, and must not look at other units' rows"
-        )
-    return notes
-
-
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
-
-
-def _grants(opened: PostgreSQLTables, needed: Mapping[str, Sequence[str]]) -> list[str]:
-    quoted = POSTGRESQL.quoted
-    statements = [_CURATOR_ROLE]
-    statements += [
-        f"GRANT USAGE ON SCHEMA {quoted(space)} TO hush_curator;"
-        for space in dict.fromkeys(opened.names[table][0] for table in needed)
-    ]
-    for table, columns in needed.items():
-        space, name = opened.names[table]
-        names = ", ".join(map(quoted, columns))
-        statements.append(f"GRANT SELECT ({names}) ON {quoted(space)}.{quoted(name)} TO hush_curator;")
-    return statements

@@ -32,7 +32,7 @@ tie to even); else |x| ≤ n + 1/2 - p, so |x| + h is rounded to n + 1 - p at mo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -57,12 +57,6 @@ _FLOAT_ENDS = {
     "DOUBLE": ("17e307", "1e-307", "2.4703282292062328e-324", "1.7976931348623157e308"),
     "FLOAT": ("34e37", "1e-37", "7.0064923216240854e-46", "3.4028234e38"),
 }
-
-
-def type_name(neutral: str) -> str:
-    """Return PostgreSQL's word for a type."""
-    fixed = FIXED.fullmatch(neutral)
-    return f"numeric({fixed[1]},{fixed[2]})" if fixed else _NAMES.get(neutral, neutral.lower())
 
 
 def number(digits: float | str) -> str:
@@ -105,20 +99,6 @@ def _time_in_text(value: str, to: str) -> str:
     return f"CASE WHEN {value} ~ '{_MOMENT}' THEN CASE WHEN {real} THEN {moment} END END"
 
 
-def _trimmed(function: str) -> Callable[[Sequence[str]], str]:
-    return lambda arguments: f"{function}({arguments[0]}, '{UNICODE_SPACES}')"
-
-
-def _cased(function: str, *changed: str) -> Callable[[Sequence[str]], str]:
-    """Return a function that maps characters one by one; ``changed`` are those that DuckDB maps otherwise, and to."""
-
-    def written(arguments: Sequence[str]) -> str:
-        value = f"TRANSLATE({arguments[0]}, '{changed[0]}', '{changed[1]}')" if changed else arguments[0]
-        return collated(f'{function}({value} COLLATE "pg_c_utf8")')
-
-    return written
-
-
 _MARKS = {
     "Y": "YYYY", "y": "YY", "m": "MM", "d": "DD", "j": "DDD", "H": "HH24", "I": "HH12", "p": "AM", "M": "MI", "S": "SS",
     "f": "US", "A": "FMDay", "a": "Dy", "B": "FMMonth", "b": "Mon", "u": "ID", "G": "IYYY", "V": "IW", "%": '"%"',
@@ -126,44 +106,24 @@ _MARKS = {
 """The templates of TO_CHAR for the marks of a format."""
 
 
-def _formatted(value: str, pattern: str) -> str:
-    """Return a moment as a format has it, of marks that `hush.query` has looked at."""
-    moment = f"CAST({value} AS timestamp)"
-    parts: list[str] = []
-    for piece in re.split(r"(%w)", pattern):
-        if piece == "%w":  # no pattern counts from Sunday as 0
-            parts.append(f"CAST(EXTRACT(DOW FROM {moment}) AS text)")
-            continue
-        cells = re.findall(r"%(.)|([^%]+)", piece, re.DOTALL)
-        # empty quotes keep two marks that meet from being read as one
-        template = '""'.join(_MARKS[mark] if mark else f'"{_verbatim(words)}"' for mark, words in cells)
-        if template:
-            parts.append(f"TO_CHAR({moment}, '{template}')")
-    return collated(f"({' || '.join(parts)})") if parts else f"CASE WHEN {value} IS NOT NULL THEN '' END"
-
-
-def _verbatim(words: str) -> str:
-    """Return words that stand for themselves in a template."""
-    return words.replace("\\", "\\\\").replace('"', '\\"').replace("'", "''")
-
-
-_OTHERWISE: dict[str, Callable[[Sequence[str]], str]] = {
-    "length": lambda given: f"CHAR_LENGTH({given[0]})",
-    "strlen": lambda given: f"OCTET_LENGTH({given[0]})",
-    "split_part": lambda given: f"SPLIT_PART({given[0]}, {given[1]}, CAST({given[2]} AS integer))",
-    "contains": lambda given: f"(STRPOS({given[0]}, {given[1]}) > 0)",
-    "trim": _trimmed("BTRIM"),
-    "ltrim": _trimmed("LTRIM"),
-    "rtrim": _trimmed("RTRIM"),
-    "lower": _cased("LOWER"),
-    "upper": _cased("UPPER", "\u00df", "\u1e9e"),
-    "ends_with": lambda given: f"(RIGHT({given[0]}, CHAR_LENGTH({given[1]})) = {given[1]})",
-    "ln": lambda given: f"CASE WHEN {given[0]} > 0 THEN LN({given[0]}) END",
-    "log10": lambda given: f"CASE WHEN {given[0]} > 0 THEN LOG({given[0]}) END",
-    "sqrt": lambda given: f"CASE WHEN {given[0]} >= 0 THEN SQRT({given[0]}) END",
-    "exp": lambda given: (
-        f"CASE WHEN {given[0]} < -708 THEN {number(0)} WHEN {given[0]} <= 709 THEN EXP({given[0]}) END"
-    ),
+_VERBATIM = str.maketrans({"\\": "\\\\", '"': '\\"', "'": "''"})
+"""Characters of words that stand for themselves in a template."""
+_OTHERWISE = {
+    "length": "CHAR_LENGTH({0})",
+    "strlen": "OCTET_LENGTH({0})",
+    "split_part": "SPLIT_PART({0}, {1}, CAST({2} AS integer))",
+    "contains": "(STRPOS({0}, {1}) > 0)",
+    "trim": f"BTRIM({{0}}, '{UNICODE_SPACES}')",
+    "ltrim": f"LTRIM({{0}}, '{UNICODE_SPACES}')",
+    "rtrim": f"RTRIM({{0}}, '{UNICODE_SPACES}')",
+    # the one character that DuckDB maps otherwise
+    "lower": collated('LOWER({0} COLLATE "pg_c_utf8")'),
+    "upper": collated("UPPER(TRANSLATE({0}, '\u00df', '\u1e9e') COLLATE \"pg_c_utf8\")"),
+    "ends_with": "(RIGHT({0}, CHAR_LENGTH({1})) = {1})",
+    "ln": "CASE WHEN {0} > 0 THEN LN({0}) END",
+    "log10": "CASE WHEN {0} > 0 THEN LOG({0}) END",
+    "sqrt": "CASE WHEN {0} >= 0 THEN SQRT({0}) END",
+    "exp": f"CASE WHEN {{0}} < -708 THEN {number(0)} WHEN {{0}} <= 709 THEN EXP({{0}}) END",
 }
 
 
@@ -173,7 +133,7 @@ class PostgreSQLDialect(ServerDialect):
     name: ClassVar[str] = "postgresql"
     engine: ClassVar[str] = "PostgreSQL"
     alike: ClassVar[frozenset[str]] = _ALIKE
-    otherwise: ClassVar[Mapping[str, Callable[[Sequence[str]], str]]] = _OTHERWISE
+    otherwise: ClassVar[Mapping[str, str]] = _OTHERWISE
     anti_joins: ClassVar[bool] = False
     bits: ClassVar[Mapping[str, int]] = _BITS
     days_of_times: ClassVar[tuple[str, str]] = ("DATE '4000-01-01 BC'", "DATE '200000-01-01'")
@@ -181,13 +141,14 @@ class PostgreSQLDialect(ServerDialect):
     longest: ClassVar[int] = 50_000
 
     def type_name(self, neutral: str) -> str:
-        return type_name(neutral)
+        fixed = FIXED.fullmatch(neutral)
+        return f"numeric({fixed[1]},{fixed[2]})" if fixed else _NAMES.get(neutral, neutral.lower())
 
     def float_constant(self, digits: str) -> str:
         """Return a typed constant: a plain one would be numeric."""
         return f"FLOAT8 '{digits.replace('inf', 'Infinity')}'"
 
-    def array(self, values: Sequence[str]) -> str:
+    def array(self, *values: str) -> str:
         return f"ARRAY[{', '.join(values)}]"
 
     def cast(self, value: str, to: str, of: str | None = None) -> str:
@@ -230,7 +191,7 @@ class PostgreSQLDialect(ServerDialect):
         limit = min(10 ** (int(fixed[1]) - scale) - 1, 9 * 10**18 // 10**scale)
         scaled = f"({value} * {number(float(10**scale))})"
         digits = f"CAST(TRUNC({scaled} + SIGN({value}) * {_HALF}) AS bigint)"
-        cast = f"CAST(CAST({digits} AS numeric) / {10**scale} AS {type_name(to)})"
+        cast = f"CAST(CAST({digits} AS numeric) / {10**scale} AS {self.type_name(to)})"
         return f"CASE WHEN ABS({value}) < {number(limit)} THEN {cast} END"
 
     def from_text(self, value: str, to: str) -> str | None:
@@ -242,11 +203,8 @@ class PostgreSQLDialect(ServerDialect):
         coded_number = f"CAST(CAST({bits} AS bit(64)) AS bigint)"
         coded = f"WHEN {value} ~ '{_OTHER_BASES}' THEN"
         if to in _BITS:
-            low, high = _limits(to)
-            inside = f"ROUND({exact}) BETWEEN {low} AND {high}"
-            plain = f"WHEN {is_number} THEN CASE WHEN {inside} THEN CAST(ROUND({exact}) AS {type_name(to)}) END"
             narrow = coded_number if to == "BIGINT" else self.narrowed(coded_number, to)
-            return f"CASE {plain} {coded} {narrow} END"
+            return f"CASE WHEN {is_number} THEN {self.narrowed(f'ROUND({exact})', to)} {coded} {narrow} END"
         if to == "HUGEINT":
             return f"CASE WHEN {is_number} THEN ROUND({exact}) {coded} CAST({coded_number} AS numeric) END"
         if to in FLOATS:
@@ -263,7 +221,7 @@ class PostgreSQLDialect(ServerDialect):
         Near both ends of the floats PostgreSQL's own cast raises; from ``small`` to ``large`` it does not. Up to half
         of the least float (``tiny``, rounded up) a number is 0.
         """
-        name, cast = type_name(to), f"CAST({exact} AS {type_name(to)})"
+        name, cast = self.type_name(to), f"CAST({exact} AS {self.type_name(to)})"
         large, small, tiny, top = _FLOAT_ENDS[to]
         near = f"CASE WHEN ABS({exact}) <= {tiny} THEN {name} '0' ELSE {cast} END"
         far = f"CASE WHEN ABS({exact}) <= {top} THEN CAST(ABS({exact}) AS {name}) ELSE {name} 'Infinity' END"
@@ -276,10 +234,6 @@ class PostgreSQLDialect(ServerDialect):
         return f"CASE WHEN {is_number} THEN {nearest} {infinite} {negative} {missing} END"
 
     # numbers
-
-    def finite(self, value: str) -> str:
-        """Return whether a float is finite; NaN is larger than all."""
-        return f"({value} > FLOAT8 '-Infinity' AND {value} < FLOAT8 'Infinity')"
 
     def nan(self, value: str) -> str:
         """Return whether a float is NaN, which equals itself."""
@@ -342,10 +296,21 @@ class PostgreSQLDialect(ServerDialect):
         return _product(operator, (left, left_span), (right, right_span), plain)
 
     def power(self, base: str, exponent: str, *, number: Fraction | None) -> str:
-        """Return a power with a constant exponent, NULL where the result might be no float."""
+        """Return a power, NULL for a base that is too large; one that is too small counts as 0."""
         if number is None:
             raise self.unsupported("POWER with an exponent that is no constant", "write the exponent out")
-        return _power(base, exponent, number)
+        zero, one = map(self.double, (0, 1))
+        if not number:
+            return f"CASE WHEN {base} IS NOT NULL THEN {one} END"
+        # a base within 10⁻ᵈ and 10ᵈ then has a power within 10⁻³⁰⁰ and 10³⁰⁰
+        digits = int(300 / max(abs(number), Fraction(1)))
+        small, large = self.float_constant(f"1e-{digits}"), self.float_constant(f"1e{digits}")
+        inside = f"ABS({base}) BETWEEN {small} AND {large}"
+        # PostgreSQL raises for a root of a negative number
+        if number.denominator > 1:
+            inside += f" AND {base} > 0"
+        tiny = f"WHEN ABS({base}) < {small} THEN {zero} " if number > 0 else ""
+        return f"CASE {tiny}WHEN {inside} THEN POWER({base}, {exponent}) END"
 
     def logarithm(self, base: str, value: str) -> str:
         """Return a logarithm of a positive float by those to the base 10, as DuckDB does: to the last bit."""
@@ -421,20 +386,16 @@ class PostgreSQLDialect(ServerDialect):
 
     # texts
 
-    def substring(self, value: str, *, start: int, size: int) -> str:
-        if start < 0:
-            raise self.unsupported("SUBSTRING from the end", "use RIGHT(text, n), and LEFT of that")
-        return f"SUBSTRING({value} FROM {start} FOR {size})"
-
     def like(self, value: str, *, pattern: str) -> str:
         """Return LIKE without its default escape character."""
         return f"({value} LIKE {self.text(pattern)} ESCAPE '')"
 
     def like_escaped(self, value: str, *, characters: Sequence[tuple[str, bool]], expression: str) -> str:  # noqa: ARG002
         """Return LIKE: PostgreSQL's matcher does not go back behind a part that it has found, so its time is linear."""
+        # a backslash always stands for itself
         pattern = "".join(
-            "\\" + character if literal and character in "%_\\" else character
-            for character, literal in _escaped(characters)
+            "\\" + character if character == "\\" or (literal and character in "%_") else character
+            for character, literal in characters
         )
         return f"({value} LIKE {self.text(pattern)} ESCAPE '\\')"
 
@@ -444,7 +405,7 @@ class PostgreSQLDialect(ServerDialect):
         return f"({value} ~ '^{expression}$')"
 
     def rearranged(self, value: str, *, to: str, parts: str, order: str) -> str:
-        return f"CAST(REGEXP_REPLACE({value}, '^{parts}$', '{order}') AS {type_name(to)})"
+        return f"CAST(REGEXP_REPLACE({value}, '^{parts}$', '{order}') AS {self.type_name(to)})"
 
     def days(self, value: str) -> str:
         return f"({value} - DATE '1970-01-01')"
@@ -456,7 +417,18 @@ class PostgreSQLDialect(ServerDialect):
         return f"CAST(FLOOR(EXTRACT({_PARTS.get(part, part.upper())} FROM {value})) AS bigint)"
 
     def formatted(self, value: str, *, pattern: str) -> str:
-        return _formatted(value, pattern)
+        moment = f"CAST({value} AS timestamp)"
+        parts: list[str] = []
+        for piece in re.split(r"(%w)", pattern):
+            if piece == "%w":  # no pattern counts from Sunday as 0
+                parts.append(f"CAST(EXTRACT(DOW FROM {moment}) AS text)")
+                continue
+            cells = re.findall(r"%(.)|([^%]+)", piece, re.DOTALL)
+            # empty quotes keep two marks that meet from being read as one
+            template = '""'.join(_MARKS[mark] if mark else f'"{words.translate(_VERBATIM)}"' for mark, words in cells)
+            if template:
+                parts.append(f"TO_CHAR({moment}, '{template}')")
+        return collated(f"({' || '.join(parts)})") if parts else f"CASE WHEN {value} IS NOT NULL THEN '' END"
 
     def date_trunc(self, value: str, *, unit: str, form: str) -> str:  # noqa: ARG002
         """Return the start of a unit; of a plain date it would depend on the session's time zone."""
@@ -496,26 +468,6 @@ def _product(operator: str, first: tuple[str, Span | None], second: tuple[str, S
         tests = [f"{left} IS NOT NULL", f"{right} IS NOT NULL", *tests]
         plain = f"CASE WHEN {' OR '.join(tiny)} THEN {number(0)} ELSE {plain} END"
     return f"CASE WHEN {' AND '.join(tests)} THEN {plain} END" if tests else plain
-
-
-def _power(base: str, exponent: str, number_: Fraction) -> str:
-    """Return a power, NULL for a base that is too large; one that is too small counts as 0."""
-    plain = f"POWER({base}, {exponent})"
-    if not number_:
-        return f"CASE WHEN {base} IS NOT NULL THEN {number(1)} END"
-    # a base within 10⁻ᵈ and 10ᵈ then has a power within 10⁻³⁰⁰ and 10³⁰⁰
-    digits = int(300 / max(abs(number_), Fraction(1)))
-    inside = f"ABS({base}) BETWEEN {number(f'1e-{digits}')} AND {number(f'1e{digits}')}"
-    # PostgreSQL raises for a root of a negative number
-    if number_.denominator > 1:
-        inside += f" AND {base} > 0"
-    tiny = f"WHEN ABS({base}) < {number(f'1e-{digits}')} THEN {number(0)} " if number_ > 0 else ""
-    return f"CASE {tiny}WHEN {inside} THEN {plain} END"
-
-
-def _escaped(characters: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    """Return a pattern's characters; a backslash always stands for itself."""
-    return [(character, literal or character == "\\") for character, literal in characters]
 
 
 POSTGRESQL = PostgreSQLDialect()

@@ -1,6 +1,6 @@
 """Apache Spark: an engine over the tables of its catalogue, and over files that it reads."""
 
-from hush.engines.spark.tables import SparkTables
+from hush.engines.spark.connection import SparkTables
 
 open_tables = SparkTables
 

@@ -30,12 +30,12 @@ which is right because a part has a fixed length, and the time is that of a sear
 **Texts** are constants with escaped quotes and dollar signs: Spark puts variables of its configuration into statements
 where it finds ``${…}``, also inside of quotes, unless the session forbids it, and ours does.
 
-**Lists** of keys and the tables that are files are views, which a transaction makes (`hush.engines.spark.session`).
+**Lists** of keys and the tables that are files are views, which a transaction makes (`hush.engines.spark.connection`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -59,11 +59,6 @@ _EVEN = (
 )
 """A float rounded half to even, where RINT rounds half away from zero."""
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\u0027", "$": "\\u0024"})
-
-
-def type_name(neutral: str) -> str:
-    """Return Spark's word for a type."""
-    return _NAMES.get(neutral, neutral)
 
 
 def text(value: str) -> str:
@@ -99,7 +94,7 @@ _WHOLE_FROM = number(2.0**52)
 _ALIKE = frozenset(
     {
         *("coalesce", "count", "min", "max", "abs", "sqrt", "exp", "ln", "log10", "length", "contains", "replace"),
-        *("left", "right", "lower", "upper", "dense_rank", "row_number", "rank", "lag", "lead"),
+        *("left", "right", "lower", "upper", "least", "greatest", "dense_rank", "row_number", "rank", "lag", "lead"),
     }
 )
 _PARTS = {"week": "WEEKOFYEAR"}
@@ -109,36 +104,24 @@ _GROUP = "\\"
 """The sign before the number of a group in other engines' replacements."""
 
 
-def _whole_float(function: str) -> Callable[[Sequence[str]], str]:
+def _whole_float(template: str) -> str:
     """Return FLOOR, CEIL or a truncation of floats, which are whole from 2⁵² on."""
-    template = "CAST({0} AS BIGINT)" if function == "TRUNC" else function + "({0})"
-    template = f"CASE WHEN ABS({{0}}) < {_WHOLE_FROM} THEN CAST({template} AS DOUBLE) ELSE {{0}} END"
-    return lambda arguments: template.format(arguments[0])
+    return f"CASE WHEN ABS({{0}}) < {_WHOLE_FROM} THEN CAST({template} AS DOUBLE) ELSE {{0}} END"
 
 
-def _trimmed(side: str) -> Callable[[Sequence[str]], str]:
-    return lambda arguments: f"TRIM({side} '{UNICODE_SPACES}' FROM {arguments[0]})"
-
-
-def _extreme(function: str) -> Callable[[Sequence[str]], str]:
-    return lambda arguments: f"{function}({', '.join(arguments)})" if len(arguments) > 1 else arguments[0]
-
-
-_OTHERWISE: dict[str, Callable[[Sequence[str]], str]] = {
-    "sum": lambda arguments: f"SUM(CAST({arguments[0]} AS DECIMAL(38,0)))",
-    "least": _extreme("LEAST"),
-    "greatest": _extreme("GREATEST"),
-    "unnest": lambda arguments: f"EXPLODE({arguments[0]})",
-    "floor": _whole_float("FLOOR"),
-    "ceil": _whole_float("CEIL"),
-    "trunc": _whole_float("TRUNC"),
-    "strpos": lambda arguments: f"INSTR({arguments[0]}, {arguments[1]})",
-    "ends_with": lambda arguments: f"ENDSWITH({arguments[0]}, {arguments[1]})",
-    "strlen": lambda arguments: f"OCTET_LENGTH({arguments[0]})",
-    "starts_with": lambda arguments: f"STARTSWITH({arguments[0]}, {arguments[1]})",
-    "trim": _trimmed("BOTH"),
-    "ltrim": _trimmed("LEADING"),
-    "rtrim": _trimmed("TRAILING"),
+_OTHERWISE = {
+    "sum": "SUM(CAST({0} AS DECIMAL(38,0)))",
+    "unnest": "EXPLODE({0})",
+    "floor": _whole_float("FLOOR({0})"),
+    "ceil": _whole_float("CEIL({0})"),
+    "trunc": _whole_float("CAST({0} AS BIGINT)"),
+    "strpos": "INSTR({0}, {1})",
+    "ends_with": "ENDSWITH({0}, {1})",
+    "strlen": "OCTET_LENGTH({0})",
+    "starts_with": "STARTSWITH({0}, {1})",
+    "trim": f"TRIM(BOTH '{UNICODE_SPACES}' FROM {{0}})",
+    "ltrim": f"TRIM(LEADING '{UNICODE_SPACES}' FROM {{0}})",
+    "rtrim": f"TRIM(TRAILING '{UNICODE_SPACES}' FROM {{0}})",
 }
 
 
@@ -148,7 +131,7 @@ class SparkDialect(ServerDialect):
     name: ClassVar[str] = "spark"
     engine: ClassVar[str] = "Spark"
     alike: ClassVar[frozenset[str]] = _ALIKE
-    otherwise: ClassVar[Mapping[str, Callable[[Sequence[str]], str]]] = _OTHERWISE
+    otherwise: ClassVar[Mapping[str, str]] = _OTHERWISE
     bits: ClassVar[Mapping[str, int]] = _BITS
     days_of_times: ClassVar[tuple[str, str]] = ("DATE'0001-01-01'", "DATE'9999-12-31'")
     looks_up: ClassVar[bool] = False
@@ -160,12 +143,17 @@ class SparkDialect(ServerDialect):
     longest: ClassVar[int] = 100_000
     """Half of a length at which planning alone took all memory of a driver: each of Spark's rules copies the tree."""
 
+    def call(self, function: str, arguments: Sequence[str]) -> str:
+        # LEAST and GREATEST take two at least
+        single = function in {"least", "greatest"} and len(arguments) == 1
+        return arguments[0] if single else super().call(function, arguments)
+
     def quoted(self, name: str) -> str:
         """Return an identifier in backticks."""
         return "`" + name.replace("`", "``") + "`"
 
     def type_name(self, neutral: str) -> str:
-        return type_name(neutral)
+        return _NAMES.get(neutral, neutral)
 
     def text(self, value: str) -> str:
         return text(value)
@@ -175,11 +163,11 @@ class SparkDialect(ServerDialect):
         constant = number(digits)
         return f"({constant})" if constant.startswith("-") else constant
 
-    def array(self, values: Sequence[str]) -> str:
+    def array(self, *values: str) -> str:
         return f"ARRAY({', '.join(values)})"
 
     def array_type(self, neutral: str) -> str:
-        return f"ARRAY<{type_name(neutral)}>"
+        return f"ARRAY<{self.type_name(neutral)}>"
 
     def whole_from_float(self, value: str) -> str:
         """Return a whole float as a decimal: with h = trunc(x·2⁻⁶²) the rest x - h·2⁶² is a float and below 2⁶²."""
@@ -188,7 +176,7 @@ class SparkDialect(ServerDialect):
         return f"(CAST({high} AS DECIMAL(38,0)) * {_SPLIT} + {low})"
 
     def narrowed(self, value: str, to: str) -> str:
-        return f"TRY_CAST({value} AS {type_name(to)})"
+        return f"TRY_CAST({value} AS {self.type_name(to)})"
 
     fixed = narrowed
 
@@ -199,7 +187,7 @@ class SparkDialect(ServerDialect):
             # near the ends of 64 bits floats are whole; near those of fewer bits one may be rounded beyond them
             rounded = value if to == "BIGINT" else even
             inside = f"{rounded} >= {number(low)} AND {rounded} < {number(high)}"
-            return f"CASE WHEN {inside} THEN CAST({even} AS {type_name(to)}) END"
+            return f"CASE WHEN {inside} THEN CAST({even} AS {self.type_name(to)}) END"
         if to == "FLOAT":
             return f"CASE WHEN ABS({value}) < {number('3.4028235677973366e38')} THEN {self.cast(value, to)} END"
         fixed = FIXED.fullmatch(to)
@@ -239,10 +227,6 @@ class SparkDialect(ServerDialect):
         return f"CASE WHEN {is_number} THEN {cast} END"
 
     # numbers
-
-    def finite(self, value: str) -> str:
-        """Return whether a float is finite; NaN is larger than all."""
-        return f"({value} > {number('-inf')} AND {value} < {number('inf')})"
 
     def rounded(self, value: str, digits: int | None = None) -> str:
         if digits:
@@ -334,7 +318,7 @@ class SparkDialect(ServerDialect):
 
     def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
         """Return a view of the lists, which are handed over as one table."""
-        cells = tuple((number, type_name(of), name) for (number, of), name in zip(lists, columns, strict=True))
+        cells = tuple((number, self.type_name(of), name) for (number, of), name in zip(lists, columns, strict=True))
         return f"{bindings.view(cells)} AS {self.quoted(label)}"
 
     def matches(self, left: str, right: str, *, form: str) -> str:  # noqa: ARG002
@@ -351,11 +335,9 @@ class SparkDialect(ServerDialect):
     # texts
 
     def substring(self, value: str, *, start: int, size: int) -> str:
-        if start < 0:
-            raise self.unsupported("SUBSTRING from the end", "use RIGHT(text, n), and LEFT of that")
         # places before the first character count towards the length, as they do in the other engines
-        first, length = max(start, 1), max(0, size - max(0, 1 - start))
-        return f"SUBSTRING({value}, {first}, {length})"
+        length = size if start < 0 else max(0, size - max(0, 1 - start))
+        return super().substring(value, start=start if start < 0 else max(start, 1), size=length)
 
     def like(self, value: str, *, pattern: str) -> str:
         """Return LIKE as a regular expression."""

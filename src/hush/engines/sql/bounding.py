@@ -7,10 +7,10 @@ read. Both give the same rows, so statistics of them are the same integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from hush.engines.sql.dialect import DUCKDB
 from hush.engines.sql.keys import Axis, Lists, code, key_value, numbered, size
@@ -18,29 +18,21 @@ from hush.engines.sql.nodes import (
     EVERYTHING,
     FALSE,
     PEERS,
-    ColumnName,
     From,
     Named,
     Scalar,
     Select,
     Star,
-    Union,
-    alias,
-    binary,
+    Subquery,
     both,
     call,
-    cast,
     column,
     columns_of,
     double,
     integer,
-    joined,
-    not_null,
-    qualified,
     read,
     row_hash,
     select,
-    where,
     window,
 )
 from hush.engines.sql.relations import (
@@ -52,7 +44,6 @@ from hush.engines.sql.relations import (
     RelationWriter,
     finish,
     index_of,
-    names_in,
     referenced,
     staged,
 )
@@ -61,14 +52,14 @@ from hush.query.expressions import Column, Expression
 from hush.query.plan.draws import DrawnAggregate, LineHistogram
 from hush.query.plan.plan import ExactQuery
 from hush.query.plan.stability import MAX_ROWS, Distinct, Population, Statistic, Total, Units
+from hush.query.relations import used
 from hush.query.types import Kind
 
 MANY = "n"
 """How many rows of its unit and group a row stands among."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reads:
+class Reads(NamedTuple):
     """The expressions that the statistics of a question read in every row."""
 
     expressions: tuple[Expression, ...]
@@ -76,38 +67,32 @@ class Reads:
     """Columns that are summed on their own grid or a finer one, and better carried as integers of their own."""
 
     @classmethod
-    def of(cls, exact_query: ExactQuery, choices: Sequence[DrawnAggregate]) -> Reads:
-        """Return the expressions of all statistics and draws of a plan."""
+    def of(cls, readers: Iterable[Statistic | DrawnAggregate]) -> Reads:
+        """Return the expressions of statistics and drawn aggregates."""
         expressions: list[Expression] = []
-        direct: list[Expression] = []
-        for statistic in exact_query.statistics:
-            expressions += _expressions(statistic)
-            if isinstance(statistic, Total):
-                # factors with the grid of the column's type, or with a finer one
-                direct += [
-                    factor.expression
-                    for factor in statistic.factors
-                    if (step := factor.expression.type.step) is not None and step % factor.step == 0
-                ]
-        for choice in choices:
-            expressions += cls.by(choice).expressions
-        return cls(
-            tuple(expressions), frozenset(statistic.name for statistic in direct if isinstance(statistic, Column))
-        )
-
-    @classmethod
-    def by(cls, reader: DrawnAggregate | Statistic) -> Reads:
-        """Return the expressions of one statistic or drawn aggregate."""
-        if not isinstance(reader, DrawnAggregate):
-            return cls(tuple(_expressions(reader)), frozenset())
-        histogram = reader.histogram
-        axis = histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression
-        return cls((*_of_population(histogram.population), axis), frozenset())
+        summed: set[str] = set()
+        for reader in readers:
+            population = reader.histogram.population if isinstance(reader, DrawnAggregate) else reader.population
+            expressions += population.not_null
+            if population.where is not None:
+                expressions.append(population.where)
+            if isinstance(reader, Total):
+                for factor in reader.factors:
+                    expressions.append(factor.expression)
+                    step = factor.expression.type.step  # on the grid of the column's type, or on a finer one
+                    if isinstance(factor.expression, Column) and step is not None and step % factor.step == 0:
+                        summed.add(factor.expression.name)
+            elif isinstance(reader, Distinct):
+                expressions.append(reader.expression)
+            elif isinstance(reader, DrawnAggregate):
+                axis = reader.histogram
+                expressions.append(axis.factor.expression if isinstance(axis, LineHistogram) else axis.expression)
+        return cls(tuple(expressions), frozenset(summed))
 
     @property
     def names(self) -> frozenset[str]:
         """The columns that occur."""
-        return frozenset(label for expression in self.expressions for label in names_in(expression))
+        return used(self.expressions)
 
 
 class FreshRows:
@@ -127,7 +112,7 @@ class FreshRows:
         lists: Lists,
         bounds: Bounds = UNBOUNDED,
     ) -> None:
-        self._exact_query = exact_query
+        self.exact_query = exact_query
         self.bounds = bounds
         self._catalogue = catalogue
         self.dialect = catalogue.dialect
@@ -138,16 +123,16 @@ class FreshRows:
         """How many columns come from lists."""
         self.lists = lists
         self._alone = exact_query.limits.units is Units.ALONE
-        read = {
-            label for expression in referenced(exact_query.relation) for label in names_in(expression)
-        } | reads.names
+        read = used([*referenced(exact_query.relation), *reads.expressions])
         keys = [value for _, value in exact_query.keys]
-        words = [value for value in keys if isinstance(value, Column) and value.type.kind is Kind.TEXT]
-        words = [value for value in words if not value.type.null_is_key]  # there other values count as NULL
-        # the join with the list of keys drops other values anyway, but what else reads the column would see them
-        loose = frozenset(value.name for value in words if axes and value.name not in read)
-        columns_read = frozenset(read | {label for expression in keys for label in names_in(expression)})
-        writer = RelationWriter(catalogue, columns_read, loose=loose, indexed=reads.summed, bounds=bounds)
+        words = set()
+        for value in keys:
+            # the join with the list of keys drops other values anyway, but what else reads the column would see them,
+            # and where NULL is a key other values count as NULL
+            if axes and isinstance(value, Column) and value.type.kind is Kind.TEXT and not value.type.null_is_key:
+                words.add(value.name)
+        wanted, loose = read | used(keys), frozenset(words - read)
+        writer = RelationWriter(catalogue, wanted, loose=loose, indexed=reads.summed, bounds=bounds)
         source = writer.write(exact_query.relation, alone=self._alone)
         self.source, self.known = staged(source, [*keys, *reads.expressions])
         self.counted, self.carried = writer.counted, writer.carried
@@ -159,7 +144,7 @@ class FreshRows:
         if reads == self.reads:
             return self
         return FreshRows(
-            self._exact_query, self._catalogue, self.axes, self.salt, reads, lists=self.lists, bounds=self.bounds
+            self.exact_query, self._catalogue, self.axes, self.salt, reads, lists=self.lists, bounds=self.bounds
         )
 
     @property
@@ -167,12 +152,8 @@ class FreshRows:
         """The columns of private keys, with their forms."""
         if self.axes:
             return {}
-        keys = zip(self.keys, self._exact_query.keys, strict=True)
+        keys = zip(self.keys, self.exact_query.keys, strict=True)
         return {label: key_value(self.known[value], value.type, self.dialect).form for label, (_, value) in keys}
-
-    def index(self, expression: Expression) -> Value | None:
-        """Return a column's integer on its declared grid, if it is carried along."""
-        return self.source.columns.get(index_of(expression.name)) if isinstance(expression, Column) else None
 
     def plain(self, cells: Sequence[Named]) -> Select:
         """Return all rows: u, the key (numbered, if it is public), and the given cells."""
@@ -181,26 +162,26 @@ class FreshRows:
         columns: list[Named] = [] if self._alone else [column(UNIT, "t")]
         if self.axes:
             parts: list[Scalar] = []
-            for index, ((_, expression), axis) in enumerate(zip(self._exact_query.keys, self.axes, strict=True)):
+            for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, self.axes, strict=True)):
                 query, number = numbered(query, self.known[expression], axis, f"d{index}", self.lists, self.dialect)
                 parts.append(number)
-            columns.append(alias(code(parts, self.axes), "k"))
+            columns.append(code(parts, self.axes).alias("k"))
         else:
-            for label, (_, expression) in zip(self.keys, self._exact_query.keys, strict=True):
-                columns.append(alias(key_value(self.known[expression], expression.type, self.dialect).sql, label))
+            for label, (_, expression) in zip(self.keys, self.exact_query.keys, strict=True):
+                columns.append(key_value(self.known[expression], expression.type, self.dialect).sql.alias(label))
         # rows that are only counted need some column all the same
-        return query.showing([*columns, *cells] or [alias(integer(1), "one")])
+        return query.showing([*columns, *cells] or [integer(1).alias("one")])
 
     def raw(self, cells: Sequence[Named]) -> Select:
         """Return all rows with their keys r0, r1, … as they are; only those on a line are numbered already."""
         query = select([], self.source.query)
         columns: list[Named] = []
-        for index, ((_, expression), axis) in enumerate(zip(self._exact_query.keys, self.axes or (), strict=True)):
+        for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, self.axes or (), strict=True)):
             if axis.line() is not None:
                 query, key = numbered(query, self.known[expression], axis, f"d{index}", self.lists, self.dialect)
             else:
                 key = key_value(self.known[expression], expression.type, self.dialect).sql
-            columns.append(alias(key, f"r{index}"))
+            columns.append(key.alias(f"r{index}"))
         return query.showing([*columns, *cells])
 
     def renumbered(self, groups: Select, labels: Sequence[str]) -> Select:
@@ -208,13 +189,13 @@ class FreshRows:
         query = select([], groups)
         parts: list[Scalar] = []
         axes = self.axes or ()
-        for index, ((_, expression), axis) in enumerate(zip(self._exact_query.keys, axes, strict=True)):
+        for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, axes, strict=True)):
             part: Scalar = column(f"r{index}", "t")
             if axis.line() is None:
                 key = Value(part, key_value(self.known[expression], expression.type, self.dialect).form)
                 query, part = numbered(query, key, axis, f"d{index}", self.lists, self.dialect)
             parts.append(part)
-        return query.showing([alias(code(parts, axes), "k"), *columns_of(labels)])
+        return query.showing([code(parts, axes).alias("k"), *columns_of(labels)])
 
     def kept(self, cells: Sequence[Named], counted: str | None = None) -> Select:
         """Return the rows of each unit's first groups.
@@ -231,24 +212,23 @@ class FreshRows:
         rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
         if counted is not None:
             row_count = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), frame=PEERS)
-            columns.append(alias(row_count, MANY))
-        return qualified(select(columns, rows), rank, self._exact_query.limits.groups)
+            columns.append(row_count.alias(MANY))
+        return select(columns, rows).qualified(rank, self.exact_query.limits.groups)
 
     def order(self) -> Scalar | None:
         """Return the hash of a row of `plain`: a unit's groups are ordered by it, and then by their key.
 
         None if no unit can have more groups than are kept.
         """
-        limits = self._exact_query.limits
-        if self._alone or not self._exact_query.keys or (self.axes and size(self.axes) <= limits.groups):
+        limits = self.exact_query.limits
+        if self._alone or not self.exact_query.keys or (self.axes and size(self.axes) <= limits.groups):
             return None
         # numbers of units shift when a row goes, and would change which groups other units keep
         ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
         return row_hash([*ordered, *columns_of(self.keys)], self.salt)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Which columns a table of bounded rows has, by their names in the question tree."""
 
     columns: Mapping[str, tuple[str, Value]]
@@ -267,17 +247,19 @@ class Layout:
 
     def table_of(self, rows: FreshRows) -> Select:
         """Return the statement that selects the rows to be stored."""
-        bounded = rows.kept([alias(value.sql, stored) for stored, value in self.columns.values()])
+        bounded = rows.kept([value.sql.alias(stored) for stored, value in self.columns.values()])
         by = columns_of((UNIT, *self.keys))
         row_count = window("count", by, (), EVERYTHING)
         # beyond every limit on rows it does not matter how many there are
-        short = cast(call("least", row_count, integer(MAX_ROWS + 1)), "INTEGER")
-        return select([*by, *(column(stored, "t") for stored, _ in self.columns.values()), alias(short, MANY)], bounded)
+        short = call("least", row_count, integer(MAX_ROWS + 1)).cast("INTEGER")
+        return select([*by, *(column(stored, "t") for stored, _ in self.columns.values()), short.alias(MANY)], bounded)
 
     def rendered(self, table: str) -> RelationQuery:
         """Return the stored table as a relation."""
         # names of their own, since a column of the question may be called k0 or n
-        cells: dict[str, Value] = {_stored_key(label): Value(column(label, "s"), SqlType.TEXT) for label in self.keys}
+        cells: dict[str, Value] = {
+            OwnName(f"key {label}"): Value(column(label, "s"), SqlType.TEXT) for label in self.keys
+        }
         cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
         for label, (stored, value) in self.columns.items():
             plain = replace(value, sql=column(stored, "s"))
@@ -285,7 +267,7 @@ class Layout:
                 cells[label] = plain
                 continue
             # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
-            number = unscaled(cast(column(stored, "s"), "DOUBLE"), value.step)
+            number = unscaled(column(stored, "s").cast("DOUBLE"), value.step)
             cells[label] = Value(number + double(0), SqlType.DOUBLE, scale=value.scale)
             cells[index_of(label)] = plain
         return finish(select([], read(table, "s")), cells, column(UNIT, "s"))
@@ -305,10 +287,6 @@ class StoredRows:
         self.above: int | None = None
         self.most: int | None = None
 
-    def index(self, expression: Expression) -> Value | None:
-        """Return a column's integer on its declared grid, if it is carried along."""
-        return self.source.columns.get(index_of(expression.name)) if isinstance(expression, Column) else None
-
     def reading(self, _: Reads) -> StoredRows:
         """Return the same rows for statistics that read no more than this."""
         return self
@@ -322,46 +300,20 @@ class StoredRows:
 
     def kept(self, cells: Sequence[Named], counted: str | None = None) -> Select:
         """Return the rows; with `MANY` if a cell is counted, as those of `FreshRows`."""
-        keys = [alias(self.source.columns[_stored_key(label)].sql, label) for label in self.keys]
+        keys = [self.source.columns[OwnName(f"key {label}")].sql.alias(label) for label in self.keys]
         query = select([column(UNIT, "t"), *keys, *cells], self.source.query)
         row_count = self.source.columns[MANY]
         if self.most is not None:
-            query = where(query, row_count.sql <= self.most)
+            query = query.where(row_count.sql <= self.most)
         if self.above is not None:
-            query = where(query, row_count.sql > self.above)
+            query = query.where(row_count.sql > self.above)
         return query if counted is None else with_counts(query, [UNIT, *self.keys], counted)
-
-
-class Cells:
-    """Expressions over one row, each computed once."""
-
-    def __init__(self) -> None:
-        self._labels: dict[Scalar, str] = {}
-        self._made: dict[Hashable, ColumnName] = {}
-        self.named: list[Named] = []
-
-    def add(self, value: Scalar) -> ColumnName:
-        """Return the column of ``t`` that holds a value."""
-        if value not in self._labels:
-            self._labels[value] = f"v{len(self._labels)}"
-            self.named.append(alias(value, self._labels[value]))
-        return column(self._labels[value], "t")
-
-    def once(self, key: Hashable, make: Callable[[], Scalar]) -> Scalar:
-        """Return the column of ``t`` that holds a value, which is written at most once."""
-        if key not in self._made:
-            self._made[key] = self.add(make())
-        return self._made[key]
-
-
-def _stored_key(label: str) -> OwnName:
-    return OwnName(f"key {label}")
 
 
 def with_counts(rows: Select, by: Sequence[str], counted: str) -> Select:
     """Return rows with `MANY`: in how many of the rows that agree in some columns a cell is not NULL."""
     row_count = window("count", columns_of(by), (), column(counted, "t"))
-    return select([*columns_of(rows.labels), alias(row_count, MANY)], rows)
+    return select([*columns_of(rows.labels), row_count.alias(MANY)], rows)
 
 
 Rows = FreshRows | StoredRows
@@ -377,40 +329,31 @@ def looked_up(rows: AnyRows, value: Value, key_list: From) -> tuple[AnyRows, Sca
     (floats that are equal are one).
     """
     widened, label = copy(rows), f"m{rows.looked_up}"  # beside what it had, which are u, c0, c1, …
-    query = select([Star("t"), alias(column("c", "m"), label)], rows.source.query)
-    query = joined(query, key_list, "left", binary("=", value.sql, column("k", "m")))
+    query = select([Star("t"), column("c", "m").alias(label)], rows.source.query)
+    query = query.joined(key_list, "left", value.sql.equals(column("k", "m")))
     widened.source, widened.looked_up = replace(rows.source, query=query), rows.looked_up + 1
     return widened, column(label, "t")
 
 
 def condition_in(rows: Rows, population: Population) -> Scalar | None:
     """Return a population's condition, NULL counting as false; None if it is every row."""
-    tests = [not_null(tested(rows, expression)) for expression in population.not_null]
+    tests = [tested(rows, expression).not_null() for expression in population.not_null]
     if population.where is not None:
         tests.insert(0, call("coalesce", condition_of(rows.known[population.where]), FALSE))
     return both(tests) if tests else None
 
 
+def carried_index(rows: Rows, expression: Expression) -> Value | None:
+    """Return a column's integer on its declared grid, if it is carried along."""
+    return rows.source.columns.get(index_of(expression.name)) if isinstance(expression, Column) else None
+
+
 def tested(rows: Rows, expression: Expression) -> Scalar:
     """Return something that is NULL exactly where the expression is."""
-    indexed = rows.index(expression)
+    indexed = carried_index(rows, expression)
     return indexed.sql if indexed is not None else rows.known[expression].finite().sql
 
 
 def together(first: Select, second: Select) -> Select:
     """Return SELECT * FROM (one UNION ALL other) AS t, ready to be aggregated."""
-    return select([EVERYTHING], Union((first, second), "t"))
-
-
-def _of_population(population: Population) -> list[Expression]:
-    return [*population.not_null, *([] if population.where is None else [population.where])]
-
-
-def _expressions(statistic: Statistic) -> list[Expression]:
-    """Return the expressions of a statistic."""
-    expressions = _of_population(statistic.population)
-    if isinstance(statistic, Total):
-        expressions += [factor.expression for factor in statistic.factors]
-    if isinstance(statistic, Distinct):
-        expressions.append(statistic.expression)
-    return expressions
+    return select([EVERYTHING], Subquery((first, second), "t"))

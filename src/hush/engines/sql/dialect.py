@@ -25,7 +25,7 @@ these, too (`hush.engines.sql.relations.Catalogue`); a type that has no such nam
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar, Protocol
 
@@ -119,7 +119,7 @@ class Dialect:
         """Return the placeholder of a parameter."""
         return f"${number}"
 
-    def array(self, values: Sequence[str]) -> str:
+    def array(self, *values: str) -> str:
         """Return an array of values of one type."""
         return f"[{', '.join(values)}]"
 
@@ -374,8 +374,8 @@ class ServerDialect(Dialect):
     """The name of the engine in messages."""
     alike: ClassVar[frozenset[str]]
     """Functions that are spelt alike, mean the same, and fail for no value that they are given."""
-    otherwise: ClassVar[Mapping[str, Callable[[Sequence[str]], str]]]
-    """Functions that are written in another way."""
+    otherwise: ClassVar[Mapping[str, str]]
+    """Functions that are written in another way, with the places of their arguments."""
     qualifies: ClassVar[bool] = False
     wide_keys: ClassVar[bool] = False
     keeps_keys: ClassVar[bool] = False
@@ -390,7 +390,7 @@ class ServerDialect(Dialect):
             return super().call(function, arguments)
         if function not in self.otherwise:
             raise self.unsupported(function.upper(), "use another function")
-        return self.otherwise[function](arguments)
+        return self.otherwise[function].format(*arguments)
 
     # Casts that give NULL where the engine's own would fail: one for each family of types that is cast, to each type.
     # None stands for a cast for which no guard is known.
@@ -497,9 +497,19 @@ class ServerDialect(Dialect):
         """Refuse regular expressions."""
         raise self.unsupported("regular expressions", "use LIKE, CONTAINS or STARTS_WITH")
 
+    def finite(self, value: str) -> str:
+        """Return whether a float is finite; NaN is larger than all."""
+        return f"({value} > {self.float_constant('-inf')} AND {value} < {self.float_constant('inf')})"
+
     def byte_length(self, value: str) -> str:
         """Return how many bytes a text has."""
         return f"OCTET_LENGTH({value})"
+
+    def substring(self, value: str, *, start: int, size: int) -> str:
+        """Refuse places that are counted from the end."""
+        if start < 0:
+            raise self.unsupported("SUBSTRING from the end", "use RIGHT(text, n), and LEFT of that")
+        return super().substring(value, start=start, size=size)
 
     def moved(self, value: str, *, months: int, days: int, microseconds: int) -> str:
         """Return a timestamp moved by an interval, if that ends near the calendar."""

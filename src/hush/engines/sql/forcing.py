@@ -21,28 +21,22 @@ from fractions import Fraction
 from hush.engines.sql.dialect import FIXED
 from hush.engines.sql.nodes import (
     FALSE,
+    MADE,
     NULL,
-    Between,
     Operator,
     Scalar,
     Span,
     binary,
     call,
     case,
-    cast,
-    clamped,
     date,
     double,
     huge,
     integer,
-    not_null,
     null,
-    one_of,
     primitive,
-    shortened,
     text,
     timestamp,
-    try_cast,
 )
 from hush.engines.sql.values import (
     EXACT,
@@ -66,7 +60,6 @@ from hush.engines.sql.values import (
     unscaled,
     within_calendar,
 )
-from hush.query.date_formats import DateFormat
 from hush.query.types import Kind, Type
 
 _WHOLE = {
@@ -86,8 +79,8 @@ def force(source: Scalar, physical: str, type_: Type, longest: int = MAX_TEXT) -
     missing = None if type_.nullable else _missing(type_, whole=value.form in WHOLE)
     if value.form is SqlType.DOUBLE:
         single = physical == "FLOAT" and type_.values is None and type_.step is None
-        ends = [end for end in (type_.lower, type_.upper) if end is not None]
-        clean = not single or all(nearest_single(end) == end for end in ends)  # else a bound is rounded as values are
+        # else a bound is rounded as values are
+        clean = not single or all(end is None or nearest_single(end) == end for end in (type_.lower, type_.upper))
         value = replace(value, scale=_scale(physical, type_), single=single, clean=clean, span=_span_of(type_))
     return value if missing is None else replace(value, sql=call("coalesce", value.sql, missing))
 
@@ -98,10 +91,10 @@ def _span_of(type_: Type) -> Span | None:
         return span_of_any(*(span_of_number(value) for value in type_.values if isinstance(value, Fraction)))
     if type_.lower is None or type_.upper is None:
         return None
-    ends = [span_of_number(end) for end in (type_.lower, type_.upper)]
+    lower, upper = span_of_number(type_.lower), span_of_number(type_.upper)
     # the smallest float above zero; on a grid nothing but 0 is nearer to it than a step, and half leaves room to round
     least = Fraction(1, 2**1074) if type_.step is None else type_.step / 2
-    return min(least, *(end[0] for end in ends)), max(end[1] for end in ends)
+    return min(least, lower[0], upper[0]), max(lower[1], upper[1])
 
 
 def _scale(physical: str, type_: Type) -> int | None:
@@ -153,17 +146,25 @@ def _forced(source: Scalar, physical: str, type_: Type, longest: int) -> Value:
         case Kind.DECIMAL if (wide := _force_wide(source, physical, type_)) is not None:
             return wide
         case Kind.DECIMAL:
-            return Value(_force_decimal(source, physical, type_), SqlType.DOUBLE)
+            if type_.step is None:
+                number = _force_line(source, physical, type_.lower, type_.upper)
+            else:
+                low, high = _grid_ends(type_, type_.step)
+                number = _rounded(_force_line(source, physical, low, high), type_.step, low, high)
+            return Value(number + double(0), SqlType.DOUBLE)  # -0.0 + 0.0 is 0.0
         case Kind.TEXT:
-            plain = source if physical == "VARCHAR" else try_cast(source, "VARCHAR", physical)
+            plain = source if physical == "VARCHAR" else source.try_cast("VARCHAR", physical)
             if type_.values is None:
-                return Value(shortened(plain, longest), SqlType.TEXT, most=longest)
+                # one without that many bytes is not looked at
+                short = primitive("byte_length", plain) <= longest
+                first = case((short, plain), otherwise=call("left", plain, integer(longest)))
+                return Value(first.costing(MADE * longest), SqlType.TEXT, most=longest)
             values = [text(value) for value in type_.values if isinstance(value, str)]
-            is_listed = one_of(plain, values)
+            is_listed = plain.one_of(values)
             longest = max((len(value) for value in type_.values if isinstance(value, str)), default=0)
             return Value(case((is_listed, plain)), SqlType.TEXT, most=longest)
         case Kind.BOOLEAN:
-            return Value(source if physical == "BOOLEAN" else try_cast(source, "BOOLEAN", physical), SqlType.BOOLEAN)
+            return Value(source if physical == "BOOLEAN" else source.try_cast("BOOLEAN", physical), SqlType.BOOLEAN)
         case Kind.DATE | Kind.TIMESTAMP:
             form = SQL_TYPES[type_.kind]
             moment = source if physical == form.value else _moment_in(source, physical, form, type_.format)
@@ -171,22 +172,26 @@ def _forced(source: Scalar, physical: str, type_: Type, longest: int) -> Value:
                 # tested before it is clamped: what lies outside of the calendar is NULL, and not the nearest bound
                 inside = within_calendar(moment) if form is SqlType.TIMESTAMP else _in_calendar(moment)
                 ends = (_moment(type_.lower, form), _moment(type_.upper, form))
-                return Value(case((inside, clamped(moment, *ends))), form)
+                return Value(case((inside, moment.clamped(*ends))), form)
             # one of a list; any other is NULL, not the nearest end of it
             allowed = [constant(value, type_).sql for value in type_.values or () if value is not None]
-            is_listed = one_of(moment, allowed)
+            is_listed = moment.one_of(allowed)
             return Value(case((is_listed, moment)), form)
+
+
+def _grid_ends(type_: Type, step: Fraction) -> tuple[Fraction | None, Fraction | None]:
+    """Return the outermost points of the grid within the bounds: what is rounded to the step stays between them."""
+    low = None if type_.lower is None else -((-type_.lower) // step) * step
+    return low, None if type_.upper is None else type_.upper // step * step
 
 
 def _force_integer(source: Scalar, physical: str, type_: Type) -> Value:
     step = type_.step or Fraction(1)
-    # the outermost points of the grid within the bounds: what is rounded to the step stays between them
-    low = None if type_.lower is None else -((-type_.lower) // step) * step
-    high = None if type_.upper is None else type_.upper // step * step
+    low, high = _grid_ends(type_, step)
     is_whole = physical in _WHOLE
     long = FIXED.fullmatch(physical)
     if long is not None and int(long[1]) > MAX_SCALE:  # more digits than a float has
-        source, physical, is_whole = try_cast(source, "HUGEINT", physical), "HUGEINT", True
+        source, physical, is_whole = source.try_cast("HUGEINT", physical), "HUGEINT", True
     elif physical == "UHUGEINT":
         source, physical, is_whole = _signed(source), "HUGEINT", True
     ended = (low is not None and high is not None) or physical not in {"UBIGINT", "HUGEINT"}  # else NULL beyond 64 bits
@@ -201,25 +206,25 @@ def _force_integer(source: Scalar, physical: str, type_: Type) -> Value:
         ends = (int(low), int(high))
         small = max(map(abs, ends)) < 2**30  # differences of two such numbers still fit 32 bits
         # clamped before it is cast, so the cast cannot fail
-        moved = clamped(source, integer(ends[0]), integer(ends[1]))
-        return Value(cast(moved, "INTEGER" if small else "BIGINT"), SqlType.INTEGER, within=ends)
+        moved = source.clamped(integer(ends[0]), integer(ends[1]))
+        return Value(moved.cast("INTEGER" if small else "BIGINT"), SqlType.INTEGER, within=ends)
     if is_whole and step == 1 and low is not None and high is not None and max(abs(low), abs(high)) <= WIDEST:
         return _clamped_wide(source, low, high)  # computed of one unit's rows: no column is declared so
     if (is_whole or physical == "VARCHAR") and step == 1 and low is None and high is None:
         # there is no bound to move a larger number to: it is NULL
-        return Value(try_cast(source, "BIGINT", physical), SqlType.INTEGER)
+        return Value(source.try_cast("BIGINT", physical), SqlType.INTEGER)
     number = _as_integer(_force_line(source, physical, low, high), step, low, high)
     ends_fit = all(end is None or -(2**63) <= end < 2**63 for end in (low, high))
     if physical == "VARCHAR" and step == 1 and ends_fit:  # what CAST reads is read as CAST does
         first, last = (None if end is None else integer(int(end)) for end in (low, high))
-        number = call("coalesce", clamped(try_cast(source, "BIGINT", physical), first, last), number)
+        number = call("coalesce", source.try_cast("BIGINT", physical).clamped(first, last), number)
     return Value(number, SqlType.INTEGER)
 
 
 def _clamped_wide(source: Scalar, low: Fraction | int, high: Fraction | int) -> Value:
     """Return a stored whole number moved between two whole numbers."""
     ends = (int(low), int(high))
-    moved = clamped(cast(source, "HUGEINT"), *(huge(end) for end in ends))
+    moved = source.cast("HUGEINT").clamped(*(huge(end) for end in ends))
     return Value(moved, SqlType.WIDE, within=ends)
 
 
@@ -227,20 +232,16 @@ def _signed(source: Scalar) -> Scalar:
     """Return a UHUGEINT as HUGEINT; those beyond it as the largest, which is beyond all bounds."""
     largest = huge(2**127 - 1)
     # NULL has to stay NULL: only a number that the cast refuses is beyond the largest
-    return case((not_null(source), call("coalesce", try_cast(source, "HUGEINT", "UHUGEINT"), largest)))
-
-
-def _held(physical: str) -> tuple[int, int] | tuple[None, None]:
-    """Return between which whole numbers a stored one lies; None if it may be larger than a WIDE value."""
-    fixed = FIXED.fullmatch(physical)
-    if fixed is not None:
-        return 1 - 10 ** int(fixed[1]), 10 ** int(fixed[1]) - 1
-    return {"BIGINT": LONG, "UBIGINT": (0, 2**64 - 1)}.get(physical, (None, None))
+    return case((source.not_null(), call("coalesce", source.try_cast("HUGEINT", "UHUGEINT"), largest)))
 
 
 def _force_wide(source: Scalar, physical: str, type_: Type) -> Value | None:
     """Return a number that is stored without digits after the point, if its bounds lie beyond the whole floats."""
-    stored_low, stored_high = _held(physical)
+    stored = FIXED.fullmatch(physical)
+    # between which whole numbers a stored one lies; None if it may be larger than a WIDE value
+    stored_low, stored_high = {"BIGINT": LONG, "UBIGINT": (0, 2**64 - 1)}.get(physical, (None, None))
+    if stored is not None:
+        stored_low, stored_high = 1 - 10 ** int(stored[1]), 10 ** int(stored[1]) - 1
     low = stored_low if type_.lower is None else -(-type_.lower // 1)
     high = stored_high if type_.upper is None else type_.upper // 1
     if type_.step not in {None, 1} or low is None or high is None or low > high:
@@ -258,15 +259,14 @@ def _force_wide(source: Scalar, physical: str, type_: Type) -> Value | None:
         line = _force_line(source, physical, Fraction(low), Fraction(high))  # such as 1e20
         first, last = (huge(end) for end in (low, high))
         outer = [(line <= double(low), first), (line >= double(high), last)]  # see _as_integer
-        rounded_line = case(*outer, otherwise=try_cast(line, "HUGEINT", "DOUBLE"))
+        rounded_line = case(*outer, otherwise=line.try_cast("HUGEINT", "DOUBLE"))
         # all digits count where the cast reads the text; the float is for what it does not read
-        source = call("coalesce", try_cast(source, "HUGEINT", physical), rounded_line)
+        source = call("coalesce", source.try_cast("HUGEINT", physical), rounded_line)
     elif physical not in _WHOLE:
-        fixed = FIXED.fullmatch(physical)
         # as a whole number it would lose its digits after the point
-        if fixed is None or int(fixed[2]):
+        if stored is None or int(stored[2]):
             return None
-        source = try_cast(source, "HUGEINT", physical)
+        source = source.try_cast("HUGEINT", physical)
     return narrow(_clamped_wide(source, low, high))
 
 
@@ -275,11 +275,11 @@ def _as_integer(line: Scalar, step: Fraction, low: Fraction | None, high: Fracti
     outer: list[tuple[Operator, Fraction | None]] = [("<=", low), (">=", high)]
     # bounds up to 2⁵³ are floats themselves, and need no branch; those beyond 64 bits are no BIGINT
     ends = [
-        (binary(compare, line, double(end)), cast(integer(int(end)), "BIGINT"))
+        (binary(compare, line, double(end)), integer(int(end)).cast("BIGINT"))
         for compare, end in outer
         if end is not None and EXACT < abs(end) <= 2**63 and end < 2**63
     ]
-    rounded = try_cast(_rounded(line, step, _greatest(low, high)), "BIGINT", "DOUBLE")
+    rounded = _rounded(line, step, low, high).try_cast("BIGINT", "DOUBLE")
     return case(*ends, otherwise=rounded) if ends else rounded
 
 
@@ -289,26 +289,23 @@ def _force_listed(source: Scalar, physical: str, type_: Type) -> Value:
     wide = bool(numbers) and all(value.denominator == 1 for value in numbers)
     wide = wide and EXACT < max(map(abs, numbers)) <= WIDEST
     if type_.kind is Kind.INTEGER or wide:
-        form = "BIGINT" if type_.kind is Kind.INTEGER else "HUGEINT"
-        converted = source if physical in _WHOLE else try_cast(source, form, physical)
-        constants = [integer(int(value)) for value in numbers]
-        is_listed = one_of(
-            converted, constants if form == "BIGINT" else [cast(constant_, form) for constant_ in constants]
-        )
+        form, whole = ("BIGINT", integer) if type_.kind is Kind.INTEGER else ("HUGEINT", huge)
+        converted = source if physical in _WHOLE else source.try_cast(form, physical)
+        is_listed = converted.one_of([whole(int(value)) for value in numbers])
         if physical not in _WHOLE:  # a cast rounds, and a number that was rounded is not in the list
-            exact = binary("=", try_cast(source, "DOUBLE", physical), try_cast(converted, "DOUBLE", form))
+            exact = source.try_cast("DOUBLE", physical).equals(converted.try_cast("DOUBLE", form))
             is_listed = is_listed & exact
         ends = (int(min(numbers)), int(max(numbers))) if numbers else None
         if form == "HUGEINT":
-            return Value(case((is_listed, cast(converted, form))), SqlType.WIDE, within=ends)
+            return Value(case((is_listed, converted.cast(form))), SqlType.WIDE, within=ends)
         # a number that is not in the list may be beyond 64 bits, and must not fail either
-        number = try_cast(converted, "BIGINT", physical if physical in _WHOLE else "BIGINT")
+        number = converted.try_cast("BIGINT", physical if physical in _WHOLE else "BIGINT")
         within = ends if ends is not None and fits_long(*ends) else None
         return Value(case((is_listed, number)), SqlType.INTEGER, within=within)
     if physical == "FLOAT":  # the decimal that was stored: 0.1, and not 0.10000000149
-        source, physical = try_cast(source, "VARCHAR", physical), "VARCHAR"
-    number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
-    inside = case((one_of(number, [double(value) for value in numbers]), number)) if numbers else null("DOUBLE")
+        source, physical = source.try_cast("VARCHAR", physical), "VARCHAR"
+    number = source if physical == "DOUBLE" else source.try_cast("DOUBLE", physical)
+    inside = case((number.one_of([double(value) for value in numbers]), number)) if numbers else null("DOUBLE")
     # a list with 0 lets in -0.0, too, for they are equal
     return Value(inside + double(0), SqlType.DOUBLE)
 
@@ -329,28 +326,15 @@ def force_index(source: Scalar, physical: str, type_: Type) -> Value | None:
     ):
         return None
     first, last = -((-type_.lower) // type_.step), type_.upper // type_.step
-    if first > last or max(abs(first), abs(last)) >= 2**50:
+    greatest = max(abs(first), abs(last))
+    if first > last or greatest >= 2**50:
         return None
     line = _force_line(source, physical, first * type_.step, last * type_.step)
-    small = max(abs(first), abs(last)) < 2**30
-    greatest = max(abs(first), abs(last)) * type_.step
-    index = cast(scaled(line, type_.step, greatest), "INTEGER" if small else "BIGINT")
+    index = scaled(line, type_.step, greatest * type_.step).cast("INTEGER" if greatest < 2**30 else "BIGINT")
     if not type_.nullable:
         # the index of what `_missing` gives, so that the column and its index agree
         index = call("coalesce", index, integer(_nearest(type_, type_.step)))
     return Value(index, SqlType.INTEGER, within=(first, last), step=type_.step, scale=_scale(physical, type_))
-
-
-def _force_decimal(source: Scalar, physical: str, type_: Type) -> Scalar:
-    step = type_.step
-    low, high = type_.lower, type_.upper
-    if step is not None:
-        low = None if low is None else -((-low) // step) * step
-        high = None if high is None else high // step * step
-    number = _force_line(source, physical, low, high)
-    if step is not None:
-        number = _rounded(number, step, _greatest(low, high))
-    return number + double(0)  # -0.0 + 0.0 is 0.0
 
 
 def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fraction | None) -> Scalar:
@@ -358,12 +342,12 @@ def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fract
 
     Values inside both bounds are tested first, and are all there is in most batches.
     """
-    number = source if physical == "DOUBLE" else try_cast(source, "DOUBLE", physical)
+    number = source if physical == "DOUBLE" else source.try_cast("DOUBLE", physical)
     pairs: list[tuple[Scalar, Scalar]] = []
     is_bounded = low is not None and high is not None
     if low is not None and high is not None:
         # right for NaN because files are read with can_have_nan: their statistics leave NaN out
-        pairs.append((Between(number, double(low), double(high)), number))
+        pairs.append((number.between(double(low), double(high)), number))
     # whole numbers and DECIMALs are never NaN, but a text may spell it
     if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
         pairs.append((primitive("nan", number), NULL))
@@ -378,39 +362,33 @@ def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fract
     return case(*pairs, otherwise=None if is_bounded else number) if pairs else number
 
 
-def _rounded(number: Scalar, step: Fraction, most: Fraction | None) -> Scalar:
-    return unscaled(scaled(number, step, most), step)
-
-
-def _greatest(low: Fraction | None, high: Fraction | None) -> Fraction | None:
-    """Return the largest magnitude between two ends; None where one is open."""
-    return None if low is None or high is None else max(abs(low), abs(high))
+def _rounded(number: Scalar, step: Fraction, low: Fraction | None, high: Fraction | None) -> Scalar:
+    """Return a number between two ends, of which one may be open, rounded to a step."""
+    greatest = None if low is None or high is None else max(abs(low), abs(high))
+    return unscaled(scaled(number, step, greatest), step)
 
 
 def _moment_in(source: Scalar, physical: str, form: SqlType, date_format: str) -> Scalar:
     """Return a stored value as a date or timestamp; of a text, as its format or ISO has it."""
     if physical != "VARCHAR" or not date_format:
-        return try_cast(source, form.value, physical)
-    readings = DateFormat(date_format).readings(time=form is SqlType.TIMESTAMP)
-    return case(
-        *(
-            (
-                primitive("fits", source, expression=reading.valid),
-                primitive("rearranged", source, to=form.value, parts=reading.parts, order=reading.order),
-            )
-            for reading in readings
-        )
-    )
+        return source.try_cast(form.value, physical)
+    from hush.query.date_formats import DateFormat
+
+    branches = []
+    for reading in DateFormat(date_format).readings(time=form is SqlType.TIMESTAMP):
+        moment = primitive("rearranged", source, to=form.value, parts=reading.parts, order=reading.order)
+        branches.append((primitive("fits", source, expression=reading.valid), moment))
+    return case(*branches)
 
 
 def date_in_text(source: Scalar) -> Scalar:
     """Return the date that a text spells, NULL outside the years 1 to 9999."""
-    value = try_cast(source, "DATE", "VARCHAR")
+    value = source.try_cast("DATE", "VARCHAR")
     return case((_in_calendar(value), value))
 
 
 def _in_calendar(value: Scalar) -> Scalar:
-    return Between(value, date(_FIRST_DAY), date(_LAST_DAY))
+    return value.between(date(_FIRST_DAY), date(_LAST_DAY))
 
 
 def _moment(value: Fraction | int | None, form: SqlType) -> Scalar | None:

@@ -1,4 +1,4 @@
-"""Group keys in SQL: public keys are numbered, private ones kept as they are.
+"""Values as whole numbers: keys are numbered, and numbers are indices on a public grid.
 
 A public key that lies on a line is numbered by arithmetic; others are looked up in a table of their values. Rows with
 other keys fall out where the number is given.
@@ -6,65 +6,45 @@ other keys fall out where the number is given.
 Private keys become numbers once they are chosen, and rows of other groups fall out. This happens *after* the rows were
 bounded: which groups of a unit are kept depends on that unit's rows alone, and never on which keys were chosen. The
 chosen keys and their numbers lie in a table of the session's own.
+
+**Grids.** What leaves the engine of a number is its index on the grid that the plan declares, clamped there
+(`grid_index`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hush.engines.sql.dialect import Dialect
 from hush.engines.sql.nodes import (
-    NULL,
-    ArrayOf,
-    Between,
     From,
     ParameterRows,
     Scalar,
     Select,
-    Subquery,
     TableName,
-    Union,
-    alias,
-    binary,
     both,
-    call,
     case,
-    cast,
     column,
     columns_of,
     double,
-    first_rows,
     integer,
-    is_null,
-    joined,
-    matches,
-    not_null,
-    null,
-    quotient,
-    remainder,
     select,
-    try_cast,
-    where,
 )
-from hush.engines.sql.relations import (
-    Catalogue,
-    RelationWriter,
-)
-from hush.engines.sql.scalars import value_of
-from hush.engines.sql.values import LONG, SQL_TYPES, WHOLE, SqlType, Value, constant, on_line, scaled, unscaled
+from hush.engines.sql.values import LONG, WHOLE, SqlType, Value, constant, on_line, scaled, unscaled
 from hush.query.errors import UnplannableError
-from hush.query.expressions import Expression
-from hush.query.plan.keys import DerivedKey, Lookup, Points
+from hush.query.plan.keys import Points
+from hush.query.plan.stability import Factor
 from hush.query.types import Kind, Type
 from hush.query.types import Value as Constant
 
+_SAME = 2**50
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+
+class Axis(NamedTuple):
     """One public key's values, numbered."""
 
     values: Sequence[Constant]
@@ -125,9 +105,9 @@ def key_value(value: Value, type_: Type, dialect: Dialect) -> Value:
                 "or limit them with CLIP(x, lower, upper)"
             )
         # the type may hold only for the rows that a condition leaves: elsewhere NULL, and no error
-        return Value(try_cast(value.sql, "BIGINT", "HUGEINT"), SqlType.INTEGER)
+        return Value(value.sql.try_cast("BIGINT", "HUGEINT"), SqlType.INTEGER)
     if value.form is SqlType.DOUBLE and type_.kind is Kind.INTEGER:
-        return Value(try_cast(value.sql, "BIGINT", "DOUBLE"), SqlType.INTEGER)
+        return Value(value.sql.try_cast("BIGINT", "DOUBLE"), SqlType.INTEGER)
     if value.form is SqlType.DOUBLE:
         # -0.0 + 0.0 is 0.0: both zeros are one key
         return replace(value, sql=value.sql + double(0))
@@ -156,23 +136,23 @@ def numbered(
         if number.form is SqlType.INTEGER and step == 1:
             index: Scalar = number.sql
         else:
-            index = try_cast(scaled(number.double().finite().sql, step), "BIGINT", "DOUBLE")
+            index = scaled(number.double().finite().sql, step).try_cast("BIGINT", "DOUBLE")
         last = len(axis.values) - 1
         null = axis.values[last] is None
-        inside: Scalar = Between(index, integer(first), integer(first + last - null))
+        inside: Scalar = index.between(integer(first), integer(first + last - null))
         offset = index - first if first else index
         if null:
             # NULL, the last of the values, is also the key of what is not finite
-            missing = is_null(key_value(value, axis.type, dialect).sql)
+            missing = key_value(value, axis.type, dialect).sql.is_null()
             inside = missing | inside
             offset = case((missing, integer(last)), otherwise=offset)
-        return where(query, inside), offset
+        return query.where(inside), offset
     key = key_value(value, axis.type, dialect)
-    test: Scalar = binary("=", key.sql, column("k", label))
+    test: Scalar = key.sql.equals(column("k", label))
     # an equality never finds NULL
     if None in axis.values:
-        test = matches(key.sql, column("k", label), key.form.value)
-    return joined(query, lists(axis, key.form, label), "inner", test), column("c", label)
+        test = key.sql.matches(column("k", label), key.form.value)
+    return query.joined(lists(axis, key.form, label), "inner", test), column("c", label)
 
 
 def place(value: Value, axis: Axis) -> Scalar | None:
@@ -197,17 +177,17 @@ def place(value: Value, axis: Axis) -> Scalar | None:
         # the values at both ends are written as 64-bit constants
         if q != 1 or greatest * p >= 2**63:
             return None
-        inside: Scalar = Between(value.sql, integer(first * p), integer(last * p))
+        inside: Scalar = value.sql.between(integer(first * p), integer(last * p))
         index = value.sql
         if p != 1:
-            inside = inside & binary("=", remainder(value.sql, integer(p)), integer(0))
+            inside = inside & value.sql.remainder(integer(p)).equals(integer(0))
             # exact where `inside` holds, so it does not matter how the engine rounds
-            index = quotient(value.sql, integer(p))
+            index = value.sql.quotient(integer(p))
     elif value.form is SqlType.DOUBLE and q <= 2**53 and greatest < 2**50 and greatest * p <= 2**53:
         nearest = scaled(value.sql, step, value.greatest)
-        is_point = binary("=", value.sql, unscaled(nearest, step))
-        inside = Between(nearest, double(first), double(last)) & is_point
-        index = cast(nearest, "BIGINT")
+        is_point = value.sql.equals(unscaled(nearest, step))
+        inside = nearest.between(double(first), double(last)) & is_point
+        index = nearest.cast("BIGINT")
     else:
         return None
     return case((inside, index - first if first else index))
@@ -218,56 +198,13 @@ def code(parts: list[Scalar], axes: Sequence[Axis]) -> Scalar:
     number = parts[0]
     for key_number, axis in zip(parts[1:], axes[1:], strict=True):
         # in 64 bits: the parts may have a smaller type, which the product would exceed
-        number = cast(number, "BIGINT") * len(axis.values) + key_number
-    return try_cast(number, "SMALLINT" if size(axes) < 2**15 else "INTEGER", "BIGINT")
+        number = number.cast("BIGINT") * len(axis.values) + key_number
+    return number.try_cast("SMALLINT" if size(axes) < 2**15 else "INTEGER", "BIGINT")
 
 
 def size(axes: Sequence[Axis]) -> int:
     """Return how many combinations of keys there are."""
-    return prod(len(axis.values) for axis in axes)
-
-
-def derived_values(domain: DerivedKey, catalogue: Catalogue, limit: int) -> Select:
-    """Return the distinct values of an expression over all combinations of its columns' public values.
-
-    Each column is what it is in the rows: 0.5 of a DECIMAL(9, 2) is the text 0.50, and of a DOUBLE 0.5.
-    """
-    stored = RelationWriter(catalogue).write(domain.relation, alone=True).columns
-    columns = {}
-    query: Select | None = None
-    for index, (label, type_, values) in enumerate(domain.columns):
-        constants = [constant(value, type_) for value in values]
-        form = SQL_TYPES[type_.kind]  # as the column itself: 1.0 and 1 are different texts
-        # with NULL, of which the expression may make a key; where NULL itself is none, it goes below
-        options = ArrayOf((*(public_value.to(form).sql for public_value in constants), null(form.value)))
-        options_table = Subquery(select([alias(call("unnest", options), "x")]), f"d{index}")
-        query = select([], options_table) if query is None else joined(query, options_table, "cross")
-        stored_value = stored[label]
-        columns[label] = Value(column("x", f"d{index}"), form, scale=stored_value.scale, single=stored_value.single)
-    assert query is not None  # noqa: S101 - a derived domain has columns
-    value = key_value(value_of(domain.expression, columns), domain.expression.type, catalogue.dialect)
-    distinct_keys = select([column("k", "t")], query.showing([alias(value.sql, "k")]))
-    if not domain.null:
-        distinct_keys = where(distinct_keys, not_null(column("k", "t")))
-    # one more than is allowed tells the caller that there are too many
-    return first_rows(distinct_keys, limit + 1, column("k", "t"))
-
-
-def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, limit: int) -> Select:
-    """Return the distinct combinations of expressions over a public table."""
-    rendered = RelationWriter(catalogue).write(lookup.within or lookup.scan, alone=True)
-    rows: Select | From = rendered.query
-    if lookup.optional:
-        # a LEFT JOIN that finds no row gives NULLs, so they are a combination of keys, too
-        rows = Union((rendered.query, select([NULL for _ in rendered.query.columns])), "t")
-    values = [
-        key_value(value_of(expression, rendered.columns), expression.type, catalogue.dialect)
-        for expression in expressions
-    ]
-    cells = [alias(value.sql, f"k{index}") for index, value in enumerate(values)]
-    keys = [column(f"k{index}", "t") for index in range(len(values))]
-    query = select(keys, select(cells, rows))
-    return first_rows(query, limit + 1, *keys)
+    return prod([len(axis.values) for axis in axes])
 
 
 def listed(public_value: Constant, type_: Type, stored_value: Value) -> Scalar:
@@ -289,17 +226,17 @@ def numbered_by_choice(rows: Select, keys: Mapping[str, SqlType], dialect: Diale
     """Return the rows with a chosen key, which is now the number ``k``, and all their other columns."""
     labels = [label for label in rows.labels if label not in keys]
     # not an equality, because NULL may be a chosen key
-    is_chosen = both([matches(column(key, "t"), column(key, "c"), form.value) for key, form in keys.items()])
+    is_chosen = both([column(key, "t").matches(column(key, "c"), form.value) for key, form in keys.items()])
     cells = columns_of(labels)
     types = ("BIGINT", *(form.value for form in keys.values()))
     lists = tuple(enumerate(types, CHOSEN_PARAMETER))
     chosen = TableName(CHOSEN, "c") if dialect.keeps_keys else ParameterRows(lists, "c", (NUMBER, *keys))
-    return joined(select([alias(column(NUMBER, "c"), "k"), *cells], rows), chosen, "inner", is_chosen)
+    return select([column(NUMBER, "c").alias("k"), *cells], rows).joined(chosen, "inner", is_chosen)
 
 
 def every_key(main: Select, keys: Sequence[str]) -> Select:
     """Return all keys as if they were chosen, so that other statements can be resolved before anything is chosen."""
-    return select([alias(integer(0), NUMBER), *columns_of(keys)], main)
+    return select([integer(0).alias(NUMBER), *columns_of(keys)], main)
 
 
 def numbered_values(axis: Axis, form: SqlType) -> dict[Any, int]:
@@ -309,21 +246,62 @@ def numbered_values(axis: Axis, form: SqlType) -> dict[Any, int]:
     """
     numbers: dict[Any, int] = {}
     for number, value in enumerate(axis.values):
-        held = in_form(value, form)
+        held: Any = value
+        if isinstance(value, Fraction) and form in WHOLE:
+            fits = value.denominator == 1 and (form is SqlType.WIDE or LONG[0] <= value <= LONG[1])
+            held = int(value) if fits else None
+        elif isinstance(value, Fraction):
+            try:
+                held = float(value)
+            except OverflowError:
+                held = None
         # None for a value that the form cannot hold: no row has it, and it must not stand for NULL
         if held is not None or value is None:
             numbers.setdefault(held, number)
     return numbers
 
 
-def in_form(value: Constant, form: SqlType) -> Any:
-    """Return a public value as the engine holds it; None if no value of that form equals it."""
-    if not isinstance(value, Fraction):
+def on_grid(given: Value, step: Fraction) -> Value:
+    """Return a value as its number on a grid, not clamped: BIGINT, or a whole DOUBLE, an infinity or NaN.
+
+    On a grid m times as fine as its own a whole number is multiplied by m, which is what its float would give: that,
+    too, is exact below 2⁵³.
+    """
+    value = on_line(given)
+    if value.form is SqlType.INTEGER and step == 1:
         return value
-    if form in WHOLE:
-        fits = value.denominator == 1 and (form is SqlType.WIDE or -(2**63) <= value < 2**63)
-        return int(value) if fits else None
-    try:
-        return float(value)
-    except OverflowError:
+    finer = times_finer(value, Fraction(1), step)
+    if value.form is SqlType.INTEGER and finer is not None:
+        return finer
+    number = value.double().finite()
+    return Value(scaled(number.sql, step, number.greatest), SqlType.DOUBLE, clean=False)
+
+
+def times_finer(index: Value, own: Fraction, step: Fraction) -> Value | None:
+    """Return an index on a grid of step ``own`` as that on one of ``step``, m times as fine; None if that is not safe.
+
+    Below 2⁵⁰ it is the integer that the grid's own rounding gives of the float x nearest to i·own: x and x·m/own are
+    each rounded once, so the product is within m·|i|·2⁻⁵¹ < 1/2 of m·i.
+    """
+    times = own / step
+    if index.within is None or times.denominator != 1:
         return None
+    first, last = index.within[0] * times.numerator, index.within[1] * times.numerator
+    if max(abs(first), abs(last)) >= _SAME:
+        return None
+    wide = index.sql.cast("BIGINT")
+    return Value(wide * times.numerator, SqlType.INTEGER, within=(first, last))
+
+
+def grid_index(given: Value, factor: Factor) -> Scalar:
+    """Return a value as its integer on the factor's grid, clamped in every row; NULL stays NULL.
+
+    Comparisons clamp infinities, and NaN, which the engine sorts above everything, becomes the last index. So the cast
+    cannot fail: the bounds are below 2⁵³.
+    """
+    value, first, last = on_grid(given, factor.step), factor.first, factor.last
+    if value.form is SqlType.INTEGER:
+        if value.within is not None and first <= value.within[0] and value.within[1] <= last:
+            return value.sql
+        return value.sql.clamped(integer(first), integer(last)).cast("BIGINT")
+    return value.sql.clamped(double(first), double(last)).cast("BIGINT")

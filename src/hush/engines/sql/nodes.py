@@ -1,25 +1,32 @@
-"""SQL as a tree: the meaning of a statement, without its spelling in an engine.
+"""SQL as a tree: the meaning of a statement, without its spelling in an engine, and how much work it is.
 
 Writers (`hush.engines.sql.values` and the modules above it) build these nodes and nothing else. Text is made once, at
-the end, by `hush.engines.sql.render`, in an engine's `Dialect`. What a row costs is computed from the same tree
-(`hush.engines.sql.cost`). So no SQL is ever taken from a text, and names and constants are escaped in one place.
+the end, by `hush.engines.sql.render`, in an engine's `Dialect`. So no SQL is ever taken from a text, and names and
+constants are escaped in one place.
 
 Nodes are values: they are frozen, and equal if their parts are. Expressions share branches, and may double with every
-step; a hash is therefore computed once for each node, and visitors (`bottom_up`) remember what they found.
+step; so a hash is computed once for each node, and so is its cost, when it is made.
 
-The functions below the nodes are short names for what writers build most.
+**What a row costs** (`Node.cost`): nanoseconds for each stored row, and rather too many. A node costs what it does
+itself, and what all nodes in it cost, each as often as it is written there. A query costs what its clauses cost for
+each row that they look at, whatever is nested in it. That bounds the time that one unit's rows can take
+(`hush.engines.work`), before the charge and without a look at any row.
+
+The methods of nodes and the functions below them are short names for what writers build most.
 
 >>> from hush.engines.sql.dialect import DUCKDB
 >>> from hush.engines.sql.render import render
->>> rows = where(select([column("x", "t")], TableName("people", "t")), not_null(column("x", "t")))
+>>> rows = select([column("x", "t")], TableName("people", "t")).where(column("x", "t").not_null())
 >>> render(rows, DUCKDB).text
 'SELECT "t"."x" FROM "people" AS "t" WHERE ("t"."x" IS NOT NULL)'
+>>> column("s").quotient(column("n"), wide=True).cost
+3
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -32,22 +39,34 @@ Span = tuple[Fraction, Fraction]
 class Node:
     """A part of a statement."""
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash((type(self), *self._parts()))
+    cost: int
+    """The nanoseconds that it takes for one row; a source or a query, for one stored row."""
+
+    def __post_init__(self) -> None:
+        # frozen nodes take no attribute but have a dictionary
+        self.__dict__["cost"] = _cost(self)
 
     def _parts(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self.__match_args__)  # type: ignore[attr-defined]
+        return tuple(map(self.__getattribute__, self.__match_args__))  # type: ignore[attr-defined]
 
     @cached_property
     def children(self) -> tuple[Node, ...]:
         """The nodes that this one is made of, as they come in its text."""
         nodes: list[Node] = []
-        _collect(self._parts(), nodes)
+        waiting = list(reversed(self._parts()))
+        while waiting:
+            component = waiting.pop()
+            if isinstance(component, Node):
+                nodes.append(component)
+            elif type(component) is tuple:
+                waiting += reversed(component)
         return tuple(nodes)
 
     def __hash__(self) -> int:
-        return self._hash
+        hashed: int | None = self.__dict__.get("hash")
+        if hashed is None:
+            hashed = self.__dict__["hash"] = hash((type(self), *self._parts()))
+        return hashed
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -55,31 +74,6 @@ class Node:
         if type(self) is not type(other) or hash(self) != hash(other):
             return False
         return self._parts() == other._parts()
-
-
-def _collect(parts: tuple[Any, ...], nodes: list[Node]) -> None:
-    for component in parts:
-        if isinstance(component, Node):
-            nodes.append(component)
-        elif type(component) is tuple:
-            _collect(component, nodes)
-
-
-def bottom_up(root: Node, known: Callable[[Node], bool]) -> Iterator[Node]:
-    """Yield a node and all nodes in it, parts first, without known nodes and those inside of known ones.
-
-    Trees are as deep as questions are nested, times the steps that each function takes: no recursion could follow them.
-    """
-    stack = [root]
-    while stack:
-        last = stack[-1]
-        waiting = () if known(last) else [child for child in last.children if not known(child)]
-        if waiting:
-            stack.extend(reversed(waiting))
-            continue
-        stack.pop()
-        if not known(last):
-            yield last
 
 
 # Expressions over one row, and aggregates
@@ -119,10 +113,85 @@ class Scalar(Node):
         return binary("OR", self, other)
 
     def __neg__(self) -> Scalar:
-        return Prefixed("-", self)
+        return Operation("NEGATIVE", (self,))
 
     def __invert__(self) -> Scalar:
-        return Prefixed("NOT ", self)
+        return Operation("NOT", (self,))
+
+    def equals(self, other: Scalar | int) -> Scalar:
+        """Return whether two values are equal; ``==`` compares nodes."""
+        return binary("=", self, other)
+
+    def matches(self, other: Scalar, form: str) -> Scalar:
+        """Return whether two values of a type are equal, or both NULL."""
+        return primitive("matches", self, other, form=form)
+
+    def is_null(self) -> Scalar:
+        """Return value IS NULL."""
+        return Operation("IS NULL", (self,))
+
+    def not_null(self) -> Scalar:
+        """Return value IS NOT NULL."""
+        return Operation("IS NOT NULL", (self,))
+
+    def between(self, low: Scalar, high: Scalar) -> Scalar:
+        """Return whether the value lies between two others, both included."""
+        return Operation("BETWEEN", (self, low, high))
+
+    def one_of(self, values: Sequence[Scalar]) -> Scalar:
+        """Return value IN (values), FALSE if there are none."""
+        return Operation("IN", (self, *values)) if values else FALSE
+
+    def clamped(self, low: Scalar | None, high: Scalar | None) -> Scalar:
+        """Return the value moved into [low, high]; NULL stays NULL, and NaN, which sorts above all, becomes high.
+
+        With both ends, values inside come first: an engine that finds a whole batch there evaluates nothing more.
+        """
+        pairs: list[tuple[Scalar, Scalar]] = []
+        inside = None if low is None or high is None else self.between(low, high)
+        if inside is not None:
+            pairs.append((inside, self))
+        if low is not None:
+            pairs.append((self < low, low))
+        if high is not None:
+            pairs.append((self > high, high))
+        return case(*pairs, otherwise=None if inside is not None else self) if pairs else self
+
+    def cast(self, to: str, of: str | None = None) -> Scalar:
+        """Return a cast that the caller has shown to succeed; ``of`` is the type of the value, where it matters."""
+        return Cast(self, to, of, safe=False)
+
+    def try_cast(self, to: str, of: str | None = None) -> Scalar:
+        """Return a cast that gives NULL where it fails; ``of`` is the type of the value, which some engines need."""
+        return Cast(self, to, of, safe=True)
+
+    def rounded(self, digits: int | None = None) -> Scalar:
+        """Return a float rounded to whole numbers, or to digits after the point; ties go away from zero."""
+        return primitive("rounded", self, digits=digits)
+
+    def quotient(self, divisor: Scalar, *, wide: bool = False) -> Scalar:
+        """Return a quotient of whole numbers, truncated; ``wide`` ones may be HUGEINT. The divisor is not 0."""
+        return primitive("quotient", self, divisor, wide=wide)
+
+    def remainder(self, divisor: Scalar) -> Scalar:
+        """Return the rest of a truncated division of whole numbers, with the sign of the dividend."""
+        return primitive("remainder", self, divisor)
+
+    def distinct(self) -> Scalar:
+        """Return the argument of an aggregate that looks at every value once."""
+        return Operation("DISTINCT", (self,))
+
+    def directed(self, *, descending: bool, nulls_first: bool) -> Scalar:
+        """Return a term of ORDER BY."""
+        return Operation(DIRECTIONS[descending, nulls_first], (self,))
+
+    def alias(self, name: str) -> Named:
+        """Return value AS name."""
+        return self if isinstance(self, ColumnName) and self.name == name else Alias(self, name)
+
+    def costing(self, work: int) -> Scalar:
+        """Return the value with an additional cost, which depends on the length of texts."""
+        return Costed(self, work) if work and not isinstance(self, ColumnName) else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,13 +231,6 @@ class Parameter(Scalar):
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayOf(Scalar):
-    """A list of values of one type, written out."""
-
-    values: tuple[Scalar, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class FunctionCall(Scalar):
     """A function that engines know by name: one of this package's own, or of `hush.query.functions`."""
 
@@ -183,6 +245,26 @@ class Primitive(Scalar):
     name: str
     arguments: tuple[Scalar, ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
+
+
+Direction = Literal["ASC NULLS LAST", "ASC NULLS FIRST", "DESC NULLS LAST", "DESC NULLS FIRST"]
+DIRECTIONS: Mapping[tuple[bool, bool], Direction] = {
+    (False, False): "ASC NULLS LAST",
+    (False, True): "ASC NULLS FIRST",
+    (True, False): "DESC NULLS LAST",
+    (True, True): "DESC NULLS FIRST",
+}
+"""The directions of an order, by whether it descends and whether NULLs come first."""
+Operator = Literal["+", "-", "*", "/", "||", "=", "<>", "<", "<=", ">", ">=", "AND", "OR"]
+Word = Literal["NEGATIVE", "NOT", "IS NULL", "IS NOT NULL", "BETWEEN", "IN", "DISTINCT"]
+
+
+@dataclass(frozen=True, eq=False)
+class Operation(Scalar):
+    """An operation that all engines spell alike: an operator between operands, from left to right, or a word."""
+
+    operator: Operator | Word | Direction
+    operands: tuple[Scalar, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,66 +286,6 @@ class Case(Scalar):
 
 
 @dataclass(frozen=True, eq=False)
-class Between(Scalar):
-    """Whether a value lies between two others, both included."""
-
-    value: Scalar
-    low: Scalar
-    high: Scalar
-
-
-@dataclass(frozen=True, eq=False)
-class InList(Scalar):
-    """Whether a value is one of a list, which is not empty."""
-
-    value: Scalar
-    values: tuple[Scalar, ...]
-
-
-Operator = Literal["+", "-", "*", "/", "||", "=", "<>", "<", "<=", ">", ">=", "AND", "OR"]
-
-
-@dataclass(frozen=True, eq=False)
-class Operation(Scalar):
-    """An operator between two operands, or between several from left to right."""
-
-    operator: Operator
-    operands: tuple[Scalar, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Prefixed(Scalar):
-    """NOT or a minus sign before a value."""
-
-    operator: Literal["NOT ", "-"]
-    value: Scalar
-
-
-@dataclass(frozen=True, eq=False)
-class IsNull(Scalar):
-    """Whether a value is NULL, or, if it is ``negated``, is not."""
-
-    value: Scalar
-    negated: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class DistinctArgument(Scalar):
-    """The argument of an aggregate that looks at every value once."""
-
-    value: Scalar
-
-
-@dataclass(frozen=True, eq=False)
-class Directed(Scalar):
-    """Something to order by, in a direction."""
-
-    value: Scalar
-    descending: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True, eq=False)
 class WindowCall(Scalar):
     """A function OVER (PARTITION BY … ORDER BY …): over all rows up to the current one, or over a frame."""
 
@@ -275,7 +297,7 @@ class WindowCall(Scalar):
 
 @dataclass(frozen=True, eq=False)
 class Costed(Scalar):
-    """A value that costs more than its parts, or another price (`hush.engines.sql.cost`)."""
+    """A value that costs more than its parts, or another price."""
 
     value: Scalar
     work: int
@@ -291,14 +313,8 @@ class Alias(Scalar):
     name: str
 
 
-Named = Alias | ColumnName | Star
+Named = Alias | ColumnName
 """A column of a SELECT, which has a name."""
-
-
-def label_of(selected: Scalar) -> str:
-    """Return the name of a column of a SELECT."""
-    assert isinstance(selected, Alias | ColumnName)  # noqa: S101 - other columns are never looked up by name
-    return selected.name
 
 
 # Sources to select from
@@ -355,20 +371,12 @@ class ConstantRows(From):
 
 @dataclass(frozen=True, eq=False)
 class Subquery(From):
-    """The rows of a query."""
-
-    query: Select
-    label: str
-    stored: bool = False
-    """Whether the query only reads a table, which counts as no work of its own."""
-
-
-@dataclass(frozen=True, eq=False)
-class Union(From):
-    """The rows of several queries, one after the other."""
+    """The rows of a query, or of several, one after the other."""
 
     queries: tuple[Select, ...]
     label: str
+    stored: bool = False
+    """Whether the query only reads a table, which counts as no work of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,22 +390,15 @@ class JoinClause(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class WithClause(Node):
-    """A query that is computed before, once, under a name."""
-
-    label: str
-    query: Select
-
-
-@dataclass(frozen=True, eq=False)
 class Select(Node):
-    """A SELECT statement."""
+    """A SELECT statement. Its methods return it with a further clause."""
 
-    before: tuple[WithClause, ...] = ()
+    before: tuple[tuple[str, Select], ...] = ()
+    """Queries that are computed before, once, each under a name."""
     columns: tuple[Scalar, ...] = ()
     source: From | None = None
     joins: tuple[JoinClause, ...] = ()
-    where: tuple[Scalar, ...] = ()
+    conditions: tuple[Scalar, ...] = ()
     group: tuple[Scalar, ...] = ()
     having: Scalar | None = None
     qualify: tuple[Scalar, int] | None = None
@@ -406,14 +407,145 @@ class Select(Node):
     limit: int | None = None
     distinct: bool = False
 
+    @property
+    def labels(self) -> list[str]:
+        """The names of the columns; every column must have one."""
+        return [selected.name for selected in self.columns]  # type: ignore[attr-defined]
+
     def showing(self, columns: Sequence[Scalar]) -> Select:
         """Return the query with other columns."""
         return replace(self, columns=tuple(columns))
 
-    @property
-    def labels(self) -> list[str]:
-        """The names of the columns; every column must have one."""
-        return [label_of(selected) for selected in self.columns]
+    def joined(self, source: From, kind: str, on: Scalar | None = None) -> Select:
+        """Return the query joined with another source."""
+        return replace(self, joins=(*self.joins, JoinClause(kind, source, on)))
+
+    def where(self, condition: Scalar) -> Select:
+        """Return the query with a further condition."""
+        return replace(self, conditions=(*self.conditions, condition))
+
+    def grouped(self, keys: Sequence[Scalar], having: Scalar | None = None) -> Select:
+        """Return the query with GROUP BY, where there are keys."""
+        return replace(self, group=tuple(keys), having=having)
+
+    def qualified(self, rank: Scalar, limit: int) -> Select:
+        """Return the rows in which a window over them is at most so large."""
+        return replace(self, qualify=(rank, limit))
+
+    def first_rows(self, limit: int, *order: Scalar) -> Select:
+        """Return the first of the distinct rows, in order."""
+        return replace(self, distinct=True, order=order, limit=limit)
+
+    def with_before(self, label: str, subquery: Select) -> Select:
+        """Return the query with another one computed before, once, under a name."""
+        return replace(self, before=(*self.before, (label, subquery)))
+
+
+# What a row costs
+
+MADE = 3
+"""Nanoseconds, at least, for each character of a text that is made: it is also held in memory, with other rows'."""
+OPERATION = 3
+"""Nanoseconds for an operator, a comparison, a branch or a plain function."""
+_CALLS = {
+    "ln": 25, "exp": 25, "pow": 60, "sqrt": 10, "round": 20, "hash": 20,
+    "date_diff": 80, "date_trunc": 80, "year": 30, "quarter": 30, "month": 30, "day": 30, "dayofweek": 30, "hour": 30,
+    "week": 60, "dayofyear": 30, "minute": 30, "second": 30, "try_strptime": 800, "strftime": 800,
+    "to_months": 60, "to_days": 30, "to_microseconds": 30, "epoch_us": 10,
+}  # fmt: skip
+_CAST, _LISTED, _LIST, _DISTINCT, _WINDOW = 15, 4, 60, 100, 250
+"""Nanoseconds for a cast, a value of a list, a row from a list, a distinct value, and a row of a window."""
+_SELECT, _GROUP, _JOIN = 20, 100, 100
+"""Nanoseconds for a row of a SELECT, in groups, and in a join."""
+_PRIMITIVES = {
+    "power": _CALLS["pow"], "rounded": _CALLS["round"], "row_hash": _CALLS["hash"], "unit_number": 3 * OPERATION,
+    "row_number": _WINDOW, "apart": _LIST, "date_trunc": _CALLS["date_trunc"], "date_diff": _CALLS["date_diff"],
+    "days": _CALLS["date_diff"] + OPERATION, "microseconds": _CALLS["epoch_us"], "formatted": _CALLS["strftime"],
+    "struct": 0, "collated": 0, "instant": 0,
+}  # fmt: skip
+"""Those of primitives that cost more than an operation, or nothing."""
+_MOVES = {"months": "to_months", "days": "to_days", "microseconds": "to_microseconds"}
+
+
+def costs(nodes: Iterable[Node | None]) -> int:
+    """Return the sum of the costs of several nodes."""
+    together = 0
+    for node in nodes:
+        together += 0 if node is None else node.cost
+    return together
+
+
+def _cost(node: Node) -> int:
+    """Return the cost of a node, from those of its parts."""
+    match node:
+        case ColumnName() | Constant():
+            return 0
+        case Operation():
+            inside, further = costs(node.operands), len(node.operands) - 1
+            match node.operator:
+                case "IN":
+                    return inside + _LISTED * further
+                case "DISTINCT":
+                    return inside + _DISTINCT
+                case operator if operator in DIRECTIONS.values():
+                    return inside
+                case _:
+                    return inside + OPERATION * max(further, 1)
+        case FunctionCall():
+            return costs(node.arguments) + _CALLS.get(node.function, OPERATION)
+        case Cast():
+            return node.value.cost + (_CAST if node.safe else OPERATION)
+        case Case():
+            return costs(node.children) + OPERATION * len(node.pairs)
+        case Alias():
+            return node.value.cost
+        case Costed():
+            return node.work if node.only else node.value.cost + node.work
+        case Primitive():
+            return costs(node.arguments) + _of_primitive(node)
+        case WindowCall():
+            return _WINDOW + costs((*node.partition, *node.order, *node.call.arguments))
+        case Subquery():
+            return 0 if node.stored else costs(node.queries)
+        case JoinClause():
+            return _JOIN + costs((node.source, node.on))
+        case Select():
+            ranked = 0 if node.qualify is None else node.qualify[0].cost + OPERATION
+            clauses = (*node.columns, *node.joins, *node.conditions, *node.group, *node.order, node.having)
+            per_row = _SELECT + (_GROUP if node.group or node.distinct or node.order else 0)
+            inside = costs((node.source, *dict(node.before).values()))
+            return rows_of(node) * (per_row + costs(clauses) + ranked) + inside
+        case _:  # constants are made once, not for every row
+            return 0
+
+
+def _of_primitive(node: Primitive) -> int:
+    """Return the cost of a primitive without its arguments."""
+    options: dict[str, Any] = dict(node.options)
+    match node.name:
+        case "date_part":
+            return _CALLS[options["part"]]
+        case "moved":
+            return sum(_CALLS[call] + OPERATION for unit, call in _MOVES.items() if options[unit])
+        case "scaled":
+            return _CALLS["round"] + (0 if options["times"] is None and options["over"] is None else OPERATION)
+        case "weighted_down":  # a sum that is rounded down names its count twice
+            return 5 * OPERATION + node.arguments[1].cost if options["floor"] else 3 * OPERATION
+        case _:
+            return _PRIMITIVES.get(node.name, OPERATION)
+
+
+def rows_of(source: Select | From | None) -> int:
+    """Return how many rows a source makes of a stored row; a query, but for its joins."""
+    match source:
+        case Select():
+            return rows_of(source.source)
+        case TableName():
+            return source.rows
+        case Subquery() if not source.stored:
+            return sum(map(rows_of, source.queries))
+        case _:
+            return 1
 
 
 # Short names for what writers build
@@ -446,24 +578,14 @@ def primitive(name: str, *arguments: Scalar, **options: Any) -> Scalar:
     return Primitive(name, arguments, tuple(options.items()))
 
 
-def cast(value: Scalar, to: str, of: str | None = None) -> Scalar:
-    """Return a cast that the caller has shown to succeed; ``of`` is the type of the value, where it matters."""
-    return Cast(value, to, of, safe=False)
-
-
-def try_cast(value: Scalar, to: str, of: str | None = None) -> Scalar:
-    """Return a cast that gives NULL where it fails; ``of`` is the type of the value, which some engines need."""
-    return Cast(value, to, of, safe=True)
-
-
 def integer(value: int) -> Scalar:
     """Return an integer constant; beyond 64 bits it must be cast by name, from text that is all digits."""
-    return cast(text(str(value)), "HUGEINT") if abs(value) >= 2**63 else Constant(value)
+    return text(str(value)).cast("HUGEINT") if abs(value) >= 2**63 else Constant(value)
 
 
 def huge(value: int) -> Scalar:
     """Return a whole number as HUGEINT."""
-    return cast(integer(value), "HUGEINT")
+    return integer(value).cast("HUGEINT")
 
 
 def double(value: Fraction | int) -> Scalar:
@@ -483,43 +605,27 @@ def boolean(value: bool) -> Scalar:
 
 def date(value: dt.date) -> Scalar:
     """Return a date constant."""
-    return cast(text(value.isoformat()), "DATE")
+    return text(value.isoformat()).cast("DATE")
 
 
 def timestamp(value: dt.datetime) -> Scalar:
     """Return a timestamp constant."""
-    return cast(text(value.replace(tzinfo=None).isoformat(sep=" ")), "TIMESTAMP")
+    return text(value.replace(tzinfo=None).isoformat(sep=" ")).cast("TIMESTAMP")
 
 
 def null(of: str) -> Scalar:
     """Return a NULL of a type."""
-    return cast(NULL, of)
+    return NULL.cast(of)
+
+
+def array(values: Sequence[Scalar]) -> Scalar:
+    """Return a list of constants of one type, which is made once and not for every row."""
+    return Costed(Primitive("array", tuple(values)), 0, only=True)
 
 
 def case(*pairs: tuple[Scalar, Scalar], otherwise: Scalar | None = None) -> Scalar:
     """Return CASE WHEN … THEN … ELSE … END."""
     return Case(pairs, otherwise)
-
-
-def one_of(value: Scalar, values: Sequence[Scalar]) -> Scalar:
-    """Return value IN (values), FALSE if there are none."""
-    return InList(value, tuple(values)) if values else FALSE
-
-
-def clamped(value: Scalar, low: Scalar | None, high: Scalar | None) -> Scalar:
-    """Return the value moved into [low, high]; NULL stays NULL, and NaN, which sorts above all, becomes high.
-
-    With both ends, values inside come first: an engine that finds a whole batch there evaluates nothing more.
-    """
-    pairs: list[tuple[Scalar, Scalar]] = []
-    inside = None if low is None or high is None else Between(value, low, high)
-    if inside is not None:
-        pairs.append((inside, value))
-    if low is not None:
-        pairs.append((value < low, low))
-    if high is not None:
-        pairs.append((value > high, high))
-    return case(*pairs, otherwise=None if inside is not None else value) if pairs else value
 
 
 def binary(operator: Operator, left: Scalar, right: Scalar | int) -> Scalar:
@@ -532,26 +638,6 @@ def both(conditions: Sequence[Scalar]) -> Scalar:
     if not conditions:
         return TRUE
     return conditions[0] if len(conditions) == 1 else Operation("AND", tuple(conditions))
-
-
-def is_null(value: Scalar) -> Scalar:
-    """Return value IS NULL."""
-    return IsNull(value)
-
-
-def not_null(value: Scalar) -> Scalar:
-    """Return value IS NOT NULL."""
-    return IsNull(value, negated=True)
-
-
-def alias(value: Scalar, name: str) -> Named:
-    """Return value AS name."""
-    return value if isinstance(value, ColumnName) and value.name == name else Alias(value, name)
-
-
-def costing(value: Scalar, work: int) -> Scalar:
-    """Return a value with an additional cost, which depends on the length of texts."""
-    return Costed(value, work) if work and not isinstance(value, ColumnName) else value
 
 
 def count(condition: Scalar | None = None) -> Scalar:
@@ -579,27 +665,6 @@ def window(
     return WindowCall(FunctionCall(function, arguments), tuple(partition), tuple(order), frame)
 
 
-def shortened(value: Scalar, limit: int) -> Scalar:
-    """Return a text's first characters; one without that many bytes is not looked at."""
-    short = primitive("byte_length", value) <= limit
-    first = call("left", value, integer(limit))
-    return costing(case((short, value), otherwise=first), MADE * limit)
-
-
-MADE = 3
-"""Nanoseconds, at least, for each character of a text that is made: it is also held in memory, with other rows'."""
-
-
-def quotient(left: Scalar, right: Scalar, *, wide: bool = False) -> Scalar:
-    """Return a quotient of whole numbers, truncated; ``wide`` ones may be HUGEINT. The divisor is not 0."""
-    return primitive("quotient", left, right, wide=wide)
-
-
-def remainder(left: Scalar, right: Scalar) -> Scalar:
-    """Return the rest of a truncated division of whole numbers, with the sign of the dividend."""
-    return primitive("remainder", left, right)
-
-
 FloatOperator = Literal["+", "-", "*", "/", "%"]
 
 
@@ -608,62 +673,19 @@ def float_operation(operator: FloatOperator, left: Scalar, right: Scalar, *spans
     return primitive("float_operation", left, right, operator=operator, spans=spans)
 
 
-def rounded(value: Scalar, digits: int | None = None) -> Scalar:
-    """Return a float rounded to whole numbers, or to digits after the point; ties go away from zero."""
-    return primitive("rounded", value, digits=digits)
-
-
 def row_hash(values: Sequence[Scalar], salt: int) -> Scalar:
     """Return a keyed hash of a row's values."""
     return primitive("row_hash", *values, salt=salt)
 
 
-def matches(left: Scalar, right: Scalar, form: str) -> Scalar:
-    """Return whether two values of a type are equal, or both NULL."""
-    return primitive("matches", left, right, form=form)
-
-
-# Queries, built part by part
-
-
 def select(columns: Sequence[Scalar], source: Select | From | None = None, label: str = "t") -> Select:
     """Return SELECT columns FROM source; a query AS t."""
-    return Select(columns=tuple(columns), source=Subquery(source, label) if isinstance(source, Select) else source)
+    return Select(columns=tuple(columns), source=Subquery((source,), label) if isinstance(source, Select) else source)
 
 
 def read(place: str | Select, label: str, rows: int = 1) -> From:
     """Return a table to select from under another name, or the query by which it is read."""
-    return TableName(place, label, rows) if isinstance(place, str) else Subquery(place, label, stored=True)
-
-
-def joined(query: Select, source: From, kind: str, on: Scalar | None = None) -> Select:
-    """Return the query joined with another source."""
-    return replace(query, joins=(*query.joins, JoinClause(kind, source, on)))
-
-
-def where(query: Select, condition: Scalar) -> Select:
-    """Return the query with a further condition."""
-    return replace(query, where=(*query.where, condition))
-
-
-def grouped(query: Select, keys: Sequence[Scalar], having: Scalar | None = None) -> Select:
-    """Return the query with GROUP BY, where there are keys."""
-    return replace(query, group=tuple(keys), having=having)
-
-
-def qualified(query: Select, rank: Scalar, limit: int) -> Select:
-    """Return the rows of a query in which a window over them is at most so large."""
-    return replace(query, qualify=(rank, limit))
-
-
-def first_rows(query: Select, limit: int, *order: Scalar) -> Select:
-    """Return the first of the query's distinct rows, in order."""
-    return replace(query, distinct=True, order=order, limit=limit)
-
-
-def with_before(query: Select, label: str, subquery: Select) -> Select:
-    """Return the query with another one computed before, once, under a name."""
-    return replace(query, before=(*query.before, WithClause(label, subquery)))
+    return TableName(place, label, rows) if isinstance(place, str) else Subquery((place,), label, stored=True)
 
 
 def table_function(function: str, *arguments: Scalar, options: Mapping[str, Scalar]) -> TableFunction:

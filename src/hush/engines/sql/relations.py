@@ -19,67 +19,77 @@ once becomes a column that no condition is put through (`Dialect.apart`).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from hush.engines.errors import SourceError
-from hush.engines.sql.cost import cost, rows_of
 from hush.engines.sql.dialect import DUCKDB, Dialect
 from hush.engines.sql.forcing import force, force_index
-from hush.engines.sql.grid import compared, exact, settled, windowed
+from hush.engines.sql.keys import grid_index
 from hush.engines.sql.nodes import (
     EVERYTHING,
     MADE,
-    ArrayOf,
     ColumnName,
     ConstantRows,
     Costed,
-    DistinctArgument,
     From,
     Named,
     Scalar,
     Select,
     Star,
     Subquery,
-    Union,
-    alias,
-    binary,
+    array,
     both,
     call,
     case,
-    cast,
     column,
-    costing,
     count,
     double,
-    grouped,
+    huge,
     integer,
-    joined,
-    not_null,
     null,
     primitive,
     read,
+    rows_of,
     select,
     summed,
-    try_cast,
-    where,
-    with_before,
+    window,
 )
 from hush.engines.sql.scalars import condition, value_of
-from hush.engines.sql.values import MAX_TEXT, SQL_TYPES, WHOLE, OwnName, SqlType, Value, alike, constant, hull
+from hush.engines.sql.values import (
+    MAX_TEXT,
+    SQL_TYPES,
+    WHOLE,
+    WIDEST,
+    OwnName,
+    SqlType,
+    Value,
+    alike,
+    constant,
+    hull,
+    scaled,
+    unscaled,
+)
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Op, pieces, substituted
+from hush.query.plan.stability import Factor, line
 from hush.query.relations import (
     Constants,
+    ExactAggregate,
+    ExactKind,
     Filter,
     Join,
+    OwnWindow,
     PerUnit,
     Project,
     Relation,
     Scan,
     UnionAll,
+    WindowKind,
     WithWindows,
     relations_in,
     window_expressions,
@@ -109,41 +119,44 @@ class RelationQuery:
         return priced(self.columns, self.inlined)
 
 
-def finish(query: Select, cells: Mapping[str, Value], unit: Scalar | None) -> RelationQuery:
+def finish(
+    query: Select, cells: Mapping[str, Value], unit: Scalar | None, inlined: Mapping[str, int] | None = None
+) -> RelationQuery:
     """Name the cells c0, c1, … and return the relation with these columns."""
-    columns: list[Named] = []
-    if unit is not None:
-        columns.append(alias(unit, UNIT))
+    columns: list[Named] = [] if unit is None else [unit.alias(UNIT)]
     outside = {}
     for index, (label, value) in enumerate(cells.items()):
-        columns.append(alias(value.sql, f"c{index}"))
+        columns.append(value.sql.alias(f"c{index}"))
         outside[label] = replace(value, sql=column(f"c{index}", "t"))
     # a SELECT needs a column, also where nothing but its rows counts
-    if not columns:
-        columns.append(alias(integer(1), "c0"))
-    return RelationQuery(query.showing(columns), outside, unit is not None)
+    query = query.showing(columns or [integer(1).alias("c0")])
+    return RelationQuery(query, outside, unit is not None, inlined or {})
+
+
+def wrapped_in(
+    source: RelationQuery, cells: Mapping[str, Value], inlined: Mapping[str, int] | None = None
+) -> RelationQuery:
+    """Return a SELECT from a relation, with other columns."""
+    return finish(select([], source.query), cells, column(UNIT, "t") if source.unit else None, inlined)
 
 
 def staged(source: RelationQuery, expressions: Iterable[Expression]) -> tuple[RelationQuery, dict[Expression, Value]]:
     """Compute expressions once, as columns of their own, so that statements that name them stay short."""
     items = list(dict.fromkeys(expressions))
     source, simpler = computed_once(source, items)
-    values = {expression: value_of(value, source.columns) for expression, value in zip(items, simpler, strict=True)}
-    # a column's name is short already, and needs no place of its own
-    plain = {expression: value for expression, value in values.items() if isinstance(value.sql, ColumnName)}
-    longer = {
-        OwnName(f"expression {index}"): expression for index, expression in enumerate(values) if expression not in plain
-    }
-    if not longer:
-        return source, plain
-    cells = dict(source.columns)
-    for label, expression in longer.items():
-        cells[label] = _apart(values[expression]) if cost(values[expression].sql) > _DEAR else values[expression]
-    wrapped = wrapped_in(source, cells)
-    staged_values = {expression: wrapped.columns[label] for label, expression in longer.items()}
-    for expression in plain:
-        staged_values[expression] = value_of(expression, wrapped.columns)
-    return wrapped, staged_values
+    cells, labels = dict(source.columns), {}
+    for index, (expression, simple) in enumerate(zip(items, simpler, strict=True)):
+        value = value_of(simple, source.columns)
+        # a column's name is short already, and needs no place of its own
+        if not isinstance(value.sql, ColumnName):
+            label = labels[expression] = OwnName(f"expression {index}")
+            cells[label] = _apart(value) if value.sql.cost > _DEAR else value
+    wrapped = wrapped_in(source, cells) if labels else source
+    values = {}
+    for expression, simple in zip(items, simpler, strict=True):
+        own = labels.get(expression)
+        values[expression] = value_of(simple, wrapped.columns) if own is None else wrapped.columns[own]
+    return wrapped, values
 
 
 def computed_once(source: RelationQuery, expressions: Sequence[Expression]) -> tuple[RelationQuery, list[Expression]]:
@@ -152,37 +165,31 @@ def computed_once(source: RelationQuery, expressions: Sequence[Expression]) -> t
     These are texts, such as LOWER(t) in many ILIKE, what CLIP moves into its bounds, and columns that the engine would
     compute wherever a condition names them; if they are dear.
     """
-    source, expressions = _with_columns(source, expressions, repeated_texts(expressions))
-    return _with_columns(source, expressions, clipped(expressions))
-
-
-def _with_columns(
-    source: RelationQuery, expressions: Sequence[Expression], calls: Sequence[Call]
-) -> tuple[RelationQuery, list[Expression]]:
-    values = {piece: value_of(piece, source.columns) for piece in calls}
-    values = {piece: value for piece, value in values.items() if cost(value.sql) > _DEAR}
-    names = (OwnName(f"computed {len(source.columns) + number}") for number in range(len(values)))
-    replacements = {piece: Column(name, piece.type) for piece, name in zip(values, names, strict=True)}
-    simpler = [with_known(expression, replacements) for expression in expressions]
-    often = Counter(label for expression in simpler for label in names_in(expression))
-    dear = {label for label, work in source.inlined.items() if work > _DEAR and often[label] > 1}
-    if not replacements and not dear:
-        return source, simpler
-    cells = {label: _apart(value) if label in dear else value for label, value in source.columns.items()}
-    cells |= {name.name: _apart(values[piece]) for piece, name in replacements.items()}
-    inlined = {label: 0 if label in dear else work for label, work in source.inlined.items()}
-    return replace(wrapped_in(source, cells), inlined=inlined), simpler
+    simpler = list(expressions)
+    for repeated in (repeated_texts, clipped):
+        replacements: dict[Expression, Column] = {}
+        further: dict[str, Value] = {}
+        for piece in repeated(simpler):
+            value = value_of(piece, source.columns)
+            if value.sql.cost > _DEAR:
+                name = OwnName(f"computed {len(source.columns) + len(further)}")
+                replacements[piece], further[name] = Column(name, piece.type), _apart(value)
+        if replacements:
+            simpler = [substituted(expression, replacements.get) for expression in simpler]
+        often: Counter[str] = Counter()
+        for expression in simpler:
+            often.update(names_in(expression))
+        dear = {label for label, work in source.inlined.items() if work > _DEAR and often[label] > 1}
+        if replacements or dear:
+            cells = {label: _apart(value) if label in dear else value for label, value in source.columns.items()}
+            inlined = {label: 0 if label in dear else work for label, work in source.inlined.items()}
+            source = wrapped_in(source, cells | further, inlined)
+    return source, simpler
 
 
 def _apart(value: Value) -> Value:
-    return replace(
-        value, sql=costing(primitive("apart", value.sql), MADE * value.chars if value.form is SqlType.TEXT else 0)
-    )
-
-
-def works_of(cells: Mapping[str, Value]) -> dict[str, int]:
-    """Return the cost of each cell."""
-    return {label: cost(value.sql) for label, value in cells.items()}
+    work = MADE * value.chars if value.form is SqlType.TEXT else 0
+    return replace(value, sql=primitive("apart", value.sql).costing(work))
 
 
 def priced(columns: Mapping[str, Value], inlined: Mapping[str, int]) -> Mapping[str, Value]:
@@ -191,11 +198,6 @@ def priced(columns: Mapping[str, Value], inlined: Mapping[str, int]) -> Mapping[
         label: replace(value, sql=Costed(value.sql, inlined.get(label, 0), only=True))
         for label, value in columns.items()
     }
-
-
-def wrapped_in(source: RelationQuery, cells: Mapping[str, Value]) -> RelationQuery:
-    """Return a SELECT from a relation, with other columns."""
-    return finish(select([], source.query), cells, column(UNIT, "t") if source.unit else None)
 
 
 def referenced(relation: Relation) -> Iterator[Expression]:
@@ -225,51 +227,44 @@ def referenced(relation: Relation) -> Iterator[Expression]:
 
 def names_in(expression: Expression) -> Iterator[str]:
     """Yield the names of the columns that an expression reads."""
-    return (piece.name for piece in pieces(expression) if isinstance(piece, Column))
+    for piece in pieces(expression):
+        if isinstance(piece, Column):
+            yield piece.name
 
 
-def repeated_texts(expressions: Iterable[Expression]) -> list[Call]:
+def repeated_texts(expressions: Sequence[Expression]) -> dict[Call, None]:
     """Return the texts that expressions compute more than once, without those inside of larger ones."""
-    roots = list(expressions)
-    often = Counter(piece for expression in roots for piece in pieces(expression))
+    often: Counter[Expression] = Counter()
+    for expression in expressions:
+        often.update(pieces(expression))
+    texts: dict[Call, None] = {}
+    waiting = [*reversed(expressions)]
+    while waiting:
+        piece = waiting.pop()
+        if not isinstance(piece, Call):
+            continue
+        if piece.type.kind is Kind.TEXT and often[piece] > 1 and any(True for _ in names_in(piece)):
+            texts[piece] = None
+        else:
+            waiting += reversed(piece.arguments)
+    return texts
 
-    def largest(expression: Expression) -> Iterator[Call]:
-        if not isinstance(expression, Call):
-            return
-        text = expression.type.kind is Kind.TEXT and any(True for _ in names_in(expression))
-        if text and often[expression] > 1:
-            yield expression
-            return
-        for argument in expression.arguments:
-            yield from largest(argument)
 
-    return list(dict.fromkeys(call for expression in roots for call in largest(expression)))
-
-
-def clipped(expressions: Iterable[Expression]) -> list[Call]:
+def clipped(expressions: Sequence[Expression]) -> dict[Call, None]:
     """Return the arguments of CLIP, which are named three times: in two comparisons and as the result."""
-    calls = [
-        piece
-        for expression in expressions
-        for piece in pieces(expression)
-        if isinstance(piece, Call) and piece.op is Op.CLIP
-    ]
-    return list(dict.fromkeys(call.arguments[0] for call in calls if isinstance(call.arguments[0], Call)))
-
-
-def with_known(expression: Expression, replacements: Mapping[Call, Column]) -> Expression:
-    """Return an expression with columns in place of calls."""
-    if not replacements:
-        return expression
-    return substituted(expression, lambda piece: replacements.get(piece) if isinstance(piece, Call) else None)
+    arguments: dict[Call, None] = {}
+    for expression in expressions:
+        for piece in pieces(expression):
+            if isinstance(piece, Call) and piece.op is Op.CLIP and isinstance(piece.arguments[0], Call):
+                arguments[piece.arguments[0]] = None
+    return arguments
 
 
 MOST_PAIRS = 10**6
 """The most rows of a unit after a join; a unit with more is left out. Fewer, where a row costs much."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """Bounds of the work for one unit's rows (`hush.engines.work`)."""
 
     text: int = MAX_TEXT
@@ -284,8 +279,7 @@ UNBOUNDED = Bounds()
 """For public tables, which have no units."""
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(NamedTuple):
     """Where tables are in the engine, and in which types it stores their columns."""
 
     schema: Schema
@@ -369,7 +363,7 @@ class RelationWriter:
     def _filter(self, relation: Filter, *, alone: bool) -> RelationQuery:
         source = self.write(relation.source, alone=alone)
         wider, (test,) = computed_once(source, [relation.condition])
-        query = where(select([EVERYTHING], wider.query), condition(test, wider.in_place))
+        query = select([EVERYTHING], wider.query).where(condition(test, wider.in_place))
         if wider is source:
             return replace(source, query=query)
         # what was computed for the condition alone is not carried on
@@ -384,9 +378,9 @@ class RelationWriter:
         labels = [label for label, _ in relation.columns]
         source, values = computed_once(source, [value for _, value in relation.columns])
         places = source.in_place
-        inlined = {label: cost(value_of(value, places).sql) for label, value in zip(labels, values, strict=True)}
+        inlined = {label: value_of(value, places).sql.cost for label, value in zip(labels, values, strict=True)}
         cells = {label: value_of(value, source.columns) for label, value in zip(labels, values, strict=True)}
-        return replace(wrapped_in(source, cells), inlined=inlined)
+        return wrapped_in(source, cells, inlined)
 
     def _scan(self, relation: Scan, *, alone: bool) -> RelationQuery:
         schema, stored_table = self._catalogue.schema, self._catalogue.tables[relation.table]
@@ -395,9 +389,13 @@ class RelationWriter:
         for label, source, type_ in relation.columns:
             physical = self._catalogue.stored(relation.table, source)
             if self._wanted is None or label in self._wanted:
-                promised = replace(type_, values=None) if label in self._loose else type_
+                promised, longest = type_, self._bounds.text
+                if label in self._loose and type_.values is not None:
+                    # a character more than the longest value has: a longer text is none of them, and cut it is none
+                    words = [len(value) for value in type_.values if isinstance(value, str)]
+                    promised, longest = replace(type_, values=None), max(words, default=0) + 1
                 self.texts += type_.kind is Kind.TEXT and type_.values is None and not relation.public
-                stored[label] = force(column(source, "s"), physical, promised, self._bounds.text)
+                stored[label] = force(column(source, "s"), physical, promised, longest)
             if label in self._indexed:
                 index = force_index(column(source, "s"), physical, type_)
                 if index is not None:
@@ -406,12 +404,14 @@ class RelationWriter:
         unit: Scalar | None = None
         if not relation.public and not alone:
             if table.unit is None:
-                unit = self._numbered()
+                # a number that tells rows apart, never used to order anything: that of the scan is in the low 20 bits
+                self._scans += 1
+                unit = primitive("row_number").cast("HUGEINT") * 2**20 + self._scans
             else:
                 query, unit = self._owned(query, "s", relation.table, table.unit)
                 # a row without a unit is nobody's, and no limit of a unit would bound what it adds
-                query = where(query, not_null(unit))
-        return replace(finish(query, stored, unit), inlined=works_of(stored))
+                query = query.where(unit.not_null())
+        return finish(query, stored, unit, {label: value.sql.cost for label, value in stored.items()})
 
     def _owned(self, query: Select, holder: str, table: str, path: UnitPath) -> tuple[Select, Scalar]:
         """Return the rows of a table, and the unit of each where a path leads to it.
@@ -430,17 +430,10 @@ class RelationWriter:
             sides = [identity_text(side, physical) for side, physical in zip(sides, types, strict=True)]
         through = select([], read(self._catalogue.tables[hop.table], "s"))
         through, owner = self._owned(through, "s", hop.table, replace(path, hops=tuple(further)))
-        owners = where(through, not_null(owner)).showing([alias(sides[1], "k"), alias(owner, UNIT)])
+        owners = through.where(owner.not_null()).showing([sides[1].alias("k"), owner.alias(UNIT)])
         owners = replace(owners, distinct=True)
-        query = joined(query, Subquery(owners, "h"), "inner", binary("=", sides[0], column("k", "h")))
+        query = query.joined(Subquery((owners,), "h"), "inner", sides[0].equals(column("k", "h")))
         return query, column(UNIT, "h")
-
-    def _numbered(self) -> Scalar:
-        """Return a number that tells rows apart, within a table and between tables; never used to order anything."""
-        self._scans += 1
-        number = primitive("row_number")
-        # the number of the scan, in the low 20 bits, keeps rows of two scans apart
-        return cast(number, "HUGEINT") * 2**20 + self._scans
 
     def _join(self, relation: Join) -> RelationQuery:
         number = self._joins
@@ -451,7 +444,7 @@ class RelationWriter:
         tests = []
         if left.unit and right.unit:
             # rows of two units never meet, so a joined row belongs to one unit
-            tests.append(binary("=", column(UNIT, "l"), column(UNIT, "r")))
+            tests.append(column(UNIT, "l").equals(column(UNIT, "r")))
         for first, second in relation.on:
             tests.append(_equal(value_of(first, columns_left), value_of(second, columns_right)))
         together = {**columns_left, **columns_right}
@@ -459,23 +452,27 @@ class RelationWriter:
         if relation.where is not None:
             tests.append(condition(relation.where, priced(together, inlined)))
         kind = relation.kind.value
+        # it keeps rows by more than equalities, so that pairs have to be looked at
+        looks_up = not relation.kind.widens and relation.where is not None and self._catalogue.dialect.looks_up
         # the rows that it keeps would be public ones, which have no unit
         if kind != "inner" and not left.unit and right.unit:
             raise UnplannableError(f"a {kind.upper()} JOIN needs its private side on the left; swap the tables")
         if (left.unit and right.unit) or number in self._bounds.checked:
-            query = self._within_units(left, right, relation, both(tests))
+            query = self._within_units(left, right, relation, both(tests), looks_up=looks_up)
         else:
-            sides = Subquery(left.query, "l"), Subquery(right.query, "r")
-            if _looks_up(relation, self._catalogue.dialect):
+            sides = Subquery((left.query,), "l"), Subquery((right.query,), "r")
+            if looks_up:
                 query = _looked_up(*sides, kind, both(tests), f"numbered_{number}")
             else:
-                query = joined(select([], sides[0]), sides[1], kind, both(tests))
+                query = select([], sides[0]).joined(sides[1], kind, both(tests))
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
         if not relation.kind.widens:
             together, inlined = columns_left, dict(left.inlined)
-        return replace(finish(query, together, unit), inlined=inlined)
+        return finish(query, together, unit, inlined)
 
-    def _within_units(self, left: RelationQuery, right: RelationQuery, relation: Join, on: Scalar) -> Select:
+    def _within_units(
+        self, left: RelationQuery, right: RelationQuery, relation: Join, on: Scalar, *, looks_up: bool
+    ) -> Select:
         """Return a join without units that would have too many rows after it; at least one side is private.
 
         A unit with many rows is left out before its rows are paired, so that the work, too, is bounded for each unit:
@@ -494,37 +491,37 @@ class RelationWriter:
         def counted(side: str, source: RelationQuery, on_: Sequence[Expression], as_: str) -> tuple[From, list[Value]]:
             columns = {label: _at(value, "t") for label, value in source.columns.items()}
             values = [value_of(expression, columns) for expression in on_]
-            cells = [alias(value.sql, f"j{index}") for index, value in enumerate(values)]
+            cells = [value.sql.alias(f"j{index}") for index, value in enumerate(values)]
             unit = [column(UNIT, "t")] if source.unit else []
-            counting = select([*unit, *cells, alias(count(), "n")], read(side, "t", rows_of(source.query)))
-            query = grouped(counting, [*unit, *(value.sql for value in values)])
-            return Subquery(query, as_), [
+            counting = select([*unit, *cells, count().alias("n")], read(side, "t", rows_of(source.query)))
+            query = counting.grouped([*unit, *(value.sql for value in values)])
+            return Subquery((query,), as_), [
                 replace(value, sql=column(f"j{index}", as_)) for index, value in enumerate(values)
             ]
 
         left_counts, first = counted(sides[0], left, [key for key, _ in relation.on], "a")
         right_counts, second = counted(sides[1], right, [key for _, key in relation.on], "b")
         owner, side_alias = ("a", "l") if left.unit else ("b", "r")
-        tests = [binary("=", column(UNIT, "a"), column(UNIT, "b"))] if left.unit and right.unit else []
+        tests = [column(UNIT, "a").equals(column(UNIT, "b"))] if left.unit and right.unit else []
         tests += [_equal(mine, theirs) for mine, theirs in zip(first, second, strict=True)]
-        heavy = joined(select([column(UNIT, owner)], left_counts), right_counts, "inner", both(tests))
+        heavy = select([column(UNIT, owner)], left_counts).joined(right_counts, "inner", both(tests))
         # in 128 bits, since the product of two counts may be larger than 64 hold
-        pairs = summed(cast(column("n", "a"), "HUGEINT") * column("n", "b"), wide=True)
-        heavy = grouped(heavy, [column(UNIT, owner)], having=pairs > self._bounds.pairs)
-        apart = binary("=", column(UNIT, side_alias), column(UNIT, "heavy"))
+        pairs = summed(column("n", "a").cast("HUGEINT") * column("n", "b"), wide=True)
+        heavy = heavy.grouped([column(UNIT, owner)], having=pairs > self._bounds.pairs)
+        apart = column(UNIT, side_alias).equals(column(UNIT, "heavy"))
         places, names = (sides, "lr") if left.unit else (sides[::-1], "rl")  # a left join has its private side there
         light = select([Star(side_alias)], read(places[0], side_alias, rows_of(owned.query)))
-        light = joined(light, Subquery(heavy, "heavy"), "anti", apart)
+        light = light.joined(Subquery((heavy,), "heavy"), "anti", apart)
         label, looked = f"light_{self.counted}", None
         query = select([], read(label, names[0]))
-        if _looks_up(relation, self._catalogue.dialect):
+        if looks_up:
             looked = _looked_up(read(label, "l"), read(places[1], "r"), kind, on, f"counted_{self.counted}")
             query = replace(looked, before=())
         else:
-            query = joined(query, read(places[1], names[1]), kind, on)
+            query = query.joined(read(places[1], names[1]), kind, on)
         for side, source in zip(sides, (left, right), strict=True):
-            query = with_before(query, side, source.query)
-        query = with_before(query, label, light)
+            query = query.with_before(side, source.query)
+        query = query.with_before(label, light)
         return query if looked is None else replace(query, before=(*query.before, *looked.before))
 
     def _union(self, relation: UnionAll, *, alone: bool) -> RelationQuery:
@@ -547,13 +544,14 @@ class RelationWriter:
             for index, source in enumerate(sources)
         ]
         outer = {label: hull(value.sql, cells[label]) for label, value in parts[0].columns.items()}
-        together = select([], Union(tuple(branch.query for branch in parts), "t"))
+        together = select([], Subquery(tuple(branch.query for branch in parts), "t"))
         inlined = {
-            label: max(source.inlined[label] + cost(value.sql) for source, value in zip(sources, values, strict=True))
+            label: max(
+                source.inlined.get(label, 0) + value.sql.cost for source, value in zip(sources, values, strict=True)
+            )
             for label, values in cells.items()
         }
-        result = finish(together, outer, column(UNIT, "t") if parts[0].unit else None)
-        return replace(result, inlined=inlined)
+        return finish(together, outer, column(UNIT, "t") if parts[0].unit else None, inlined)
 
     def _with_windows(self, relation: WithWindows) -> RelationQuery:
         """Return rows with windows, which are always partitioned by the unit."""
@@ -567,8 +565,8 @@ class RelationWriter:
         forced = dict(rendered.columns)
         for label, window_ in relation.windows:
             forced[label] = self._within(rendered.columns[label], window_.type)
-        inlined = {**source.inlined, **{label: cost(forced[label].sql) for label in cells}}
-        return replace(wrapped_in(rendered, forced), inlined=inlined)
+        inlined = {**source.inlined, **{label: forced[label].sql.cost for label in cells}}
+        return wrapped_in(rendered, forced, inlined)
 
     def _per_unit(self, relation: PerUnit, *, alone: bool) -> RelationQuery:
         """One row a unit and combination of keys; sums run over grid integers, so no order of rows can matter."""
@@ -581,15 +579,15 @@ class RelationWriter:
         unit = [column(UNIT, "t")] if source.unit else []
         rendered = finish(query, cells, None if alone or not unit else unit[0])
         groups = [*unit, *(key.sql for key in keys.values())]
-        rendered = replace(rendered, query=grouped(rendered.query, groups))
+        rendered = replace(rendered, query=rendered.query.grouped(groups))
         forced = dict(rendered.columns)
         for label, aggregate in relation.aggregates:
             forced[label] = self._within(rendered.columns[label], aggregate.type)
         places = source.in_place
-        inlined = works_of(forced) | {
-            label: cost(settled(value_of(value, places)).sql) for label, value in relation.keys
-        }  # a condition on an aggregate stays behind it, one on a key does not
-        return replace(wrapped_in(rendered, forced), inlined=inlined)
+        inlined = {label: value.sql.cost for label, value in forced.items()}
+        for label, value in relation.keys:  # a condition on an aggregate stays behind it, one on a key does not
+            inlined[label] = settled(value_of(value, places)).sql.cost
+        return wrapped_in(rendered, forced, inlined)
 
     def _within(self, value: Value, type_: Type) -> Value:
         """Return an aggregate of one unit's rows, forced into its type."""
@@ -600,22 +598,17 @@ class RelationWriter:
         return replace(within, scale=value.scale, single=value.single) if within.form is SqlType.DOUBLE else within
 
 
-def _looks_up(relation: Join, dialect: Dialect) -> bool:
-    """Return whether a join keeps rows by more than equalities, so that pairs have to be looked at."""
-    return not relation.kind.widens and relation.where is not None and dialect.looks_up
-
-
 def _looked_up(rows: From, partners: From, kind: str, on: Scalar, label: str) -> Select:
     """Return the rows ``l`` with a partner in another source, or those without one, by numbers of rows.
 
     Engines err where SEMI and ANTI joins have conditions beside equalities: DuckDB 1.4 looks at one partner of several.
     So the pairs are made by an inner join, and rows are kept by a number that is given to them before.
     """
-    numbered = select([Star("l"), alias(primitive("row_number"), "number")], rows)
-    pairs = joined(select([column("number", "l")], read(label, "l")), partners, "inner", on)
-    same_number = binary("=", column("number", "l"), column("number", "p"))
-    query = joined(select([], read(label, "l")), Subquery(replace(pairs, distinct=True), "p"), kind, same_number)
-    return with_before(query, label, numbered)
+    numbered = select([Star("l"), primitive("row_number").alias("number")], rows)
+    pairs = select([column("number", "l")], read(label, "l")).joined(partners, "inner", on)
+    same_number = column("number", "l").equals(column("number", "p"))
+    query = select([], read(label, "l")).joined(Subquery((replace(pairs, distinct=True),), "p"), kind, same_number)
+    return query.with_before(label, numbered)
 
 
 def _constants(relation: Constants, dialect: Dialect) -> RelationQuery:
@@ -632,12 +625,12 @@ def _constants(relation: Constants, dialect: Dialect) -> RelationQuery:
         wide = alike_values[0].form is SqlType.WIDE
         form = SqlType.WIDE if wide else SQL_TYPES[type_.kind]
         columns.append([_as(value, form).sql for value in alike_values])
-        source = call("unnest", ArrayOf(tuple(columns[-1]))) if together else column(f"x{index}", "l")
+        source = call("unnest", array(columns[-1])) if together else column(f"x{index}", "l")
         cell = hull(source, [_as(value, form) for value in alike_values])
         cells[label] = cell if wide else replace(cell, within=None)
     names = tuple(f"x{index}" for index in range(len(columns)))
     rows = None if together else ConstantRows(tuple(zip(*columns, strict=True)), "l", names)
-    return replace(finish(select([], rows), cells, None), inlined=dict.fromkeys(cells, 0))
+    return finish(select([], rows), cells, None)
 
 
 def _characters(source: RelationQuery) -> int:
@@ -680,21 +673,21 @@ def shared_key_counts(catalogue: Catalogue, table: str) -> list[Select]:
     for key, onwards in sorted(leads):
         if not {key, onwards} <= catalogue.types[table].keys():
             continue  # reported as a column that is missing
-        units = call("count", DistinctArgument(column(onwards, "t")))
-        rows = where(select([alias(integer(1), "n")], read(catalogue.tables[table], "t")), not_null(column(key, "t")))
-        shared = grouped(rows, [column(key, "t")], having=units > 1)
+        units = call("count", column(onwards, "t").distinct())
+        rows = select([integer(1).alias("n")], read(catalogue.tables[table], "t")).where(column(key, "t").not_null())
+        shared = rows.grouped([column(key, "t")], having=units > 1)
         queries.append(select([count()], shared))
     return queries
 
 
 def identity_text(value: Scalar, physical: str) -> Scalar:
     """Return an identifier as text that does not depend on its stored type: 7 and 7.0 are one unit, not two."""
-    plain = try_cast(value, "VARCHAR", physical)
+    plain = value.try_cast("VARCHAR", physical)
     if physical not in {"FLOAT", "DOUBLE"} and not physical.startswith("DECIMAL"):
         return plain
-    rounded = try_cast(value, "BIGINT", physical)
-    is_whole = binary("=", try_cast(rounded, "DOUBLE", "BIGINT"), try_cast(value, "DOUBLE", physical))
-    return case((is_whole, try_cast(rounded, "VARCHAR", "BIGINT")), otherwise=plain)
+    rounded = value.try_cast("BIGINT", physical)
+    is_whole = rounded.try_cast("DOUBLE", "BIGINT").equals(value.try_cast("DOUBLE", physical))
+    return case((is_whole, rounded.try_cast("VARCHAR", "BIGINT")), otherwise=plain)
 
 
 def index_of(label: str) -> OwnName:
@@ -727,5 +720,139 @@ def _equal(left: Value, right: Value) -> Scalar:
             left, right = left.double(), right.double()
         else:
             left, right = (side.to(SqlType.TEXT) for side in (left, right))
-    equal = binary("=", left.sql, right.sql)
-    return costing(equal, MADE * (left.chars + right.chars)) if left.form is SqlType.TEXT else equal
+    equal = left.sql.equals(right.sql)
+    return equal.costing(MADE * (left.chars + right.chars)) if left.form is SqlType.TEXT else equal
+
+
+# exact aggregates and windows over the rows of one unit
+
+_ROWS = (0, 2**53)
+# decimals are counted in their own last digit below this, and a finer grid is safe below the next
+_INDICES = 2**51
+_BITS = 79
+
+
+def settled(value: Value) -> Value:
+    """Return a value fit to group by: finite, and without a negative zero."""
+    value = value.finite()
+    return replace(value, sql=value.sql + double(0)) if value.form is SqlType.DOUBLE else value
+
+
+def exact(
+    aggregate: ExactAggregate, columns: Mapping[str, Value], over: Callable[[str, Scalar], Scalar] = call
+) -> Value:
+    """Return an exact aggregate of one unit's rows in a group, or over the window that ``over`` makes."""
+    if aggregate.argument is None:
+        return Value(count() if over is call else over("count", integer(1)), SqlType.INTEGER, within=_ROWS)
+    # NaN must be NULL before it is counted or compared, and -0.0 must not be a value beside 0.0
+    value = settled(value_of(aggregate.argument, columns))
+    match aggregate.kind:
+        case ExactKind.COUNT:
+            return Value(over("count", value.sql), SqlType.INTEGER, within=_ROWS)
+        case ExactKind.COUNT_DISTINCT:
+            return Value(over("count", value.sql.distinct()), SqlType.INTEGER, within=_ROWS)
+        case ExactKind.MIN:
+            return replace(value, sql=over("min", value.sql))
+        case ExactKind.MAX:
+            return replace(value, sql=over("max", value.sql))
+        case ExactKind.SUM | ExactKind.AVG:
+            index, step = _exact_index(aggregate.argument, value)
+            ends = _whole_ends(aggregate.argument, value)
+            if ends is not None and aggregate.kind is ExactKind.SUM:
+                return Value(over("sum", index).cast("HUGEINT"), SqlType.WIDE, within=ends)
+            summed = over("sum", index).cast("DOUBLE")
+            scale = value.double().scale
+            if aggregate.kind is ExactKind.AVG:
+                row_count = over("count", index)
+                # without a summand the average is NULL, and nothing is divided by zero
+                summed = case((row_count > 0, summed / row_count.cast("DOUBLE")))
+                # a quotient has no fixed number of digits
+                scale = None
+            return Value(unscaled(summed, step), SqlType.DOUBLE, scale=scale)
+
+
+def _whole_ends(expression: Expression, value: Value) -> tuple[int, int] | None:
+    """Return the ends of a sum of one unit's whole numbers; None if they are not summed as whole numbers."""
+    lower, upper, step = line(expression.type, expression)
+    if value.form not in WHOLE or step.denominator != 1:
+        return None
+    # there may be any number of rows, so a positive least value, or a negative greatest one, counts as 0
+    ends = (min(math.ceil(lower), 0) * _ROWS[1], max(math.floor(upper), 0) * _ROWS[1])
+    return ends if max(map(abs, ends)) <= WIDEST else None
+
+
+def _exact_index(expression: Expression, value: Value) -> tuple[Scalar, Fraction]:
+    """Return a value as a whole number of steps, and the step: one unit's values are added up exactly.
+
+    Nothing is released here, so the grid need not be coarse. Decimals count in their own last digit, floats without a
+    declared step in a power of two that leaves 80 bits below the largest: 2⁴⁷ of those fit into 128 bits.
+    """
+    type_ = expression.type
+    lower, upper, step = line(type_, expression)
+    greatest = max(abs(lower), abs(upper))
+    if _whole_ends(expression, value) is not None:
+        first, last = math.ceil(lower), math.floor(upper)
+        if first <= value.ends[0] and value.ends[1] <= last:
+            return value.sql, Fraction(1)
+        return value.wide().sql.clamped(*(huge(end) for end in (first, last))), Fraction(1)
+    if value.form is not SqlType.DOUBLE or type_.step is not None:
+        factor = Factor.raw(expression)
+        return grid_index(value, factor), factor.step
+    if value.scale is not None and greatest * 10**value.scale < _INDICES:
+        step = Fraction(1, 10**value.scale)
+        factor = Factor.raw(Column("", replace(type_, step=step)))
+        return grid_index(value, factor), factor.step
+    if greatest:  # the first power of two that leaves so many bits; where nothing but 0 can be, any step will do
+        step /= 2 ** (math.ceil(step * 2**_BITS / greatest) - 1).bit_length()
+    ends = (double(math.floor(lower / step)), double(math.ceil(upper / step)))
+    return scaled(value.finite().sql, step, value.greatest).clamped(*ends).cast("HUGEINT", "DOUBLE"), step
+
+
+_FRAMED = 10
+"""Nanoseconds for each row of a frame that an engine adds up anew."""
+_NUMBERS = {WindowKind.ROW_NUMBER, WindowKind.RANK, WindowKind.DENSE_RANK}
+_BY_PLACE = {WindowKind.ROW_NUMBER, WindowKind.LAG, WindowKind.LEAD, WindowKind.FIRST_VALUE}
+"""Windows that depend on the place of a row: ties in their order are broken by all columns."""
+
+
+def compared(value: Value) -> Scalar:
+    """Return a value to sort by, with the cost of comparing it: a text is compared character by character."""
+    return value.sql.costing(MADE * value.chars) if value.form is SqlType.TEXT else value.sql
+
+
+def windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Scalar], ties: Sequence[Scalar]) -> Value:
+    """Return a window over the rows of one unit."""
+    partition = [*unit, *(compared(settled(value_of(expression, columns))) for expression in window_.partition)]
+    keys = [(order, compared(settled(value_of(order.by, columns)))) for order in window_.order]
+    order: list[Scalar] = [k.directed(descending=o.descending, nulls_first=o.nulls_first) for o, k in keys]
+    frame = None if window_.frame is None else (window_.frame.first, window_.frame.last)
+    # a frame of rows may end between two that tie, so there, too, the result depends on their order
+    if window_.kind in _BY_PLACE or (frame not in {None, (None, None)}):
+        order += ties
+    kind = window_.kind
+    if kind in _NUMBERS:
+        return Value(window(kind.value, partition, order), SqlType.INTEGER, within=(1, 2**53))
+    if kind in _BY_PLACE:
+        assert window_.argument is not None  # noqa: S101 - all but ROW_NUMBER have one
+        value = settled(value_of(window_.argument, columns))
+        offset = [] if kind is WindowKind.FIRST_VALUE else [integer(window_.offset)]
+        result = window(kind.value, partition, order, value.sql, *offset)
+        # LAG and LEAD of a constant are NULL at an end of the partition: it is no constant any more
+        return replace(value, sql=result, literal=None)
+    aggregate = ExactAggregate(kind=ExactKind[kind.name], argument=window_.argument, type=window_.type)
+    frame_clause = (
+        "" if frame is None else f"ROWS BETWEEN {_end(frame[0], 'PRECEDING')} AND {_end(frame[1], 'FOLLOWING')}"
+    )
+    value = exact(aggregate, columns, lambda f, argument: window(f, partition, order, argument, frame=frame_clause))
+    if frame is None or frame[0] is None or frame[1] is None:
+        return value
+    return replace(value, sql=value.sql.costing(_FRAMED * (frame[1] - frame[0] + 1)))
+
+
+def _end(rows: int | None, way: str) -> str:
+    """Return one end of a frame: rows relative to the current one, or UNBOUNDED in a direction."""
+    if rows is None:
+        return f"UNBOUNDED {way}"
+    if not rows:
+        return "CURRENT ROW"
+    return f"{abs(rows)} {'PRECEDING' if rows < 0 else 'FOLLOWING'}"

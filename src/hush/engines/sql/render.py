@@ -10,33 +10,27 @@ longer than `MOST` characters, and no statement longer than the dialect takes: t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from hush.engines.sql.dialect import Dialect, ViewContent
+from hush.engines.sql.dialect import DUCKDB, Dialect, ViewContent
 from hush.engines.sql.nodes import (
-    TRUE,
+    DIRECTIONS,
     Alias,
-    ArrayOf,
-    Between,
     Case,
     Cast,
     ColumnName,
     Constant,
     ConstantRows,
     Costed,
-    Directed,
-    DistinctArgument,
     Double,
     FunctionCall,
-    InList,
-    IsNull,
     JoinClause,
     Node,
     Operation,
     Parameter,
     ParameterRows,
-    Prefixed,
     Primitive,
     Scalar,
     Select,
@@ -45,15 +39,10 @@ from hush.engines.sql.nodes import (
     Subquery,
     TableFunction,
     TableName,
-    Union,
     WindowCall,
-    WithClause,
-    alias,
-    bottom_up,
     column,
     columns_of,
     select,
-    where,
 )
 from hush.query.errors import UnplannableError
 
@@ -62,11 +51,20 @@ MOST = 500_000
 _SHORT = 60
 """A column of fewer characters is cheap enough to be computed at every mention."""
 _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN", "cross": "CROSS JOIN"}
+_FORMS: Mapping[str, str] = {
+    "NEGATIVE": "(-({0}))",
+    "NOT": "(NOT ({0}))",
+    "IS NULL": "({0} IS NULL)",
+    "IS NOT NULL": "({0} IS NOT NULL)",
+    "BETWEEN": "{0} BETWEEN {1} AND {2}",
+    "DISTINCT": "DISTINCT {0}",
+    **{direction: "{0} " + direction for direction in DIRECTIONS.values()},
+}
+"""Operations that are no operator between operands."""
 _LOOKUPS = {"semi": "EXISTS", "anti": "NOT EXISTS"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class Statement(NamedTuple):
     """A statement as an engine runs it."""
 
     text: str
@@ -99,6 +97,11 @@ def render(query: Select, dialect: Dialect, *, views: str = "view", limited: boo
     return Statement(text=text, parameters=tuple(renderer.parameters), views=views_needed, query=query)
 
 
+def text_of(query: Select) -> str:
+    """Return a query in DuckDB's dialect, however long: one that reads a file is as long as the file is wide."""
+    return render(query, DUCKDB, limited=False).text
+
+
 class Renderer:
     """Writes one statement."""
 
@@ -115,21 +118,32 @@ class Renderer:
         """Nodes that were made on the way, which must live as long as their texts."""
 
     def text(self, root: Node) -> str:
-        """Return the text of a node."""
-        texts = self._texts
-        if id(root) not in texts:
-            self._made.append(root)
-            for node in bottom_up(root, lambda candidate: id(candidate) in texts):
-                text = self._written(node)
-                # at every node: where one is named twice texts double at each level, long before the whole is written
-                if self._limited and len(text) > MOST and (isinstance(node, Scalar) or node is root):
-                    raise UnplannableError("the question is too large; split it or simplify its expressions")
-                texts[id(node)] = text
+        """Return the text of a node.
+
+        Trees are as deep as questions are nested, times the steps that each function takes: no recursion could follow
+        them.
+        """
+        texts, waiting = self._texts, [root]
+        self._made.append(root)
+        while waiting:
+            node = waiting[-1]
+            further = [child for child in node.children if id(child) not in texts]
+            if further:
+                waiting += reversed(further)
+                continue
+            waiting.pop()
+            if id(node) in texts:
+                continue
+            text = self._written(node, [texts[id(child)] for child in node.children])
+            # at every node: where one is named twice texts double at each level, long before the whole is written
+            if self._limited and len(text) > MOST and (isinstance(node, Scalar) or node is root):
+                raise UnplannableError("the question is too large; split it or simplify its expressions")
+            texts[id(node)] = text
         return texts[id(root)]
 
     def each(self, nodes: Sequence[Node]) -> str:
         """Return the texts of several nodes, with commas between them."""
-        return ", ".join([self.text(node) for node in nodes])
+        return ", ".join([self._texts[id(node)] for node in nodes])
 
     def parameter(self, number: int) -> str:
         """Return the place of a parameter."""
@@ -141,125 +155,109 @@ class Renderer:
         self.views[name] = content
         return self.dialect.quoted(name)
 
-    def _written(self, node: Node) -> str:
-        """Return the text of a node, after those of its parts."""
-        text, dialect = self.text, self.dialect
+    def _written(self, node: Node, parts: list[str]) -> str:
+        """Return the text of a node from those of its parts."""
+        dialect, quoted = self.dialect, self.dialect.quoted
         match node:
             case ColumnName():
-                name = dialect.quoted(node.name)
-                return name if node.table is None else f"{dialect.quoted(node.table)}.{name}"
+                return quoted(node.name) if node.table is None else f"{quoted(node.table)}.{quoted(node.name)}"
+            case Operation():
+                if node.operator == "IN":
+                    return f"({parts[0]} IN ({', '.join(parts[1:])}))"
+                form = _FORMS.get(node.operator)
+                return _chain(node.operator, parts) if form is None else form.format(*parts)
+            case Primitive():
+                spelled: str = getattr(dialect, node.name)(*parts, **dict(node.options))
+                return spelled
+            case FunctionCall():
+                return dialect.call(node.function, parts)
+            case Cast():
+                return (dialect.try_cast if node.safe else dialect.cast)(parts[0], node.to, node.of)
             case Constant(value=str() as words):
                 return dialect.text(words)
             case Constant(value=bool() | None as word):
                 return {True: "TRUE", False: "FALSE", None: "NULL"}[word]
             case Constant(value=int() as whole_number):
                 return dialect.integer(whole_number)
-            case Operation():
-                return _chain(node.operator, [text(operand) for operand in node.operands])
-            case FunctionCall():
-                return dialect.call(node.function, [text(operand) for operand in node.arguments])
-            case Primitive():
-                spelled: str = getattr(dialect, node.name)(
-                    *(text(operand) for operand in node.arguments), **dict(node.options)
-                )
-                return spelled
-            case Cast():
-                make = dialect.try_cast if node.safe else dialect.cast
-                return make(text(node.value), node.to, node.of)
+            case Alias():
+                return f"{parts[0]} AS {quoted(node.name)}"
+            case Costed():
+                return parts[0]
             case Case():
-                branches = [f"WHEN {text(condition)} THEN {text(value)}" for condition, value in node.pairs]
-                branches += [] if node.otherwise is None else [f"ELSE {text(node.otherwise)}"]
+                pairs = zip(parts[::2], parts[1::2], strict=False)
+                branches = [f"WHEN {condition} THEN {value}" for condition, value in pairs]
+                branches += [] if node.otherwise is None else [f"ELSE {parts[-1]}"]
                 return f"CASE {' '.join(branches)} END"
-            case Between():
-                return f"{text(node.value)} BETWEEN {text(node.low)} AND {text(node.high)}"
-            case InList():
-                return f"({text(node.value)} IN ({self.each(node.values)}))"
-            case Prefixed():
-                return f"({node.operator}({text(node.value)}))"
-            case IsNull():
-                return f"({text(node.value)} IS {'NOT ' if node.negated else ''}NULL)"
             case Double():
                 return dialect.double(node.value)
-            case Alias():
-                return f"{text(node.value)} AS {dialect.quoted(node.name)}"
-            case Costed():
-                return text(node.value)
-            case DistinctArgument():
-                return f"DISTINCT {text(node.value)}"
-            case Directed():
-                direction = "DESC" if node.descending else "ASC"
-                return f"{text(node.value)} {direction} NULLS {'FIRST' if node.nulls_first else 'LAST'}"
+            case Select():
+                return self._select(node)
+            case TableName():
+                name = ".".join(map(quoted, [node.place] if isinstance(node.place, str) else node.place))
+                return name if node.label is None else f"{name} AS {quoted(node.label)}"
+            case Subquery():
+                # a subquery whose columns are long is kept apart, where an engine would copy them to every mention
+                fence = ""
+                if dialect.fence and len(parts) == 1:
+                    long = any(len(self._texts[id(selected)]) > _SHORT for selected in node.queries[0].columns)
+                    fence = dialect.fence if long else ""
+                return f"({' UNION ALL '.join(parts)}{fence}) AS {quoted(node.label)}"
+            case JoinClause():
+                on = "" if node.on is None else f" ON {parts[1]}"
+                return f"{_JOINS[node.kind]} {parts[0]}{on}"
             case WindowCall():
                 clauses = [f"PARTITION BY {self.each(node.partition)}"] if node.partition else []
                 clauses += [f"ORDER BY {self._order(node.order)}"] if node.order else []
                 clauses += [node.frame] if node.frame else []
-                return f"{text(node.call)} OVER ({' '.join(clauses)})"
+                return f"{parts[0]} OVER ({' '.join(clauses)})"
             case Star():
-                return "*" if node.table is None else f"{dialect.quoted(node.table)}.*"
+                return "*" if node.table is None else f"{quoted(node.table)}.*"
             case Parameter():
                 return self.parameter(node.number)
-            case ArrayOf():
-                return dialect.array([text(operand) for operand in node.values])
-            case Select():
-                return self._select(node)
-            case JoinClause():
-                on = "" if node.on is None else f" ON {text(node.on)}"
-                return f"{_JOINS[node.kind]} {text(node.source)}{on}"
-            case WithClause():
-                return dialect.once(dialect.quoted(node.label), text(node.query))
-            case TableName():
-                path = [node.place] if isinstance(node.place, str) else node.place
-                name = ".".join(map(dialect.quoted, path))
-                return name if node.label is None else f"{name} AS {dialect.quoted(node.label)}"
-            case Subquery():
-                # a subquery whose columns are long is kept apart, where an engine would copy them to every mention
-                long = any(len(self.text(selected)) > _SHORT for selected in node.query.columns)
-                return f"({self.text(node.query)}{dialect.fence if long else ''}) AS {dialect.quoted(node.label)}"
-            case Union():
-                queries = " UNION ALL ".join([self.text(query) for query in node.queries])
-                return f"({queries}) AS {dialect.quoted(node.label)}"
             case ConstantRows():
                 rows = ", ".join(f"({self.each(row)})" for row in node.rows)
-                return (
-                    f"(VALUES {rows}) AS {dialect.quoted(node.label)}({', '.join(map(dialect.quoted, node.columns))})"
-                )
+                return f"(VALUES {rows}) AS {quoted(node.label)}({', '.join(map(quoted, node.columns))})"
             case ParameterRows():
                 return dialect.rows_of(self, node.lists, node.label, node.columns)
             case SourceView():
                 return self.view(node.number)
             case TableFunction():
-                options = [f"{name} = {self.text(value)}" for name, value in node.options]
-                arguments = [self.text(argument) for argument in node.arguments]
-                return f"{node.function.upper()}({', '.join([*arguments, *options])})"
+                values = parts[len(node.arguments) :]
+                options = [f"{name} = {value}" for (name, _), value in zip(node.options, values, strict=True)]
+                return f"{node.function.upper()}({', '.join([*parts[: len(node.arguments)], *options])})"
         raise TypeError(type(node))
 
     def _order(self, order: Sequence[Scalar]) -> str:
-        texts = (
-            self.text(term) if isinstance(term, Directed) else self.dialect.ascending(self.text(term)) for term in order
-        )
+        texts = []
+        for term in order:
+            is_directed = isinstance(term, Operation) and term.operator in DIRECTIONS.values()
+            text = self._texts[id(term)]
+            texts.append(text if is_directed else self.dialect.ascending(text))
         return ", ".join(texts)
 
     def _select(self, query: Select) -> str:
-        if query.qualify is not None and not self.dialect.qualifies:
+        dialect, texts, each = self.dialect, self._texts, self.each
+        if query.qualify is not None and not dialect.qualifies:
             return self.text(_without_qualify(query))
-        text, each = self.text, self.each
-        conditions, joins = [text(condition) for condition in query.where], []
+        conditions, joins = [texts[id(condition)] for condition in query.conditions], []
         for join in query.joins:
-            if join.kind in _LOOKUPS and not self.dialect.anti_joins:
-                partner = f"SELECT 1 FROM {text(join.source)} WHERE {text(join.on or TRUE)}"  # noqa: S608 - made of nodes
+            if join.kind in _LOOKUPS and not dialect.anti_joins:
+                on = "TRUE" if join.on is None else texts[id(join.on)]
+                partner = f"SELECT 1 FROM {texts[id(join.source)]} WHERE {on}"  # noqa: S608 - made of nodes
                 conditions.append(f"{_LOOKUPS[join.kind]} ({partner})")
             else:
-                joins.append(text(join))
-        parts = [f"WITH {each(query.before)}"] if query.before else []
+                joins.append(texts[id(join)])
+        before = [dialect.once(dialect.quoted(label), texts[id(subquery)]) for label, subquery in query.before]
+        parts = [f"WITH {', '.join(before)}"] if before else []
         parts += ["SELECT DISTINCT" if query.distinct else "SELECT", each(query.columns)]
-        parts += [] if query.source is None else [f"FROM {text(query.source)}"]
+        parts += [] if query.source is None else [f"FROM {texts[id(query.source)]}"]
         parts += joins
         parts += [f"WHERE {' AND '.join(conditions)}"] if conditions else []
         parts += [f"GROUP BY {each(query.group)}"] if query.group else []
-        parts += [] if query.having is None else [f"HAVING {text(query.having)}"]
+        parts += [] if query.having is None else [f"HAVING {texts[id(query.having)]}"]
         if query.qualify is not None:
             rank, limit = query.qualify
-            parts.append(f"QUALIFY {_chain('<=', [text(rank), str(limit)])}")
+            parts.append(f"QUALIFY {_chain('<=', [texts[id(rank)], str(limit)])}")
         parts += [f"ORDER BY {self._order(query.order)}"] if query.order else []
         parts += [] if query.limit is None else [f"LIMIT {query.limit}"]
         return " ".join(parts)
@@ -267,17 +265,16 @@ class Renderer:
 
 def _chain(operator: str, operands: Sequence[str]) -> str:
     """Return operands joined from left to right, each step in parentheses."""
-    first, *further = operands
-    return "(" * len(further) + first + "".join(f" {operator} {operand})" for operand in further)
+    return "(" * (len(operands) - 1) + f" {operator} ".join([operands[0], *map("{})".format, operands[1:])])
 
 
 def _without_qualify(query: Select) -> Select:
     """Return a query with the window as a column of a subquery."""
     assert query.qualify is not None  # noqa: S101 - the caller looked
     rank, limit = query.qualify
-    ranked = replace(query, columns=(*query.columns, alias(rank, "rank")), qualify=None)
+    ranked = replace(query, columns=(*query.columns, rank.alias("rank")), qualify=None)
     outer = select(columns_of(query.labels), ranked)
-    return where(outer, column("rank", "t") <= limit)
+    return outer.where(column("rank", "t") <= limit)
 
 
-__all__ = ["MOST", "Renderer", "Statement", "plain", "render"]
+__all__ = ["MOST", "Renderer", "Statement", "plain", "render", "text_of"]

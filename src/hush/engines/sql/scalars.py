@@ -28,30 +28,20 @@ from fractions import Fraction
 from hush.engines.sql.forcing import date_in_text
 from hush.engines.sql.nodes import (
     FALSE,
-    Between,
     Operator,
     Scalar,
     binary,
     boolean,
     call,
     case,
-    cast,
-    clamped,
     double,
     float_operation,
     huge,
     integer,
-    is_null,
-    not_null,
     null,
-    one_of,
     primitive,
-    quotient,
-    remainder,
-    rounded,
-    try_cast,
 )
-from hush.engines.sql.texts import TEXTS, like, moment, regular, weighed
+from hush.engines.sql.texts import COMPUTED, computes, moment, weighed
 from hush.engines.sql.values import (
     EXACT,
     LONG,
@@ -100,24 +90,20 @@ def _most(type_: Type) -> Fraction | None:
     return None if type_.lower is None or type_.upper is None else max(abs(type_.lower), abs(type_.upper))
 
 
-def _bounded(expression: Call) -> bool:
-    greatest = _most(expression.type)
-    return greatest is not None and greatest < _SAFE
-
-
 def _whole(expression: Call, ends: tuple[int, int], make: Callable[..., Scalar], *operands: Value) -> Value | None:
     """Return arithmetic of whole numbers with a result between the ends; None if it has to be a DOUBLE."""
     if fits_long(*ends, *(end for value in operands for end in value.ends)):
-        return Value(make(*(cast(value.sql, "BIGINT") for value in operands)), SqlType.INTEGER, within=ends)
+        return Value(make(*(value.sql.cast("BIGINT") for value in operands)), SqlType.INTEGER, within=ends)
     if max(map(abs, ends)) > WIDEST:
         return None
     value = Value(make(*(value.wide().sql for value in operands)), SqlType.WIDE, within=ends)
     greatest = _most(expression.type)
     if greatest is not None and greatest < 2**63:  # in all rows that a condition leaves
-        return Value(try_cast(value.sql, "BIGINT", "HUGEINT"), SqlType.INTEGER)
+        return Value(value.sql.try_cast("BIGINT", "HUGEINT"), SqlType.INTEGER)
     return narrow(value)
 
 
+@computes(Op.ADD, Op.SUBTRACT, Op.MULTIPLY)
 def _flow(expression: Call, arguments: list[Value]) -> Value:
     op = expression.op
     if all(value.form in WHOLE for value in arguments):
@@ -133,7 +119,8 @@ def _flow(expression: Call, arguments: list[Value]) -> Value:
             return exact
     left, right = _operands(arguments)
     # two finite operands may still overflow together
-    clean = left.clean and right.clean and _bounded(expression)
+    greatest = _most(expression.type)
+    clean = left.clean and right.clean and greatest is not None and greatest < _SAFE
     make = span_of_product if op is Op.MULTIPLY else span_of_sum
     sql = float_operation(_FLOWING[op], left.sql, right.sql, left.span, right.span)
     result = Value(sql, SqlType.DOUBLE, clean=clean, span=make(left.span, right.span))
@@ -163,10 +150,11 @@ def _typed(expression: Call, arguments: list[Value], result: Value, scale: int |
     small = all(size is None or size * 10**digits < _ROUNDED for size in sizes)
     if digits and small:
         span = span_of_rounded(result.span, Fraction(1, 10**digits))
-        return Value(rounded(result.sql, digits), SqlType.DOUBLE, clean=result.clean, scale=digits, span=span)
+        return Value(result.sql.rounded(digits), SqlType.DOUBLE, clean=result.clean, scale=digits, span=span)
     return Value(result.sql, SqlType.DOUBLE, clean=result.clean, scale=digits, span=result.span)
 
 
+@computes(Op.DIVIDE)
 def _divide(_: Call, arguments: list[Value]) -> Value:
     left, right = _operands(arguments)
     # x divided by an infinity would be 0, although the infinity stands for NULL
@@ -176,6 +164,7 @@ def _divide(_: Call, arguments: list[Value]) -> Value:
     return Value(sql, SqlType.DOUBLE, clean=False, single=common(arguments)[1], span=span)
 
 
+@computes(Op.MODULO)
 def _modulo(_: Call, arguments: list[Value]) -> Value:
     """Return the rest of a division; of decimals, of their digits as whole numbers."""
     left, right = arguments
@@ -186,14 +175,14 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
         ends = (max(min(a, 0), -greatest), min(max(b, 0), greatest))
         safe = a > LONG[0] or not c <= -1 <= d  # the least number over -1 is one too large
         form = "BIGINT" if safe and left.form is right.form is SqlType.INTEGER else "HUGEINT"
-        divisor = cast(right.sql, form)
+        divisor = right.sql.cast(form)
         # NULL by zero: in whole numbers an engine may raise an error
         if c <= 0 <= d:
             divisor = case((binary("<>", divisor, integer(0)), divisor))
-        residue = remainder(cast(left.sql, form), divisor)
+        residue = left.sql.cast(form).remainder(divisor)
         if not fits_long(*ends):
             return Value(residue, SqlType.WIDE, within=ends)
-        return Value(cast(residue, "BIGINT"), SqlType.INTEGER, within=ends)
+        return Value(residue.cast("BIGINT"), SqlType.INTEGER, within=ends)
     dividend = left if left.form in WHOLE and 10 ** (right.scale or 0) * max(map(abs, left.ends)) <= WIDEST else None
     left, right = _operands(arguments)
     # x modulo an infinity would be x, although the infinity stands for NULL
@@ -201,19 +190,20 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
     scale, single = common(arguments)
     if scale and dividend is not None:  # which may have more digits than a float
         unit = double(10**scale)
-        below = try_cast(rounded(float_operation("*", right.sql, unit)), "HUGEINT", "DOUBLE")
-        above = cast(dividend.sql, "HUGEINT") * huge(10**scale)
-        residue = remainder(above, case((binary("<>", below, integer(0)), below)))
-        return Value(cast(residue, "DOUBLE") / unit, SqlType.DOUBLE, clean=False, scale=scale)
+        below = float_operation("*", right.sql, unit).rounded().try_cast("HUGEINT", "DOUBLE")
+        above = dividend.sql.cast("HUGEINT") * huge(10**scale)
+        residue = above.remainder(case((binary("<>", below, integer(0)), below)))
+        return Value(residue.cast("DOUBLE") / unit, SqlType.DOUBLE, clean=False, scale=scale)
     if scale:
         unit = double(10**scale)
-        above, below = (rounded(float_operation("*", value.sql, unit)) for value in (left, right))
+        above, below = (float_operation("*", value.sql, unit).rounded() for value in (left, right))
         residue = float_operation("%", above, below)
         return Value(float_operation("/", residue, unit), SqlType.DOUBLE, clean=False, scale=scale)
     residue = float_operation("%", left.sql, right.sql)
     return Value(residue, SqlType.DOUBLE, clean=False, scale=scale, single=single)
 
 
+@computes(Op.DIVIDE_WHOLE)
 def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     """Divide in 128 bits, where the quotient of two 64-bit numbers always fits; NULL by zero."""
     numbers = (value if value.form in WHOLE else value.finite().to(SqlType.INTEGER) for value in arguments)
@@ -221,13 +211,14 @@ def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     divisor = case((binary("<>", right.sql, integer(0)), right.sql))
     greatest = max(map(abs, left.ends))
     ends = (min(left.ends[0], 0), greatest) if right.ends[0] >= 0 else (-greatest, greatest)
-    result = quotient(left.sql, divisor, wide=True)
+    result = left.sql.quotient(divisor, wide=True)
     if greatest <= 2**63:
         # a cast that may refuse: -2⁶³ over -1 is one too large for 64 bits
-        return Value(try_cast(result, "BIGINT", "HUGEINT"), SqlType.INTEGER)
+        return Value(result.try_cast("BIGINT", "HUGEINT"), SqlType.INTEGER)
     return Value(result, SqlType.WIDE, within=ends)
 
 
+@computes(Op.NEGATE)
 def _negate(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
     if value.form in WHOLE:
@@ -239,6 +230,7 @@ def _negate(expression: Call, arguments: list[Value]) -> Value:
     return replace(value, sql=-value.sql, literal=None)
 
 
+@computes(Op.ABS, Op.FLOOR, Op.CEIL, Op.TRUNC)
 def _steady(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
     if value.form in WHOLE:
@@ -257,6 +249,7 @@ def _steady(expression: Call, arguments: list[Value]) -> Value:
     return Value(sql, SqlType.DOUBLE, clean=value.clean, scale=scale, single=value.single, span=span)
 
 
+@computes(Op.ROUND)
 def _round(expression: Call, arguments: list[Value]) -> Value:
     """Round to digits after the point, ties away from zero; of a decimal, by its digits."""
     argument, digits = arguments[0], 0
@@ -271,27 +264,25 @@ def _round(expression: Call, arguments: list[Value]) -> Value:
     value = argument.double()
     if value.scale is None:
         span = span_of_rounded(value.span, Fraction(10) ** -digits)
-        return Value(rounded(value.sql, digits), SqlType.DOUBLE, clean=False, single=value.single, span=span)
+        return Value(value.sql.rounded(digits), SqlType.DOUBLE, clean=False, single=value.single, span=span)
     if digits >= value.scale:
         return value
     # a tie is a whole number and a half, which a float holds; nothing else is so near to one that it rounds to it
-    step, greatest = Fraction(10) ** -digits, None if value.span is None else value.span[1]
+    greatest = None if value.span is None else value.span[1]
     index = value.sql
     if value.scale:
         index = primitive("scaled", index, times=10**value.scale, over=None, most=greatest)
     above = None if greatest is None else greatest * 10**value.scale + 1
     index = primitive("scaled", index, times=None, over=10 ** (value.scale - digits), most=above)
-    span = span_of_rounded(value.span, step)
-    parts = (
-        index,
-        double(10 ** abs(digits)),
-        span_of_rounded(value.span, Fraction(1)),
-        span_of_number(Fraction(10) ** abs(digits)),
-    )
-    sql = float_operation("/" if digits > 0 else "*", *parts)
-    return Value(sql if digits else index, SqlType.DOUBLE, clean=False, scale=max(digits, 0), span=span)
+    span = span_of_rounded(value.span, Fraction(10) ** -digits)
+    if digits:
+        unit = 10 ** abs(digits)
+        spans = span_of_rounded(value.span, Fraction(1)), span_of_number(Fraction(unit))
+        index = float_operation("/" if digits > 0 else "*", index, double(unit), *spans)
+    return Value(index, SqlType.DOUBLE, clean=False, scale=max(digits, 0), span=span)
 
 
+@computes(Op.TO_FIXED)
 def _fixed(expression: Call, arguments: list[Value]) -> Value:
     """CAST AS DECIMAL(width, digits): the engine's own cast, and back to the float nearest to the decimal."""
     digits, width = (int(number_at(expression, position)) for position in (1, 2))
@@ -301,12 +292,13 @@ def _fixed(expression: Call, arguments: list[Value]) -> Value:
         if ends == value.ends:
             return value
         if ends[0] <= ends[1]:
-            inside = Between(value.wide().sql, huge(-largest), huge(largest))
+            inside = value.wide().sql.between(huge(-largest), huge(largest))
             return Value(case((inside, value.sql)), value.form, within=ends)
     (sql, own_name), fixed = own_type(arguments[0]), f"DECIMAL({width},{digits})"
-    return Value(try_cast(try_cast(sql, fixed, own_name), "DOUBLE", fixed), SqlType.DOUBLE, scale=digits)
+    return Value(sql.try_cast(fixed, own_name).try_cast("DOUBLE", fixed), SqlType.DOUBLE, scale=digits)
 
 
+@computes(Op.LOG)
 def _logarithm(expression: Call, arguments: list[Value]) -> Value:
     base, value = number_at(expression, 0), arguments[1].double().finite()
     sql = call("log10", value.sql) if base == 10 else primitive("logarithm", double(base), value.sql)
@@ -314,22 +306,25 @@ def _logarithm(expression: Call, arguments: list[Value]) -> Value:
     return Value(case((value.sql > double(0), sql)), SqlType.DOUBLE, clean=False)
 
 
+@computes(Op.POWER)
 def _power(_: Call, arguments: list[Value]) -> Value:
     left, right = (argument.double().finite() for argument in arguments)
     return Value(primitive("power", left.sql, right.sql, number=right.literal), SqlType.DOUBLE, clean=False)
 
 
+@computes(Op.SIGN)
 def _sign(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0].double().finite()
     pairs = [
         (value.sql > double(0), double(1)),
         (value.sql < double(0), double(-1)),
         # otherwise NULL would fall through to 0
-        (is_null(value.sql), null("DOUBLE")),
+        (value.sql.is_null(), null("DOUBLE")),
     ]
     return Value(case(*pairs, otherwise=double(0)), SqlType.DOUBLE, span=ZERO_SPAN)
 
 
+@computes(Op.LEAST, Op.GREATEST)
 def _extreme(expression: Call, arguments: list[Value]) -> Value:
     """LEAST and GREATEST of the arguments that are not NULL."""
     values = [value.finite() for value in alike(arguments)]
@@ -337,35 +332,33 @@ def _extreme(expression: Call, arguments: list[Value]) -> Value:
     return hull(call(function, *(value.sql for value in values)), values)
 
 
+@computes(Op.CLIP)
 def _clip(expression: Call, arguments: list[Value]) -> Value:
     low, high = number_at(expression, 1), number_at(expression, 2)
     operand = arguments[0]
     if operand.form in WHOLE and low.denominator == high.denominator == 1 and max(abs(low), abs(high)) <= WIDEST:
         limits = (int(low), int(high))
-        form = "BIGINT" if operand.form is SqlType.INTEGER and fits_long(*limits) else "HUGEINT"
-        sql = clamped(cast(operand.sql, form), *(cast(integer(end), form) for end in limits))
-        return (
-            Value(sql, SqlType.INTEGER, within=limits)
-            if form == "BIGINT"
-            else narrow(Value(sql, SqlType.WIDE, within=limits))
-        )
+        form = SqlType.INTEGER if operand.form is SqlType.INTEGER and fits_long(*limits) else SqlType.WIDE
+        sql = operand.sql.cast(form.value).clamped(*(integer(end).cast(form.value) for end in limits))
+        return narrow(Value(sql, form, within=limits))
     value = operand.double().finite()
     ends = double(low), double(high)
     pairs = [(value.sql < ends[0], ends[0]), (value.sql > ends[1], ends[1])]
     scale, single = common([value, *(argument.double() for argument in arguments[1:])])
     least = Fraction(1, 2**1074) if value.span is None else value.span[0]
     span = span_of_any(*map(span_of_number, (low, high)), (least, abs(low)))
-    return Value(
-        case(*pairs, otherwise=value.sql), SqlType.DOUBLE, clean=not single, scale=scale, single=single, span=span
-    )
+    sql = case(*pairs, otherwise=value.sql)
+    return Value(sql, SqlType.DOUBLE, clean=not single, scale=scale, single=single, span=span)
 
 
+@computes(Op.BIN)
 def _bin(expression: Call, arguments: list[Value]) -> Value:
     """Return the lower edge of the bin: lower + width·min(n-1, ⌊(clamped - lower)/width⌋)."""
     low, high, bins = (number_at(expression, position) for position in (1, 2, 3))
     width = (high - low) / max(bins, Fraction(1))
     if width <= 0:
         raise UnplannableError("BIN(x, lower, upper, n) needs lower < upper and n of at least 1")
+    span = span_of_any(*map(span_of_number, (low, high, width)))
     # an edge that is no whole number is counted in parts of 1, of which there must not be too many either
     edges_fit = width.denominator == 1 or width.denominator * max(abs(low), abs(high)) <= WIDEST
     if edges_fit and _far(arguments[0], low, high, bins):
@@ -377,10 +370,8 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
         # as below: one correctly rounded division
         parts = (int(width * width.denominator), int(low) * width.denominator)
         edge = index * huge(parts[0]) + huge(parts[1])
-        edge = cast(edge, "DOUBLE") / double(width.denominator)
-        return Value(edge, SqlType.DOUBLE, span=span_of_any(*(span_of_number(end) for end in (low, high, width))))
-    clipped = _clip(expression, arguments).double()
-    offset = clipped.sql - double(low)
+        return Value(edge.cast("DOUBLE") / double(width.denominator), SqlType.DOUBLE, span=span)
+    offset = _clip(expression, arguments).double().sql - double(low)
     which = call("floor", float_operation("/", offset, double(width), None, span_of_number(width)))
     # NULL must stay NULL, and LEAST would skip it
     last = double(bins - 1)
@@ -391,7 +382,7 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
         # one correctly rounded division, so that the edge is the float nearest to the exact one
         unit = Fraction(1, (width.denominator * low.denominator))
         edge = (index * double(width / unit) + double(low / unit)) / double(1 / unit)
-    return Value(edge, SqlType.DOUBLE, span=span_of_any(*(span_of_number(end) for end in (low, high, width))))
+    return Value(edge, SqlType.DOUBLE, span=span)
 
 
 def _far(value: Value, low: Fraction, high: Fraction, count: Fraction) -> bool:
@@ -404,12 +395,13 @@ def _far(value: Value, low: Fraction, high: Fraction, count: Fraction) -> bool:
 def _bin_number(value: Value, low: Fraction, high: Fraction, count: int) -> Scalar:
     """Return min(n-1, ⌊(x - lower)·n / (upper - lower)⌋) of a value moved between the bounds."""
     ends = [huge(int(end)) for end in (low, high)]
-    offset = clamped(value.wide().sql, *ends) - ends[0]
+    offset = value.wide().sql.clamped(*ends) - ends[0]
     bins, width, last = (huge(number) for number in (count, int(high - low), count - 1))
-    index = quotient(offset * bins, width, wide=True)
+    index = (offset * bins).quotient(width, wide=True)
     return case((index > last, last), otherwise=index)
 
 
+@computes(Op.WIDTH_BUCKET)
 def _bucket(expression: Call, arguments: list[Value]) -> Value:
     """Return the number of a bin: 1 + min(n-1, ⌊(x - lower)/width⌋) within the bounds, 0 below, n + 1 from upper on."""
     low, high, count = (number_at(expression, position) for position in (1, 2, 3))
@@ -417,7 +409,7 @@ def _bucket(expression: Call, arguments: list[Value]) -> Value:
         operand, ends = arguments[0].wide().sql, [huge(int(end)) for end in (low, high)]
         inside = _bin_number(arguments[0], low, high, int(count)) + 1
         outside = [
-            (is_null(operand), null("HUGEINT")),
+            (operand.is_null(), null("HUGEINT")),
             (operand < ends[0], huge(0)),
             (operand >= ends[1], huge(int(count) + 1)),
         ]
@@ -425,7 +417,7 @@ def _bucket(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0].double().finite()
     which = call("floor", (value.sql - double(low)) / double((high - low) / count))
     pairs = [
-        (is_null(value.sql), null("DOUBLE")),
+        (value.sql.is_null(), null("DOUBLE")),
         (value.sql < double(low), double(0)),
         (value.sql >= double(high), double(count + 1)),
         # rounding may carry a value that is inside the bounds past the last bin, or before the first
@@ -433,32 +425,7 @@ def _bucket(expression: Call, arguments: list[Value]) -> Value:
         (which < double(0), double(1)),
     ]
     number = case(*pairs, otherwise=which + double(1))
-    return Value(cast(number, "BIGINT"), SqlType.INTEGER, within=(0, int(count) + 1))
-
-
-NUMBERS: dict[Op, Callable[[Call, list[Value]], Value]] = {
-    Op.ADD: _flow,
-    Op.SUBTRACT: _flow,
-    Op.MULTIPLY: _flow,
-    Op.DIVIDE: _divide,
-    Op.DIVIDE_WHOLE: _divide_whole,
-    Op.MODULO: _modulo,
-    Op.NEGATE: _negate,
-    Op.ABS: _steady,
-    Op.FLOOR: _steady,
-    Op.CEIL: _steady,
-    Op.TRUNC: _steady,
-    Op.ROUND: _round,
-    Op.LOG: _logarithm,
-    Op.POWER: _power,
-    Op.SIGN: _sign,
-    Op.LEAST: _extreme,
-    Op.GREATEST: _extreme,
-    Op.CLIP: _clip,
-    Op.BIN: _bin,
-    Op.WIDTH_BUCKET: _bucket,
-    Op.TO_FIXED: _fixed,
-}
+    return Value(number.cast("BIGINT"), SqlType.INTEGER, within=(0, int(count) + 1))
 
 
 _COMPARISONS: Mapping[Op, Operator] = {
@@ -480,7 +447,7 @@ def value_of(expression: Expression, columns: Mapping[str, Value]) -> Value:
             return constant(expression.value, expression.type)
         case Call():
             arguments = [value_of(argument, columns) for argument in expression.arguments]
-            return weighed(expression, arguments, _OPS.get(expression.op, _by_name)(expression, arguments))
+            return weighed(expression, arguments, COMPUTED.get(expression.op, _by_name)(expression, arguments))
         case Released() if name_of(expression) in columns:
             return columns[name_of(expression)]
         case Released():
@@ -500,11 +467,8 @@ def _by_name(expression: Call, arguments: list[Value]) -> Value:
         else:
             parts.append((value.double() if form is SqlType.DOUBLE else value).finite().sql)
     result = call(name, *parts)
-    return Value(
-        try_cast(result, form.value, "BIGINT") if form is SqlType.INTEGER else result,
-        form,
-        clean=form is not SqlType.DOUBLE,
-    )
+    result = result.try_cast(form.value, "BIGINT") if form is SqlType.INTEGER else result
+    return Value(result, form, clean=form is not SqlType.DOUBLE)
 
 
 def name_of(released: Released) -> OwnName:
@@ -520,6 +484,7 @@ def condition(expression: Expression, columns: Mapping[str, Value]) -> Scalar:
 _MIRRORED = {Op.LESS: Op.GREATER, Op.GREATER: Op.LESS, Op.LESS_EQUAL: Op.GREATER_EQUAL, Op.GREATER_EQUAL: Op.LESS_EQUAL}
 
 
+@computes(Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.GREATER, Op.GREATER_EQUAL)
 def _compare(expression: Call, arguments: list[Value]) -> Value:
     first, second = arguments
     # as floats, whole numbers beyond 2⁵³ would be rounded before they are compared
@@ -564,9 +529,10 @@ def _with_fraction(op: Op, operand: Value, number: Fraction) -> Scalar:
     else:
         truth = (op in {Op.LESS, Op.LESS_EQUAL}) is (below > 0)
     # a comparison with NULL is NULL, whatever the constant
-    return case((not_null(operand.sql), boolean(truth)))
+    return case((operand.sql.not_null(), boolean(truth)))
 
 
+@computes(Op.AND, Op.OR)
 def _logic(expression: Call, arguments: list[Value]) -> Value:
     kind: Operator = "AND" if expression.op is Op.AND else "OR"
     result = condition_of(arguments[0])
@@ -575,25 +541,29 @@ def _logic(expression: Call, arguments: list[Value]) -> Value:
     return Value(result, SqlType.BOOLEAN)
 
 
+@computes(Op.NOT)
 def _not(_: Call, arguments: list[Value]) -> Value:
     return Value(~condition_of(arguments[0]), SqlType.BOOLEAN)
 
 
+@computes(Op.IS_NULL)
 def _is_null(_: Call, arguments: list[Value]) -> Value:
-    return Value(is_null(arguments[0].finite().sql), SqlType.BOOLEAN)
+    return Value(arguments[0].finite().sql.is_null(), SqlType.BOOLEAN)
 
 
+@computes(Op.IN)
 def _in(_: Call, arguments: list[Value]) -> Value:
     if arguments[0].form in WHOLE:  # no constant but a whole number can equal it
         arguments = [value for value in arguments if value.form in WHOLE or value.literal is None]
         if len(arguments) == 1:
             # no option is left: false, but NULL IN … is NULL
-            return Value(case((not_null(arguments[0].sql), FALSE)), SqlType.BOOLEAN)
+            return Value(case((arguments[0].sql.not_null(), FALSE)), SqlType.BOOLEAN)
     _check_digits(arguments)
     first, *options = (value.finite() for value in alike(arguments))
-    return Value(one_of(first.sql, [option.sql for option in options]), SqlType.BOOLEAN)
+    return Value(first.sql.one_of([option.sql for option in options]), SqlType.BOOLEAN)
 
 
+@computes(Op.CASE)
 def _case(expression: Call, arguments: list[Value]) -> Value:
     results = alike([*arguments[1:-1:2], arguments[-1]])
     pairs = [
@@ -605,30 +575,34 @@ def _case(expression: Call, arguments: list[Value]) -> Value:
     raise UnplannableError(f"the branches of {expression.op.name} have different types")
 
 
+@computes(Op.COALESCE)
 def _coalesce(_: Call, arguments: list[Value]) -> Value:
     first, *alternatives = (value.finite() for value in alike(arguments))
     return hull(call("coalesce", first.sql, *(alternative.sql for alternative in alternatives)), [first, *alternatives])
 
 
+@computes(Op.NULL_IF)
 def _null_if(_: Call, arguments: list[Value]) -> Value:
     left, right = (value.finite() for value in alike(arguments))
-    equal = binary("=", left.sql, right.sql)
+    equal = left.sql.equals(right.sql)
     return hull(case((equal, null(left.form.value)), otherwise=left.sql), [left])
 
 
+@computes(Op.TO_INTEGER)
 def _to_integer(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
     if value.form is SqlType.INTEGER:
         return value
     if value.form is SqlType.BOOLEAN:
-        return Value(cast(value.sql, "BIGINT", "BOOLEAN"), SqlType.INTEGER, within=(0, 1))
+        return Value(value.sql.cast("BIGINT", "BOOLEAN"), SqlType.INTEGER, within=(0, 1))
     if value.form in TIMES:
         return Value(null("BIGINT"), SqlType.INTEGER)
     # the engine's cast rounds text half away from zero, and a DOUBLE half to even
-    number = rounded(value.sql) if value.scale is not None else value.sql
-    return Value(try_cast(number, "BIGINT", value.form.value), SqlType.INTEGER)
+    number = value.sql.rounded() if value.scale is not None else value.sql
+    return Value(number.try_cast("BIGINT", value.form.value), SqlType.INTEGER)
 
 
+@computes(Op.TO_DECIMAL)
 def _to_decimal(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
     if value.form in TIMES:
@@ -636,20 +610,23 @@ def _to_decimal(_: Call, arguments: list[Value]) -> Value:
     return replace(value.finite().double(), scale=None, single=False)
 
 
+@computes(Op.TO_TEXT)
 def _to_text(expression: Call, arguments: list[Value]) -> Value:
     value = arguments[0]
     if value.form is SqlType.DOUBLE and expression.arguments[0].type.kind is Kind.INTEGER:
         # a whole number is written as one, 3 and not 3.0, however it was computed
-        return Value(try_cast(try_cast(value.finite().sql, "HUGEINT", "DOUBLE"), "VARCHAR", "HUGEINT"), SqlType.TEXT)
+        return Value(value.finite().sql.try_cast("HUGEINT", "DOUBLE").try_cast("VARCHAR", "HUGEINT"), SqlType.TEXT)
     return Value(as_text(value), SqlType.TEXT)
 
 
+@computes(Op.TO_BOOLEAN)
 def _to_boolean(_: Call, arguments: list[Value]) -> Value:
     if arguments[0].form in TIMES:
         return Value(null("BOOLEAN"), SqlType.BOOLEAN)
     return Value(condition_of(arguments[0]), SqlType.BOOLEAN)
 
 
+@computes(Op.TO_DATE, Op.TO_TIMESTAMP)
 def _to_time(expression: Call, arguments: list[Value]) -> Value:
     form = SqlType.DATE if expression.op is Op.TO_DATE else SqlType.TIMESTAMP
     value = arguments[0]
@@ -659,34 +636,4 @@ def _to_time(expression: Call, arguments: list[Value]) -> Value:
         return Value(null(form.value), form)
     if value.form is SqlType.TEXT and form is SqlType.DATE:
         return Value(date_in_text(value.sql), form)
-    time = moment(value)
-    return time.to(form)
-
-
-_OPS: Mapping[Op, Callable[[Call, list[Value]], Value]] = {
-    **NUMBERS,
-    **TEXTS,
-    Op.EQUAL: _compare,
-    Op.NOT_EQUAL: _compare,
-    Op.LESS: _compare,
-    Op.LESS_EQUAL: _compare,
-    Op.GREATER: _compare,
-    Op.GREATER_EQUAL: _compare,
-    Op.AND: _logic,
-    Op.OR: _logic,
-    Op.NOT: _not,
-    Op.IS_NULL: _is_null,
-    Op.IN: _in,
-    Op.LIKE: like,
-    Op.REGEXP_MATCHES: regular,
-    Op.CASE: _case,
-    Op.COALESCE: _coalesce,
-    Op.NULL_IF: _null_if,
-    Op.TO_INTEGER: _to_integer,
-    Op.TO_DECIMAL: _to_decimal,
-    Op.TO_TEXT: _to_text,
-    Op.TO_BOOLEAN: _to_boolean,
-    Op.TO_DATE: _to_time,
-    Op.TO_TIMESTAMP: _to_time,
-}
-"""Functions with more SQL than a call by name."""
+    return moment(value).to(form)

@@ -1,10 +1,10 @@
 """Texts, dates and times as SQL: lengths are bounded, and a text that spells no date is NULL.
 
-**How long texts can be, and what functions of them cost.** Every text is cut where it is read (`nodes.shortened`) and
-where parts are joined, so that each has a length that no row exceeds (`Value.most`, in characters). A function of texts
-then costs so many nanoseconds for a character at most, measured with the worst characters on the slowest engine that is
-allowed; where it looks for another text, more for the length of that. None makes a text longer than its arguments
-together.
+**How long texts can be, and what functions of them cost.** Every text is cut where it is read
+(`hush.engines.sql.forcing.force`) and where parts are joined, so that each has a length that no row exceeds
+(`Value.most`, in characters). A function of texts then costs so many nanoseconds for a character at most, measured with
+the worst characters on the slowest engine that is allowed; where it looks for another text, more for the length of
+that. None makes a text longer than its arguments together.
 
 **LIKE in time that grows with the text's length alone.** The engine's own matcher is linear where a pattern has no more
 than parts between ``%``, or where a ``_`` comes before every ``%``. In other patterns it tries every place of one part
@@ -28,18 +28,14 @@ from itertools import accumulate
 from hush.engines.sql.nodes import (
     MADE,
     TRUE,
-    Between,
     Scalar,
     binary,
     call,
     case,
-    costing,
     integer,
-    not_null,
     null,
     primitive,
     text,
-    try_cast,
 )
 from hush.engines.sql.values import MAX_TEXT, SQL_TYPES, TIMES, SqlType, Value, as_text, number_at, within_calendar
 from hush.query.errors import UnplannableError
@@ -66,10 +62,27 @@ _PARTS = {
 }
 
 
+Computation = Callable[[Call, list[Value]], Value]
+COMPUTED: dict[Op, Computation] = {}
+"""Functions with more SQL than a call by name: from a call and the values of its arguments to its value."""
+
+
+def computes(*operations: Op) -> Callable[[Computation], Computation]:
+    """Return a decorator for what computes some operations."""
+
+    def noted(computation: Computation) -> Computation:
+        COMPUTED.update(dict.fromkeys(operations, computation))
+        return computation
+
+    return noted
+
+
+@computes(Op.LENGTH)
 def _length(_: Call, arguments: list[Value]) -> Value:
     return Value(call("length", as_text(arguments[0])), SqlType.INTEGER, within=(0, 2**32))
 
 
+@computes(Op.SUBSTRING)
 def _substring(expression: Call, arguments: list[Value]) -> Value:
     start, size = (_small(number_at(expression, position)) for position in (1, 2))
     return Value(primitive("substring", as_text(arguments[0]), start=start, size=max(0, size)), SqlType.TEXT)
@@ -80,12 +93,14 @@ def _small(value: Fraction) -> int:
     return max(-(2**31) + 1, min(2**31 - 1, int(value)))
 
 
+@computes(Op.LEFT, Op.RIGHT)
 def _side(expression: Call, arguments: list[Value]) -> Value:
     size = max(0, _small(number_at(expression, 1)))
     function = "left" if expression.op is Op.LEFT else "right"
     return Value(call(function, as_text(arguments[0]), integer(size)), SqlType.TEXT)
 
 
+@computes(Op.CONCAT)
 def _concat(_: Call, arguments: list[Value]) -> Value:
     """Text joined by ||, NULL if a part is NULL; cut wherever it may be too long, before the next part comes."""
     result, length = _part_of_text(arguments[0])
@@ -106,14 +121,15 @@ def _part_of_text(value: Value) -> tuple[Scalar, int]:
 
 def _cut(value: Scalar) -> Scalar:
     """Return a text's first characters, with the text written once: in a chain it would double with every part."""
-    return costing(call("left", value, integer(MAX_TEXT)), MADE * MAX_TEXT)
+    return call("left", value, integer(MAX_TEXT)).costing(MADE * MAX_TEXT)
 
 
+@computes(Op.STARTS_WITH, Op.CONTAINS)
 def _holds(expression: Call, arguments: list[Value]) -> Value:
     start = expression.arguments[1]
     if isinstance(start, Literal) and start.value == "":
         # DuckDB 2.0 takes starts_with(CASE … END, '') in WHERE to be true of more than what is not NULL
-        return Value(case((not_null(as_text(arguments[0])), TRUE)), SqlType.BOOLEAN)
+        return Value(case((as_text(arguments[0]).not_null(), TRUE)), SqlType.BOOLEAN)
     function = "starts_with" if expression.op is Op.STARTS_WITH else "contains"
     return Value(call(function, *(as_text(argument) for argument in arguments)), SqlType.BOOLEAN)
 
@@ -122,22 +138,25 @@ def moment(value: Value) -> Value:
     """Return a date or timestamp; of a text, the one it spells, of anything else NULL."""
     if value.form in TIMES:
         return value
-    inside = try_cast(value.finite().sql, "TIMESTAMP", "VARCHAR") if value.form is SqlType.TEXT else null("TIMESTAMP")
+    inside = value.finite().sql.try_cast("TIMESTAMP", "VARCHAR") if value.form is SqlType.TEXT else null("TIMESTAMP")
     return Value(case((within_calendar(inside), inside)), SqlType.TIMESTAMP)
 
 
+@computes(Op.YEAR, Op.QUARTER, Op.MONTH, Op.DAY, Op.DAY_OF_WEEK, Op.WEEK, Op.DAY_OF_YEAR)
 def _part(expression: Call, arguments: list[Value]) -> Value:
     return Value(
         primitive("date_part", moment(arguments[0]).sql, part=_PARTS[expression.op]), SqlType.INTEGER, within=(0, 9999)
     )
 
 
+@computes(Op.HOUR, Op.MINUTE, Op.SECOND)
 def _time(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[0])
     # a date has no time of day: as a timestamp it is midnight
     return _part(expression, [value.to(SqlType.TIMESTAMP)])
 
 
+@computes(Op.TRUNCATE_DATE)
 def _truncate(expression: Call, arguments: list[Value]) -> Value:
     unit = expression.arguments[0]
     if not (isinstance(unit, Literal) and unit.value in {"year", "quarter", "month", "week", "day"}):
@@ -146,9 +165,10 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
     form = SQL_TYPES[expression.type.kind]
     result_form = form if form in TIMES else value.form
     start = primitive("date_trunc", value.sql, unit=str(unit.value), form=value.form.value)
-    return Value(try_cast(start, result_form.value, "TIMESTAMP"), result_form)
+    return Value(start.try_cast(result_form.value, "TIMESTAMP"), result_form)
 
 
+@computes(Op.TRUNCATE_TIME)
 def _truncate_time(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[1])
     sql = value.to(SqlType.TIMESTAMP).sql
@@ -156,17 +176,19 @@ def _truncate_time(expression: Call, arguments: list[Value]) -> Value:
     return Value(primitive("date_trunc", sql, unit=unit, form="TIMESTAMP"), SqlType.TIMESTAMP)
 
 
+@computes(Op.MAKE_DATE)
 def _make_date(_: Call, arguments: list[Value]) -> Value:
     """Return the date that a text of three numbers spells, if they are of a year, a month and a day at all."""
     parts = [argument.finite().to(SqlType.INTEGER).sql for argument in arguments]
     limits = zip(parts, ((1, 9999), (1, 12), (1, 31)), strict=True)
-    inside = [Between(number, integer(low), integer(high)) for number, (low, high) in limits]
-    year, month, day = (try_cast(number, "VARCHAR", "BIGINT") for number in parts)
+    inside = [number.between(integer(low), integer(high)) for number, (low, high) in limits]
+    year, month, day = (number.try_cast("VARCHAR", "BIGINT") for number in parts)
     spelled = binary("||", binary("||", binary("||", binary("||", year, text("-")), month), text("-")), day)
     possible = (inside[0] & inside[1]) & inside[2]
-    return Value(costing(case((possible, try_cast(spelled, "DATE", "VARCHAR"))), _SPELLED), SqlType.DATE)
+    return Value(case((possible, spelled.try_cast("DATE", "VARCHAR"))).costing(_SPELLED), SqlType.DATE)
 
 
+@computes(Op.STRFTIME)
 def _format(expression: Call, arguments: list[Value]) -> Value:
     pattern = _written_out(expression, 1)
     return Value(primitive("formatted", moment(arguments[0]).sql, pattern=pattern), SqlType.TEXT)
@@ -179,12 +201,14 @@ def _written_out(expression: Call, position: int) -> str:
     return str(argument.value)
 
 
+@computes(Op.STRPTIME)
 def _parse(_: Call, arguments: list[Value]) -> Value:
     # NULL where the text does not follow the pattern, and cut to the calendar as every timestamp is
     read = call("try_strptime", *map(as_text, arguments))
     return Value(case((within_calendar(read), read)), SqlType.TIMESTAMP)
 
 
+@computes(Op.DATE_DIFF)
 def _difference(expression: Call, arguments: list[Value]) -> Value:
     unit = expression.arguments[0]
     if not (isinstance(unit, Literal) and unit.value in UNITS):
@@ -197,6 +221,7 @@ def _difference(expression: Call, arguments: list[Value]) -> Value:
     )
 
 
+@computes(Op.ADD_INTERVAL)
 def _moved(expression: Call, arguments: list[Value]) -> Value:
     """Return a moment moved by an interval, NULL outside the calendar; no step comes near the engine's limits."""
     start = moment(arguments[0])
@@ -206,38 +231,11 @@ def _moved(expression: Call, arguments: list[Value]) -> Value:
     return Value(case((within_calendar(result), result)), SqlType.TIMESTAMP)
 
 
-TEXTS: dict[Op, Callable[[Call, list[Value]], Value]] = {
-    Op.LENGTH: _length,
-    Op.SUBSTRING: _substring,
-    Op.CONCAT: _concat,
-    Op.LEFT: _side,
-    Op.RIGHT: _side,
-    Op.STARTS_WITH: _holds,
-    Op.CONTAINS: _holds,
-    Op.YEAR: _part,
-    Op.QUARTER: _part,
-    Op.MONTH: _part,
-    Op.DAY: _part,
-    Op.DAY_OF_WEEK: _part,
-    Op.WEEK: _part,
-    Op.DAY_OF_YEAR: _part,
-    Op.HOUR: _time,
-    Op.MINUTE: _time,
-    Op.SECOND: _time,
-    Op.MAKE_DATE: _make_date,
-    Op.STRFTIME: _format,
-    Op.STRPTIME: _parse,
-    Op.TRUNCATE_TIME: _truncate_time,
-    Op.TRUNCATE_DATE: _truncate,
-    Op.DATE_DIFF: _difference,
-    Op.ADD_INTERVAL: _moved,
-}
-
-
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")
 """Characters that need a backslash in a regular expression."""
 
 
+@computes(Op.REGEXP_MATCHES)
 def regular(expression: Call, arguments: list[Value]) -> Value:
     """Return whether a part of a text matches a regular expression; its cost was bounded by the parser."""
     pattern, flags = (argument.value for argument in expression.arguments[1:] if isinstance(argument, Literal))
@@ -246,6 +244,7 @@ def regular(expression: Call, arguments: list[Value]) -> Value:
     )
 
 
+@computes(Op.LIKE)
 def like(expression: Call, arguments: list[Value]) -> Value:
     """Return LIKE, by a matcher that is linear."""
     pattern, *escape = (argument.value for argument in expression.arguments[1:] if isinstance(argument, Literal))
@@ -290,7 +289,7 @@ def weighed(expression: Call, arguments: list[Value], value: Value) -> Value:
     """Return the value of a call with the cost of its texts, and the length of a text."""
     texts = [argument.chars for argument in arguments if argument.form is SqlType.TEXT]
     if texts:
-        value = replace(value, sql=costing(value.sql, _work(expression, texts)))
+        value = replace(value, sql=value.sql.costing(_work(expression, texts)))
     if value.form is not SqlType.TEXT:
         return value
     return replace(value, most=_most(expression, texts))

@@ -42,23 +42,19 @@ from typing import ClassVar
 import numpy as np
 
 from hush.engines.sql.nodes import (
-    Between,
     Scalar,
     Span,
     boolean,
     call,
     case,
-    cast,
     date,
     double,
     huge,
     integer,
     null,
     primitive,
-    quotient,
     text,
     timestamp,
-    try_cast,
 )
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal, Op
@@ -159,7 +155,7 @@ class Value:
         """Return a whole number of any form as WIDE."""
         if self.form is SqlType.WIDE:
             return self
-        return Value(cast(self.sql, "HUGEINT"), SqlType.WIDE, within=self.ends, literal=self.literal)
+        return Value(self.sql.cast("HUGEINT"), SqlType.WIDE, within=self.ends, literal=self.literal)
 
     def finite(self) -> Value:
         """Return the value with NULL in place of NaN and infinities, and as a float32 if it stands for one."""
@@ -170,7 +166,7 @@ class Value:
 
     def to(self, form: SqlType) -> Value:
         """Return the value in another form; NULL where it has none."""
-        return self if self.form is form else Value(try_cast(self.sql, form.value, self.form.value), form)
+        return self if self.form is form else Value(self.sql.try_cast(form.value, self.form.value), form)
 
     def double(self) -> Value:
         """Return a number as DOUBLE; text and others as their best cast."""
@@ -178,7 +174,7 @@ class Value:
             return self
         scale = 0 if self.form in WHOLE else None
         clean = self.form is not SqlType.TEXT
-        number = try_cast(self.sql, "DOUBLE", self.form.value)
+        number = self.sql.try_cast("DOUBLE", self.form.value)
         span = WHOLE_SPAN if self.form is SqlType.INTEGER else None
         if self.form is SqlType.WIDE:
             span = (Fraction(1), Fraction(2 * max(1, *map(abs, self.ends))))
@@ -198,7 +194,7 @@ class Value:
 
 def _single(sql: Scalar) -> Scalar:
     """Return a DOUBLE rounded to a float32; NULL beyond those."""
-    return try_cast(try_cast(sql, "FLOAT", "DOUBLE"), "DOUBLE", "FLOAT")
+    return sql.try_cast("FLOAT", "DOUBLE").try_cast("DOUBLE", "FLOAT")
 
 
 def nearest_single(number: Fraction) -> Fraction:
@@ -225,8 +221,13 @@ def digits(*numbers: Fraction | None) -> int | None:
     >>> digits(Fraction(1, 4), Fraction(3)), digits(Fraction(1, 3))
     (2, None)
     """
-    below = [number.denominator for number in numbers if number is not None]
-    return next((k for k in range(MAX_SCALE + 1) if all(10**k % denominator == 0 for denominator in below)), None)
+    scale = 0
+    for number in numbers:
+        while number is not None and 10**scale % number.denominator:
+            scale += 1
+            if scale > MAX_SCALE:
+                return None
+    return scale
 
 
 def common(values: Sequence[Value]) -> tuple[int | None, bool]:
@@ -274,7 +275,7 @@ def within_calendar(value: Scalar) -> Scalar:
     """Return whether a timestamp lies in the years 1 to 9999; infinities do not."""
     first = timestamp(dt.datetime(1, 1, 1))  # noqa: DTZ001 - naive, like the column
     last = timestamp(dt.datetime(9999, 12, 31, 23, 59, 59))  # noqa: DTZ001
-    return Between(value, first, last)
+    return value.between(first, last)
 
 
 def constant(value: object, type_: Type) -> Value:
@@ -290,7 +291,7 @@ def constant(value: object, type_: Type) -> Value:
             number = Fraction(value)
             if number.denominator == 1 and -(2**63) <= number < 2**63:
                 ends = (number.numerator, number.numerator)
-                return Value(cast(integer(ends[0]), "BIGINT"), SqlType.INTEGER, within=ends, literal=number)
+                return Value(integer(ends[0]).cast("BIGINT"), SqlType.INTEGER, within=ends, literal=number)
             if number.denominator == 1 and abs(number) <= WIDEST:
                 ends = (number.numerator, number.numerator)
                 return Value(huge(ends[0]), SqlType.WIDE, within=ends, literal=number)
@@ -313,7 +314,7 @@ def on_line(value: Value) -> Value:
         case SqlType.TIMESTAMP:
             return Value(primitive("microseconds", value.sql), SqlType.INTEGER)
         case SqlType.BOOLEAN:
-            return Value(cast(value.sql, "BIGINT", "BOOLEAN"), SqlType.INTEGER, within=(0, 1))
+            return Value(value.sql.cast("BIGINT", "BOOLEAN"), SqlType.INTEGER, within=(0, 1))
         case SqlType.TEXT:
             return value.double()
         case _:
@@ -373,8 +374,8 @@ def own_type(value: Value) -> tuple[Scalar, str]:
         return sql, value.form.value
     if value.scale is not None:
         fixed = f"DECIMAL(38,{value.scale})"
-        return try_cast(sql, fixed, "DOUBLE"), fixed
-    return (try_cast(sql, "FLOAT", "DOUBLE"), "FLOAT") if value.single else (sql, "DOUBLE")
+        return sql.try_cast(fixed, "DOUBLE"), fixed
+    return (sql.try_cast("FLOAT", "DOUBLE"), "FLOAT") if value.single else (sql, "DOUBLE")
 
 
 def as_text(value: Value) -> Scalar:
@@ -382,7 +383,7 @@ def as_text(value: Value) -> Scalar:
     if value.form is SqlType.TEXT:
         return value.sql
     sql, physical = own_type(value)
-    return try_cast(sql, "VARCHAR", physical)
+    return sql.try_cast("VARCHAR", physical)
 
 
 def number_at(expression: Call, position: int) -> Fraction:
@@ -403,7 +404,7 @@ def fits_long(*ends: int) -> bool:
 def narrow(value: Value) -> Value:
     """Return a WIDE value that 64 bits hold in every row as BIGINT, and any other as it is."""
     if value.form is SqlType.WIDE and fits_long(*value.ends):
-        return Value(cast(value.sql, "BIGINT", "HUGEINT"), SqlType.INTEGER, within=value.within)
+        return Value(value.sql.cast("BIGINT", "HUGEINT"), SqlType.INTEGER, within=value.within)
     return value
 
 
@@ -420,7 +421,7 @@ def rounded_whole(value: Value, step: int) -> Value | None:
     double_step = huge(2 * step)
     half = huge(step)
     above = (call("abs", number) * huge(2)) + half
-    size = quotient(above, double_step, wide=True) * half
+    size = above.quotient(double_step, wide=True) * half
     sql = case((number < 0, -size), otherwise=size)
     return narrow(Value(sql, SqlType.WIDE, within=(low, high)))
 

@@ -4,7 +4,7 @@ A row of such a table comes from groups of the questions. A column's half-widths
 first that applies:
 
 1. It is a function of what one question released of one group, such as n or 100 * n / m. Then it is an output of that
-   question, and has the half-width that `hush.curator.error_bars` gives it.
+   question, and has the half-width that `hush.curator.estimates` gives it.
 2. It is a smooth function of several groups' numbers, whose rows and order are public: a share, a running sum, a
    difference to the month before. Plausible truths of all groups are simulated, each group's noise apart, and the whole
    table is computed from them once more for each draw.
@@ -19,6 +19,7 @@ shown.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -31,6 +32,7 @@ from hush.query.answers.tree import (
     AnswerTable,
     Asked,
     Computed,
+    Fold,
     Matched,
     Qualified,
     Regrouped,
@@ -52,13 +54,12 @@ from hush.query.answers.windows import (
     value_of,
 )
 from hush.query.expressions import Column, Expression, Released, columns_in, with_columns
-from hush.query.functions.record import nulls, objects
+from hush.query.functions.record import Array, as_array, key_array, nulls, objects
+from hush.query.plan import errs, is_count
 from hush.query.plan.estimators import Drawn
-from hush.query.plan.expected import errs, is_count
 from hush.query.plan.plan import Plan
-from hush.query.plausible import folds, least_widths, possible_widths, unsettled
 from hush.query.relations import Frame
-from hush.query.released import Array, Ends, as_array, enclose, evaluate, key_array
+from hush.query.released import Ends, enclose, evaluate, folds, least_widths, possible_widths, unsettled
 from hush.query.released import noisy as made_of_aggregates
 from hush.query.types import Kind, Type
 
@@ -66,8 +67,7 @@ DRAWS = 2003
 """The number of simulated truths; a prime, so that multiples of any number visit every draw."""
 _FEW_DRAWS = 401
 _CELLS = 4_000_000
-_NEEDED = 20
-"""The least number of draws outside an interval from which its ends can be estimated."""
+_NEEDED = 20  # the least number of draws outside an interval from which its ends can be estimated
 
 
 class GroupValues(Protocol):
@@ -130,23 +130,19 @@ class AnswerCells:
     def take(self, rows: Places, *, missing: Flags | None = None) -> AnswerCells:
         """Return the cells of ``rows``; NULL where they are ``missing``."""
         values, raw = self.values[rows], None if self.raw is None else [self.raw[row] for row in rows.tolist()]
-        if missing is not None and missing.any():
-            values = values.copy()
-            values[missing] = np.nan if values.dtype == np.float64 else None
-            raw = None if raw is None else [None if lost else v for v, lost in zip(raw, missing.tolist(), strict=True)]
+        lost = np.zeros(len(rows), dtype=bool) if missing is None else missing
+        if lost.any():
+            values[lost] = np.nan if values.dtype == np.float64 else None
+            raw = None if raw is None else [None if gone else v for v, gone in zip(raw, lost.tolist(), strict=True)]
 
         def truths() -> Array | None:
             simulated = self.truths()
-            if simulated is None or missing is None:
-                return None if simulated is None else simulated[:, rows]
-            return np.where(missing, np.nan, simulated[:, rows])
+            return None if simulated is None else np.where(lost, np.nan, simulated[:, rows])
 
         def ends() -> Ends:
             low, high = self.known_ends
-            if missing is None:
-                return low[rows], high[rows]
             # NULL stands for any value, so its ends are infinite
-            return np.where(missing, -np.inf, low[rows]), np.where(missing, np.inf, high[rows])
+            return np.where(lost, -np.inf, low[rows]), np.where(lost, np.inf, high[rows])
 
         return AnswerCells(self.type, self.noisy, values, raw, self.meaning, truths, ends)
 
@@ -155,9 +151,9 @@ class AnswerCells:
         """The ends between which the truth lies: both at the value where it is public, infinite where unknown."""
         if not self.noisy and self.values.dtype == np.float64:
             return self.values, self.values
-        if self.ends is None or not self.noisy:
-            return np.full(len(self.values), -np.inf), np.full(len(self.values), np.inf)
-        return self.ends()
+        if self.noisy and self.ends is not None:
+            return self.ends()
+        return np.full(len(self.values), -np.inf), np.full(len(self.values), np.inf)
 
     @property
     def present(self) -> tuple[Flags, Flags]:
@@ -236,7 +232,7 @@ class Composer:
         self._plan, self._groups = plan, groups
         self._parts: list[tuple[GroupValues, dict[str, AnswerCells]]] = []
         """The groups that `Asked` nodes read, and the columns that they release."""
-        self._sources = 0
+        self._sources = itertools.count(1)
         numbers = sum(len(each) * max(len(each.plan.estimators), 1) for each in groups.values())
         self._missing = (1 - plan.confidence) / max(numbers, 1)
         """The error probability of each number's wider interval; with it all hold at once (Bonferroni)."""
@@ -275,15 +271,17 @@ class Composer:
         """Return the released groups of a question, summed to coarser groups where the node says so."""
         groups = self._groups[node.question]
         names = [name for name, _ in self._plan.question.questions[node.question].outputs]
-        number, source = len(self._parts), self._fresh_source()
+        number, source = len(self._parts), next(self._sources)
+        if node.added_up is not None:
+            groups = groups.added_up(node.added_up)
+        released = {
+            name: self._released(groups, source, number, output)
+            for name, output in zip(names, groups.outputs, strict=True)
+            if node.added_up is None or not made_of_aggregates(output)
+        }
         if node.added_up is None:
-            released = {
-                name: self._released(groups, source, number, output)
-                for name, output in zip(names, groups.outputs, strict=True)
-            }
             columns = {column.name: released[column.name] for column in node.columns}
         else:
-            groups = groups.added_up(node.added_up)
             question = groups.plan.question
             expressions = [Released("key", key, question.keys[key][1].type) for key in node.added_up]
             expressions += [Released("aggregate", at, each.type) for at, each in enumerate(question.aggregates)]
@@ -291,20 +289,9 @@ class Composer:
                 column.name: self._released(groups, source, number, expression)
                 for column, expression in zip(node.columns, expressions, strict=True)
             }
-            released = {
-                name: self._released(groups, source, number, output)
-                for name, output in zip(names, groups.outputs, strict=True)
-                if not made_of_aggregates(output)
-            }
         self._parts.append((groups, released))
-        size = len(groups)
-        every = np.ones(size, dtype=bool)
-        rows = np.arange(size)
-        return AnswerRows(columns, np.full(size, source), {number: rows}, every, every, every, rows)
-
-    def _fresh_source(self) -> int:
-        self._sources += 1
-        return self._sources
+        every, rows = np.ones(len(groups), dtype=bool), np.arange(len(groups))
+        return AnswerRows(columns, np.full(len(groups), source), {number: rows}, every, every, every, rows)
 
     def _released(self, groups: GroupValues, source: int, number: int, expression: Expression) -> AnswerCells:
         raw, noisy = groups.values(expression), made_of_aggregates(expression)
@@ -312,16 +299,15 @@ class Composer:
         cells = AnswerCells(expression.type, noisy, values, raw, {source: (number, expression)})
         if noisy and isinstance(expression, Released):
             cells.truths = lambda: groups.truths(self._draws).get(expression.index)
-            cells.ends = lambda: self._base_ends(groups, expression)
+            if expression.type.kind.numeric and not isinstance(groups.plan.estimators[expression.index], Drawn):
+                cells.ends = lambda: groups.ends(expression, self._missing)
+            else:
+                # of a draw nothing is known but the public range of its values
+                lower, upper = expression.type.lower, expression.type.upper
+                low = np.full(len(groups), -np.inf if lower is None else float(lower))
+                high = np.full(len(groups), np.inf if upper is None else float(upper))
+                cells.ends = lambda: (low, high)
         return cells
-
-    def _base_ends(self, groups: GroupValues, expression: Released) -> Ends:
-        if expression.type.kind.numeric and not isinstance(groups.plan.estimators[expression.index], Drawn):
-            return groups.ends(expression, self._missing)
-        # of a draw nothing is known but the public range of its values
-        lower, upper = expression.type.lower, expression.type.upper
-        low = np.full(len(groups), -np.inf if lower is None else float(lower))
-        return low, np.full(len(groups), np.inf if upper is None else float(upper))
 
     # expressions over a row
 
@@ -416,18 +402,12 @@ class Composer:
         order = [self._cells(table, ordering.by) for ordering in window.order]
         argument = None if window.argument is None else self._cells(table, window.argument)
         rows = table.order
-        frames = Structure.of(
-            combined([codes(cells.values[rows]) for cells in partition], len(rows)),
-            combined(
-                [
-                    order_codes(cells.values[rows], descending=each.descending, nulls_first=each.nulls_first)
-                    for cells, each in zip(order, window.order, strict=True)
-                ],
-                len(rows),
-            ),
-            frame=window.frame,
-            ordered=bool(order),
-        )
+        ranks = [
+            order_codes(cells.values[rows], descending=each.descending, nulls_first=each.nulls_first)
+            for cells, each in zip(order, window.order, strict=True)
+        ]
+        by = combined([codes(cells.values[rows]) for cells in partition], len(rows))
+        frames = Structure.of(by, combined(ranks, len(rows)), frame=window.frame, ordered=bool(order))
 
         def over_frames(values: Array | None, kind: str = window.kind) -> Array:
             """Return the window's values of the rows that are shown, at their places among all rows."""
@@ -457,28 +437,21 @@ class Composer:
 
             result.truths, result.ends = truths, ends
         elif noisy and not table.gaps and not any(cells.noisy for cells in partition):
-            result.ends = lambda: self._uncertain(table, window, partition, order, argument)
-        return result
 
-    def _uncertain(
-        self,
-        table: AnswerRows,
-        window: Window,
-        partition: list[AnswerCells],
-        order: list[AnswerCells],
-        argument: AnswerCells | None,
-    ) -> Ends:
-        """Return the ends of a window over rows, or in an order, that noise has decided."""
-        by = combined([codes(cells.values) for cells in partition], table.size)
-        if window.kind in RANKS:
-            member = table.member(by)
-            ends = order[0].known_ends if order and order[0].type.kind.numeric else None
-            before = member.rank_ends(ends, descending=bool(order) and window.order[0].descending)
-            return rank_interval(window, before, member.ends("count", None, whole=True)[1])
-        whole = not window.order and window.frame in {None, Frame(first=None, last=None)}
-        counted = argument if window.kind == "count" else None
-        ends = None if argument is None else argument.known_ends
-        return table.member(by, counted).ends(window.kind, ends, whole=whole)
+            def uncertain() -> Ends:
+                """Return the ends of a window over rows, or in an order, that noise has decided."""
+                by = combined([codes(cells.values) for cells in partition], table.size)
+                if window.kind in RANKS:
+                    member = table.member(by)
+                    ends = order[0].known_ends if order and order[0].type.kind.numeric else None
+                    before = member.rank_ends(ends, descending=bool(order) and window.order[0].descending)
+                    return rank_interval(window, before, member.ends("count", None, whole=True)[1])
+                whole = not window.order and window.frame in {None, Frame(first=None, last=None)}
+                member = table.member(by, argument if window.kind == "count" else None)
+                return member.ends(window.kind, None if argument is None else argument.known_ends, whole=whole)
+
+            result.ends = uncertain
+        return result
 
     def _regrouped(self, table: AnswerRows, node: Regrouped) -> AnswerRows:
         keys = [self._cells(table, key) for _, key in node.keys]
@@ -489,7 +462,7 @@ class Composer:
                 name: AnswerCells(fold.type, True, np.array([0.0 if fold.kind.startswith("count") else np.nan]))
                 for name, fold in node.folds
             }
-            single, source = np.ones(1, dtype=bool), np.array([self._fresh_source()])
+            single, source = np.ones(1, dtype=bool), np.array([next(self._sources)])
             return AnswerRows(columns, source, {}, single, single, single, np.zeros(1, dtype=np.int64), gaps=True)
         noisy_keys = any(cells.noisy for cells in keys)
         rows = table.order
@@ -499,25 +472,7 @@ class Composer:
         first[by[rows][::-1]] = rows[::-1]
         columns = {name: cells.take(first) for (name, _), cells in zip(node.keys, keys, strict=True)}
         for name, fold in node.folds:
-            argument = None if fold.argument is None else self._cells(table, fold.argument)
-
-            def by_group(values: Array | None, kind: str = fold.kind) -> Array:
-                """Return the fold over the rows that are shown, a value for each group."""
-                of_rows = value_of(kind, frames, None if values is None else values[..., rows])
-                numeric = of_rows.dtype == np.float64
-                empty = 0.0 if kind == "count" else np.nan if numeric else None
-                folded = np.full((*of_rows.shape[:-1], groups), empty, dtype=of_rows.dtype)
-                folded[..., by[rows]] = of_rows
-                return folded
-
-            if fold.kind == "count_distinct" and argument is not None:
-                values = distinct_counts(by, argument.values, table.shown)[first]
-            else:
-                values = by_group(None if argument is None else argument.values)
-            noisy = noisy_keys or not table.certain or (argument is not None and argument.noisy)
-            columns[name] = AnswerCells(fold.type, noisy, values)
-            if noisy and not noisy_keys and not table.gaps:
-                self._set_fold_bars(columns[name], table, fold.kind, argument, (by, first), by_group)
+            columns[name] = self._folded(table, fold, (by, first, frames), noisy_keys=noisy_keys)
         if node.whole:
             shown = surely = maybe = np.ones(1, dtype=bool)
         else:
@@ -526,7 +481,7 @@ class Composer:
             )
         return AnswerRows(
             columns=columns,
-            source=np.full(groups, self._fresh_source()),
+            source=np.full(groups, next(self._sources)),
             places={},
             shown=shown,
             surely=surely,
@@ -537,35 +492,45 @@ class Composer:
             gaps=table.gaps or noisy_keys,
         )
 
-    @staticmethod
-    def _set_fold_bars(
-        cells: AnswerCells,
-        table: AnswerRows,
-        kind: str,
-        argument: AnswerCells | None,
-        grouped: tuple[Places, Places],
-        by_group: Callable[[Array], Array],
-    ) -> None:
-        """Set the truths and the ends of a column that was folded over groups of rows."""
-        by, first = grouped
-        if table.certain and argument is not None and kind in {"sum", "avg"}:
+    def _folded(
+        self, table: AnswerRows, fold: Fold, groups: tuple[Places, Places, Structure], *, noisy_keys: bool
+    ) -> AnswerCells:
+        """Return an aggregate over groups: the number of each row's group, a row of each group, and the groups."""
+        by, first, frames = groups
+        argument = None if fold.argument is None else self._cells(table, fold.argument)
 
-            def truths() -> Array | None:
-                simulated = argument.truths()
-                return None if simulated is None else by_group(simulated)
+        def by_group(values: Array | None) -> Array:
+            """Return the fold over the rows that are shown, a value for each group."""
+            of_rows = value_of(fold.kind, frames, None if values is None else values[..., table.order])
+            numeric = of_rows.dtype == np.float64
+            empty = 0.0 if fold.kind == "count" else np.nan if numeric else None
+            folded = np.full((*of_rows.shape[:-1], len(first)), empty, dtype=of_rows.dtype)
+            folded[..., by[table.order]] = of_rows
+            return folded
 
-            cells.truths = truths
+        def truths() -> Array | None:
+            simulated = None if argument is None else argument.truths()
+            return None if simulated is None else by_group(simulated)
 
         def ends() -> Ends:
             inner = None if argument is None else argument.known_ends
-            if kind == "avg" and table.certain and inner is not None:
+            if fold.kind == "avg" and table.certain and inner is not None:
                 low, high = map(by_group, inner)
                 return np.nan_to_num(low, nan=-np.inf, neginf=-np.inf), np.nan_to_num(high, nan=np.inf, posinf=np.inf)
-            member = table.member(by, argument if kind == "count" else None)
-            low, high = member.ends(kind, inner, whole=True)
+            low, high = table.member(by, argument if fold.kind == "count" else None).ends(fold.kind, inner, whole=True)
             return low[first], high[first]
 
-        cells.ends = ends
+        if fold.kind == "count_distinct" and argument is not None:
+            values = distinct_counts(by, argument.values, table.shown)[first]
+        else:
+            values = by_group(None if argument is None else argument.values)
+        noisy = noisy_keys or not table.certain or (argument is not None and argument.noisy)
+        cells = AnswerCells(fold.type, noisy, values)
+        if noisy and not noisy_keys and not table.gaps:
+            cells.ends = ends
+            if table.certain and fold.kind in {"sum", "avg"}:
+                cells.truths = truths
+        return cells
 
     # several tables
 
@@ -577,7 +542,7 @@ class Composer:
             [np.where(rows < 0, -1, table.source[np.maximum(rows, 0)] if table.size else -1) for table, rows in sides],
             size,
         )
-        fresh = {pair: self._fresh_source() for pair in np.unique(pairs).tolist()}
+        fresh = {pair: next(self._sources) for pair in np.unique(pairs).tolist()}
         columns: dict[str, AnswerCells] = {}
         surely = np.ones(size, dtype=bool)
         for table, rows in sides:
@@ -656,20 +621,18 @@ class Composer:
 
     def _widths(self, table: AnswerRows, cells: AnswerCells) -> list[float | None]:
         outside = (1 - self._plan.confidence) * table.level
-        widths: list[float | None] = [None] * table.size
+        widths = np.full(table.size, None, dtype=object)
         unknown = np.ones(table.size, dtype=bool)
         # 1. functions of one group of one question
         for source, (part, expression) in cells.meaning.items():
             groups = table.places.get(part, np.full(table.size, -1))
             rows = np.flatnonzero((table.source == source) & (groups >= 0))
             if len(rows):
-                known = self._parts[part][0].widths(expression, groups[rows], 1 - outside)
-                for row, width in zip(rows.tolist(), known, strict=True):
-                    widths[row] = width
+                widths[rows] = self._parts[part][0].widths(expression, groups[rows], 1 - outside)
                 unknown[rows] = False
         rows = np.flatnonzero(unknown)
         if not len(rows) or not cells.type.kind.numeric:
-            return widths
+            return widths.tolist()
         answers = cells.values[rows]
         truths = cells.truths()
         if truths is not None and outside * len(truths) >= _NEEDED:  # 2. smooth functions of several groups
@@ -677,9 +640,8 @@ class Composer:
         else:  # 3. everything else lies between ends
             low, high = cells.known_ends
             far = np.maximum(answers - low[rows], high[rows] - answers)
-        for row, width in zip(rows.tolist(), possible_widths(far, answers, cells.type), strict=True):
-            widths[row] = width
-        return widths
+        widths[rows] = possible_widths(far, answers, cells.type)
+        return widths.tolist()
 
 
 def _meaning(expression: Expression, used: Mapping[str, AnswerCells]) -> dict[int, tuple[int, Expression]]:
@@ -709,16 +671,12 @@ def _stacked_cells(cells: Sequence[AnswerCells], type_: Type, *, noisy: bool) ->
     def truths() -> Array | None:
         simulated = [each.truths() if each.noisy else None for each in cells]
         draws = next((len(each) for each in simulated if each is not None), 0)
-        unknown = any(
-            truth is None and each.noisy and len(each.values) for truth, each in zip(simulated, cells, strict=True)
-        )
-        if not draws or unknown:
-            return None
-        columns = [
-            np.broadcast_to(public, (draws, len(public))) if truth is None else truth
-            for truth, public in zip(simulated, values, strict=True)
-        ]
-        return np.concatenate(columns, axis=1)
+        columns = []
+        for truth, each, public in zip(simulated, cells, values, strict=True):
+            if truth is None and each.noisy and len(public):
+                return None
+            columns.append(np.broadcast_to(public, (draws, len(public))) if truth is None else truth)
+        return np.concatenate(columns, axis=1) if draws else None
 
     def ends() -> Ends:
         low, high = zip(*(each.known_ends for each in cells), strict=True)
@@ -730,16 +688,16 @@ def _stacked_cells(cells: Sequence[AnswerCells], type_: Type, *, noisy: bool) ->
 def _matched_rows(left: AnswerRows, right: AnswerRows, node: Matched) -> tuple[Places, Places]:
     """Return the rows of both sides that belong together; -1 stands for no row."""
 
-    def keys(table: AnswerRows, names: list[str]) -> list[tuple[Any, ...]]:
-        columns = [objects(table.columns[name].values).tolist() for name in names]
+    def keys(table: AnswerRows, side: int) -> list[tuple[Any, ...]]:
+        columns = [objects(table.columns[names[side]].values).tolist() for names in node.on]
         return list(zip(*columns, strict=True)) if columns else [()] * table.size
 
     index: dict[tuple[Any, ...], list[int]] = {}
-    for row, key in enumerate(keys(right, [name for _, name in node.on])):
+    for row, key in enumerate(keys(right, 1)):
         if None not in key:  # NULL equals nothing
             index.setdefault(key, []).append(row)
     pairs: list[tuple[int, int]] = []
-    for row, key in enumerate(keys(left, [name for name, _ in node.on])):
+    for row, key in enumerate(keys(left, 0)):
         matches = index.get(key, [-1] if node.how in {"left", "full"} else [])
         pairs += [(row, match) for match in matches]
     if node.how == "full":

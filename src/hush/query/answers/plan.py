@@ -34,30 +34,19 @@ from hush.query.answers.tree import (
     chosen_by_noise,
     columns_of,
     walk,
-    with_sources,
 )
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Column, Expression, Released, columns_in, substituted, with_columns
-from hush.query.plan import at_epsilon_or_accuracy, computed_error, confident, plan
-from hush.query.plan.expected import expected_error
+from hush.query.plan import at_epsilon_or_accuracy, computed_error, confident, expected_error, plan
+from hush.query.plan.estimators import MOMENTS, PAIRS
 from hush.query.plan.keys import Listed, domains
 from hush.query.plan.plan import Plan, PriceItem
 from hush.query.question import AggregateKind, Question
+from hush.query.relations import with_sources
 from hush.query.schema import Schema
 
 _K = AggregateKind
-ADDITIVE = frozenset(
-    {
-        _K.COUNT,
-        _K.SUM,
-        _K.AVG,
-        _K.VARIANCE,
-        _K.VARIANCE_POPULATION,
-        _K.COVARIANCE,
-        _K.COVARIANCE_POPULATION,
-        _K.CORRELATION,
-    }
-)
+ADDITIVE = {_K.COUNT, _K.SUM, _K.AVG} | MOMENTS | PAIRS
 """Aggregates of sums over rows: the value for a union of groups follows from the sums of its groups."""
 
 
@@ -86,22 +75,17 @@ class ComposedPlan:
     @property
     def items(self) -> tuple[PriceItem, ...]:
         """The lines of the price list, question by question."""
-        several = len(self.parts) > 1
-        return tuple(
-            replace(line, what=f"{line.what}{_by(part) if several else ''}")
-            for part in self.parts.values()
-            for line in part.items
-        )
+        lines = []
+        for part in self.parts.values():
+            keys = ", ".join(name for name, _ in part.question.keys)
+            by = "" if len(self.parts) == 1 else f" by {keys}" if keys else " over all rows"
+            lines += [line._replace(what=f"{line.what}{by}") for line in part.items]
+        return tuple(lines)
 
     @property
     def caveats(self) -> tuple[str, ...]:
         """The caveats of all questions, each once."""
         return tuple(dict.fromkeys([*(line for plan in self.parts.values() for line in plan.caveats), *self.notes]))
-
-
-def _by(plan: Plan) -> str:
-    keys = [name for name, _ in plan.question.keys]
-    return f" by {', '.join(keys)}" if keys else " over all rows"
 
 
 def plan_composed(
@@ -157,14 +141,16 @@ def _at_price(
     """Return the plan at a price, which the questions share by the number of their aggregates."""
     tables = [question.table, *(table for table, _ in question.awaited)]
     numbers = sorted({node.question for table in tables for node in walk(table) if isinstance(node, Asked)})
-    private = [number for number in numbers if _private(question.questions[number])]
-    weights = {number: Fraction(_weight(question.questions[number])) for number in numbers}
+    asked = {number: question.questions[number] for number in numbers}
+    private = [number for number, each in asked.items() if each.keys and domains(each.keys, each.relation) is None]
+    # by its aggregates, and half of one for choosing keys; public keys alone are free
+    weights = {number: len(each.aggregates) + Fraction(number in private, 2) for number, each in asked.items()}
     total = sum(weights.values(), Fraction(0))
     parts = {}
     for number in numbers:
         share = price * weights[number] / total if total else price
         parts[number] = plan(
-            question.questions[number],
+            asked[number],
             schema,
             epsilon=share or price,
             delta=total_delta / len(numbers),
@@ -179,15 +165,6 @@ def _at_price(
         confidence=confident(confidence),
         notes=tuple(_notes(question)),
     )
-
-
-def _weight(question: Question) -> Fraction:
-    """Return the share of a question: its aggregates, and half of one for choosing keys; public keys alone are free."""
-    return len(question.aggregates) + (Fraction(1, 2) if _private(question) else Fraction(0))
-
-
-def _private(question: Question) -> bool:
-    return bool(question.keys) and domains(question.keys, question.relation) is None
 
 
 def _notes(question: Composed) -> list[str]:
@@ -216,7 +193,10 @@ def _added_up(question: Composed) -> Composed:
     questions = list(question.questions)
     from_finer: dict[int, tuple[int, tuple[int, ...]]] = {}
     for node in walk(question.table):
-        levels = _levels(node)
+        levels: set[int] = set()
+        if isinstance(node, Stacked) and node.levels:  # of one ROLLUP
+            inner = (source.source if isinstance(source, Computed) else source for source in node.sources)
+            levels = {level.question for level in inner if isinstance(level, Asked)}
         for number in levels:
             coarse = questions[number]
             finer = [candidate for candidate in levels if _follows(coarse, questions[candidate])]
@@ -230,16 +210,16 @@ def _added_up(question: Composed) -> Composed:
         more = questions[number].outputs[len(places) + len(questions[number].aggregates) :]
         outputs = [(name, _moved(key, places)) for name, key in more]
         questions[source] = replace(questions[source], outputs=(*questions[source].outputs, *outputs))
-    table = _with_sums(question.table, from_finer) if from_finer else question.table
+
+    def with_sums(table: AnswerTable) -> AnswerTable:
+        """Return a table that sums a finer level instead of asking the coarser one."""
+        if isinstance(table, Asked) and table.question in from_finer:
+            source, places = from_finer[table.question]
+            return replace(table, question=source, added_up=places)
+        return with_sources(table, with_sums)
+
+    table = with_sums(question.table) if from_finer else question.table
     return replace(question, questions=tuple(questions), table=table)
-
-
-def _levels(table: AnswerTable) -> set[int]:
-    """Return the questions that are levels of one ROLLUP."""
-    if not isinstance(table, Stacked) or not table.levels:
-        return set()
-    inner = (source.source if isinstance(source, Computed) else source for source in table.sources)
-    return {level.question for level in inner if isinstance(level, Asked)}
 
 
 def _follows(coarse: Question, fine: Question) -> bool:
@@ -264,14 +244,6 @@ def _moved(expression: Expression, places: tuple[int, ...]) -> Expression:
     return substituted(expression, place)
 
 
-def _with_sums(table: AnswerTable, from_finer: Mapping[int, tuple[int, tuple[int, ...]]]) -> AnswerTable:
-    """Return a table that sums a finer level instead of asking the coarser one."""
-    if isinstance(table, Asked) and table.question in from_finer:
-        source, places = from_finer[table.question]
-        return replace(table, question=source, added_up=places)
-    return with_sources(table, lambda each: _with_sums(each, from_finer))
-
-
 # errors in advance
 
 
@@ -294,18 +266,15 @@ def _meanings(question: Composed, table: AnswerTable) -> dict[str, list[_Meaning
     """Return for each column its definitions, each over the outputs of one question; empty where there is none."""
     match table:
         case Asked():
-            outputs = question.questions[table.question].outputs
+            outputs = [output for _, output in question.questions[table.question].outputs]
             if table.added_up is not None:
-                released = [Released("key", key, table.columns[index].type) for index, key in enumerate(table.added_up)]
-                aggregates = len(table.columns) - len(released)
-                released += [
-                    Released("aggregate", index, table.columns[len(released) + index].type)
-                    for index in range(aggregates)
-                ]
-                outputs = tuple(("", expression) for expression in released)
+                places = [("key", key) for key in table.added_up]
+                places += [("aggregate", index) for index in range(len(table.columns) - len(places))]
+                pairs = zip(places, table.columns, strict=True)
+                outputs = [Released(source, index, column.type) for (source, index), column in pairs]
             return {
-                column.name: [(table.question, table.added_up, expression)]
-                for column, (_, expression) in zip(table.columns, outputs, strict=False)
+                column.name: [(table.question, table.added_up, output)]
+                for column, output in zip(table.columns, outputs, strict=False)
             }
         case Qualified() | Sorted() | Windowed():
             return _meanings(question, table.source)
@@ -314,12 +283,10 @@ def _meanings(question: Composed, table: AnswerTable) -> dict[str, list[_Meaning
             return {name: _through(expression, meanings) for name, expression in table.columns}
         case Stacked():
             by_source = [list(_meanings(question, source).values()) for source in table.sources]
-            return {
-                column.name: [expression for columns in by_source for expression in columns[key]]
-                if all(columns[key] for columns in by_source)
-                else []
-                for key, column in enumerate(table.columns)
-            }
+            stacked = {}
+            for column, known in zip(table.columns, zip(*by_source, strict=True), strict=True):
+                stacked[column.name] = [each for meaning in known for each in meaning] if all(known) else []
+            return stacked
         case Matched():
             return _meanings(question, table.left) | _meanings(question, table.right)
         case Regrouped():

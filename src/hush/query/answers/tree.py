@@ -17,17 +17,16 @@ values. That is known before anything is asked, like everything else here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from hush.query.expressions import Column, Expression, columns_in
 from hush.query.question import Ordering, Question
-from hush.query.relations import Frame, Named
+from hush.query.relations import Frame, Named, sources
 from hush.query.types import Kind, Type
 
 INTEGER, DECIMAL = Type(Kind.INTEGER), Type(Kind.DECIMAL)
 RANKS = frozenset({"rank", "dense_rank", "row_number", "percent_rank", "cume_dist", "ntile"})
-"""Ranking window functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,16 +196,12 @@ def columns_of(table: AnswerTable) -> tuple[AnswerColumnName, ...]:
 
 def noisy_names(table: AnswerTable) -> frozenset[str]:
     """Return the names of the noisy columns."""
-    return _noisy(columns_of(table))
+    return frozenset(column.name for column in columns_of(table) if column.noisy)
 
 
 def chosen_by_noise(table: AnswerTable) -> bool:
     """Return whether noise decides which rows a table has."""
     return _known(table)[1]
-
-
-def _noisy(columns: Iterable[AnswerColumnName]) -> frozenset[str]:
-    return frozenset(column.name for column in columns if column.noisy)
 
 
 def _known(table: AnswerTable) -> tuple[tuple[AnswerColumnName, ...], bool]:
@@ -217,16 +212,14 @@ def _known(table: AnswerTable) -> tuple[tuple[AnswerColumnName, ...], bool]:
         case Stacked():
             return table.columns, any(map(chosen_by_noise, table.sources))
         case Matched():
-            optional = {"left": (False, True), "full": (True, True)}.get(table.how, (False, False))
-            sides = [_known(table.left), _known(table.right)]
-            joined = tuple(
-                _named(each.name, each.type.or_null() if null else each.type, each.noisy)
-                for null, (side, _) in zip(optional, sides, strict=True)
-                for each in side
-            )
-            return joined, sides[0][1] or sides[1][1]
+            (left, left_chosen), (right, right_chosen) = _known(table.left), _known(table.right)
+            if table.how == "full":
+                left = tuple(replace(each, type=each.type.or_null()) for each in left)
+            if table.how in {"left", "full"}:
+                right = tuple(replace(each, type=each.type.or_null()) for each in right)
+            return (*left, *right), left_chosen or right_chosen
     before, chosen_before = _known(table.source)
-    noisy = _noisy(before)
+    noisy = frozenset(column.name for column in before if column.noisy)
     match table:
         case Qualified():
             return before, chosen_before or bool(columns_in(table.condition) & noisy)
@@ -234,9 +227,8 @@ def _known(table: AnswerTable) -> tuple[tuple[AnswerColumnName, ...], bool]:
             cuts = table.limit is not None or table.offset > 0
             return before, chosen_before or (cuts and any(columns_in(ordering.by) & noisy for ordering in table.order))
         case Computed():
-            return tuple(
-                _named(name, each.type, columns_in(each) & noisy) for name, each in table.columns
-            ), chosen_before
+            columns = (_named(name, each.type, columns_in(each) & noisy) for name, each in table.columns)
+            return tuple(columns), chosen_before
         case Windowed():
             windows = (
                 _named(name, each.type, chosen_before or window_reads(each) & noisy) for name, each in table.windows
@@ -260,36 +252,10 @@ def window_reads(window: Window) -> frozenset[str]:
     return frozenset[str]().union(*map(columns_in, (*argument, *window.partition, *ordered)))
 
 
-def sources_of(table: AnswerTable) -> Iterable[AnswerTable]:
-    """Return the tables that a table reads directly."""
-    match table:
-        case Asked():
-            return ()
-        case Matched():
-            return (table.left, table.right)
-        case Stacked():
-            return table.sources
-        case _:
-            return (table.source,)
-
-
-def with_sources(table: AnswerTable, change: Callable[[AnswerTable], AnswerTable]) -> AnswerTable:
-    """Return a table with each source replaced by ``change(source)``."""
-    match table:
-        case Asked():
-            return table
-        case Matched():
-            return replace(table, left=change(table.left), right=change(table.right))
-        case Stacked():
-            return replace(table, sources=tuple(map(change, table.sources)))
-        case _:
-            return replace(table, source=change(table.source))
-
-
 def walk(table: AnswerTable) -> Iterator[AnswerTable]:
     """Yield a table and all tables below it."""
     yield table
-    for source in sources_of(table):
+    for source in sources(table):
         yield from walk(source)
 
 

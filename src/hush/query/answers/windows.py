@@ -30,9 +30,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.query.answers.tree import Window
-from hush.query.functions.record import nulls
+from hush.query.functions.record import Array, nulls
 from hush.query.relations import Frame
-from hush.query.released import Array, Ends
+from hush.query.released import Ends
 
 Places = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -116,23 +116,14 @@ class Structure:
         """Return the number of true flags in each frame."""
         return self._added(full.astype(np.float64))
 
-    def means(self, values: Array) -> Array:
-        """Return the means over frames."""
-        with np.errstate(all="ignore"):
-            return np.asarray(self.sums(values) / self.counts(~np.isnan(values)))
-
     def least(self, values: Array) -> Array:
         """Return the least value of a frame, by a table of the least of 1, 2, 4, … values from each place on."""
         row = np.where(np.isnan(values), np.inf, values)[..., self.sorted]
         table = [row]
         while 2 ** len(table) <= row.shape[-1]:
-            step = 2 ** (len(table) - 1)
-            before = table[-1]
-            table.append(
-                np.minimum(
-                    before, np.concatenate([before[..., step:], np.full((*before.shape[:-1], step), np.inf)], axis=-1)
-                )
-            )
+            step, before = 2 ** (len(table) - 1), table[-1]
+            beyond = np.full((*before.shape[:-1], step), np.inf)
+            table.append(np.minimum(before, np.concatenate([before[..., step:], beyond], axis=-1)))
         length = self.last - self.first
         level = np.floor(np.log2(np.maximum(length, 1))).astype(np.int64)
         least = np.full((*row.shape[:-1], len(level)), np.inf)
@@ -152,11 +143,7 @@ class Structure:
             inside = self.last > self.first
         rows = self.sorted[np.where(inside, places, 0)] if len(self.sorted) else self.sorted
         shifted = values[..., rows]
-        if shifted.dtype == np.float64:
-            return np.where(inside, shifted, np.nan)
-        shifted = shifted.copy()
-        shifted[~inside] = None
-        return shifted
+        return np.where(inside, shifted, np.array(np.nan if shifted.dtype == np.float64 else None))
 
     def ranks(self, kind: str, number: int) -> Array:
         """Return the ranks of rows."""
@@ -209,7 +196,8 @@ def value_of(kind: str, frames: Structure, values: Array | None, number: int = 1
         case "sum":
             return frames.sums(values)
         case "avg":
-            return frames.means(values)
+            with np.errstate(all="ignore"):
+                return np.asarray(frames.sums(values) / frames.counts(~np.isnan(values)))
         case "min" | "max":
             return _extreme(kind, frames, values)
         case _:

@@ -18,21 +18,19 @@ from __future__ import annotations
 import operator
 from fractions import Fraction
 
+from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Expression, Literal, Op
 from hush.query.functions import dates, numbers
-from hush.query.functions.casts import CASTS, read_time
-from hush.query.functions.dates import DATES
+from hush.query.functions.dates import DATES, read_time
 from hush.query.functions.logic import LOGIC, conjuncts
 from hush.query.functions.numbers import NUMBERS
-from hush.query.functions.record import Function, Rewrite
-from hush.query.functions.regular import REGULAR
-from hush.query.functions.rules import check_arity, constant, describe, number, strict
+from hush.query.functions.record import Function, Rewrite, constant, describe, number, spelled, strict, wanted_arguments
 from hush.query.functions.texts import TEXTS
 from hush.query.types import Kind
 
 __all__ = ["FUNCTIONS", "REWRITES", "all_of", "call", "cast", "constant", "describe", "folded", "negated", "number"]
 
-FUNCTIONS: dict[Op, Function] = {record.op: record for record in (*NUMBERS, *LOGIC, *TEXTS, *REGULAR, *DATES, *CASTS)}
+FUNCTIONS: dict[Op, Function] = {record.op: record for record in (*NUMBERS, *LOGIC, *TEXTS, *DATES)}
 """All functions that an expression over a row can call."""
 
 REWRITES: tuple[Rewrite, ...] = (*numbers.REWRITES, *dates.REWRITES)
@@ -44,7 +42,9 @@ _TIMES = {Op.TO_DATE: Kind.DATE, Op.TO_TIMESTAMP: Kind.TIMESTAMP}
 def call(op: Op, *arguments: Expression) -> Call:
     """Return a well-typed call; refuse arguments of the wrong number or kind."""
     record = FUNCTIONS[op]
-    check_arity(op, arguments, *record.arity)
+    least, most = record.arity
+    if not least <= len(arguments) <= most:
+        raise QuestionError(f"{spelled(op)} takes {wanted_arguments(least, most)}; got {len(arguments)}.")
     if record.prepare is not None:
         arguments = record.prepare(op, arguments)
     type_ = record.rule(op, arguments)
@@ -59,8 +59,7 @@ def cast(op: Op, argument: Expression) -> Expression:
 
 
 _FOLDED = {Op.ADD: operator.add, Op.SUBTRACT: operator.sub, Op.MULTIPLY: operator.mul}
-_LONGEST = 1100
-"""Bits of the numerator and of the denominator of a constant that is computed from others."""
+_LONGEST = 1100  # bits of the numerator and of the denominator of a constant that is computed from others
 
 
 def folded(op: Op, left: Expression, right: Expression) -> Expression:

@@ -1,4 +1,4 @@
-"""Functions of dates and timestamps: their parts, the calendar's arithmetic, and where results lie.
+"""Functions of dates and timestamps: casts, parts, the calendar's arithmetic, and where results lie.
 
 An interval has months, days and microseconds, added in this order; a day that its new month does not have becomes the
 last of that month. Between two moments are counted: years, quarters, months, days, hours, minutes and seconds by how
@@ -18,21 +18,32 @@ from fractions import Fraction
 from functools import lru_cache
 
 from hush.query.errors import QuestionError
-from hush.query.expressions import Expression, Op
-from hush.query.functions.casts import MICROSECONDS, days
-from hush.query.functions.record import ONE, Arguments, Function, Reading, Rewrite
-from hush.query.functions.rules import MAX_VALUES, literal_integer, literal_text, need, number, refuse
-from hush.query.ranges import Interval
-from hush.query.types import Kind, Type, at_position, position
+from hush.query.expressions import Call, Expression, Op
+from hush.query.functions.record import (
+    MAX_VALUES,
+    ONE,
+    Arguments,
+    Function,
+    Reading,
+    Rewrite,
+    literal_integer,
+    literal_text,
+    need,
+    number,
+    of_kinds,
+    refuse,
+    strict,
+)
+from hush.query.types import Interval, Kind, Type, Value, at_position, position
 
+MICROSECONDS = 86_400_000_000
+"""Microseconds in a day."""
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 """Units of time in which DATE_DIFF counts."""
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - moments here are without a zone
-_LENGTHS = {"hour": 3600, "minute": 60, "second": 1}
-
-
-DATE_UNITS = ("year", "quarter", "month", "week", "day")
+DATE_UNITS = {"year": (365, 366), "quarter": (90, 92), "month": (28, 31), "week": (7, 7), "day": (1, 1)}
+"""Units to which a date may be truncated, with the days of the shortest and of the longest."""
 TIME_UNITS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
 """Further units to which a timestamp may be truncated, in microseconds."""
 _PARTS = {
@@ -50,6 +61,39 @@ MONTHS = (
 )  # fmt: skip
 _MONTHS = 120_000
 """The longest interval in months: all years of the calendar, far within the range of an engine's timestamps."""
+
+
+def _to_time(op: Op, arguments: Arguments) -> Type:
+    type_ = of_kinds(op, arguments[0], {Kind.DATE, Kind.TIMESTAMP, Kind.TEXT})
+    kind = Kind.DATE if op is Op.TO_DATE else Kind.TIMESTAMP
+    if type_.kind is Kind.TEXT:
+        return Type(kind, step=Fraction(1))
+    if type_.kind is kind:
+        return type_
+    if kind is Kind.DATE:
+        low, high = (None if end is None else Fraction(end // MICROSECONDS) for end in (type_.lower, type_.upper))
+    else:
+        low, high = (None if end is None else end * MICROSECONDS for end in (type_.lower, type_.upper))
+    return Type(kind, type_.nullable, low, high, Fraction(1))
+
+
+def to_timestamp(argument: Expression) -> Call:
+    """Return a date as the timestamp of its midnight."""
+    return strict(Op.TO_TIMESTAMP, (argument,), _to_time(Op.TO_TIMESTAMP, (argument,)))
+
+
+def read_time(text: str, kind: Kind) -> Value:
+    """Return the date or timestamp that constant text stands for."""
+    try:
+        if kind is Kind.DATE:
+            return dt.date.fromisoformat(text.strip())
+        moment = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        form = "'2024-12-31'" if kind is Kind.DATE else "'2024-12-31 23:59:59'"
+        raise QuestionError(f"{text[:40]!r} is not a {kind.value}.", f"Write it as {form}.") from None
+    if moment.tzinfo is not None:
+        raise QuestionError(f"{text[:40]!r} has a time zone; timestamps here have none.", "Leave the zone out.")
+    return moment
 
 
 def as_moment(value: dt.date) -> dt.datetime:
@@ -79,7 +123,7 @@ def between(unit: str, first: dt.date, last: dt.date) -> int:
             days = last.toordinal() - first.toordinal()
             return days if unit == "day" else (abs(days) // 7) * (1 if days > 0 else -1)
         case _:
-            step = dt.timedelta(seconds=_LENGTHS[unit])
+            step = dt.timedelta(microseconds=TIME_UNITS[unit])
             return (as_moment(last) - _EPOCH) // step - (as_moment(first) - _EPOCH) // step
 
 
@@ -87,18 +131,28 @@ def _months(value: dt.date) -> int:
     return 12 * value.year + value.month - 1
 
 
-def _calendar(day: Fraction | None) -> dt.date | None:
-    if day is None or not _DATES[0] <= day <= _DATES[1]:
-        return None
-    value = at_position(Kind.DATE, day)
-    return value if isinstance(value, dt.date) else None
+def _moments(type_: Type) -> tuple[dt.datetime | None, dt.datetime | None]:
+    """Return the first and last moment of a date or timestamp, where they are known."""
+    scale = 1 if type_.kind is Kind.TIMESTAMP else MICROSECONDS
+    ends = []
+    for place in (type_.lower, type_.upper):
+        inside = place is not None and _MOMENTS[0] <= place * scale <= _MOMENTS[1]
+        moment = at_position(Kind.TIMESTAMP, place * scale) if inside and place is not None else None
+        ends.append(moment if isinstance(moment, dt.datetime) else None)
+    return ends[0], ends[1]
+
+
+def _days(type_: Type) -> tuple[dt.date | None, dt.date | None]:
+    """Return the first and last day of a date or timestamp, where they are known."""
+    first, last = _moments(type_)
+    return first and first.date(), last and last.date()
 
 
 def _part(op: Op, arguments: Arguments) -> Type:
-    """YEAR, QUARTER, MONTH, WEEK, DAY and its likes, HOUR, MINUTE, SECOND."""
+    """Return the type of a part of a date, such as YEAR(d) or DAYOFWEEK(d): a whole number within its bounds."""
     need(op, arguments, Kind.DATE, Kind.TIMESTAMP)
     type_ = arguments[0].type
-    first, last = (_calendar(day) for day in days(type_))
+    first, last = _days(type_)
     if op is Op.YEAR:
         span = Interval.of(Fraction(first.year) if first else None, Fraction(last.year) if last else None)
         return number(Kind.INTEGER, span, nullable=type_.nullable)
@@ -130,20 +184,19 @@ def _truncated(op: Op, arguments: Arguments) -> Type:
     if unit not in DATE_UNITS:
         raise QuestionError(f"A date is truncated to {', '.join(DATE_UNITS)}; got {unit[:40]!r}.")
     type_ = arguments[1].type
-    first, last = (_calendar(day) for day in days(type_))
+    first, last = _days(type_)
     low = position(truncate(first, unit)) if first else None
     high = position(truncate(last, unit)) if last else None
     values = None
-    span = {"day": 1, "week": 7, "month": 28, "quarter": 90, "year": 365}[unit]
-    if first and last and (last - first).days // span < MAX_VALUES:
+    shortest, longest = DATE_UNITS[unit]
+    if first and last and (last - first).days // shortest < MAX_VALUES:
         starts: list[dt.date] = []
         day = truncate(first, unit)
         while day <= last and len(starts) <= MAX_VALUES:
             starts.append(day)
-            after = day.toordinal() + {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}[unit]
-            if after > dt.date.max.toordinal():
+            if day.toordinal() + longest > dt.date.max.toordinal():
                 break
-            day = truncate(dt.date.fromordinal(after), unit)
+            day = truncate(day + dt.timedelta(longest), unit)
         values = tuple(starts) if len(starts) <= MAX_VALUES else None
     return Type(Kind.DATE, type_.nullable, low, high, Fraction(1), values)
 
@@ -239,7 +292,7 @@ def _formatted(op: Op, arguments: Arguments) -> Type:
     form = _format(op, arguments[1], _WRITTEN)
     type_ = arguments[0].type
     marks = set(re.findall(r"%(.)", form))
-    first, last = (_calendar(day) for day in days(type_))
+    first, last = _days(type_)
     values = None
     if type_.kind is Kind.DATE or not marks & _WITHIN_DAY:
         if first and last and (last - first).days <= _MOST_DAYS:
@@ -265,17 +318,6 @@ def _parsed(op: Op, arguments: Arguments) -> Type:
     need(op, arguments[:1], Kind.TEXT)
     _format(op, arguments[1], _READABLE)
     return Type(Kind.TIMESTAMP, step=Fraction(1))
-
-
-def _moments(type_: Type) -> tuple[dt.datetime | None, dt.datetime | None]:
-    """Return the first and last moment of a date or timestamp, where they are known."""
-    scale = 1 if type_.kind is Kind.TIMESTAMP else MICROSECONDS
-    ends = []
-    for place in (type_.lower, type_.upper):
-        inside = place is not None and _MOMENTS[0] <= place * scale <= _MOMENTS[1]
-        moment = at_position(Kind.TIMESTAMP, place * scale) if inside and place is not None else None
-        ends.append(moment if isinstance(moment, dt.datetime) else None)
-    return ends[0], ends[1]
 
 
 def _difference(op: Op, arguments: Arguments) -> Type:
@@ -321,54 +363,31 @@ def _shifted(moment: dt.datetime | None, months: int, days: int, time: int) -> F
         return None
 
 
-def _part_of(op: Op, name: str, *reads: str, fields: tuple[str, ...]) -> Function:
-    return Function(
-        op=op,
-        rule=_part,
-        arity=(1, 1),
-        names=(name,),
-        reads=tuple(Reading(node, ONE) for node in reads),
-        fields=fields,
-    )
-
-
 DATES = (
-    _part_of(Op.YEAR, "YEAR", "Year", fields=("year",)),
-    _part_of(Op.QUARTER, "QUARTER", "Quarter", fields=("quarter",)),
-    _part_of(Op.MONTH, "MONTH", "Month", fields=("month",)),
-    _part_of(Op.DAY, "DAY", "Day", "DayOfMonth", fields=("day",)),
-    _part_of(Op.DAY_OF_WEEK, "DAYOFWEEK", "DayOfWeek", fields=("dow", "dayofweek")),
-    _part_of(Op.WEEK, "WEEK", "Week", "WeekOfYear", fields=("week",)),
-    _part_of(Op.DAY_OF_YEAR, "DAYOFYEAR", "DayOfYear", fields=("doy", "dayofyear")),
-    _part_of(Op.HOUR, "HOUR", "Hour", fields=("hour",)),
-    _part_of(Op.MINUTE, "MINUTE", "Minute", fields=("minute",)),
-    _part_of(Op.SECOND, "SECOND", "Second", fields=("second",)),
-    Function(
-        op=Op.MAKE_DATE,
-        rule=_made,
-        arity=(3, 3),
-        names=("MAKE_DATE",),
-        reads=(Reading("DateFromParts", slots=("year", "month", "day")),),
+    *(
+        Function(op, _part, (1, 1), (op.value,), tuple(Reading(node, ONE) for node in nodes), fields=fields)
+        for op, nodes, fields in (
+            (Op.YEAR, ("Year",), ("year",)),
+            (Op.QUARTER, ("Quarter",), ("quarter",)),
+            (Op.MONTH, ("Month",), ("month",)),
+            (Op.DAY, ("Day", "DayOfMonth"), ("day",)),
+            (Op.DAY_OF_WEEK, ("DayOfWeek",), ("dow", "dayofweek")),
+            (Op.WEEK, ("Week", "WeekOfYear"), ("week",)),
+            (Op.DAY_OF_YEAR, ("DayOfYear",), ("doy", "dayofyear")),
+            (Op.HOUR, ("Hour",), ("hour",)),
+            (Op.MINUTE, ("Minute",), ("minute",)),
+            (Op.SECOND, ("Second",), ("second",)),
+        )
     ),
-    Function(
-        op=Op.STRFTIME,
-        rule=_formatted,
-        arity=(2, 2),
-        names=("STRFTIME",),
-        reads=(Reading("TimeToStr", slots=("this", "format")),),
-        lengthens=5,
-    ),
-    Function(
-        op=Op.STRPTIME,
-        rule=_parsed,
-        arity=(2, 2),
-        names=("STRPTIME", "TRY_STRPTIME"),
-        reads=(Reading("StrToTime", slots=("this", "format")),),
-    ),
-    Function(op=Op.TRUNCATE_TIME, rule=_truncated_time, arity=(2, 2)),
-    Function(op=Op.TRUNCATE_DATE, rule=_truncated, arity=(2, 2), names=("DATE_TRUNC",)),
-    Function(op=Op.DATE_DIFF, rule=_difference, arity=(3, 3), names=("DATE_DIFF",)),
-    Function(op=Op.ADD_INTERVAL, rule=_moved, arity=(4, 4), names=("DATE_ADD",)),
+    Function(Op.MAKE_DATE, _made, (3, 3), ("MAKE_DATE",), (Reading("DateFromParts", ("year", "month", "day")),)),
+    Function(Op.STRFTIME, _formatted, (2, 2), ("STRFTIME",), (Reading("TimeToStr", ("this", "format")),), lengthens=5),
+    Function(Op.STRPTIME, _parsed, (2, 2), ("STRPTIME", "TRY_STRPTIME"), (Reading("StrToTime", ("this", "format")),)),
+    Function(Op.TRUNCATE_TIME, _truncated_time, (2, 2)),
+    Function(Op.TRUNCATE_DATE, _truncated, (2, 2), ("DATE_TRUNC",)),
+    Function(Op.DATE_DIFF, _difference, (3, 3), ("DATE_DIFF",)),
+    Function(Op.ADD_INTERVAL, _moved, (4, 4), ("DATE_ADD",)),
+    Function(Op.TO_DATE, _to_time, (1, 1), types=("DATE",)),
+    Function(Op.TO_TIMESTAMP, _to_time, (1, 1), types=("TIMESTAMP", "TIMESTAMPNTZ")),
 )
 
 REWRITES = (

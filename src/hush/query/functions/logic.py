@@ -14,9 +14,11 @@ import numpy as np
 
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Expression, Literal, Op
-from hush.query.functions.casts import read_time, to_timestamp
+from hush.query.functions.dates import read_time, to_timestamp
 from hush.query.functions.record import (
     ANY_NUMBER,
+    BOOLEAN,
+    MAX_VALUES,
     ONE,
     Arguments,
     Array,
@@ -24,22 +26,19 @@ from hush.query.functions.record import (
     Reading,
     Rising,
     chosen,
-    compared,
-    floats,
-    nulls,
-    of_floats,
-)
-from hush.query.functions.rules import (
-    BOOLEAN,
-    MAX_VALUES,
     common_step,
+    compared,
     constant,
     describe,
+    floats,
     interval,
     is_null,
     literal_text,
     need,
+    nulls,
     number,
+    of_floats,
+    of_kinds,
     refuse,
     spelled,
     step_of,
@@ -73,21 +72,16 @@ def alike(op: Op, arguments: Sequence[Expression]) -> Arguments:
     else:
         first = next(a for a in arguments if not is_null(a))
         other = next(a for a in arguments if a.type.kind is not first.type.kind and not is_null(a))
-        hint = _unquoted(first, other) or "Cast one of them, for instance CAST(x AS DOUBLE) or CAST(x AS VARCHAR)."
+        hint = "Cast one of them, for instance CAST(x AS DOUBLE) or CAST(x AS VARCHAR)."
+        texts = [one.value for one in (first, other) if isinstance(one, Literal) and isinstance(one.value, str)]
+        if texts and _NUMBER.fullmatch(texts[0]) and (first.type.kind.numeric or other.type.kind.numeric):
+            hint = f"Write {texts[0]} without quotes."
         raise QuestionError(
             f"{spelled(op)} needs arguments of one kind; {describe(first)} is {first.type.kind.value} and "
             f"{describe(other)} is {other.type.kind.value}.",
             hint,
         )
     return tuple(_to_time(op, argument, kind) for argument in arguments)
-
-
-def _unquoted(*arguments: Expression) -> str:
-    """Return a hint where a number is written as a text beside another number."""
-    texts = [one.value for one in arguments if isinstance(one, Literal) and isinstance(one.value, str)]
-    if not any(one.type.kind.numeric for one in arguments) or not texts or not _NUMBER.fullmatch(texts[0]):
-        return ""
-    return f"Write {texts[0]} without quotes."
 
 
 def _retyped(expression: Expression, kind: Kind) -> Expression:
@@ -124,11 +118,6 @@ def _logic(op: Op, arguments: Arguments) -> Type:
     """AND, OR and NOT."""
     need(op, arguments, Kind.BOOLEAN)
     return boolean(arguments)
-
-
-def _is_missing(_op: Op, _arguments: Arguments) -> Type:
-    """IS_NULL: never NULL itself."""
-    return BOOLEAN
 
 
 def _membership(op: Op, arguments: Arguments) -> Type:
@@ -169,11 +158,10 @@ def without_escapes(pattern: str, escape: str) -> list[tuple[str, bool]] | None:
     for character in rest:
         if character != escape or not escape:
             found.append((character, False))
-            continue
-        after = next(rest, None)
-        if after is None:
+        elif (meant := next(rest, None)) is not None:
+            found.append((meant, True))
+        else:
             return None
-        found.append((after, True))
     return found
 
 
@@ -191,7 +179,10 @@ def _either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
     if not types:
         return replace(expressions[0].type, nullable=True)
     kind = Kind.DECIMAL if any(type_.kind is Kind.DECIMAL for type_ in types) else types[0].kind
-    values = union_of_values(types)
+    # all values that any of them lists, if they all do and these are not too many
+    values: tuple[Value, ...] | None = tuple(dict.fromkeys(value for type_ in types for value in type_.values or ()))
+    if any(type_.values is None for type_ in types) or len(values or ()) > MAX_VALUES:
+        values = None
     if kind is Kind.BOOLEAN:
         return Type(kind, nullable, values=(False, True))
     if kind is Kind.TEXT:
@@ -199,20 +190,13 @@ def _either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
     span = interval(types[0])
     for type_ in types[1:]:
         span = span.hull(interval(type_))
-    lowers, uppers = [t.lower for t in types], [t.upper for t in types]
     found = number(kind, span, nullable=nullable, step=common_step(map(step_of, types)))
     # the ends as declared, not as floats: that is what the analyst wrote
-    lower = None if None in lowers else min(end for end in lowers if end is not None)
-    upper = None if None in uppers else max(end for end in uppers if end is not None)
+    lowers = [type_.lower for type_ in types if type_.lower is not None]
+    uppers = [type_.upper for type_ in types if type_.upper is not None]
+    lower = min(lowers) if len(lowers) == len(types) else None
+    upper = max(uppers) if len(uppers) == len(types) else None
     return replace(found, lower=lower, upper=upper, values=values)
-
-
-def union_of_values(types: Sequence[Type]) -> tuple[Value, ...] | None:
-    """Return all values any of the types lists, None if one lists none or they are too many."""
-    if any(type_.values is None for type_ in types):
-        return None
-    found = tuple(dict.fromkeys(value for type_ in types for value in type_.values or ()))
-    return found if len(found) <= MAX_VALUES else None
 
 
 def _case(op: Op, arguments: Arguments) -> Type:
@@ -220,11 +204,6 @@ def _case(op: Op, arguments: Arguments) -> Type:
     need(op, arguments[:-1:2], Kind.BOOLEAN)
     outcomes = (*arguments[1::2], arguments[-1])
     return either(outcomes, nullable=any(outcome.type.nullable for outcome in outcomes))
-
-
-def _coalesce(_op: Op, arguments: Arguments) -> Type:
-    """COALESCE: NULL only if everything is."""
-    return either(arguments, nullable=all(argument.type.nullable for argument in arguments))
 
 
 def _null_if(_op: Op, arguments: Arguments) -> Type:
@@ -242,10 +221,8 @@ def _alike_outcomes(_op: Op, arguments: Arguments) -> Arguments:
     if all(is_null(outcome) for outcome in outcomes):
         raise QuestionError("CASE needs at least one outcome besides NULL.")
     outcomes = alike(Op.CASE, outcomes)
-    paired: list[Expression] = []
-    for condition, outcome in zip(arguments[:-1:2], outcomes[:-1], strict=True):
-        paired += [condition, outcome]
-    return (*paired, outcomes[-1])
+    pairs = zip(arguments[:-1:2], outcomes[:-1], strict=True)
+    return (*(argument for pair in pairs for argument in pair), outcomes[-1])
 
 
 def conjuncts(expression: Expression, op: Op = Op.AND) -> list[Expression]:
@@ -290,6 +267,16 @@ def _null_if_arrays(_: Call, arguments: list[Array]) -> Array:
     return chosen([same], [empty, arguments[0]])
 
 
+def _to_boolean(op: Op, arguments: Arguments) -> Type:
+    type_ = of_kinds(op, arguments[0], {Kind.BOOLEAN, Kind.TEXT, Kind.INTEGER})
+    return Type(Kind.BOOLEAN, type_.nullable or type_.kind is Kind.TEXT, values=(False, True))
+
+
+def _as_booleans(_: Call, arguments: list[Array]) -> Array:
+    values = floats(arguments[0])
+    return np.asarray(np.where(np.isnan(values), np.nan, (values != 0).astype(float)), dtype=np.float64)
+
+
 COMPARISONS = {
     Op.EQUAL: "",  # also of rows of values
     Op.NOT_EQUAL: "",
@@ -301,9 +288,9 @@ COMPARISONS = {
 LOGIC = (
     *(
         Function(
-            op=op,
-            rule=_compare,
-            arity=(2, 2),
+            op,
+            _compare,
+            (2, 2),
             reads=(Reading(node),) if node else (),
             prepare=alike,
             evaluate=_compare_arrays,
@@ -312,59 +299,48 @@ LOGIC = (
         for op, node in COMPARISONS.items()
     ),
     Function(
-        op=Op.AND,
-        rule=_logic,
-        arity=(2, 2),
+        Op.AND,
+        _logic,
+        (2, 2),
         evaluate=of_floats(lambda a, b: np.where((a == 0) | (b == 0), 0.0, a * b)),
         rising=Rising.ALL,
     ),
-    Function(op=Op.OR, rule=_logic, arity=(2, 2), reads=(Reading("Or"),), evaluate=of_floats(_any), rising=Rising.ALL),
-    Function(op=Op.NOT, rule=_logic, arity=(1, 1), reads=(Reading("Not", ONE),), evaluate=of_floats(lambda a: 1 - a)),
+    Function(Op.OR, _logic, (2, 2), reads=(Reading("Or"),), evaluate=of_floats(_any), rising=Rising.ALL),
+    Function(Op.NOT, _logic, (1, 1), reads=(Reading("Not", ONE),), evaluate=of_floats(lambda a: 1 - a)),
     Function(
-        op=Op.IS_NULL,
-        rule=_is_missing,
-        arity=(1, 1),
+        Op.IS_NULL,
+        lambda _op, _arguments: BOOLEAN,  # never NULL itself
+        (1, 1),
         evaluate=lambda _, arguments: nulls(arguments[0]).astype(np.float64),
         per_character=0,
     ),
+    Function(Op.IN, _membership, (2, 1 + ANY_NUMBER), prepare=alike, evaluate=_in_arrays, per_character=2),
+    Function(Op.LIKE, _like, (2, 3), per_character=12, searches=True),
     Function(
-        op=Op.IN,
-        rule=_membership,
-        arity=(2, 1 + ANY_NUMBER),
-        prepare=alike,
-        evaluate=_in_arrays,
-        per_character=2,
-    ),
-    Function(op=Op.LIKE, rule=_like, arity=(2, 3), per_character=12, searches=True),
-    Function(
-        op=Op.CASE,
-        rule=_case,
-        arity=(3, ANY_NUMBER),
-        prepare=_alike_outcomes,
-        chooses=True,
-        evaluate=_case_arrays,
-        per_character=1,
+        Op.CASE, _case, (3, ANY_NUMBER), prepare=_alike_outcomes, chooses=True, evaluate=_case_arrays, per_character=1
     ),
     Function(
-        op=Op.COALESCE,
-        rule=_coalesce,
-        arity=(1, ANY_NUMBER),
-        names=("COALESCE", "IFNULL"),
-        reads=(Reading("Coalesce", slots=("this", "*expressions"), ignored=("is_nvl", "is_null")),),
+        Op.COALESCE,
+        # NULL only if everything is
+        lambda _, arguments: either(arguments, nullable=all(argument.type.nullable for argument in arguments)),
+        (1, ANY_NUMBER),
+        ("COALESCE", "IFNULL"),
+        (Reading("Coalesce", ("this", "*expressions"), ignored=("is_nvl", "is_null")),),
         prepare=alike,
         chooses=True,
         evaluate=_coalesce_arrays,
         per_character=1,
     ),
     Function(
-        op=Op.NULL_IF,
-        rule=_null_if,
-        arity=(2, 2),
-        names=("NULLIF",),
-        reads=(Reading("Nullif"),),
+        Op.NULL_IF,
+        _null_if,
+        (2, 2),
+        ("NULLIF",),
+        (Reading("Nullif"),),
         prepare=alike,
         chooses=True,
         evaluate=_null_if_arrays,
         per_character=2,
     ),
+    Function(Op.TO_BOOLEAN, _to_boolean, (1, 1), types=("BOOLEAN",), evaluate=_as_booleans, by_engine=True),
 )

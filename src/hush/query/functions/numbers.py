@@ -1,4 +1,4 @@
-"""Arithmetic: where results lie, on which grid, whether they can be NULL, and how NumPy computes them.
+"""Arithmetic and casts to numbers: where results lie, on which grid, whether they can be NULL, NumPy's formulas.
 
 The step of a result is what it would be in exact arithmetic; the engine rounds what it sums to that grid. Only for
 whole numbers does float64 keep the step by itself, so only there may a rule rely on it (a divisor that is a whole
@@ -8,7 +8,6 @@ number and not zero is at least 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +17,7 @@ from hush.query.expressions import Call, Literal, Op
 from hush.query.functions.logic import alike
 from hush.query.functions.record import (
     ANY_NUMBER,
+    MAX_VALUES,
     ONE,
     Arguments,
     Array,
@@ -26,25 +26,23 @@ from hush.query.functions.record import (
     Rewrite,
     Rising,
     as_array,
-    objects,
-    of_floats,
-)
-from hush.query.functions.rules import (
-    MAX_VALUES,
     common_step,
     describe,
+    floats,
     interval,
     literal_integer,
     literal_number,
     need_numeric,
     number,
+    objects,
+    of_floats,
+    of_kinds,
     refuse,
     shown_number,
     spelled,
     step_of,
 )
-from hush.query.ranges import INFINITY, Interval, round_down, round_up
-from hush.query.types import Kind, Type
+from hush.query.types import INFINITY, Interval, Kind, Type, round_down, round_up
 
 
 def _kind(*types: Type) -> Kind:
@@ -75,9 +73,8 @@ def _divide(op: Op, arguments: Arguments) -> Type:
     """DIVIDE: NULL by zero; a whole divisor is never nearer to zero than one."""
     need_numeric(op, arguments)
     a, b = (argument.type for argument in arguments)
-    by_zero = interval(b).holds_zero()
     span = _quotient(a, b)
-    nullable = a.nullable or b.nullable or by_zero or not span.bounded
+    nullable = a.nullable or b.nullable or interval(b).holds_zero() or not span.bounded
     return number(Kind.DECIMAL, span, nullable=nullable)
 
 
@@ -95,19 +92,11 @@ def _divide_whole(op: Op, arguments: Arguments) -> Type:
 
 def _quotient(a: Type, b: Type) -> Interval:
     over = interval(b)
-    by_zero = over.holds_zero()
-    if b.kind is Kind.INTEGER and by_zero:
-        parts = [
-            interval(a) / part
-            for part in (over.meet(Interval(Fraction(1), INFINITY)), over.meet(Interval(-INFINITY, Fraction(-1))))
-            if part is not None
-        ]
-        span = parts[0] if parts else Interval(Fraction(0), Fraction(0))
-        for part in parts[1:]:
-            span = span.hull(part)
-    else:
-        span = interval(a) / over
-    return span
+    if b.kind is not Kind.INTEGER or not over.holds_zero():
+        return interval(a) / over
+    sides = (over.meet(Interval(Fraction(1), INFINITY)), over.meet(Interval(-INFINITY, Fraction(-1))))
+    spans = [interval(a) / side for side in sides if side is not None]
+    return spans[0].hull(spans[-1]) if spans else Interval(Fraction(0), Fraction(0))
 
 
 def _modulo(op: Op, arguments: Arguments) -> Type:
@@ -129,25 +118,19 @@ def _modulo(op: Op, arguments: Arguments) -> Type:
 
 
 def _unary(op: Op, arguments: Arguments) -> Type:
-    """NEGATE, ABS, SIGN."""
+    """NEGATE, ABS, SIGN, FLOOR, CEIL and TRUNC."""
     need_numeric(op, arguments)
     (a,) = (argument.type for argument in arguments)
     span = interval(a)
+    if op in {Op.NEGATE, Op.ABS}:
+        return number(a.kind, -span if op is Op.NEGATE else abs(span), nullable=a.nullable, step=step_of(a) or None)
     if op is Op.SIGN:
-        ends = (Fraction((end > 0) - (end < 0)) for end in (span.lower, span.upper))
-        return number(Kind.INTEGER, Interval(*ends), nullable=a.nullable)
-    return number(a.kind, -span if op is Op.NEGATE else abs(span), nullable=a.nullable, step=step_of(a) or None)
-
-
-def _whole(op: Op, arguments: Arguments) -> Type:
-    """FLOOR, CEIL and TRUNC."""
-    need_numeric(op, arguments)
-    (a,) = (argument.type for argument in arguments)
-    rounding: dict[Op, Callable[[Fraction], int]] = {
-        Op.FLOOR: math.floor, Op.CEIL: math.ceil, Op.TRUNC: math.trunc,
-    }  # fmt: skip
-    step = rounding[op]
-    return number(Kind.INTEGER, interval(a).monotone(lambda x: Fraction(step(x))), nullable=a.nullable)
+        span = Interval(*(Fraction((end > 0) - (end < 0)) for end in (span.lower, span.upper)))
+    elif op is Op.TRUNC:
+        span = span.monotone(lambda x: Fraction(math.trunc(x)))
+    else:
+        span = span.floor() if op is Op.FLOOR else span.ceil()
+    return number(Kind.INTEGER, span, nullable=a.nullable)
 
 
 def rounded(op: Op, arguments: Arguments) -> Type:
@@ -185,6 +168,24 @@ def _to_fixed(op: Op, arguments: Arguments) -> Type:
     return number(a.kind, inside, nullable=a.nullable or not fits, step=a.step)
 
 
+def _to_number(op: Op, arguments: Arguments) -> Type:
+    type_ = of_kinds(op, arguments[0], {Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.BOOLEAN})
+    kind = Kind.INTEGER if op is Op.TO_INTEGER else Kind.DECIMAL
+    if type_.kind is Kind.TEXT:
+        return Type(kind, step=Fraction(1) if kind is Kind.INTEGER else None)
+    if type_.kind is Kind.BOOLEAN:
+        return number(kind, Interval(Fraction(0), Fraction(1)), nullable=type_.nullable, step=Fraction(1))
+    span = interval(type_)
+    if kind is Kind.DECIMAL:
+        return number(kind, span, nullable=type_.nullable, step=step_of(type_) or None)
+    whole = type_.kind is Kind.INTEGER
+    span = span if whole else span.nearest()
+    fits = span.bounded and span.magnitude < 2**63  # NULL beyond, also for a whole number such as 1e300
+    return number(
+        kind, span, nullable=type_.nullable or not fits, step=(step_of(type_) or None) if whole else Fraction(1)
+    )
+
+
 def _library(op: Op, arguments: Arguments) -> Type:
     """SQRT, EXP and LN: NULL where undefined."""
     need_numeric(op, arguments)
@@ -192,8 +193,7 @@ def _library(op: Op, arguments: Arguments) -> Type:
     span = interval(a)
     defined = span
     if op is not Op.EXP:
-        meet = span.meet(Interval(Fraction(0), INFINITY))
-        defined = meet or Interval(Fraction(1), Fraction(1))
+        defined = span.meet(Interval(Fraction(0), INFINITY)) or Interval(Fraction(1), Fraction(1))
     image = defined.library({Op.SQRT: math.sqrt, Op.EXP: math.exp, Op.LN: math.log}[op])
     if op is not Op.LN:
         image = Interval(max(image.lower, Fraction(0)), image.upper)
@@ -267,48 +267,35 @@ def _clip(op: Op, arguments: Arguments) -> Type:
     kind = a.kind if lower.denominator == upper.denominator == 1 else Kind.DECIMAL
     steps = [step_of(a)]
     # a clipped value is the bound itself, which may lie off the grid of x
-    steps += [lower] if a.lower is None or a.lower < lower else []
-    steps += [upper] if a.upper is None or a.upper > upper else []
-    return number(
-        kind,
-        Interval(low, high),
-        nullable=a.nullable,
-        step=common_step(abs(s) if s is not None else None for s in steps),
-    )
+    steps += [abs(lower)] if a.lower is None or a.lower < lower else []
+    steps += [abs(upper)] if a.upper is None or a.upper > upper else []
+    return number(kind, Interval(low, high), nullable=a.nullable, step=common_step(steps))
 
 
 def _binned(op: Op, arguments: Arguments) -> Type:
-    """BIN(x, lower, upper, n): the lower edges of n bins of equal width."""
-    need_numeric(op, arguments)
-    lower, upper = _bounds(op, arguments)
-    count = literal_integer(op, arguments[3], "number of bins", 1, 2**20)
-    width = (upper - lower) / count
-    if width == 0:
-        raise QuestionError(
-            f"BIN needs an upper bound above the lower one; got {shown_number(lower)} twice.",
-            "Write for instance BIN(x, 0, 100, 20).",
-        )
-    kind = Kind.INTEGER if lower.denominator == width.denominator == 1 else Kind.DECIMAL
-    values = tuple(lower + k * width for k in range(count)) if count <= MAX_VALUES else None
-    step = common_step((abs(lower), width))
-    return Type(kind, arguments[0].type.nullable, lower, upper - width, step, values)
+    """BIN and WIDTH_BUCKET(x, lower, upper, n): of n bins of equal width the lower edges, or the numbers.
 
-
-def _bucket(op: Op, arguments: Arguments) -> Type:
-    """WIDTH_BUCKET(x, lower, upper, n): the number of the bin, 0 below the bounds and n + 1 from the upper one on."""
+    A bucket has the number 0 below the bounds, and n + 1 from the upper one on.
+    """
     need_numeric(op, arguments)
     lower, upper = _bounds(op, arguments)
     count = literal_integer(op, arguments[3], "number of bins", 1, 2**20)
     if lower == upper:
         raise QuestionError(
-            f"WIDTH_BUCKET needs an upper bound above the lower one; got {shown_number(lower)} twice.",
-            "Write for instance WIDTH_BUCKET(x, 0, 100, 20).",
+            f"{op.value} needs an upper bound above the lower one; got {shown_number(lower)} twice.",
+            f"Write for instance {op.value}(x, 0, 100, 20).",
         )
-    span = interval(arguments[0].type)
-    first = 0 if span.lower < round_up(lower) else 1
-    last = count + 1 if span.upper >= round_down(upper) else count
-    values = tuple(map(Fraction, range(first, last + 1))) if last - first < MAX_VALUES else None
-    return Type(Kind.INTEGER, arguments[0].type.nullable, Fraction(first), Fraction(last), Fraction(1), values)
+    nullable = arguments[0].type.nullable
+    if op is Op.WIDTH_BUCKET:
+        span = interval(arguments[0].type)
+        first = 0 if span.lower < round_up(lower) else 1
+        last = count + 1 if span.upper >= round_down(upper) else count
+        values = tuple(map(Fraction, range(first, last + 1))) if last - first < MAX_VALUES else None
+        return Type(Kind.INTEGER, nullable, Fraction(first), Fraction(last), Fraction(1), values)
+    width = (upper - lower) / count
+    kind = Kind.INTEGER if lower.denominator == width.denominator == 1 else Kind.DECIMAL
+    values = tuple(lower + k * width for k in range(count)) if count <= MAX_VALUES else None
+    return Type(kind, nullable, lower, upper - width, common_step((abs(lower), width)), values)
 
 
 def _bounds(op: Op, arguments: Arguments) -> tuple[Fraction, Fraction]:
@@ -329,6 +316,11 @@ def round_half_away(x: Array, digits: Array | None = None) -> Array:
     size = np.abs(x) * scale
     whole = np.floor(size)
     return np.asarray(np.where(x < 0, -1, 1) * (whole + (size - whole >= 0.5)) / scale)
+
+
+def _as_integers(_: Call, arguments: list[Array]) -> Array:
+    values = floats(arguments[0])
+    return np.asarray(np.where(np.abs(values) < 2.0**63, np.rint(values), np.nan), dtype=np.float64)
 
 
 def _lower_edges(x: Array, low: Array, high: Array, count: Array) -> Array:
@@ -363,121 +355,101 @@ def _numbers_or_times(op: Op, arguments: Arguments) -> Arguments:
     return arguments
 
 
-_ALL_OF = ("this", "*expressions")
+_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UTINYINT", "USMALLINT", "UINT", "UBIGINT")
+_FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
+_FIRST, _ALL = Rising.FIRST, Rising.ALL
+_FRACTION = (Reading("Div", ignored=("typed", "safe")),)
+_ROUND, _BUCKET = ("this", "decimals"), ("this", "min_value", "max_value", "num_buckets")
 
 NUMBERS = (
+    Function(Op.ADD, _add, (2, 2), evaluate=of_floats(lambda a, b: a + b), rising=_ALL),  # read with intervals of time
+    Function(Op.SUBTRACT, _add, (2, 2), evaluate=of_floats(lambda a, b: a - b)),
+    Function(Op.MULTIPLY, _add, (2, 2), reads=(Reading("Mul"),), evaluate=of_floats(lambda a, b: a * b)),
+    Function(Op.DIVIDE, _divide, (2, 2), reads=_FRACTION, evaluate=of_floats(lambda a, b: a / b)),
     Function(
-        op=Op.ADD, rule=_add, arity=(2, 2), evaluate=of_floats(lambda a, b: a + b), rising=Rising.ALL
-    ),  # read with intervals of time
-    Function(op=Op.SUBTRACT, rule=_add, arity=(2, 2), evaluate=of_floats(lambda a, b: a - b)),
-    Function(op=Op.MULTIPLY, rule=_add, arity=(2, 2), reads=(Reading("Mul"),), evaluate=of_floats(lambda a, b: a * b)),
-    Function(
-        op=Op.DIVIDE,
-        rule=_divide,
-        arity=(2, 2),
-        reads=(Reading("Div", ignored=("typed", "safe")),),
-        evaluate=of_floats(lambda a, b: a / b),
-    ),
-    Function(
-        op=Op.DIVIDE_WHOLE,
-        rule=_divide_whole,
-        arity=(2, 2),
+        Op.DIVIDE_WHOLE,
+        _divide_whole,
+        (2, 2),
         reads=(Reading("IntDiv"),),
         evaluate=of_floats(lambda a, b: np.trunc(a / b)),
     ),
-    Function(
-        op=Op.MODULO, rule=_modulo, arity=(2, 2), names=("MOD",), reads=(Reading("Mod"),), evaluate=of_floats(np.fmod)
-    ),
-    Function(op=Op.NEGATE, rule=_unary, arity=(1, 1), evaluate=of_floats(np.negative)),
-    Function(
-        op=Op.ABS, rule=_unary, arity=(1, 1), names=("ABS",), reads=(Reading("Abs", ONE),), evaluate=of_floats(np.abs)
-    ),
-    Function(
-        op=Op.SIGN,
-        rule=_unary,
-        arity=(1, 1),
-        names=("SIGN",),
-        reads=(Reading("Sign", ONE),),
-        evaluate=of_floats(np.sign),
-        rising=Rising.ALL,
-    ),
+    Function(Op.MODULO, _modulo, (2, 2), ("MOD",), (Reading("Mod"),), evaluate=of_floats(np.fmod)),
+    Function(Op.NEGATE, _unary, (1, 1), evaluate=of_floats(np.negative)),
+    Function(Op.ABS, _unary, (1, 1), ("ABS",), (Reading("Abs", ONE),), evaluate=of_floats(np.abs)),
     *(
         Function(
-            op=op,
-            rule=rule,
-            arity=(1, 1),
-            names=(op.value,),
-            reads=(Reading(op.value.capitalize(), ONE),),
-            evaluate=of_floats(function),
-            rising=Rising.ALL,
+            op,
+            rule,
+            (1, 1),
+            (op.value,),
+            (Reading(op.value.capitalize(), ONE),),
+            evaluate=of_floats(ufunc),
+            rising=_ALL,
         )
-        for op, rule, function in (
-            (Op.FLOOR, _whole, np.floor),
-            (Op.CEIL, _whole, np.ceil),
-            (Op.TRUNC, _whole, np.trunc),
+        for op, rule, ufunc in (
+            (Op.SIGN, _unary, np.sign),
+            (Op.FLOOR, _unary, np.floor),
+            (Op.CEIL, _unary, np.ceil),
+            (Op.TRUNC, _unary, np.trunc),
             (Op.SQRT, _library, np.sqrt),
             (Op.EXP, _library, np.exp),
             (Op.LN, _library, np.log),
         )
     ),
     Function(
-        op=Op.ROUND,
-        rule=rounded,
-        arity=(1, 2),
-        names=("ROUND",),
-        reads=(Reading("Round", slots=("this", "decimals")),),
+        Op.ROUND,
+        rounded,
+        (1, 2),
+        ("ROUND",),
+        (Reading("Round", _ROUND),),
         evaluate=of_floats(round_half_away),
-        rising=Rising.FIRST,
+        rising=_FIRST,
     ),
     Function(
-        op=Op.LOG,
-        rule=_logarithm,
-        arity=(2, 2),
-        names=("LOG", "LOG10"),
-        evaluate=of_floats(lambda base, a: np.log(a) / np.log(base)),
+        Op.LOG, _logarithm, (2, 2), ("LOG", "LOG10"), evaluate=of_floats(lambda base, a: np.log(a) / np.log(base))
     ),
     Function(
-        op=Op.POWER,
-        rule=_power,
-        arity=(2, 2),
-        names=("POWER",),
-        reads=(Reading("Pow"),),
+        Op.POWER,
+        _power,
+        (2, 2),
+        ("POWER",),
+        (Reading("Pow"),),
         evaluate=of_floats(lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, np.power(a, b))),
     ),
     *(
         Function(
-            op=op,
-            rule=_extreme,
-            arity=(1, ANY_NUMBER),
-            names=(op.value,),
-            reads=(Reading(op.value.capitalize(), slots=_ALL_OF, ignored=("ignore_nulls",)),),
+            op,
+            _extreme,
+            (1, ANY_NUMBER),
+            (op.value,),
+            (Reading(op.value.capitalize(), ("this", "*expressions"), ignored=("ignore_nulls",)),),
             prepare=_numbers_or_times,
             evaluate=_extremes,
-            rising=Rising.ALL,
+            rising=_ALL,
             per_character=2,
         )
         for op in (Op.LEAST, Op.GREATEST)
     ),
-    Function(op=Op.CLIP, rule=_clip, arity=(3, 3), names=("CLIP",), evaluate=of_floats(np.clip), rising=Rising.FIRST),
+    Function(Op.CLIP, _clip, (3, 3), ("CLIP",), evaluate=of_floats(np.clip), rising=_FIRST),
+    Function(Op.BIN, _binned, (4, 4), ("BIN",), evaluate=of_floats(_lower_edges), rising=_FIRST),
     Function(
-        op=Op.BIN, rule=_binned, arity=(4, 4), names=("BIN",), evaluate=of_floats(_lower_edges), rising=Rising.FIRST
-    ),
-    Function(
-        op=Op.WIDTH_BUCKET,
-        rule=_bucket,
-        arity=(4, 4),
-        names=("WIDTH_BUCKET",),
-        reads=(Reading("WidthBucket", slots=("this", "min_value", "max_value", "num_buckets")),),
+        Op.WIDTH_BUCKET,
+        _binned,
+        (4, 4),
+        ("WIDTH_BUCKET",),
+        (Reading("WidthBucket", _BUCKET),),
         evaluate=of_floats(_buckets),
-        rising=Rising.FIRST,
+        rising=_FIRST,
     ),
+    Function(Op.TO_INTEGER, _to_number, (1, 1), types=_INTEGERS, evaluate=_as_integers, by_engine=True),
+    Function(Op.TO_DECIMAL, _to_number, (1, 1), types=_FLOATS, evaluate=of_floats(lambda values: values), rising=_ALL),
     Function(
-        op=Op.TO_FIXED,
-        rule=_to_fixed,
-        arity=(3, 3),
+        Op.TO_FIXED,
+        _to_fixed,
+        (3, 3),
         evaluate=of_floats(lambda values, digits, _: round_half_away(values, digits)),
         by_engine=True,
-        rising=Rising.FIRST,
+        rising=_FIRST,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""The record of a function: syntax, types, evaluation and cost.
+"""The record of a function: syntax, types, evaluation and cost; and helpers of typing rules.
 
 A `Function` says how an `Op` is written in a question, how its arguments are checked and its type derived, how NumPy
 computes it over noisy answers, and what it costs. The front end, the typing, the evaluation and the engines all read
@@ -19,16 +19,18 @@ from __future__ import annotations
 import datetime as dt
 import math
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.query.expressions import Call, Expression, Op
-from hush.query.types import Kind, Type
+from hush.query.errors import QuestionError
+from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
+from hush.query.types import Interval, Kind, Type, Value, position
 
 Array = npt.NDArray[Any]
 Arguments = tuple[Expression, ...]
@@ -62,7 +64,7 @@ class Rising(Enum):
     FIRST = "first"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Function:
     """One total function of a row's values."""
 
@@ -74,6 +76,7 @@ class Function:
     """Its names in ``NAME(…)``; engines use the first one unless they define their own SQL."""
     reads: tuple[Reading, ...] = ()
     """Classes of nodes that are plain calls to this function."""
+    _: KW_ONLY
     fields: tuple[str, ...] = ()
     """Names of the part of a date that it takes, in EXTRACT and DATE_PART."""
     types: tuple[str, ...] = ()
@@ -103,8 +106,7 @@ class Function:
         return self.evaluate is None if self.by_engine is None else self.by_engine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rewrite:
+class Rewrite(NamedTuple):
     """A function that is an abbreviation of an expression over others."""
 
     names: tuple[str, ...]
@@ -167,10 +169,8 @@ def objects(array: Array) -> Array:
     """Return an array as objects, None for NULL."""
     if array.dtype != np.float64:
         return array
-    result = np.empty(array.shape, dtype=object)
-    result[...] = [None if math.isnan(value) else value for value in array.ravel()] if array.ndim == 1 else array
-    if array.ndim > 1:
-        result[np.isnan(array)] = None
+    result = array.astype(object)
+    result[np.isnan(array)] = None
     return result
 
 
@@ -220,21 +220,206 @@ def _comparable(left: Any, right: Any) -> tuple[Any, Any]:
 
 def chosen(conditions: list[Array], values: list[Array]) -> Array:
     """Return the value of the first condition that is 1, else the last value."""
-    if all(value.dtype == np.float64 for value in values):
-        result = values[-1]
-        # from the last to the first, so that the first condition that holds wins
-        for condition, value in zip(reversed(conditions), reversed(values[:-1]), strict=True):
-            result = np.where(condition == 1, value, result)
-        return np.asarray(result, dtype=np.float64)
-    together = np.broadcast_arrays(*conditions, *(objects(value) for value in values))
-    result = np.array(together[-1], dtype=object)
-    count = len(conditions)
-    for place in range(count - 1, -1, -1):
-        result = np.where(together[place] == 1, together[count + place], result)
-    return np.asarray(result, dtype=object)
+    kind = np.float64 if all(value.dtype == np.float64 for value in values) else object
+    *values, result = values if kind is np.float64 else [objects(value) for value in values]
+    # from the last to the first, so that the first condition that holds wins
+    for condition, value in zip(reversed(conditions), reversed(values), strict=True):
+        result = np.where(condition == 1, value, result)
+    return np.asarray(result, dtype=kind)
 
 
 def unknown(expression: Call, arguments: list[Array]) -> Array:
     """Return NULLs for a function that only an engine computes, where truths are simulated."""
     shape = np.broadcast_shapes(*(argument.shape for argument in arguments))
     return np.full(shape, np.nan) if expression.type.kind.numeric else np.full(shape, None, dtype=object)
+
+
+MAX_VALUES = 1000
+"""The longest list of values that a type keeps."""
+
+BOOLEAN = Type(Kind.BOOLEAN, nullable=False, values=(False, True))
+_RESOLUTION = 2**53
+_STEP_BITS = 1100
+
+
+def spelled(op: Op) -> str:
+    """Return a function's name as analysts write it."""
+    return "-" if op is Op.NEGATE else op.value.strip()
+
+
+def shown_number(value: Fraction) -> str:
+    """Return a number as a person would write it."""
+    return str(value.numerator) if value.denominator == 1 else repr(float(value))
+
+
+def describe(expression: Expression, depth: int = 4) -> str:
+    """Return a short form of an expression for messages."""
+    match expression:
+        case Column():
+            return expression.name
+        case Literal():
+            value = expression.value
+            if value is None:
+                return "NULL"
+            if isinstance(value, Fraction):
+                return shown_number(value)
+            return str(value).upper() if isinstance(value, bool) else repr(str(value)[:40])
+        case Released():
+            return f"{expression.source} {expression.index + 1}"
+        case Call():
+            inside = [describe(a, depth - 1) for a in expression.arguments[:4]] if depth > 0 else ["…"]
+            sign = spelled(expression.op)
+            if len(inside) == 2 and not sign[0].isalpha():
+                return f"{inside[0]} {sign} {inside[1]}"
+            inner = ", ".join(inside)
+            more = ", …" if len(expression.arguments) > 4 else ""
+            return f"{sign}({inner}{more})"
+
+
+def interval(type_: Type) -> Interval:
+    """Return the floats a type's range stands for."""
+    return Interval.of(type_.lower, type_.upper)
+
+
+def number(kind: Kind, span: Interval, *, nullable: bool, step: Fraction | None = None) -> Type:
+    """Return a numeric type; a step too fine for float64 to tell apart within the range is forgotten."""
+    lower, upper = span.ends
+    if step is not None and max(step.numerator.bit_length(), step.denominator.bit_length()) > _STEP_BITS:
+        step = None  # a step that is squared again and again would fill the memory
+    if kind is Kind.INTEGER:
+        lower = None if lower is None else Fraction(math.ceil(lower))
+        upper = None if upper is None else Fraction(math.floor(upper))
+        step = step or Fraction(1)
+        if lower is not None and upper is not None and lower > upper:
+            lower = upper  # no value at all: any range is true
+    elif step is not None and lower is not None and upper is not None and (upper - lower) / step > _RESOLUTION:
+        step = None
+    return Type(kind, nullable=nullable, lower=lower, upper=upper, step=step)
+
+
+def constant(value: Value) -> Literal:
+    """Return a literal with its type.
+
+    >>> constant(Fraction(3)).type.kind
+    <Kind.INTEGER: 'integer'>
+    """
+    if value is None:
+        return Literal(None, Type(Kind.INTEGER, nullable=True, values=()))
+    if isinstance(value, bool):
+        return Literal(value, replace(BOOLEAN, values=(value,)))
+    if isinstance(value, str):
+        return Literal(value, Type(Kind.TEXT, nullable=False, values=(value,)))
+    if isinstance(value, Fraction):
+        whole = value.denominator == 1 and -(2**63) <= value.numerator < 2**63  # the whole numbers that an engine has
+        kind = Kind.INTEGER if whole else Kind.DECIMAL
+        place, step = value, abs(value) or Fraction(1)
+    else:
+        kind = Kind.TIMESTAMP if isinstance(value, dt.datetime) else Kind.DATE
+        place, step = position(value), Fraction(1)
+    return Literal(value, Type(kind, nullable=False, lower=place, upper=place, step=step, values=(value,)))
+
+
+def is_null(expression: Expression) -> bool:
+    """Return whether this is the constant NULL, which takes any kind."""
+    return isinstance(expression, Literal) and expression.value is None
+
+
+def step_of(type_: Type) -> Fraction | None:
+    """Return the step; the constant zero is a multiple of everything and returns 0."""
+    if type_.lower is not None and type_.lower == type_.upper:
+        return abs(type_.lower)
+    if type_.step is None and type_.kind is Kind.INTEGER:
+        return Fraction(1)
+    return type_.step
+
+
+def common_step(steps: Iterable[Fraction | None]) -> Fraction | None:
+    """Return the greatest common divisor of steps; None if a step is unknown.
+
+    >>> common_step([Fraction(1, 4), Fraction(1, 6)])
+    Fraction(1, 12)
+    """
+    common = Fraction(0)
+    for step in steps:
+        if step is None:
+            return None
+        common = Fraction(
+            math.gcd(common.numerator * step.denominator, step.numerator * common.denominator),
+            common.denominator * step.denominator,
+        )
+    return common or None
+
+
+def refuse(op: Op, argument: Expression, wanted: str, hint: str = "") -> QuestionError:
+    """Return the error for an argument of the wrong kind."""
+    got = "NULL" if is_null(argument) else f"{describe(argument)}, which is {argument.type.kind.value}"
+    return QuestionError(f"{spelled(op)} needs {wanted}; got {got}.", hint)
+
+
+def need_numeric(op: Op, arguments: Sequence[Expression]) -> None:
+    """Refuse arguments that are not numbers."""
+    for argument in arguments:
+        if is_null(argument) or not argument.type.kind.numeric:
+            hint = ""
+            if argument.type.kind is Kind.BOOLEAN:
+                hint = "Write CASE WHEN … THEN 1 ELSE 0 END."
+            elif argument.type.kind is Kind.TEXT:
+                hint = "CAST(… AS DOUBLE) reads text as numbers, and gives NULL where it cannot."
+            raise refuse(op, argument, "numbers", hint)
+
+
+_CASTS = {Kind.TEXT: "VARCHAR", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}
+
+
+def need(op: Op, arguments: Iterable[Expression], *kinds: Kind) -> None:
+    """Refuse arguments of other kinds than the given ones."""
+    for argument in arguments:
+        if is_null(argument) or argument.type.kind not in kinds:
+            hint = f"Write CAST(… AS {_CASTS[kinds[0]]})." if kinds[0] in _CASTS and not is_null(argument) else ""
+            raise refuse(op, argument, " or ".join(kind.value for kind in kinds), hint)
+
+
+def of_kinds(op: Op, argument: Expression, kinds: set[Kind]) -> Type:
+    """Return the type of an argument; refuse one of another kind."""
+    if argument.type.kind not in kinds:
+        raise refuse(op, argument, " or ".join(sorted(kind.value for kind in kinds)))
+    return argument.type
+
+
+def literal_number(op: Op, argument: Expression, name: str) -> Fraction:
+    """Return an argument that must be a constant number."""
+    if isinstance(argument, Literal) and isinstance(argument.value, Fraction):
+        return argument.value
+    raise QuestionError(
+        f"{spelled(op)} needs a constant number as its {name}; got {describe(argument)}.",
+        "Write the number itself, or pass it as a parameter.",
+    )
+
+
+def literal_integer(op: Op, argument: Expression, name: str, lowest: int, highest: int) -> int:
+    """Return an argument that must be a constant whole number within limits."""
+    value = literal_number(op, argument, name)
+    if value.denominator != 1 or not lowest <= value <= highest:
+        raise QuestionError(
+            f"{spelled(op)} needs a whole number from {lowest} to {highest} as its {name}; got {shown_number(value)}."
+        )
+    return value.numerator
+
+
+def literal_text(op: Op, argument: Expression, name: str) -> str:
+    """Return an argument that must be constant text."""
+    if isinstance(argument, Literal) and isinstance(argument.value, str):
+        return argument.value
+    raise QuestionError(f"{spelled(op)} needs constant text as its {name}; got {describe(argument)}.")
+
+
+def wanted_arguments(least: int, most: int) -> str:
+    """Return a number of arguments in words."""
+    return "1 argument" if most == 1 else f"{least if least == most else f'{least} to {most}'} arguments"
+
+
+def strict(op: Op, arguments: tuple[Expression, ...], type_: Type) -> Call:
+    """Return a call that is NULL where an argument is; NULL is a key if it is one for an argument."""
+    if any(argument.type.null_is_key for argument in arguments):
+        type_ = replace(type_, lists_null=True)
+    return Call(op, arguments, type_)

@@ -1,23 +1,56 @@
-"""Functions of texts. Lists of values pass through them where every value is ASCII.
+r"""Functions of texts, and regular expressions with bounded time.
+
+Lists of values pass through them where every value is ASCII.
 
 Beyond ASCII, engines disagree about case and blanks, so a list derived here might miss what an engine computes.
+
+**Regular expressions.** An engine with a matcher that goes back (PostgreSQL, Java) can take minutes for one chosen
+text. RE2 (Cox 2010, "Regular Expression Matching in the Wild") runs an automaton instead, so time grows with the text's
+length alone. What a character costs depends on the pattern, and is bounded here before anything is charged:
+
+* A pattern is read by a grammar that is a part of RE2's, so that the engine cannot refuse it after the charge. It has
+  at most `MAX_LENGTH` characters and, with counted repetitions written out, `MAX_POSITIONS` places for a character.
+* RE2 makes the states of a deterministic automaton as it meets them. Few of them are a table: `_TABLE` nanoseconds for
+  a character. If they become many, RE2 gives up and follows all places at once: `_PLACES` nanoseconds for a character,
+  and `_PLACE` more for each place. Both were measured with the worst texts.
+
+How many states there are is bounded, not counted. A state is a set of places, beside the start: at most 2ᵖ⁺¹ for p
+places. A text that stands for itself has p + 2 (Knuth, Morris, Pratt 1977). The borders of words make four of each.
+
+>>> cost_of("^[0-9]+$"), cost_of("https://example"), cost_of("^https?://[^/]+/"), cost_of("(a|b)*a(a|b){20}c")
+(50, 50, 600, 1280)
+>>> cost_of("(a{9}){9}")
+Traceback (most recent call last):
+...
+hush.query.errors.QuestionError: The pattern '(a{9}){9}' counts a repetition inside another. Write the inner one out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
 
 from hush.query.errors import QuestionError
-from hush.query.expressions import Op
+from hush.query.expressions import Call, Literal, Op
 from hush.query.functions.logic import boolean
-from hush.query.functions.record import ANY_NUMBER, ONE, Arguments, Function, Reading
-from hush.query.functions.rules import literal_integer, literal_text, need, number
-from hush.query.ranges import INFINITY, Interval
-from hush.query.types import Kind, Type
+from hush.query.functions.record import (
+    ANY_NUMBER,
+    ONE,
+    Arguments,
+    Function,
+    Reading,
+    constant,
+    literal_integer,
+    literal_text,
+    need,
+    number,
+)
+from hush.query.types import INFINITY, Interval, Kind, Type
 
-_MADE = 3
-"""Nanoseconds per character of a text that is copied."""
+_MADE = 3  # nanoseconds per character of a text that is copied
 _LONGEST = 2**31 - 1
 _SIMPLE: dict[Op, Callable[[str], str]] = {
     Op.LOWER: str.lower,
@@ -29,12 +62,12 @@ _SIMPLE: dict[Op, Callable[[str], str]] = {
 """From one text to another, without more to say."""
 
 
-def _mapped(type_: Type, function: Callable[[str], str], *, nullable: bool | None = None) -> Type:
+def _mapped(type_: Type, function: Callable[[str], str]) -> Type:
     values = None
     texts = [value for value in type_.values or () if isinstance(value, str) and value.isascii()]
     if type_.values is not None and len(texts) == len(type_.values):
         values = tuple(dict.fromkeys(function(text) for text in texts))
-    return Type(Kind.TEXT, type_.nullable if nullable is None else nullable, values=values)
+    return Type(Kind.TEXT, type_.nullable, values=values)
 
 
 def _simple(op: Op, arguments: Arguments) -> Type:
@@ -44,23 +77,16 @@ def _simple(op: Op, arguments: Arguments) -> Type:
 
 
 def _length(op: Op, arguments: Arguments) -> Type:
-    """LENGTH in characters."""
+    """LENGTH in characters, STRLEN in bytes of UTF-8."""
     need(op, arguments, Kind.TEXT)
     type_ = arguments[0].type
+    texts = [value for value in type_.values or () if isinstance(value, str)]
     span = Interval(Fraction(0), INFINITY)
-    if type_.values:
-        sizes = [Fraction(len(value)) for value in type_.values if isinstance(value, str)]
+    if texts:
+        sizes = [Fraction(len(text if op is Op.LENGTH else text.encode())) for text in texts]
         # combining marks: an engine may count graphemes, which are never more than code points
-        span = Interval(min(sizes) if all(str(v).isascii() for v in type_.values) else Fraction(0), max(sizes))
-    return number(Kind.INTEGER, span, nullable=type_.nullable)
-
-
-def _bytes(op: Op, arguments: Arguments) -> Type:
-    """STRLEN in bytes of UTF-8."""
-    need(op, arguments, Kind.TEXT)
-    type_ = arguments[0].type
-    sizes = [Fraction(len(value.encode())) for value in type_.values or () if isinstance(value, str)]
-    span = Interval(min(sizes), max(sizes)) if sizes else Interval(Fraction(0), INFINITY)
+        least = min(sizes) if op is Op.STRLEN or all(text.isascii() for text in texts) else Fraction(0)
+        span = Interval(least, max(sizes))
     return number(Kind.INTEGER, span, nullable=type_.nullable)
 
 
@@ -107,19 +133,18 @@ def _concat(op: Op, arguments: Arguments) -> Type:
     """CONCAT: NULL if any part is."""
     need(op, arguments, Kind.TEXT)
     nullable = any(argument.type.nullable for argument in arguments)
-    varying = [
-        argument.type for argument in arguments if argument.type.values is None or len(argument.type.values) != 1
-    ]
-    if not varying:
-        return Type(Kind.TEXT, nullable, values=("".join(str((a.type.values or ("",))[0]) for a in arguments),))
-    if len(varying) > 1 or varying[0].values is None:
+    varying = [argument for argument in arguments if argument.type.values is None or len(argument.type.values) != 1]
+    if len(varying) > 1 or any(argument.type.values is None for argument in varying):
         return Type(Kind.TEXT, nullable)
-    at = next(i for i, argument in enumerate(arguments) if argument.type is varying[0])
-    before = "".join(str((a.type.values or ("",))[0]) for a in arguments[:at])
-    after = "".join(str((a.type.values or ("",))[0]) for a in arguments[at + 1 :])
-    if not all(isinstance(value, str) for value in varying[0].values):
+    texts = varying[0].type.values if varying else ("",)
+    if not all(isinstance(value, str) for value in texts or ()):
         return Type(Kind.TEXT, nullable)
-    return Type(Kind.TEXT, nullable, values=tuple(f"{before}{value}{after}" for value in varying[0].values))
+    # of all other parts there is one value
+    values = []
+    for text in texts or ():
+        parts = [text if argument in varying else (argument.type.values or ("",))[0] for argument in arguments]
+        values.append("".join(map(str, parts)))
+    return Type(Kind.TEXT, nullable, values=tuple(values))
 
 
 def _replaced(op: Op, arguments: Arguments) -> Type:
@@ -140,77 +165,281 @@ def _holds(op: Op, arguments: Arguments) -> Type:
     return boolean(arguments)
 
 
+def _to_text(_op: Op, arguments: Arguments) -> Type:
+    type_ = arguments[0].type
+    return Type(Kind.TEXT, type_.nullable, values=type_.values if type_.kind is Kind.TEXT else None)
+
+
+MAX_LENGTH = 500
+MAX_POSITIONS = 200
+FLAGS = "cis"
+"""The allowed flags: case-sensitive, case-insensitive, and '.' matches the end of a line."""
+_DEEPEST = 20
+_TABLE, _PLACES, _PLACE = 50, 400, 20
+_FEW_STATES = 150
+"""RE2 keeps 5 MB of states, each of 3 kB at most: some 1,700, in which bytes between the parts of a character count."""
+_OPERATORS = frozenset("\\.*+?{}()|[]")
+_POSIX = ("alnum", "alpha", "digit", "lower", "punct", "space", "upper", "word", "xdigit")
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
+
+
+class _Part(NamedTuple):
+    """A part of a pattern."""
+
+    places: int = 0  # how many places for a character it has, with counted repetitions written out
+    starts: bool = False  # whether it holds at the beginning of a text alone
+    stops: bool = False
+    counted: bool = False  # whether a counted repetition stands in it
+    end: bool = False  # whether it is the end of a text or a word
+
+
+_ENDS = {
+    "A": _Part(starts=True, end=True),
+    "z": _Part(stops=True, end=True),
+    "b": _Part(end=True),
+    "B": _Part(end=True),
+}
+
+
+def _joined(parts: list[_Part], *, starts: bool, stops: bool) -> _Part:
+    return _Part(sum(part.places for part in parts), starts, stops, any(part.counted for part in parts))
+
+
+class _Reader:
+    """A recursive-descent parser for the allowed patterns."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+        self._depth = 0
+
+    def read(self) -> _Part:
+        """Return the whole pattern."""
+        part = self._alternatives()
+        if self._at < len(self._pattern):
+            raise self._refusal("has a ')' too many", "Write \\) for the character.")
+        return part
+
+    def _refusal(self, what: str, hint: str) -> QuestionError:
+        return QuestionError(f"The pattern {self._pattern[:60]!r} {what}.", hint)
+
+    @property
+    def _next(self) -> str:
+        return self._pattern[self._at : self._at + 1]
+
+    def _take(self) -> str:
+        sign = self._next
+        if not sign:
+            raise self._refusal("ends in the middle", "Close its brackets, and write \\\\ for a backslash.")
+        self._at += 1
+        return sign
+
+    def _alternatives(self) -> _Part:
+        parts = [self._sequence()]
+        while self._next == "|":
+            self._at += 1
+            parts.append(self._sequence())
+        return _joined(parts, starts=all(part.starts for part in parts), stops=all(part.stops for part in parts))
+
+    def _sequence(self) -> _Part:
+        parts: list[_Part] = []
+        while self._next and self._next not in "|)":
+            parts.append(self._repeated(self._atom()))
+        return _joined(parts, starts=bool(parts) and parts[0].starts, stops=bool(parts) and parts[-1].stops)
+
+    def _repeated(self, part: _Part) -> _Part:
+        sign = self._next
+        if not sign or sign not in "*+?{":
+            return part
+        if part.end:
+            raise self._refusal("repeats the end of a text or word", f"Leave {sign} out.")
+        self._at += 1
+        least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(sign) or self._counts()
+        if self._next == "?":  # as few as possible: whether there is a match does not depend on it
+            self._at += 1
+        if self._next and self._next in "*+?{":
+            raise self._refusal("repeats a repetition", "Put the inner one into parentheses.")
+        if sign == "{" and part.counted:
+            raise self._refusal("counts a repetition inside another", "Write the inner one out.")
+        copies = max(least, 1 if most is None else most)
+        return _Part(copies * part.places, counted=part.counted or least > 1 or (most or 0) > 1)
+
+    def _counts(self) -> tuple[int, int | None]:
+        """Return n and m of ``{n}``, ``{n,}`` and ``{n,m}``."""
+        counts = re.compile(r"([0-9]{1,4})(,([0-9]{0,4}))?\}").match(self._pattern, self._at)
+        if counts is None:
+            raise self._refusal(
+                "has a '{' that counts nothing", "Write a{3}, a{3,} or a{3,5}, or \\{ for the character."
+            )
+        least = int(counts[1])
+        most = least if counts[2] is None else int(counts[3]) if counts[3] else None
+        if max(least, most or 0) > MAX_POSITIONS or (most is not None and most < least):
+            raise self._refusal(f"repeats {{{counts[0]}", f"Count from the lower number up to {MAX_POSITIONS} at most.")
+        self._at = counts.end()
+        return least, most
+
+    def _atom(self) -> _Part:
+        sign = self._take()
+        if sign == "(":
+            return self._group()
+        if sign in "^$":
+            return _Part(starts=sign == "^", stops=sign == "$", end=True)
+        if sign in "*+?{":
+            raise self._refusal(f"has a {sign!r} that repeats nothing", f"Write \\{sign} for the character.")
+        if sign == "[":
+            self._class()
+        elif sign == "\\":
+            sign = self._take()
+            if sign in _ENDS:
+                return _ENDS[sign]
+            self._meant(sign)
+        return _Part(places=1)
+
+    def _group(self) -> _Part:
+        if self._next == "?":
+            if self._pattern[self._at : self._at + 2] != "?:":
+                raise self._refusal(
+                    "has a group that starts with (?", "Of these there is (?:…), and (?i) at the very beginning."
+                )
+            self._at += 2
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise self._refusal(f"is nested more than {_DEEPEST} deep", "Split the condition with AND or OR.")
+        part = self._alternatives()
+        if self._take() != ")":
+            raise self._refusal("has a '(' without its ')'", "Write \\( for the character.")
+        self._depth -= 1
+        return part
+
+    def _meant(self, sign: str) -> str:
+        """Return the character of an escape sequence; empty for a class of characters."""
+        if sign.lower() in "dws":
+            return ""
+        if sign in _CONTROLS or (sign.isascii() and not sign.isalnum() and sign.isprintable()):
+            return _CONTROLS.get(sign, sign)
+        raise self._refusal(
+            f"has \\{sign}", "There are \\d, \\w, \\s, \\D, \\W, \\S, \\b, \\n, \\t, and \\ before a sign."
+        )
+
+    def _class(self) -> None:
+        """Read a character class in brackets."""
+        self._at += self._next == "^"
+        # a ']' at the beginning is a character of the class
+        first = True
+        while first or self._next != "]":
+            first = False
+            if self._pattern.startswith("[:", self._at):
+                name, closing, _ = self._pattern[self._at + 2 :].partition(":]")
+                if not closing or name not in _POSIX:
+                    raise self._refusal("has a '[:' of no known class", f"There are {', '.join(_POSIX)}.")
+                self._at += len(name) + 4
+                continue
+            low = self._member()
+            if self._next == "-" and self._pattern[self._at + 1 : self._at + 2] not in {"]", ""}:
+                self._at += 1
+                high = self._member()
+                if not low or not high or high < low or self._pattern[self._at - 1] == "[":
+                    raise self._refusal("has a range that is none", "Write [a-z], from the lower to the upper one.")
+        self._at += 1
+
+    def _member(self) -> str:
+        sign = self._take()
+        return self._meant(self._take()) if sign == "\\" else sign
+
+
+def whole(pattern: str) -> bool:
+    """Return whether a pattern itself says that it is about a whole text: ``^a+$``."""
+    part = _Reader(flags_of(pattern)[0]).read()
+    return part.starts and part.stops
+
+
+def flags_of(pattern: str, flags: str = "") -> tuple[str, str]:
+    """Return a pattern without ``(?i)`` at its beginning, and flags with it."""
+    if pattern.startswith("(?") and (end := pattern.find(")")) > 2 and set(pattern[2:end]) <= set("is"):
+        return pattern[end + 1 :], flags + pattern[2:end]
+    return pattern, flags
+
+
+@lru_cache(maxsize=1000)
+def cost_of(pattern: str, flags: str = "") -> int:
+    """Return how many nanoseconds a character costs at most; refuse a pattern that is none, or too large."""
+    if len(pattern) > MAX_LENGTH or "\0" in pattern:
+        raise QuestionError(f"A pattern has at most {MAX_LENGTH} characters; got {len(pattern)}.")
+    if not set(flags) <= set(FLAGS):
+        raise QuestionError(f"The flags of a pattern are 'i', 's' and 'c'; got {flags[:40]!r}.", "Leave others out.")
+    places = _Reader(pattern).read().places
+    if places > MAX_POSITIONS:
+        raise QuestionError(
+            f"The pattern {pattern[:60]!r} has more than {MAX_POSITIONS} places for a character.",
+            "Count fewer repetitions, or split the condition with AND or OR.",
+        )
+    states = places + 2 if _OPERATORS.isdisjoint(pattern) else 2 ** (places + 1)
+    if "\\b" in pattern or "\\B" in pattern:
+        states *= 4
+    return _TABLE if states <= _FEW_STATES else _PLACES + _PLACE * places
+
+
+def _rule(op: Op, arguments: Arguments) -> Type:
+    """Whether a text holds a match of a constant pattern."""
+    need(op, arguments, Kind.TEXT)
+    cost_of(*(literal_text(op, argument, "pattern") for argument in arguments[1:]))
+    return boolean(arguments)
+
+
+def _prepared(op: Op, arguments: Arguments) -> Arguments:
+    """Return the text, the pattern without the flags at its beginning, and all flags."""
+    pattern, flags, *_ = [*(literal_text(op, argument, "pattern") for argument in arguments[1:]), ""]
+    if "c" in flags and "i" in flags:
+        raise QuestionError("The flags 'c' and 'i' of a pattern contradict each other.", "Write one of them.")
+    pattern, flags = flags_of(pattern, flags.replace("c", ""))
+    return (arguments[0], constant(pattern), constant("".join(sorted(set(flags)))))
+
+
+def _cost(expression: Call) -> int:
+    pattern, flags = (str(argument.value) for argument in expression.arguments[1:] if isinstance(argument, Literal))
+    return cost_of(pattern, flags)
+
+
 _SIGNED = ("negative_length_returns_empty",)
 TEXTS = (
+    Function(Op.LOWER, _simple, (1, 1), ("LOWER",), (Reading("Lower", ONE),), per_character=20),
+    Function(Op.UPPER, _simple, (1, 1), ("UPPER",), (Reading("Upper", ONE),), per_character=20),
+    *(Function(op, _simple, (1, 1), (op.value,), per_character=8) for op in (Op.TRIM, Op.LTRIM, Op.RTRIM)),
+    Function(Op.LENGTH, _length, (1, 1), ("LENGTH",), (Reading("Length", ONE),), per_character=2),
+    Function(Op.STRLEN, _length, (1, 1), ("STRLEN",), per_character=1),
+    Function(Op.SUBSTRING, _substring, (3, 3), ("SUBSTRING",), per_character=_MADE),
+    Function(Op.CONCAT, _concat, (1, ANY_NUMBER), ("CONCAT",)),
+    Function(Op.LEFT, _end, (2, 2), ("LEFT",), (Reading("Left", ignored=_SIGNED),), per_character=_MADE),
+    Function(Op.RIGHT, _end, (2, 2), ("RIGHT",), (Reading("Right", ignored=_SIGNED),), per_character=_MADE),
+    Function(Op.REPLACE, _replaced, (3, 3), ("REPLACE",), per_character=16, searches=True),
+    Function(Op.STARTS_WITH, _holds, (2, 2), ("STARTS_WITH", "PREFIX"), (Reading("StartsWith"),), per_character=1),
+    Function(Op.ENDS_WITH, _holds, (2, 2), ("ENDS_WITH", "SUFFIX"), (Reading("EndsWith"),), per_character=1),
+    Function(Op.CONTAINS, _holds, (2, 2), ("CONTAINS",), (Reading("Contains"),), per_character=8, searches=True),
     Function(
-        op=Op.LOWER, rule=_simple, arity=(1, 1), names=("LOWER",), reads=(Reading("Lower", ONE),), per_character=20
-    ),
-    Function(
-        op=Op.UPPER, rule=_simple, arity=(1, 1), names=("UPPER",), reads=(Reading("Upper", ONE),), per_character=20
-    ),
-    *(
-        Function(op=op, rule=_simple, arity=(1, 1), names=(op.value,), per_character=8)
-        for op in (Op.TRIM, Op.LTRIM, Op.RTRIM)
-    ),
-    Function(
-        op=Op.LENGTH, rule=_length, arity=(1, 1), names=("LENGTH",), reads=(Reading("Length", ONE),), per_character=2
-    ),
-    Function(op=Op.SUBSTRING, rule=_substring, arity=(3, 3), names=("SUBSTRING",), per_character=_MADE),
-    Function(op=Op.CONCAT, rule=_concat, arity=(1, ANY_NUMBER), names=("CONCAT",)),
-    *(
-        Function(
-            op=op,
-            rule=_end,
-            arity=(2, 2),
-            names=(op.value,),
-            reads=(Reading(op.value.capitalize(), ignored=_SIGNED),),
-            per_character=_MADE,
-        )
-        for op in (Op.LEFT, Op.RIGHT)
-    ),
-    Function(op=Op.REPLACE, rule=_replaced, arity=(3, 3), names=("REPLACE",), per_character=16, searches=True),
-    Function(
-        op=Op.STARTS_WITH,
-        rule=_holds,
-        arity=(2, 2),
-        names=("STARTS_WITH", "PREFIX"),
-        reads=(Reading("StartsWith"),),
-        per_character=1,
-    ),
-    Function(
-        op=Op.ENDS_WITH,
-        rule=_holds,
-        arity=(2, 2),
-        names=("ENDS_WITH", "SUFFIX"),
-        reads=(Reading("EndsWith"),),
-        per_character=1,
-    ),
-    Function(
-        op=Op.POSITION,
-        rule=_position,
-        arity=(2, 2),
-        names=("STRPOS", "INSTR", "POSITION"),
-        reads=(Reading("StrPosition", slots=("this", "substr")),),
+        Op.POSITION,
+        _position,
+        (2, 2),
+        ("STRPOS", "INSTR", "POSITION"),
+        (Reading("StrPosition", ("this", "substr")),),
         per_character=8,
         searches=True,
     ),
-    Function(op=Op.STRLEN, rule=_bytes, arity=(1, 1), names=("STRLEN",), per_character=1),
     Function(
-        op=Op.SPLIT_PART,
-        rule=_split,
-        arity=(3, 3),
-        names=("SPLIT_PART",),
-        reads=(Reading("SplitPart", slots=("this", "delimiter", "part_index")),),
+        Op.SPLIT_PART,
+        _split,
+        (3, 3),
+        ("SPLIT_PART",),
+        (Reading("SplitPart", ("this", "delimiter", "part_index")),),
         per_character=24,
         searches=True,
     ),
     Function(
-        op=Op.CONTAINS,
-        rule=_holds,
-        arity=(2, 2),
-        names=("CONTAINS",),
-        reads=(Reading("Contains"),),
-        per_character=8,
-        searches=True,
+        Op.REGEXP_MATCHES,
+        _rule,
+        (2, 3),
+        ("REGEXP_MATCHES", "REGEXP_LIKE", "REGEXP_CONTAINS"),
+        prepare=_prepared,
+        cost=_cost,
     ),
+    Function(Op.TO_TEXT, _to_text, (1, 1), types=("VARCHAR", "TEXT"), per_character=0),
 )

@@ -1,6 +1,20 @@
 """Planning: from a question and a policy to statistics, bounds, noise and a price. No data, no engine.
 
 `plan` plans a question at a price, or at the price that an accuracy needs.
+
+**Expected errors** of outputs, as far as they are known before any data is read:
+
+* Counts, sums, and what is made of them by adding, subtracting and constants: Σ aᵢ·(tᵢ + zᵢ) has the noise Σ aᵢ·zᵢ,
+  whatever the truth is. An aggregate that is moved to its grid moves the sum by |aᵢ| times half a step at most.
+* An average over n rows: m̂ - m = (z - (m - c)·w)/(n + w), z being the noise of Σ(x - c) and w that of n. The mean m is
+  not known but lies between the bounds, and the half-width of z - (m - c)·w is largest at one of them: it is convex in
+  m, the noises being symmetric and log-concave (Meyer and Reisner 1991). So the error is at most about that largest
+  half-width over n, where n is large against its own noise.
+* A quantile: how many rows the two points aim away from it, and how many rows it takes
+  (`hush.mechanisms.grouped.quantile`); or how far off its rank is in a noisy distribution
+  (`hush.mechanisms.grouped.distribution`).
+
+Everything else depends on the data, and is known with the answer.
 """
 
 from __future__ import annotations
@@ -10,38 +24,26 @@ from fractions import Fraction
 from typing import TypeVar
 
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
+from hush.mechanisms import grouped
+from hush.mechanisms.grouped import exact_share, sum_error
 from hush.query.errors import TooSmallError, UnplannableError
-from hush.query.expressions import Call
-from hush.query.plan.draws import Draw
-from hush.query.plan.expected import decided, expected_error, known_error
-from hush.query.plan.plan import DeltaBudget, ExactQuery, Noise, Plan, PriceItem, Selection, at_price
+from hush.query.expressions import Call, Expression, Literal, Op, Released
+from hush.query.plan.draws import DrawKind
+from hush.query.plan.estimators import Drawn, Linear, Mean, Parts, added
+from hush.query.plan.plan import Funds, Plan, PlanTerms, at_price
 from hush.query.plan.stability import Matches, TighterLimits, uncounted
 from hush.query.question import Question
-from hush.query.released import noisy
+from hush.query.released import aggregates_in, noisy
 from hush.query.schema import Schema
 
-__all__ = [
-    "CONFIDENCE",
-    "Draw",
-    "ExactQuery",
-    "Noise",
-    "Plan",
-    "PriceItem",
-    "Selection",
-    "UnplannableError",
-    "confident",
-    "plan",
-    "smallest",
-    "width_and_confidence",
-]
+__all__ = ["CONFIDENCE", "Plan", "UnplannableError", "confident", "plan"]
 
 _SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
-_LEAST, _MOST = Fraction(1, 10**9), 10**6
-"""The range in which the ε that an accuracy needs is searched."""
+_LEAST, _MOST = Fraction(1, 10**9), 10**6  # the range in which the ε that an accuracy needs is searched
 CONFIDENCE = 0.95
 """The default confidence of error bars."""
-_LOWEST, _HIGHEST = 0.5, 0.999
-"""The least and greatest confidence for which error bars are simulated."""
+_LOWEST, _HIGHEST = 0.5, 0.999  # the least and greatest confidence for which error bars are simulated
+_LARGEST_FACTOR = 10**250  # the largest factor with which half-widths stay finite as floats
 
 
 def plan(
@@ -63,35 +65,29 @@ def plan(
 ) -> Plan:
     """Plan a question at a price, or at the price that an accuracy needs.
 
-    Parameters
-    ----------
-    question, schema
-        What is asked, and what is public about the data.
+    ``matches`` is the engine's number of rows of a public relation that agree on some expressions at most. Parameters:
+
     epsilon
         What the whole question costs, however many aggregates it has.
     accuracy
-        Instead of ``epsilon``: (half-width, confidence) that every COUNT and SUM must reach, and what is made of them
-        by adding and constants; or a number, at 0.95.
+        Instead: (half-width, confidence) that every COUNT and SUM must reach, and what is made of them by adding and
+        constants; or a number, at 0.95.
     delta
         What the question may use of δ, for private keys and Gaussian noise; 0 keeps it pure.
     key_delta
         The part of it that private keys take, half of it by default. A live budget counts this as spent, whereas the δ
         of Gaussian noise only says at which δ its ε is meant.
-    gaussian
-        Whether the accounts that pay can take Gaussian noise, which has no pure ε.
-    prefer_gaussian
-        Whether to take it where they can, also where Laplace noise errs less at this price: of many equal releases it
-        errs less at their price together.
+    gaussian, prefer_gaussian
+        Whether the accounts that pay can take Gaussian noise, which has no pure ε; and whether it is taken also where
+        Laplace noise errs less at this price: of many equal releases it errs less at their price together.
     confidence
         How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
     max_rows, max_groups
         Tighter limits than the policy's on what one unit counts for: less noise, and more that is left out.
-    keys
-        "public" to list all of many public keys, "private" to choose them privately whatever is public of them.
     most_rho
         How much zCDP the accounts that pay can hold when they are empty.
-    matches
-        The engine's number of rows of a public relation that agree on some expressions at most.
+    keys
+        "public" to list all of many public keys, "private" to choose them privately whatever is public of them.
     """
     if keys not in {None, "public", "private"}:
         raise InvalidValueError(
@@ -104,12 +100,13 @@ def plan(
         raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {total}")
     if total >= 1 or 0 < for_keys < _SMALLEST:
         raise InvalidValueError("delta", got=delta, allowed="0, or from 1e-100 to below 1")
-    budget = DeltaBudget(total, for_keys, gaussian, most_rho, prefer_gaussian)
+    funds = Funds(total, for_keys, gaussian, most_rho, prefer_gaussian)
+    terms = PlanTerms(funds=funds, tighter=tighter, keys=keys, matches=matches)
 
     def planned(price: Fraction, certain: Number | None) -> Plan:
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
             raise InvalidValueError("epsilon", got=price, allowed="from 1e-100 to 1e9")
-        return at_price(question, schema, price, budget, confident(certain), tighter, keys, matches)
+        return at_price(question, schema, price, confident(certain), terms)
 
     return at_epsilon_or_accuracy(planned, _errors, epsilon, accuracy, confidence)
 
@@ -156,7 +153,10 @@ def at_epsilon_or_accuracy(
         raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
     if epsilon is not None:
         return planned(positive(epsilon, "epsilon"), confidence)
-    width, promised = width_and_confidence(accuracy)
+    pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
+    if len(pair) != 2:
+        raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
+    width, promised = positive(pair[0], "accuracy"), confident(pair[1])
 
     def reached(price: Fraction) -> bool:
         try:
@@ -173,14 +173,6 @@ def at_epsilon_or_accuracy(
     if price is None:
         raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
     return planned(price, promised if confidence is None else confidence)
-
-
-def width_and_confidence(accuracy: object) -> tuple[Fraction, float]:
-    """Return the requested half-width and its confidence."""
-    pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
-    if len(pair) != 2:
-        raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
-    return positive(pair[0], "accuracy"), confident(pair[1])
 
 
 def smallest(will_do: Callable[[Fraction], bool]) -> Fraction | None:
@@ -214,3 +206,187 @@ def confident(value: Number | None) -> float:
     if not _LOWEST <= confidence <= _HIGHEST:
         raise InvalidValueError("confidence", got=value, allowed=f"from {_LOWEST} to {_HIGHEST}")
     return confidence
+
+
+# errors in advance
+
+
+def expected_error(plan: Plan, output: Expression) -> float | None:
+    """Return the half-width of an output that is linear in counts and sums, else None.
+
+    Where noise decides which rows are shown it is that of rows in which HAVING is settled; None if it depends on how
+    many rows there are to choose from.
+    """
+    missing = _missing_in_advance(plan, output)
+    return None if missing is None else known_error(plan, output, 1 - missing)
+
+
+def _missing_in_advance(plan: Plan, output: Expression) -> float | None:
+    """Return the error probability of an output's bar; None if it is known only with the answer."""
+    outside = 1 - plan.confidence
+    return plan.winners.known(outside) if plan.winners is not None and decided(plan, output) else outside
+
+
+def decided(plan: Plan, output: Expression) -> bool:
+    """Return whether the noise of an output helps to decide which rows are shown."""
+    return plan.winners is not None and plan.winners.touch(plan.estimators, aggregates_in(output))
+
+
+def known_error(plan: Plan, output: Expression, confidence: float) -> float | None:
+    """Return the half-width at a confidence of an output that is linear in counts and sums, else None."""
+    factors = linear_factors(plan, output)
+    if factors is None:
+        return None
+    # one aggregate keeps its own rounding to the grid, which may give a shorter half-width
+    if len(factors) == 1:
+        ((index, factor),) = factors.items()
+        error = plan.half_width(index, confidence)
+        return None if error is None else float(abs(factor)) * error
+    parts: list[tuple[Parts, Fraction]] = []
+    moved = Fraction(0)
+    for index, factor in factors.items():
+        estimator = plan.estimators[index]
+        assert isinstance(estimator, Linear)  # noqa: S101 - `_form` looked
+        parts.append((estimator.parts, factor))
+        moved += abs(factor) * (estimator.rounding if estimator.on_grid else estimator.rounding + estimator.grid / 2)
+    return float(sum_error(plan.noise_of(added(*parts)), confidence) + moved)
+
+
+def shorter(plan: Plan, output: Expression) -> tuple[float, Fraction]:
+    """Return by how much that half-width may be shorter, and how often, so that it holds as often as is said."""
+    factors = linear_factors(plan, output)
+    if factors is not None and len(factors) == 1:  # sums of several seldom have large steps
+        ((index, factor),) = factors.items()
+        estimator = plan.estimators[index]
+        if isinstance(estimator, Linear) and estimator.widened(estimator.grid) == estimator.grid:
+            less, share = exact_share(plan.noise_of(estimator.parts), plan.confidence, estimator.grid)
+            return float(abs(factor)) * float(less), share
+    return 0.0, Fraction(0)
+
+
+def error_times_rows(plan: Plan, output: Expression) -> float | None:
+    """Return an approximate bound on an average's half-width, times its number of rows; None for others."""
+    estimator = _estimator(plan, output)
+    missing = _missing_in_advance(plan, output)
+    if not isinstance(estimator, Mean) or missing is None:
+        return None
+    step = estimator.total.factor.step
+    widths = []
+    for end in estimator.total.ends:  # convex in the mean, so largest at an end of its range
+        parts = added((estimator.total.parts, step), (estimator.count, -Fraction(end) * step))
+        widths.append(float(sum_error(plan.noise_of(parts), 1 - missing)))
+    return max(widths)
+
+
+def rows_off(plan: Plan, output: Expression) -> float | None:
+    """Return the expected rank error of a quantile, in rows."""
+    quantile = _quantile(plan, output)
+    if quantile is None:
+        return None
+    mechanism, fraction, confidence = quantile
+    if isinstance(mechanism, grouped.GroupedDistribution):
+        return mechanism.error(fraction, confidence)
+    return mechanism.error(confidence)
+
+
+def rows_needed(plan: Plan, output: Expression) -> float | None:
+    """Return the number of rows with which a quantile is known for any data; with fewer it may be any value."""
+    quantile = _quantile(plan, output)
+    if quantile is None:
+        return None
+    mechanism, fraction, confidence = quantile
+    if isinstance(mechanism, grouped.GroupedDistribution):
+        return mechanism.rows_needed(fraction, confidence)
+    return mechanism.rows_needed()
+
+
+def _quantile(
+    plan: Plan, output: Expression
+) -> tuple[grouped.GroupedQuantile | grouped.GroupedDistribution, Fraction, float] | None:
+    """Return the mechanism of a quantile, which one it is and its confidence; None for other outputs."""
+    estimator = _estimator(plan, output)
+    if not isinstance(estimator, Drawn) or estimator.choice.kind is not DrawKind.QUANTILE:
+        return None
+    draw, index = plan.draw(estimator.number)
+    if isinstance(draw.mechanism, grouped.GroupedMode):
+        return None
+    return draw.mechanism, draw.choices[index].quantile, draw.confidences[index]
+
+
+def errs(plan: Plan, output: Expression) -> bool:
+    """Return whether an output will have a half-width: noisy numbers and quantiles do, a MODE does not."""
+    estimator = _estimator(plan, output)
+    if isinstance(estimator, Drawn):
+        return estimator.choice.kind is not DrawKind.MODE
+    return noisy(output) and output.type.kind.numeric
+
+
+def is_count(expression: Expression, plan: Plan) -> bool:
+    """Return whether the output counts rows or units."""
+    estimator = _estimator(plan, expression)
+    return isinstance(estimator, Linear) and estimator.counts
+
+
+def _estimator(plan: Plan, output: Expression) -> object:
+    """Return the estimator of an output that is an aggregate; None for any other."""
+    if isinstance(output, Released) and output.source == "aggregate":
+        return plan.estimators[output.index]
+    return None
+
+
+_Form = tuple[dict[int, Fraction], Fraction]  # Σ aᵢ·(aggregate i) + b, as the aᵢ and b
+_LINEAR = {Op.NEGATE, Op.TO_DECIMAL, Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE}
+
+
+def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
+    """Return the factors of an output that is linear in counts and sums, by aggregate; else None."""
+    form = _form(plan, output)
+    if form is None:
+        return None
+    factors = {}
+    for index, factor in form[0].items():
+        if abs(factor) > _LARGEST_FACTOR:
+            return None
+        if factor:
+            factors[index] = factor
+    return factors
+
+
+def _form(plan: Plan, expression: Expression) -> _Form | None:
+    match expression:
+        case Literal(value=Fraction() as value):
+            return {}, value
+        case Released():
+            linear = isinstance(_estimator(plan, expression), Linear)
+            return ({expression.index: Fraction(1)}, Fraction(0)) if linear else None
+        case Call(op=op) if op in _LINEAR:
+            forms = [_form(plan, argument) for argument in expression.arguments]
+        case _:
+            return None
+    first, last = forms[0], forms[-1]  # the same of one argument
+    if first is None or last is None:
+        return None
+    match op:
+        case Op.TO_DECIMAL:
+            return first
+        case Op.NEGATE:
+            return _sum((first, Fraction(-1)))
+        case Op.ADD | Op.SUBTRACT:
+            return _sum((first, Fraction(1)), (last, Fraction(1 if op is Op.ADD else -1)))
+        case Op.MULTIPLY if not last[0]:
+            return _sum((first, last[1]))
+        case Op.MULTIPLY if not first[0]:
+            return _sum((last, first[1]))
+        case Op.DIVIDE if not last[0] and last[1]:
+            return _sum((first, 1 / last[1]))
+    return None
+
+
+def _sum(*terms: tuple[_Form, Fraction]) -> _Form:
+    factors: dict[int, Fraction] = {}
+    constant = Fraction(0)
+    for (form, more), times in terms:
+        for index, factor in form.items():
+            factors[index] = factors.get(index, Fraction(0)) + times * factor
+        constant += times * more
+    return factors, constant

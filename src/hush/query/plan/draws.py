@@ -24,8 +24,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from hush.accounting.events import Event
-from hush.mechanisms.grouped import GroupedDistribution, GroupedMode, GroupedQuantile
+from hush.mechanisms import grouped
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.stability import Factor, Limits, Population, Units
@@ -134,7 +133,7 @@ class Draw:
     """One; or several quantiles of one column."""
     numbers: tuple[int, ...]
     """The place of each among the question's choices."""
-    mechanism: GroupedQuantile | GroupedMode | GroupedDistribution
+    mechanism: grouped.GroupedQuantile | grouped.GroupedMode | grouped.GroupedDistribution
     epsilon: Fraction
     """The share of the question's ε for these choices."""
     confidences: tuple[float, ...]
@@ -145,14 +144,9 @@ class Draw:
         """The first of the choices: all have one histogram."""
         return self.choices[0]
 
-    @property
-    def event(self) -> Event:
-        """The event for the accountant."""
-        return self.mechanism.event
-
     def error(self) -> float:
         """Return the sum of squared errors, in rows."""
-        if not isinstance(self.mechanism, GroupedDistribution):
+        if not isinstance(self.mechanism, grouped.GroupedDistribution):
             return self.mechanism.error(self.confidences[0]) ** 2
         pairs = zip(self.choices, self.confidences, strict=True)
         return math.fsum(self.mechanism.error(choice.quantile, confidence) ** 2 for choice, confidence in pairs)
@@ -172,16 +166,13 @@ class DrawPlanner:
 
     def made(self, rho: Fraction | None = None) -> tuple[Draw, ...]:
         """Return how they are made, for pure ε or for ρ: lists of quantiles from one distribution if that is better."""
-        singles = [self._single(number, rho) for number in range(len(self.choices))]
+        joined = {number: self._single(number, rho) for number in range(len(self.choices))}
         lists: dict[Histogram, list[Draw]] = {}
-        for pick in singles:
+        for pick in joined.values():
             if pick.choice.kind is DrawKind.QUANTILE and pick.choice not in self.alone:
                 lists.setdefault(pick.choice.histogram, []).append(pick)
-        joined = {pick.numbers[0]: pick for pick in singles}
         for several in lists.values():
-            if len(several) == 1:
-                continue
-            together = self._together(several, rho)
+            together = self._together(several, rho) if len(several) > 1 else several[0]
             if together.error() < math.fsum(pick.error() for pick in several):
                 for pick in several:
                     del joined[pick.numbers[0]]
@@ -191,28 +182,30 @@ class DrawPlanner:
 
     def _single(self, number: int, rho: Fraction | None) -> Draw:
         choice, bounds, confidence = self.choices[number], self.bounds, self.confidences[number]
-        # the ρ of all choices adds up, so each gets an equal part
-        epsilon = self.shares[number] if rho is None else _drawn_for(rho / len(self.choices), bounds)
-        histogram, weight = choice.histogram, choice.weight(bounds)
-        mechanism: GroupedQuantile | GroupedMode
+        # the ρ of all choices adds up, so each gets an equal part; of that, a draw in one group has bounded range
+        # ε/groups, hence is (ε/groups)²/8-zCDP: ε = √(8·groups·ρ), rounded down
+        epsilon = self.shares[number]
+        if rho is not None:
+            squared = 8 * bounds.groups * rho / len(self.choices)
+            epsilon = Fraction(math.isqrt(math.floor(squared * _ROOT**2)), _ROOT)
+        histogram = choice.histogram
+        weight, rows, contribution = choice.weight(bounds), bounds.rows, bounds.contribution
+        mechanism: grouped.GroupedQuantile | grouped.GroupedMode
         if isinstance(histogram, LineHistogram):
-            mechanism = GroupedQuantile(
+            mechanism = grouped.GroupedQuantile(
                 fraction=choice.quantile,
                 points=histogram.points,
                 epsilon=epsilon,
                 confidence=confidence,
                 cell=histogram.cell,
                 row_weight=weight,
-                rows=bounds.rows,
-                contribution=bounds.contribution,
+                rows=rows,
+                contribution=contribution,
             )
         else:
-            mechanism = GroupedMode(
-                values=len(histogram.values),
-                epsilon=epsilon,
-                row_weight=weight,
-                rows=bounds.rows,
-                contribution=bounds.contribution,
+            values = len(histogram.values)
+            mechanism = grouped.GroupedMode(
+                values=values, epsilon=epsilon, row_weight=weight, rows=rows, contribution=contribution
             )
         return Draw(
             choices=(choice,),
@@ -227,7 +220,7 @@ class DrawPlanner:
         histogram, bounds = several[0].choice.histogram, self.bounds
         assert isinstance(histogram, LineHistogram)  # noqa: S101 - quantiles lie on a line
         epsilon = sum((pick.epsilon for pick in several), Fraction(0))
-        mechanism = GroupedDistribution(
+        mechanism = grouped.GroupedDistribution(
             bins=histogram.bins,
             rho=None if rho is None else rho * len(several) / len(self.choices),
             laplace=epsilon if rho is None else None,
@@ -245,11 +238,3 @@ class DrawPlanner:
             epsilon=epsilon,
             confidences=tuple(pick.confidences[0] for pick in several),
         )
-
-
-def _drawn_for(rho: Fraction, bounds: Limits) -> Fraction:
-    """Return the largest ε, summed over a unit's groups, of one draw per group that are ρ-zCDP together.
-
-    Each has bounded range ε/groups, hence (ε/groups)²/8-zCDP: ε = √(8·groups·ρ), rounded down.
-    """
-    return Fraction(math.isqrt(math.floor(8 * bounds.groups * rho * _ROOT**2)), _ROOT)

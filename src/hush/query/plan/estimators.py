@@ -1,25 +1,65 @@
-"""Estimators: functions from the noisy statistics of a group to an answer.
+r"""Aggregates as functions of statistics (*estimators*), and which statistics a question needs altogether.
 
-They work on arrays of any shape, so the same function gives the answer and, fed with simulated noise, its error. What
-is linear in the statistics (counts and sums) is kept as its factors instead, and computed exactly.
+An estimator is a function from the noisy statistics of a group to an answer. They work on arrays of any shape, so the
+same function gives the answer and, fed with simulated noise, its error. What is linear in the statistics (counts and
+sums) is kept as its factors instead, and computed exactly.
 
 **Plausible truths** are what was released less fresh noise of the known laws. A sum Σ factor·statistic is linear: its
 truth is Σ factor·released less Σ factor·noise, so each side is added up once, and only their difference is made for
 every group and every draw (`Truths`). Groups are rows and draws are columns, next to each other in memory.
+
+**Statistics** are shared: COUNT(x), SUM(x) and AVG(x) together need two sums at the price of one (`Halves`),
+and so does COUNT(*) beside them; what else is averaged or summed over the same rows takes its count from there.
+
+**Weights.** How much the answers depend on a statistic is a weight: the variance that it adds to the answers, each
+relative to a typical value, over its own variance relative to its bound. In terms of the number of rows n and of
+S = Σ(x-c)/h, c the middle of a column's bounds and h half their width:
+
+    COUNT       n alone                                     weight 1
+    AVG         c + h·S/n, relative to h                    S: 1, n: (d/h)² for a mean at c + d; 1/4 is typical
+    SUM         h·S + c·n, relative to |c| + h, its bound   S: h²/(|c|+h)², n: c²/(|c|+h)²
+    VARIANCE    from Σ(x-c)² too, which has weight 1        S: 16(d/h)², which is 0 … 4; 1/2 as n, a compromise
+    CORR …      from Σ(x-c)(y-c) too, which has weight 1    S: 1/4 each, n: 1/4
+
+A separate count and a separate S have these weights. Halves, whose n and S err by 2v each, v their own variance, have
+twice the sum of both; and three times the weight of COUNT(*) where they count the other rows as well.
+
+**Which source.** At the best split of ε the answers err by Σw_i^{1/3}, cubed (`hush.query.plan.plan`). So the best
+source is the one with the least Σw_i^{1/3}, for each population by itself, except that one column's halves may count
+the rows of a wider population as well. A SUM that shares its count with nothing is summed from zero, with weight 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.query.plan.draws import DrawnAggregate
-from hush.query.plan.stability import Factor, Halves, Statistic, Total
-from hush.query.question import AggregateKind
+from hush.query.errors import UnplannableError
+from hush.query.expressions import Expression
+from hush.query.plan.draws import DrawKind, DrawnAggregate, LineHistogram, ValueHistogram
+from hush.query.plan.keys import finite_values
+from hush.query.plan.stability import (
+    Count,
+    DistinctCount,
+    DistinctTotal,
+    Factor,
+    Halves,
+    Noised,
+    Population,
+    Statistic,
+    Total,
+    UnitCount,
+    line,
+    members,
+)
+from hush.query.question import Aggregate, AggregateKind
+from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
 Groups = slice | npt.NDArray[np.int64]
@@ -51,8 +91,7 @@ def combined(values: Values, parts: Parts) -> Floats:
     return np.asarray(total)
 
 
-@dataclass(frozen=True, slots=True)
-class Plausible:
+class Plausible(NamedTuple):
     """Plausible true values in every group: many draws for each."""
 
     of: Callable[[Groups, slice], Floats]
@@ -64,21 +103,9 @@ class Plausible:
     """Whether draws can be NaN, because the true value may be undefined."""
 
 
-@dataclass(frozen=True, slots=True)
-class Truths:
-    """Plausible true values of Σ factor·statistic: one released number per group minus one noise value per draw."""
-
-    released: Floats
-    noise: Floats
-
-    @classmethod
-    def of_parts(cls, parts: Parts, released: Values, noise: Values) -> Truths:
-        """Return the plausible true values of Σ factor·statistic."""
-        return cls(combined(released, parts), combined(noise, parts))
-
-    def __call__(self, groups: Groups, draws: slice) -> Floats:
-        """Return some draws for some groups, a row each."""
-        return np.asarray(self.released[groups][:, None] - self.noise[draws])
+def differences(released: Floats, noise: Floats) -> Callable[[Groups, slice], Floats]:
+    """Return plausible true values of a number: those of some groups, a row each, less some draws of the noise."""
+    return lambda groups, draws: np.asarray(released[groups][:, None] - noise[draws])
 
 
 ROUNDED = 2**20
@@ -101,7 +128,12 @@ class Linear:
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
         """Return plausible true values around the answers before these are rounded to the grid."""
-        return Plausible(Truths.of_parts(self.parts, released, noise))
+        return Plausible(differences(combined(released, self.parts), combined(noise, self.parts)))
+
+    @property
+    def on_grid(self) -> bool:
+        """Whether the sum is on the grid as it is, so that nothing is rounded."""
+        return all((factor / self.grid).denominator == 1 for _, factor in self.parts)
 
     def widened(self, half_width: Fraction) -> Fraction:
         """Return the half-width of the answers, given that of the noise, in which they move by half a step at most.
@@ -109,43 +141,23 @@ class Linear:
         Where the truth t lies on the grid, noise z below (k + 1/2)·grid moves the answer k steps away or less.
         """
         half_width += self.rounding
-        # the answer is on the grid already: nothing is rounded
-        if all((factor / self.grid).denominator == 1 for _, factor in self.parts):
+        if self.on_grid:
             return half_width
         widened = half_width + self.grid / 2
         return widened // self.grid * self.grid if self.counts else widened
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Centred:
+class Centred(NamedTuple):
     """Σ(x-c) in the steps of a factor: a total of its own, or the mean of two halves."""
 
     factor: Factor
     centre: Fraction
     parts: Parts
 
-    @classmethod
-    def of_total(cls, total: Total) -> Centred:
-        """Return the centred sum of a total."""
-        factor = total.factors[0]
-        return cls(factor=factor, centre=Fraction(factor.centre), parts=((total, Fraction(1)),))
-
-    @classmethod
-    def of_halves(cls, halves: Halves) -> Centred:
-        """Return the sum around the exact middle of the range: (Σ(x-l) + Σ(x-u))/2."""
-        half = Fraction(1, 2)
-        middle = Fraction(halves.factor.first + halves.factor.last, 2)
-        return cls(factor=halves.factor, centre=middle, parts=((halves.above, half), (halves.below, half)))
-
     @property
     def ends(self) -> tuple[float, float]:
         """The least and the greatest difference from the centre."""
         return float(self.factor.first - self.centre), float(self.factor.last - self.centre)
-
-
-def ratio(sums: Floats, counts: Floats) -> Floats:
-    """Return sums over counts, where a count below 1 is taken as 1."""
-    return np.asarray(sums / np.maximum(counts, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,21 +169,23 @@ class Mean:
 
     def evaluate(self, values: Values) -> Floats:
         """Return the answers."""
-        raw = ratio(combined(values, self.total.parts), combined(values, self.count))
+        raw = combined(values, self.total.parts) / np.maximum(combined(values, self.count), 1)
         return self._answer(np.clip(raw, *self.total.ends))
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
         """Return plausible true values; see `around`."""
         low, high = self.total.ends
-        sums = Truths.of_parts(self.total.parts, released, noise)
-        counts = Truths.of_parts(self.count, released, noise)
-        answers = ratio(sums.released, counts.released)
+        total, count = combined(released, self.total.parts), combined(released, self.count)
+        sums = differences(total, combined(noise, self.total.parts))
+        counts = differences(count, combined(noise, self.count))
+        answers = total / np.maximum(count, 1)
         # a count below 1/2 rounds to 0: the group may be empty, and then has no mean
-        unknown = counts.released < 0.5
+        unknown = count < 0.5
         rounding = 0.5 if self.total.factor.rounds else 0.0  # in steps, as everything before `_answer`
 
         def of(groups: Groups, draws: slice) -> Floats:
-            truths = around(ratio(sums(groups, draws), counts(groups, draws)), answers[groups], low, high)
+            ratios = sums(groups, draws) / np.maximum(counts(groups, draws), 1)
+            truths = around(ratios, answers[groups], low, high)
             if rounding:
                 # rounding to the grid moves the mean by half a step at most: away from the answer is the worst case
                 truths += rounding * np.where(truths < np.clip(answers[groups], low, high)[:, None], -1, 1)
@@ -198,28 +212,25 @@ class Moment:
     def evaluate(self, values: Values) -> Floats:
         """Return the answers; NaN where a correlation is undefined."""
         n = np.maximum(combined(values, self.count), 1)
-        sums = (combined(values, total.parts) for total in self.first)
-        return self._answer(self._raw()(n, sums, (values[product].copy() for product in self.second)), n)
+        sums = [combined(values, total.parts) for total in self.first]
+        return self._answer(self._raw(n, sums, [values[product] for product in self.second]), n)
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
         """Return plausible true values; see `around`."""
-        counts = Truths.of_parts(self.count, released, noise)
-        sums = [Truths.of_parts(total.parts, released, noise) for total in self.first]
-        products = [Truths(released[product], noise[product]) for product in self.second]
-        needed = 2 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 1
+        count = combined(released, self.count)
+        counts = differences(count, combined(noise, self.count))
+        totals = [combined(released, total.parts) for total in self.first]
+        noises = [combined(noise, total.parts) for total in self.first]
+        sums = [differences(total, each) for total, each in zip(totals, noises, strict=True)]
+        products = [differences(released[product], noise[product]) for product in self.second]
         # a sample variance or a correlation needs two rows
-        unknown = counts.released < needed - 0.5
-        (low, high), raw = self._range, self._raw()
-        answers = raw(
-            np.maximum(counts.released, 1),
-            (each.released.copy() for each in sums),
-            (each.released.copy() for each in products),
-        )
+        unknown = count < (1.5 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 0.5)
+        low, high = self._range
+        answers = self._raw(np.maximum(count, 1), totals, [released[product] for product in self.second])
 
         def of(groups: Groups, draws: slice) -> Floats:
-            n = counts(groups, draws)
-            np.maximum(n, 1, out=n)
-            truths = raw(n, (each(groups, draws) for each in sums), (each(groups, draws) for each in products))
+            n = np.maximum(counts(groups, draws), 1)
+            truths = self._raw(n, [each(groups, draws) for each in sums], [each(groups, draws) for each in products])
             if self.kind in MOMENTS:
                 truths = around(truths, answers[groups], low, high)
             return self._answer(unless_empty(truths, unknown[groups], low, high), n)
@@ -243,55 +254,24 @@ class Moment:
         largest = (x.last - x.first) * (y.last - y.first) / 4
         return (0.0 if self.kind in MOMENTS else -largest), largest
 
-    def _mean(self, total: Centred, factor: Factor) -> Callable[[Floats, Floats], Floats]:
-        """Return a function (sums, n) → mean of x around a product factor's centre, in that factor's steps."""
-        exact = total.factor.step / factor.step
-        times, shift = float(exact), float(total.centre * exact - factor.centre)
-        low, high = (float(end) for end in factor.ends)
-
-        def mean(sums: Floats, n: Floats) -> Floats:
-            sums /= n
-            if times != 1:
-                sums *= times
-            if shift:
-                sums += shift
-            return np.clip(sums, low, high, out=sums)
-
-        return mean
-
-    def _raw(self) -> Callable[[Floats, Iterator[Floats], Iterator[Floats]], Floats]:
-        """Return a function (counts ≥ 1, sums, products) → estimate, before clipping.
-
-        Sums and products are made when they are needed and changed in place, so that few are in memory at a time.
-        """
-        means = [self._mean(total, factor) for total, factor in zip(self.first, self._factors, strict=False)]
-        offsets = [float(product.offset) for product in self.second]
-
-        def raw(n: Floats, sums: Iterator[Floats], products: Iterator[Floats]) -> Floats:
-            def central(offset: float, both: Floats) -> Floats:
-                found = next(products)
-                found /= n
-                found += offset
-                found -= both
-                return found
-
-            found = [mean(each, n) for mean, each in zip(means, sums, strict=True)]
-            x, y = found[0], found[-1]
-            result = central(offsets[0], x * y)
-            if self.kind is not AggregateKind.CORRELATION:
-                return result
-            x *= x
-            y *= y
-            spread = central(offsets[1], x)
-            np.maximum(spread, 0, out=spread)
-            spread *= np.maximum(central(offsets[2], y), 0, out=y)
-            # without spread in x or y a correlation is undefined
-            np.copyto(spread, np.nan, where=spread == 0)
-            np.sqrt(spread, out=spread)
-            result /= spread
-            return np.clip(result, -1, 1, out=result)
-
-        return raw
+    def _raw(self, n: Floats, sums: Sequence[Floats], products: Sequence[Floats]) -> Floats:
+        """Return the estimate from counts of at least 1, sums and products, before clipping."""
+        means = []
+        for total, summed, factor in zip(self.first, sums, self._factors, strict=False):
+            # around the centre of the products' factor, in that factor's steps
+            times = total.factor.step / factor.step
+            mean = summed / n * float(times) + float(total.centre * times - factor.centre)
+            means.append(np.clip(mean, *factor.ends))
+        x, y = means[0], means[-1]
+        central: list[Floats] = [
+            product / n + float(total.offset) - one * other
+            for total, product, (one, other) in zip(self.second, products, ((x, y), (x, x), (y, y)), strict=False)
+        ]
+        if self.kind is not AggregateKind.CORRELATION:
+            return central[0]
+        spread = np.maximum(central[1], 0) * np.maximum(central[2], 0)
+        # without spread in x or y a correlation is undefined
+        return np.asarray(np.clip(central[0] / np.sqrt(np.where(spread == 0, np.nan, spread)), -1, 1))
 
     def _answer(self, raw: Floats, n: Floats) -> Floats:
         if self.kind is AggregateKind.CORRELATION:
@@ -337,3 +317,267 @@ class Drawn:
 
 
 Estimator = Linear | Mean | Moment | Drawn
+
+
+_TINY = Fraction(1, 10**250)
+
+
+@dataclass(slots=True)
+class Needs:
+    """All statistics and choices of a question, each with how much the answers depend on it."""
+
+    weighted: bool
+    """Whether units with many rows are weighted down."""
+    statistics: dict[Noised, Fraction] = field(default_factory=dict)
+    choices: list[DrawnAggregate] = field(default_factory=list)
+
+    def want(self, statistic: Noised, weight: Fraction) -> None:
+        """Note a use of a statistic."""
+        self.statistics[statistic] = self.statistics.get(statistic, Fraction(0)) + weight
+
+
+def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> tuple[tuple[Estimator, ...], Needs]:
+    """Return an estimator for each aggregate, and the statistics they need; units may be ``weighted`` down."""
+    needs = Needs(weighted=weighted)
+    demands: dict[Population, _Demand] = {}
+    populations = []
+    for aggregate in aggregates:
+        population = Population.of(aggregate.where, aggregate.arguments)
+        populations.append(population)
+        if aggregate.kind in _WEIGHED:
+            demands.setdefault(population, _Demand()).add(aggregate)
+    counted = _sources(demands, weighted=weighted)
+    estimators: list[Estimator] = []
+    for aggregate, population in zip(aggregates, populations, strict=True):
+        if aggregate.kind in _WEIGHED:
+            estimators.append(_counted(aggregate, population, counted[population], needs))
+        else:
+            estimators.append(_compile(aggregate, population, needs))
+    _check_sizes(needs)
+    return tuple(estimators), needs
+
+
+def _check_sizes(needs: Needs) -> None:
+    """Refuse factors that, alone or multiplied, overflow or underflow a float."""
+    lines = [choice.histogram for choice in needs.choices if isinstance(choice.histogram, LineHistogram)]
+    factors: list[tuple[Factor, ...]] = [(line.factor,) for line in lines]
+    for noised in needs.statistics:
+        for statistic in members(noised):
+            if isinstance(statistic, Total):
+                factors.append(statistic.factors)
+            elif isinstance(statistic, DistinctTotal):
+                factors.append((statistic.factor,))
+    for product in factors:
+        step, largest = Fraction(1), 1
+        for factor in product:
+            step *= factor.step
+            largest = max(largest, abs(factor.first), abs(factor.last))
+        if not (step >= _TINY and step * largest**2 <= 1 / _TINY):
+            raise UnplannableError(
+                "the bounds of these values are too large or too fine to compute with; "
+                "CLIP the values to a smaller range, or divide them by a constant"
+            )
+
+
+def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Estimator:
+    """Return the estimator of an aggregate of distinct units or values, or of a choice."""
+    statistic: UnitCount | DistinctCount
+    match aggregate.kind:
+        case AggregateKind.COUNT_UNITS:
+            statistic = UnitCount(population=population)
+            needs.want(statistic, _ONE)
+            return Linear(parts=((statistic, _ONE),), counts=True)
+        case AggregateKind.COUNT_DISTINCT:
+            statistic = DistinctCount(population=population, expression=aggregate.arguments[0])
+            needs.want(statistic, _ONE)
+            return Linear(parts=((statistic, _ONE),))
+        case AggregateKind.SUM_DISTINCT:
+            raw = Factor.raw(aggregate.arguments[0])
+            summed = DistinctTotal(population=population, factor=raw)
+            needs.want(summed, _ONE)
+            return _sum(((summed, raw.step),), raw)
+        case AggregateKind.AVG_DISTINCT:  # the centred sum of the distinct values over their number
+            factor = Factor.centred(aggregate.arguments[0])
+            summed = DistinctTotal(population=population, factor=factor)
+            statistic = DistinctCount(population=population, expression=aggregate.arguments[0])
+            needs.want(summed, _ONE)
+            needs.want(statistic, _QUARTER)
+            centred = Centred(factor=factor, centre=Fraction(factor.centre), parts=((summed, _ONE),))
+            return Mean(total=centred, count=((statistic, _ONE),))
+        case AggregateKind.MODE:
+            argument = aggregate.arguments[0]
+            values = finite_values(argument.type)
+            if values is None:
+                how = "BIN it, or declare" if argument.type.kind is not Kind.TEXT else "declare"
+                raise UnplannableError(
+                    f"MODE picks from a public list of values, and this has none; {how} its values in the policy"
+                )
+            listed = ValueHistogram(population=population, expression=argument, values=values)
+            choice = DrawnAggregate(kind=DrawKind.MODE, histogram=listed)
+        case kind:
+            histogram = LineHistogram.of(population, aggregate.arguments[0])
+            fraction = aggregate.fraction or _HALF if kind is AggregateKind.QUANTILE else None
+            choice = DrawnAggregate(kind=DrawKind(kind.value), histogram=histogram, fraction=fraction)
+    if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
+        needs.choices.append(choice)
+    return Drawn(choice=choice, number=needs.choices.index(choice))
+
+
+def _counted(aggregate: Aggregate, population: Population, source: CountSource | None, needs: Needs) -> Estimator:
+    """Return the estimator of an aggregate that is computed from a number of rows and sums over the rows."""
+    kind, arguments = aggregate.kind, aggregate.arguments
+    # a SUM that shares its count with nothing: summed from zero, so it needs no count
+    if source is None:
+        raw = Factor.raw(arguments[0], weighted=needs.weighted)
+        total = Total(population=population, factors=(raw,))
+        needs.want(total, _ONE)
+        return _sum(((total, raw.step),), raw)
+    count_weight, weights = _weights(aggregate)
+    needs.want(source.noised, count_weight * len(source.count))
+    if kind is AggregateKind.COUNT:
+        return Linear(parts=source.count, counts=True)
+    products = kind in MOMENTS or kind in PAIRS
+    sums = tuple(_centred(argument, weights[argument], source, needs, of_product=products) for argument in arguments)
+    if kind is AggregateKind.AVG:
+        return Mean(total=sums[0], count=source.count)
+    if kind is AggregateKind.SUM:  # Σx = Σ(x-c) + c·n
+        step = sums[0].factor.step
+        return _sum(added((sums[0].parts, step), (source.count, sums[0].centre * step)), sums[0].factor)
+    factors = [Factor.centred(argument, weighted=needs.weighted, of_product=True) for argument in arguments]
+    x, y = factors[0], factors[-1]
+    second = []
+    for pair in ((x, y), (x, x), (y, y)) if kind is AggregateKind.CORRELATION else ((x, y),):
+        total = Total(population=source.population, factors=pair)
+        # values in [low, high], shifted by the middle, have half the sensitivity
+        total = replace(total, offset=sum(total.range) // 2)
+        needs.want(total, _ONE)
+        second.append(total)
+    return Moment(kind=kind, count=source.count, first=sums, second=tuple(second))
+
+
+def _sum(parts: Parts, factor: Factor) -> Linear:
+    """Return a sum of a column's values, given on the column's own grid or the factor's, whichever is coarser."""
+    grid = max(line(factor.expression.type)[2], factor.step)
+    return Linear(parts=parts, grid=grid, rounding=ROUNDED * factor.step / 2 if factor.rounds else Fraction(0))
+
+
+def _centred(argument: Expression, weight: Fraction, source: CountSource, needs: Needs, *, of_product: bool) -> Centred:
+    """Return Σ(x-c) over the rows that are counted: from the halves that count them, or of its own."""
+    noised = source.noised
+    if isinstance(noised, Halves) and argument == noised.factor.expression:
+        needs.want(noised, 2 * weight)
+        # around the exact middle of the range: (Σ(x-l) + Σ(x-u))/2
+        middle = Fraction(noised.factor.first + noised.factor.last, 2)
+        return Centred(factor=noised.factor, centre=middle, parts=((noised.above, _HALF), (noised.below, _HALF)))
+    factor = Factor.centred(argument, weighted=needs.weighted, of_product=of_product)
+    total = Total(population=source.population, factors=(factor,))
+    needs.want(total, weight)
+    return Centred(factor=factor, centre=Fraction(factor.centre), parts=((total, _ONE),))
+
+
+_ONE, _HALF, _QUARTER = Fraction(1), Fraction(1, 2), Fraction(1, 4)
+_WEIGHED = {AggregateKind.COUNT, AggregateKind.SUM, AggregateKind.AVG} | MOMENTS | PAIRS
+"""Aggregates that are computed from a count and sums."""
+
+
+def _weights(aggregate: Aggregate) -> tuple[Fraction, dict[Expression, Fraction]]:
+    """Return how much an aggregate depends on the number of rows, and on the sum of each argument."""
+    kind, arguments = aggregate.kind, aggregate.arguments
+    if kind is AggregateKind.COUNT:
+        return _ONE, {}
+    if kind is AggregateKind.AVG:
+        return _QUARTER, {arguments[0]: _ONE}
+    if kind is AggregateKind.SUM:
+        factor = Factor.centred(arguments[0])
+        # weights relative to the largest value squared, (|c|+h)²: see the table above
+        largest = max(abs(factor.first), abs(factor.last), 1) ** 2
+        half = Total(population=Population(), factors=(factor,)).bound
+        return Fraction(factor.centre**2, largest), {arguments[0]: Fraction(half * half, largest)}
+    weight = _HALF if kind in MOMENTS else _QUARTER
+    return weight, dict.fromkeys(arguments, weight)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountSource:
+    """The noisy statistic from which the number of rows of a population is taken."""
+
+    noised: Count | Halves
+    population: Population
+    """The rows that are counted; sums that are divided by this count run over the very same."""
+    count: Parts
+    """The number of rows. Its variance is that of one noisy number, times the number of parts."""
+
+
+@dataclass(slots=True)
+class _Demand:
+    """The weights of all aggregates over one population."""
+
+    count: Fraction = Fraction(0)
+    totals: dict[Expression, Fraction] = field(default_factory=dict)
+    sums: int | None = 0  # how many sums there are; None where something else needs a count
+
+    def add(self, aggregate: Aggregate) -> None:
+        """Note an aggregate."""
+        count, totals = _weights(aggregate)
+        self.count += count
+        for argument, weight in totals.items():
+            self.totals[argument] = self.totals.get(argument, Fraction(0)) + weight
+        self.sums = None if aggregate.kind is not AggregateKind.SUM or self.sums is None else self.sums + 1
+
+    def cost(self, *, without: Expression | None = None) -> float:
+        """Return the cost Σw^{1/3} of the sums; the sum ``without`` cost comes with the count."""
+        return sum(math.cbrt(weight) for argument, weight in self.totals.items() if argument != without)
+
+    def halved(self, argument: Expression, others: Fraction = Fraction(0)) -> float:
+        """Return the cost of this population with the halves of one argument; ``others`` is the weight of COUNT(*)."""
+        return math.cbrt(2 * (self.totals[argument] + self.count) + 3 * others) + self.cost(without=argument)
+
+
+def _sources(demands: Mapping[Population, _Demand], *, weighted: bool) -> dict[Population, CountSource | None]:
+    """Return the source of the row count of each population; None where SUMs are taken from zero, without a count."""
+    chosen: dict[Population, CountSource | None] = {}
+    costs: dict[Population, float] = {}
+    for population, demand in demands.items():
+        options: list[tuple[float, CountSource | None]] = []
+        if demand.sums is not None:
+            # each sum from zero has weight 1, whose cube root is 1
+            options.append((float(demand.sums), None))
+        else:
+            count = Count.of(population, weighted=weighted)
+            parts = ((count, Fraction(1, count.times)),)
+            separate = CountSource(noised=count, population=population, count=parts)
+            options.append((math.cbrt(demand.count) + demand.cost(), separate))
+        for argument in demand.totals:
+            halves = Halves.of(population, argument, weighted=weighted)
+            if halves is not None:
+                source = CountSource(noised=halves, population=population, count=halves.count(whole=False))
+                options.append((demand.halved(argument), source))
+        costs[population], chosen[population] = min(options, key=_cost)
+    for wider, wanted in demands.items():
+        if wider.not_null:
+            continue
+        # the halves of one column that may be NULL may count all rows, if that costs less
+        shared: list[tuple[float, tuple[Population, Halves] | None]] = [(0.0, None)]
+        for population, demand in demands.items():
+            if population.where != wider.where or len(population.not_null) != 1:
+                continue
+            (argument,) = population.not_null
+            if argument not in demand.totals:
+                continue
+            halves = Halves.of(replace(population, within=wider), argument, weighted=weighted)
+            if halves is not None:
+                together = demand.halved(argument, wanted.count) + wanted.cost()
+                shared.append((together - costs[population] - costs[wider], (population, halves)))
+        _, best = min(shared, key=_cost)
+        if best is not None:
+            population, halves = best
+            rows = halves.above.population
+            chosen[population] = CountSource(noised=halves, population=rows, count=halves.count(whole=False))
+            chosen[wider] = CountSource(noised=halves, population=wider, count=halves.count(whole=True))
+    return chosen
+
+
+def _cost(option: tuple[float, object]) -> float:
+    """Return the cost to compare by: of options that cost the same, the first is taken."""
+    # cube roots of floats differ in the last digits; a tie must not depend on them
+    return round(option[0], 9)

@@ -103,10 +103,8 @@ class Points(Sequence[Value]):
 
     def __getitem__(self, place: int | slice) -> Value | Sequence[Value]:
         if isinstance(place, slice):
-            return tuple(self[at] for at in range(*place.indices(len(self))))
-        at = place if place >= 0 else len(self) + place
-        if not 0 <= at < len(self):
-            raise IndexError(place)
+            return tuple(self[at] for at in range(len(self))[place])
+        at = range(len(self))[place]
         return (self.first + at) * self.step if at < self.many else None
 
     def __contains__(self, value: object) -> bool:
@@ -208,14 +206,17 @@ def domains(keys: tuple[Named, ...], relation: Relation, most: int = MAX_KEYS) -
 
 def most_keys(public: tuple[Domain, ...], count: Callable[[Relation], int]) -> int:
     """Return an upper bound on the number of public keys; ``count`` says how many rows a public relation has."""
-    return math.prod(_looked_size(each, count) if isinstance(each, Looked) else _size(each) for each in public)
-
-
-def _looked_size(domain: Looked, count: Callable[[Relation], int]) -> int:
-    """Return how many different keys a public table has, with NULL only where that is a key, and there always."""
-    lookup, key = domain.lookup, domain.expression
-    source = with_values(lookup.scan if lookup.within is None else lookup.within, [key])
-    return count(PerUnit(source=source, keys=((_KEY, key),), aggregates=())) + key.type.null_is_key
+    size = 1
+    for domain in public:
+        if isinstance(domain, Looked):
+            # the different keys that the table has, with NULL only where that is a key, and there always
+            lookup, key = domain.lookup, domain.expression
+            source = with_values(lookup.within or lookup.scan, [key])
+            rows = count(PerUnit(source=source, keys=((_KEY, key),), aggregates=()))
+            size *= rows + key.type.null_is_key
+        else:
+            size *= _size(domain)
+    return size
 
 
 def public_size(keys: tuple[Named, ...], relation: Relation) -> int | None:
@@ -301,8 +302,11 @@ def _domain(expression: Expression, relation: Relation, most: int = MAX_KEYS) ->
         return Looked(lookup=public[0], expression=public[1])
     if type_.values is None and type_.kind is not Kind.DECIMAL:
         combined = _derived(expression, relation, null=null)
-        if combined is not None and _is_worthwhile(combined):
-            return combined  # of YEAR(d) * 100 + MONTH(d) those that there are, and no thirteenth month
+        # a range with gaps that are cheap to find, from several columns without fractions: of YEAR(d) * 100 + MONTH(d)
+        # those that there are, and no thirteenth month
+        exact = combined is not None and all(type_.kind is not Kind.DECIMAL for _, type_, _ in combined.columns)
+        if combined is not None and exact and _size(combined) <= MAX_TRIED and len(_columns(combined.expression)) > 1:
+            return combined
     narrowed = narrowed_key(expression, relation)
     count = _points(narrowed)
     if count is not None and MANY_KEYS < count <= most and narrowed.values is None and narrowed.kind.numeric:
@@ -322,12 +326,6 @@ def _restricted(public: tuple[Lookup, Expression] | None, relation: Relation) ->
     if public is None or public[0].optional:
         return public
     return replace(public[0], within=restricted(public[0].scan, relation)), public[1]
-
-
-def _is_worthwhile(combined: DerivedKey) -> bool:
-    """Return whether a range has gaps that are cheap to find: few combinations of several parts, without fractions."""
-    exact = all(type_.kind is not Kind.DECIMAL for _, type_, _ in combined.columns)
-    return exact and len(_columns(combined.expression)) > 1 and _size(combined) <= MAX_TRIED
 
 
 def _derived(expression: Expression, relation: Relation, *, null: bool) -> DerivedKey | None:
@@ -371,17 +369,16 @@ def _public(expression: Expression, relation: Relation, *, nested: bool = False)
             return Lookup(scan=origin, optional=nested and outer), inner
         case Call():
             parts: list[Expression] = []
-            lookups: set[Lookup] = set()
+            lookups: set[Lookup | None] = set()
             for argument in expression.arguments:
                 if isinstance(argument, Literal):
                     parts.append(argument)
-                    continue
-                public = _public(argument, relation, nested=True)
-                if public is None:
-                    return None
-                lookups.add(public[0])
-                parts.append(public[1])
-            return (lookups.pop(), replace(expression, arguments=tuple(parts))) if len(lookups) == 1 else None
+                else:
+                    lookup, part = _public(argument, relation, nested=True) or (None, argument)
+                    lookups.add(lookup)
+                    parts.append(part)
+            lookup = lookups.pop() if len(lookups) == 1 else None
+            return None if lookup is None else (lookup, replace(expression, arguments=tuple(parts)))
         case Literal() | Released():
             return None
 
@@ -449,12 +446,10 @@ def _spine(relation: Relation) -> _Spine:
         case Scan():
             names: dict[str, Expression] = {name: Column(name, type_) for name, _, type_ in relation.columns}
             return _Spine(names, [relation])
-        case Filter():
+        case Filter() | WithWindows():
             spine = _spine(relation.source)
-            spine.say([relation.condition])
+            spine.say([relation.condition] if isinstance(relation, Filter) else [])
             return spine
-        case WithWindows():
-            return _spine(relation.source)
         case Project() | PerUnit():
             spine = _spine(relation.source)
             named = relation.columns if isinstance(relation, Project) else relation.keys
@@ -497,50 +492,37 @@ def restricted(scan: Scan, relation: Relation) -> Relation:
     if scan not in public:
         return scan
     owners = {name: leaf for leaf in public for name, _, _ in leaf.columns}
-    # a condition over a private column says nothing that is public
-    conditions = [
-        condition for condition in spine.conditions if columns_in(condition) and columns_in(condition) <= owners.keys()
-    ]
+    plain: list[Expression] = []
+    links: list[Call] = []
+    """Equalities between columns of two tables."""
+    for condition in spine.conditions:
+        # a condition over a private column says nothing that is public
+        if not columns_in(condition) or not columns_in(condition) <= owners.keys():
+            continue
+        if isinstance(condition, Call) and condition.op is Op.EQUAL:
+            first, second = ({id(owners[name]) for name in columns_in(side)} for side in condition.arguments)
+            if len(first) == len(second) == 1 and first != second:
+                links.append(condition)
+                continue
+        plain.append(condition)
     result: Relation = scan
-    plain = [condition for condition in conditions if not _is_link(condition, owners)]
-    links = [condition for condition in conditions if _is_link(condition, owners)]
     while True:
-        joined = frozenset(columns_of(result))
-        nearest = next((pair for pair in map(_split, links) if _reaches(pair, joined)), None)
-        if nearest is None:
+        joined = columns_of(result).keys()
+        # links of which one side is joined already, that side first
+        outward: dict[Call, tuple[Expression, Expression]] = {}
+        for link in links:
+            one, other = link.arguments
+            if (columns_in(one) <= joined) is not (columns_in(other) <= joined):
+                outward[link] = (one, other) if columns_in(one) <= joined else (other, one)
+        if not outward:
             break
-        _, far_side = nearest if columns_in(nearest[0]) <= joined else nearest[::-1]
+        _, far_side = next(iter(outward.values()))
         leaf = owners[next(iter(columns_in(far_side)))]
-        leaf_columns = frozenset(name for name, _, _ in leaf.columns)
-        between = [pair for pair in map(_split, links) if _between(pair, joined, leaf_columns)]
-        on = tuple(pair if columns_in(pair[0]) <= joined else pair[::-1] for pair in between)
-        result = Join(left=result, right=leaf, kind=JoinKind.INNER, on=on)
-        links = [condition for condition in links if not _between(_split(condition), joined, leaf_columns)]
-    joined = frozenset(columns_of(result))
+        on = {link: pair for link, pair in outward.items() if columns_in(pair[1]) <= _names(leaf)}
+        result = Join(left=result, right=leaf, kind=JoinKind.INNER, on=tuple(on.values()))
+        links = [link for link in links if link not in on]
     applicable = [condition for condition in [*plain, *links] if columns_in(condition) <= joined]
     return Filter(source=result, condition=all_of(applicable)) if applicable else result
-
-
-def _is_link(condition: Expression, owners: Mapping[str, Scan]) -> bool:
-    """Return whether a condition is an equality between columns of two tables."""
-    if not isinstance(condition, Call) or condition.op is not Op.EQUAL:
-        return False
-    sides = [{id(owners[name]) for name in columns_in(side)} for side in condition.arguments]
-    return all(len(side) == 1 for side in sides) and sides[0] != sides[1]
-
-
-def _split(condition: Expression) -> tuple[Expression, Expression]:
-    assert isinstance(condition, Call)  # noqa: S101 - an equality
-    return condition.arguments[0], condition.arguments[1]
-
-
-def _reaches(pair: tuple[Expression, Expression], joined: frozenset[str]) -> bool:
-    return (columns_in(pair[0]) <= joined) is not (columns_in(pair[1]) <= joined)
-
-
-def _between(pair: tuple[Expression, Expression], joined: frozenset[str], leaf: frozenset[str]) -> bool:
-    first, second = (columns_in(side) for side in pair)
-    return (first <= joined and second <= leaf) or (first <= leaf and second <= joined)
 
 
 def narrowed_key(key: Expression, relation: Relation) -> Type:
@@ -551,28 +533,20 @@ def narrowed_key(key: Expression, relation: Relation) -> Type:
     in_tables = _said(key, spine.names)
     if in_tables is None:
         return key.type
+    name = Column(_KEY, key.type)
     types: dict[str, Type] = {_KEY: key.type}
     for condition in spine.conditions:
-        about = _about(condition, in_tables, Column(_KEY, key.type))
+        about = substituted(condition, lambda piece: name if _same(piece, in_tables) else None)
         if columns_in(about) == {_KEY}:
             types = narrowed(types, about)
     return types[_KEY]
 
 
-def _about(expression: Expression, key: Expression, name: Column) -> Expression:
-    """Return an expression with a key replaced by a column of that name."""
-    return substituted(expression, lambda piece: name if _same(piece, key) else None)
-
-
 def _same(first: Expression, second: Expression) -> bool:
     """Return whether two expressions are equal, apart from the ranges in their types."""
     if isinstance(first, Call) and isinstance(second, Call):
-        pairs = zip(first.arguments, second.arguments, strict=False)
-        return (
-            first.op is second.op
-            and len(first.arguments) == len(second.arguments)
-            and all(_same(a, b) for a, b in pairs)
-        )
+        alike = first.op is second.op and len(first.arguments) == len(second.arguments)
+        return alike and all(map(_same, first.arguments, second.arguments))
     if isinstance(first, Column) and isinstance(second, Column):
         return first.name == second.name
     return first == second

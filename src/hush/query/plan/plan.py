@@ -5,7 +5,7 @@ caveats and whether a question can be asked at all depend on nothing private.
 
 **Laplace or Gaussian.** Whichever errs less at this price: Gaussian noise where a unit counts in many groups or a
 question has many aggregates. But it has no pure ε. Some accounts cannot take it at all (``gaussian=False``), and in
-those that can, the first Gaussian release ends the counting by the sum of ε (`hush.accounting.filters.base`). So a
+those that can, the first Gaussian release ends the counting by the sum of ε (`hush.accounting.filters`). So a
 single number always has Laplace noise: at a very small ε Gaussian noise would err a little less, and cost the account
 much. The rule looks at the question and the account's kind, never at what was spent, so a question has one price.
 
@@ -18,31 +18,19 @@ statistic. With Gaussian noise the variance is proportional to 1/ρ_i, and ρ_i 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from types import MappingProxyType
+from typing import NamedTuple
 
 from hush.accounting.events import Event
-from hush.mechanisms.grouped import (
-    GroupedDistribution,
-    GroupedGaussian,
-    GroupedLaplace,
-    GroupedNoise,
-    GroupedQuantile,
-    KeySelection,
-    KeyThreshold,
-    exact_share,
-    sum_error,
-    units_needed,
-    zcdp_budget,
-)
+from hush.mechanisms import grouped
+from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace, GroupedNoise, sum_error, zcdp_budget
 from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Column, Expression
 from hush.query.functions import describe as written
-from hush.query.plan.aggregates import Needs, check_sizes, compile_aggregates
 from hush.query.plan.draws import Draw, DrawnAggregate, DrawPlanner, LineHistogram
-from hush.query.plan.estimators import Drawn, Estimator, Linear, Mean
+from hush.query.plan.estimators import Drawn, Estimator, Linear, Mean, Needs, Parts, compile_aggregates
 from hush.query.plan.keys import (
     MANY_KEYS,
     MAX_KEYS,
@@ -63,7 +51,6 @@ from hush.query.plan.stability import (
     Limits,
     Matches,
     Noised,
-    Population,
     Sensitivity,
     Statistic,
     TighterLimits,
@@ -73,7 +60,6 @@ from hush.query.plan.stability import (
     limits,
     members,
     sensitivity,
-    uncounted,
 )
 from hush.query.plan.winners_curse import Winners
 from hush.query.question import Question
@@ -82,10 +68,8 @@ from hush.query.released import aggregates_in
 from hush.query.schema import Schema
 from hush.query.types import Type
 
-_SELECTION_WEIGHT = Fraction(1, 2)
-_MOST_UNITS = 2**40
-_FINE = 1000
-_LONGEST = 80
+_FINE = 1000  # shares of ε are multiples of about a thousandth
+_LONGEST = 80  # the longest line of a price list, in characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,42 +93,27 @@ class Noise:
     """The noise of one statistic, or of halves together: independent draws from one distribution."""
 
     noised: Noised
+    statistics: tuple[Statistic, ...]
+    """The statistics with this noise: one to three vectors over all groups."""
     law: GroupedNoise
     sensitivity: Sensitivity
     epsilon: Fraction
 
-    @property
-    def event(self) -> Event:
-        """The event for the accountant."""
-        return self.law.event
 
-    @property
-    def statistics(self) -> tuple[Statistic, ...]:
-        """The statistics with this noise: one to three vectors over all groups."""
-        return members(self.noised)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(NamedTuple):
     """How private keys are chosen."""
 
     epsilon: Fraction
     delta: Fraction
-    mechanism: KeySelection | KeyThreshold
-
-    @property
-    def event(self) -> Event:
-        """The event for the accountant."""
-        return self.mechanism.event
+    mechanism: grouped.KeySelection | grouped.KeyThreshold
 
     @property
     def gaussian(self) -> bool:
         """Whether a noisy number of units is compared with a threshold."""
-        return isinstance(self.mechanism, KeyThreshold)
+        return isinstance(self.mechanism, grouped.KeyThreshold)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceItem:
+class PriceItem(NamedTuple):
     """One line of the price."""
 
     what: str
@@ -177,8 +146,11 @@ class Plan:
     @property
     def events(self) -> tuple[Event, ...]:
         """The events to charge, as in `hush.accounting.events`."""
-        selected = () if self.selection is None else (self.selection.event,)
-        return (*selected, *(noise.event for noise in self.noises), *(draw.event for draw in self.draws))
+        mechanisms = [] if self.selection is None else [self.selection.mechanism]
+        return tuple(
+            each.event
+            for each in (*mechanisms, *(noise.law for noise in self.noises), *(draw.mechanism for draw in self.draws))
+        )
 
     def draw(self, number: int) -> tuple[Draw, int]:
         """Return the draw that makes the choice of this number, and the choice's place in it."""
@@ -186,111 +158,118 @@ class Plan:
         return draw, draw.numbers.index(number)
 
     @property
-    def laws(self) -> Mapping[Statistic, GroupedNoise]:
+    def laws(self) -> dict[Statistic, GroupedNoise]:
         """The noise of each statistic."""
-        return MappingProxyType({statistic: noise.law for noise in self.noises for statistic in noise.statistics})
+        return {statistic: noise.law for noise in self.noises for statistic in noise.statistics}
+
+    def noise_of(self, parts: Parts) -> list[tuple[Fraction, GroupedNoise]]:
+        """Return the noise of Σ factor·statistic: its factors and laws."""
+        laws = self.laws
+        return [(factor, laws[statistic]) for statistic, factor in parts]
 
     def half_width(self, aggregate: int, confidence: float) -> float | None:
         """Return the half-width of an aggregate's interval where it does not depend on data, else None."""
         estimator = self.estimators[aggregate]
         if not isinstance(estimator, Linear):
             return None
-        return float(estimator.widened(sum_error(self._parts(estimator), confidence)))
-
-    def shorter(self, aggregate: int) -> tuple[float, Fraction]:
-        """Return by how much the half-width may be shorter, and how often, so that it holds as often as is said."""
-        estimator = self.estimators[aggregate]
-        if not isinstance(estimator, Linear) or estimator.widened(estimator.grid) != estimator.grid:
-            return 0.0, Fraction(0)
-        less, share = exact_share(self._parts(estimator), self.confidence, estimator.grid)
-        return float(less), share
-
-    def _parts(self, estimator: Linear) -> list[tuple[Fraction, GroupedNoise]]:
-        laws = self.laws
-        return [(factor, laws[statistic]) for statistic, factor in estimator.parts]
+        return float(estimator.widened(sum_error(self.noise_of(estimator.parts), confidence)))
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaBudget:
-    """The δ that a question may use."""
+class Funds(NamedTuple):
+    """What a question may use of its accounts, beside ε."""
 
-    total: Fraction
-    for_keys: Fraction
-    """The part for choosing private keys."""
-    gaussian: bool
+    delta: Fraction = Fraction(0)
+    key_delta: Fraction = Fraction(0)
+    """The part of δ for choosing private keys."""
+    gaussian: bool = True
     """Whether the accounts that pay take Gaussian noise."""
     most_rho: Fraction | None = None
     """The zCDP that these accounts hold when they are empty."""
     prefer_gaussian: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RhoBudget:
-    """The zCDP that replaces a part of ε, at the δ of Gaussian noise."""
-
-    delta: Fraction
-    most: Fraction | None
-    """The largest ρ that the accounts hold."""
-    preferred: bool = False
     """Whether numbers get Gaussian noise wherever there is a ρ for it."""
 
-    def rho(self, epsilon: Fraction) -> Fraction:
+    def rho(self, epsilon: Fraction, delta: Fraction) -> Fraction:
         """Return ρ with ρ-zCDP implying (ε, δ); 0 where the question has no δ for Gaussian noise."""
-        if not self.delta or not epsilon:
+        if not delta or not epsilon:
             return Fraction(0)
-        rho = zcdp_budget(epsilon, self.delta)
-        return rho if self.most is None else min(rho, self.most)
+        rho = zcdp_budget(epsilon, delta)
+        return rho if self.most_rho is None else min(rho, self.most_rho)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTerms:
+    """The accounts, limits and kind of keys of a question, beside its price."""
+
+    funds: Funds
+    tighter: TighterLimits
+    keys: str | None
+    """Whether many public keys are listed ("public") or chosen ("private"); None decides by their number."""
+    matches: Matches
+    """The engine's number of rows of a public relation that agree on some expressions at most."""
 
 
 def at_price(
     question: Question,
     schema: Schema,
     epsilon: Fraction,
-    budget: DeltaBudget,
     confidence: float,
-    tighter: TighterLimits = AS_DECLARED,
-    keys: str | None = None,
-    matches: Matches = uncounted,
+    terms: PlanTerms,
 ) -> Plan:
     """Plan a question that costs ε."""
-    delta, key_delta = budget.total, budget.for_keys
-    public = _public_keys(question, keys, paid=bool(key_delta))
+    funds, tighter, matches = terms.funds, terms.tighter, terms.matches
+    public = _listed_keys(question, funds, terms.keys)
+    private_keys = public is None
+    key_count = None if public is None else most_keys(public, lambda relation: matches(relation, ()))
+
+    # what is computed, and how much one unit moves it
     by = [key for _, key in question.keys]
-    key_count = _most(question, public, matches)
     bounds = limits(question.relation, schema, keys=key_count, matches=matches, by=by, tighter=tighter)
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
-    private_keys = bool(question.keys) and public is None
-    if private_keys and not key_delta:
-        why = why_private(question.keys, question.relation) if keys is None else "the question wants its keys chosen"
-        way = ", and the question's own is 0: leave delta out" if delta else ": use a budget with a delta"
-        raise UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
+    if private_keys and not funds.key_delta:
+        raise _no_delta_for_keys(question, funds, terms.keys)
     if not (needs.statistics or needs.choices or private_keys):
         epsilon = Fraction(0)  # public keys alone: the list is the policy's, and says nothing of the data
-    check_sizes(needs)
-    parts = _parts(needs, chosen=private_keys)
+
+    # ε is split by weight: for choosing keys, each statistic, each choice
+    weights = [Fraction(1, 2)] * private_keys + list(needs.statistics.values()) + [Fraction(1)] * len(needs.choices)
+    parts = [share * epsilon for share in shares(weights, 1 / 3)]
     selection = None
-    noise_delta = delta if budget.gaussian else Fraction(0)
+    noise_delta = funds.delta if funds.gaussian else Fraction(0)
     if private_keys:
         # half for the selection's Gaussian threshold, half for the numbers
-        noise_delta = (delta - key_delta) / 2 if budget.gaussian else Fraction(0)
-        selection = _selection(parts[0] * epsilon, key_delta, noise_delta, bounds)
-    combined = together(question.keys, question.relation) if public else ()
-    winners = Winners.of(question, estimators, public, combined=bool(combined))
-    # bars of quantiles are drawn with the answer, so their level is fixed before any data is read
+        noise_delta = (funds.delta - funds.key_delta) / 2 if funds.gaussian else Fraction(0)
+        selection = _selection(parts.pop(0), funds.key_delta, noise_delta, bounds)
+    numeric, drawn = sum(parts[: len(needs.statistics)], Fraction(0)), parts[len(needs.statistics) :]
+
+    # where noise decides which rows are shown, bars are wider; those of quantiles are drawn with the answer, so their
+    # level is fixed before any data is read
+    combined = together(question.keys, question.relation) if public and len(by) > 1 else ()
+    winners = None
+    if question.having is not None or question.order:
+        winners = Winners.of(question, estimators, public, combined=bool(combined))
     certain = confidence if winners is None else 1 - winners.prepared(1 - confidence)
     deciding = frozenset() if winners is None else winners.deciding
     choosing = DrawPlanner(
         choices=needs.choices,
-        shares=[share * epsilon for share in parts[1 + len(needs.statistics) :]],
+        shares=drawn,
         confidences=[certain if choice in deciding else confidence for choice in needs.choices],
-        alone=_alone(question, estimators) | deciding,
+        alone=_computed_together(question, estimators) | deciding if needs.choices else frozenset(),
         bounds=bounds,
     )
-    numeric = sum(parts[1 : 1 + len(needs.statistics)], Fraction(0)) * epsilon
-    rho = RhoBudget(noise_delta, budget.most_rho, budget.prefer_gaussian)
-    noises, draws, used = _protected(needs, choosing, numeric, rho)
+    noises, draws, gaussian = _protected(needs, choosing, numeric, funds, noise_delta)
     spent = selection.delta if selection else Fraction(0)
-    meant_at = spent + (noise_delta if used else 0) + (noise_delta if selection and selection.gaussian else 0)
+    threshold = selection is not None and selection.gaussian
+    meant_at = spent + noise_delta * (gaussian + threshold)
+
+    notes = caveats(question, bounds, estimators, draws, key_count, schema, tighter)
+    notes += _noise_caveats(winners)
+    if meant_at > spent:
+        # draws may be paid for in zCDP without any Gaussian noise
+        noisy = threshold or any(isinstance(noise.law, GroupedGaussian) for noise in noises)
+        listed = any(
+            isinstance(draw.mechanism, grouped.GroupedDistribution) and draw.mechanism.rho is not None for draw in draws
+        )
+        notes.append(gaussian_price(meant_at, drawn=not noisy and not listed))
     return Plan(
         question=question,
         exact_query=ExactQuery(
@@ -299,7 +278,7 @@ def at_price(
             domains=public if question.keys else None,
             together=combined,
             limits=bounds,
-            statistics=tuple(member for noised in needs.statistics for member in members(noised)),
+            statistics=tuple(statistic for noise in noises for statistic in noise.statistics),
             count_units=private_keys,
         ),
         estimators=estimators,
@@ -309,59 +288,47 @@ def at_price(
         epsilon=epsilon,
         delta=spent,
         meant_at=meant_at,
-        items=_items(selection, noises, draws),
-        caveats=(
-            *caveats(question, bounds, estimators, draws, key_count, unit_word(schema), tighter),
-            *beyond_bounds(question, bounds, schema),
-            *([] if winners is None else chosen_by_noise(winners)),
-            *([gaussian_price(meant_at, drawn=not _gaussian(selection, noises, draws))] if meant_at > spent else []),
-        ),
+        items=_price_items(noises, draws, selection),
+        caveats=tuple(notes),
         confidence=confidence,
         winners=winners,
     )
 
 
-def _public_keys(question: Question, wanted: str | None, *, paid: bool) -> tuple[Domain, ...] | None:
-    """Return the keys that are listed; None where they are chosen, for which an account with a δ has ``paid``."""
-    if wanted == "private" and question.keys:
-        return None
-    lists = domains(question.keys, question.relation, MANY_KEYS if paid and wanted is None else MAX_KEYS)
-    if wanted == "public" and lists is None:
+def _listed_keys(question: Question, funds: Funds, keys: str | None) -> tuple[Domain, ...] | None:
+    """Return the public keys; None where keys are chosen, for which an account with a δ pays."""
+    public: tuple[Domain, ...] | None = None
+    if keys != "private" or not question.keys:
+        most_listed = MANY_KEYS if funds.key_delta and keys is None else MAX_KEYS
+        public = domains(question.keys, question.relation, most_listed)
+    if public is None and keys == "public":
         raise UnplannableError(f"{why_private(question.keys, question.relation)}. So keys='public' is not possible")
-    return lists
+    return public
 
 
-def _most(question: Question, public: tuple[Domain, ...] | None, matches: Matches) -> int | None:
-    """Return the largest number of groups of a unit; None if it is not known."""
-    if not question.keys:
-        return 1
-    return None if public is None else most_keys(public, lambda relation: matches(relation, ()))
+def _no_delta_for_keys(question: Question, funds: Funds, keys: str | None) -> UnplannableError:
+    """Return the refusal of private keys without a δ: that a key is shown would tell that somebody has it."""
+    why = why_private(question.keys, question.relation) if keys is None else "the question wants its keys chosen"
+    way = ", and the question's own is 0: leave delta out" if funds.delta else ": use a budget with a delta"
+    return UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
 
 
 def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: Limits) -> Selection:
     """Return the mechanism that chooses keys: a noisy threshold where it shows keys with fewer units."""
-    keys = bounds.cells
-    needed = units_needed(epsilon, delta, keys)
-    rho = zcdp_budget(epsilon, meant_at) if meant_at and keys > 1 else Fraction(0)
+    needed = grouped.units_needed(epsilon, delta, bounds.cells)
+    rho = zcdp_budget(epsilon, meant_at) if meant_at and bounds.cells > 1 else Fraction(0)
     if rho:
-        above = KeyThreshold.for_rho(rho, delta=delta, keys=keys)
-        # the mechanism that shows keys with fewer units is the better one
-        if above.threshold <= min(needed, _MOST_UNITS):
+        above = grouped.KeyThreshold.for_rho(rho, delta=delta, keys=bounds.cells)
+        if above.threshold <= min(needed, 2**40):
             return Selection(epsilon=epsilon, delta=delta, mechanism=above)
     if math.isinf(needed):
         raise TooSmallError(
             "epsilon and delta are too small to choose keys privately: hardly any would ever be shown; "
             "raise epsilon, or ask the owner to declare the keys' values in the policy"
         )
-    return Selection(epsilon=epsilon, delta=delta, mechanism=KeySelection(epsilon=epsilon, delta=delta, keys=keys))
-
-
-def _parts(needs: Needs, *, chosen: bool) -> list[Fraction]:
-    """Return the parts of ε for: choosing keys, each statistic, each choice."""
-    weights = [*needs.statistics.values(), *(Fraction(1) for _ in needs.choices)]
-    if chosen:
-        return shares([_SELECTION_WEIGHT, *weights], 1 / 3) if weights else [Fraction(1)]
-    return [Fraction(0), *(shares(weights, 1 / 3) if weights else [])]
+    return Selection(
+        epsilon=epsilon, delta=delta, mechanism=grouped.KeySelection(epsilon=epsilon, delta=delta, keys=bounds.cells)
+    )
 
 
 def shares(weights: Sequence[Fraction], power: float) -> list[Fraction]:
@@ -372,147 +339,111 @@ def shares(weights: Sequence[Fraction], power: float) -> list[Fraction]:
     """
     # integers first, so that the fractions add up to 1 exactly
     parts = [max(1, round(_FINE * float(weight) ** power)) for weight in weights]
-    return [Fraction(each, sum(parts)) for each in parts]
+    total = sum(parts)
+    return [Fraction(part, total) for part in parts]
 
 
-def _gaussian(selection: Selection | None, noises: tuple[Noise, ...], draws: tuple[Draw, ...]) -> bool:
-    """Return whether there is Gaussian noise in a question."""
-    return (
-        (selection is not None and selection.gaussian)
-        or any(isinstance(noise.law, GroupedGaussian) for noise in noises)
-        or any(isinstance(draw.mechanism, GroupedDistribution) and draw.mechanism.rho is not None for draw in draws)
-    )
-
-
-def _alone(question: Question, estimators: tuple[Estimator, ...]) -> frozenset[object]:
+def _computed_together(question: Question, estimators: tuple[Estimator, ...]) -> frozenset[object]:
     """Return choices that an output is computed from together with others of the same column."""
     compared: set[object] = set()
     for _, output in question.outputs:
-        drawn = [
-            estimator.choice
-            for estimator in map(estimators.__getitem__, aggregates_in(output))
-            if isinstance(estimator, Drawn)
-        ]
+        read = [estimators[aggregate] for aggregate in aggregates_in(output)]
+        drawn = [estimator.choice for estimator in read if isinstance(estimator, Drawn)]
         histograms = [choice.histogram for choice in drawn]
         compared.update(choice for choice in drawn if histograms.count(choice.histogram) > 1)
     return frozenset(compared)
 
 
 def _protected(
-    needs: Needs, choosing: DrawPlanner, numeric: Fraction, rho: RhoBudget
+    needs: Needs, choosing: DrawPlanner, numeric: Fraction, funds: Funds, delta: Fraction
 ) -> tuple[tuple[Noise, ...], tuple[Draw, ...], bool]:
     """Return the noise of statistics and the draws of choices, and whether their ε holds only at a δ.
 
     Each kind on its own is paid for in zCDP where that errs less. Where both are, they share the ρ of their ε together,
     which is more than the sum of their parts.
     """
-    drawn = sum(choosing.shares, Fraction(0))
-    noises, gaussian = _noises(needs, choosing.bounds, numeric, rho.rho(numeric), preferred=rho.preferred)
-    draws, divergent = _draws(choosing, rho.rho(drawn))
+    preferred, drawn = funds.prefer_gaussian, sum(choosing.shares, Fraction(0))
+    noises, gaussian = _noises(needs, choosing.bounds, numeric, funds.rho(numeric, delta), preferred=preferred)
+    if not choosing.choices:
+        return noises, (), gaussian
+    draws, divergent = choosing.made(), False
+    if rho := funds.rho(drawn, delta):
+        others = choosing.made(rho)
+        divergent = math.fsum(draw.error() for draw in others) < math.fsum(draw.error() for draw in draws)
+        draws = others if divergent else draws
     if gaussian and divergent:
-        # ρ of the sum of two ε exceeds the sum of their ρ, so both share it
-        joint = rho.rho(numeric + drawn) / (numeric + drawn)
-        noises, _ = _noises(needs, choosing.bounds, numeric, joint * numeric, preferred=rho.preferred)
+        joint = funds.rho(numeric + drawn, delta) / (numeric + drawn)
+        noises, _ = _noises(needs, choosing.bounds, numeric, joint * numeric, preferred=preferred)
         draws = choosing.made(joint * drawn)
     return noises, draws, gaussian or divergent
-
-
-def _draws(choosing: DrawPlanner, rho: Fraction) -> tuple[tuple[Draw, ...], bool]:
-    """Return how choices are made: for pure ε, or for ρ where that errs less."""
-    pure = choosing.made()
-    if not rho or not pure:
-        return pure, False
-    divergent = choosing.made(rho)
-    better = math.fsum(draw.error() for draw in divergent) < math.fsum(draw.error() for draw in pure)
-    return (divergent, True) if better else (pure, False)
 
 
 def _noises(
     needs: Needs, bounds: Limits, epsilon: Fraction, rho: Fraction, *, preferred: bool
 ) -> tuple[tuple[Noise, ...], bool]:
     """Return the noise of every statistic: all Laplace, or all Gaussian where that errs less or is ``preferred``."""
-    if not needs.statistics:
-        return (), False
-    weights = list(needs.statistics.values())
-    bound = [sensitivity(noised, bounds) for noised in needs.statistics]
-    steps = [limit.per_group for limit in bound]
-    pure = [share * epsilon for share in shares(weights, 1 / 3)]
-    laplace = [
-        GroupedLaplace.for_epsilon(share, sensitivity=step, contribution=bounds.contribution)
-        for step, share in zip(steps, pure, strict=True)
-    ]
-    laws: Sequence[GroupedNoise] = laplace
-    parts = pure
+    contribution, weights = bounds.contribution, list(needs.statistics.values())
+    laplace: list[Noise] = []
+    for noised, share in zip(needs.statistics, shares(weights, 1 / 3), strict=True):
+        moved, part, statistics = sensitivity(noised, bounds), share * epsilon, members(noised)
+        law = GroupedLaplace.for_epsilon(part, sensitivity=moved.per_group, contribution=contribution)
+        laplace.append(Noise(noised=noised, statistics=statistics, law=law, sensitivity=moved, epsilon=part))
     # one number in one group always has Laplace noise: see the top of this module
     single = len(weights) == 1 and bounds.cells == 1
-    if rho and (preferred or not single):
-        each = [share * rho for share in shares(weights, 1 / 2)]
-        gaussian = [
-            GroupedGaussian.for_rho(
-                share, sensitivity=step, contribution=bounds.contribution, numbers=len(members(noised))
-            )
-            for noised, step, share in zip(needs.statistics, steps, each, strict=True)
-        ]
-
-        def total(candidates: Sequence[GroupedNoise]) -> float:
-            return math.fsum(
-                float(weight) * law.variance / step / step
-                for weight, law, step in zip(weights, candidates, steps, strict=True)
-            )
-
-        if preferred or total(gaussian) < total(laplace):
-            laws, parts = gaussian, [share * epsilon for share in shares(weights, 1 / 2)]
-    noises = tuple(
-        Noise(noised=noised, law=law, sensitivity=limit, epsilon=share)
-        for noised, law, limit, share in zip(needs.statistics, laws, bound, parts, strict=True)
-    )
-    return noises, laws is not laplace
-
-
-def _items(selection: Selection | None, noises: tuple[Noise, ...], draws: tuple[Draw, ...]) -> tuple[PriceItem, ...]:
-    items = []
-    if selection is not None:
-        items.append(PriceItem(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
-    items += [PriceItem(what=describe(noise.noised), epsilon=noise.epsilon) for noise in noises]
-    return (*items, *(PriceItem(what=describe_choices(draw.choices), epsilon=draw.epsilon) for draw in draws))
+    if not rho or not laplace or (single and not preferred):
+        return tuple(laplace), False
+    gaussian: list[Noise] = []
+    errors: list[tuple[float, ...]] = []
+    for pure, weight, share in zip(laplace, weights, shares(weights, 1 / 2), strict=True):
+        step, numbers = pure.sensitivity.per_group, len(pure.statistics)
+        normal = GroupedGaussian.for_rho(share * rho, sensitivity=step, contribution=contribution, numbers=numbers)
+        gaussian.append(replace(pure, law=normal, epsilon=share * epsilon))
+        errors.append(tuple(float(weight) * law.variance / step / step for law in (pure.law, normal)))
+    of_laplace, of_gaussian = map(math.fsum, zip(*errors, strict=True))
+    better = preferred or of_gaussian < of_laplace
+    return tuple(gaussian if better else laplace), better
 
 
 # the plan in words
 
 
-def describe(statistic: Noised) -> str:
-    """Return a few words for the price list, with the columns and the rows that are meant."""
-    match statistic:
+def _price_items(noises: Sequence[Noise], draws: Sequence[Draw], selection: Selection | None) -> tuple[PriceItem, ...]:
+    """Return the price list: choosing keys, then the noises and the draws."""
+    items = [PriceItem(what=_price_line(noise.noised), epsilon=noise.epsilon) for noise in noises]
+    items += [PriceItem(what=_price_line(draw.choices), epsilon=draw.epsilon) for draw in draws]
+    if selection is not None:
+        items.insert(0, PriceItem(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
+    return tuple(items)
+
+
+def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
+    """Return a line of the price list: a statistic or choices, their columns, and the condition on rows if any."""
+    expressions: tuple[Expression, ...] = ()
+    match item:
         case Halves():
-            return _item("sum and count of", (statistic.factor.expression,), statistic.above.population)
+            words, expressions, population = "sum and count of", (item.factor.expression,), item.above.population
         case Total():
-            of = tuple(factor.expression for factor in statistic.factors)
-            return _item("sum of", of, statistic.population)
+            words, population = "sum of", item.population
+            expressions = tuple(factor.expression for factor in item.factors)
         case DistinctTotal():
-            return _item("sum of distinct values of", (statistic.expression,), statistic.population)
+            words, expressions, population = "sum of distinct values of", (item.expression,), item.population
         case DistinctCount():
-            return _item("distinct values of", (statistic.expression,), statistic.population)
+            words, expressions, population = "distinct values of", (item.expression,), item.population
         case UnitCount():
-            return _item("count of units", (), statistic.population)
+            words, population = "count of units", item.population
+        case tuple():
+            histogram, kind = item[0].histogram, item[0].kind.value + ("s" if len(item) > 1 else "")
+            expressions = (
+                histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression,
+            )
+            which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.fraction is not None)
+            words, population = f"{kind} {which} of" if which else f"{kind} of", histogram.population
         case _:
-            return _item("count", (), statistic.population)
-
-
-def describe_choices(choices: tuple[DrawnAggregate, ...]) -> str:
-    """Return the line of the price list for choices from one histogram."""
-    choice, histogram = choices[0], choices[0].histogram
-    of = histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression
-    which = ", ".join(f"{float(each.fraction):g}" for each in choices if each.fraction is not None)
-    kind = choice.kind.value + ("s" if len(choices) > 1 else "")
-    return _item(f"{kind} {which} of" if which else f"{kind} of", (of,), histogram.population)
-
-
-def _item(what: str, of: tuple[Expression, ...], population: Population) -> str:
-    """Return a line of the price list: the statistic, its columns, and its condition on rows if it has one."""
-    words = f"{what} {' * '.join(map(written, of))}".rstrip()
+            words, population = "count", item.population
+    words = f"{words} {' * '.join(map(written, expressions))}".rstrip()
     if population.where is not None:
         words += f" where {written(population.where)}"
-    not_null = [written(column) for column in population.not_null if column not in of]
+    not_null = [written(column) for column in population.not_null if column not in expressions]
     if not_null:
         words += f"{' and' if population.where is not None else ' where'} {' and '.join(not_null)} not NULL"
     return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
@@ -524,37 +455,22 @@ def caveats(
     estimators: tuple[Estimator, ...],
     draws: tuple[Draw, ...],
     key_count: int | None,
-    unit: str,
+    schema: Schema,
     tighter: TighterLimits,
-) -> tuple[str, ...]:
+) -> list[str]:
     """Return the caveats, the most important first: sources of bias and rows left out, from public facts alone."""
     lines = list(question.notes)
-    quantiles = [draw.mechanism for draw in draws if isinstance(draw.mechanism, GroupedQuantile)]
+    # a unit by its column's name without a trailing _id, or "row"
+    unit = "row" if schema.unit is None else schema.unit.removesuffix("_id") or schema.unit
+    quantiles = [draw.mechanism for draw in draws if isinstance(draw.mechanism, grouped.GroupedQuantile)]
     ranks = [-(-quantile.aims.rank // quantile.row_weight) for quantile in quantiles if quantile.aims.rank]
     if ranks:
         lines.append(
             f"MIN and MAX are quantiles, not the true extremes: about {max(ranks):,} rows lie beyond the value (with "
             "few rows it is the median); a higher price gets nearer to the extreme"
         )
-    if bounds.units is not Units.ALONE:
-        line = (
-            f"each {unit} with more than {_many(bounds.rows, 'row')} in a group counts as {_many(bounds.rows, 'row')}"
-        )
-        if question.keys and (key_count is None or bounds.groups < key_count):
-            line += f", and counts in at most {_many(bounds.groups, 'group')}"
-        lines.append(line)
-    if bounds.matches > 1:
-        end = "and the limits grow with them"
-        if tighter != AS_DECLARED:
-            end = "and the question sets tighter limits: rows beyond them count less, groups beyond them do not count"
-        lines.append(f"joins with public tables make up to {bounds.matches:,} rows of one, {end}")
-    read = [type_ for scan in scans(question.relation) if not scan.public for _, _, type_ in scan.columns]
-    computed = any(not isinstance(estimator, Drawn) and not _plain_count(estimator) for estimator in estimators)
-    if computed or any(map(_clamped, read)):
-        lines.append("values outside the declared bounds are moved to the nearest bound")
-    if any(map(_distinct, estimators)):
-        values = _many(bounds.rows, "different value")
-        lines.append(f"at most {values} of each {unit} {'is' if bounds.rows == 1 else 'are'} counted in a group")
+    lines += _limit_caveats(question, bounds, unit, key_count, tighter)
+    lines += _value_caveats(question, bounds, estimators, unit)
     if question.keys and not question.aggregates and key_count is not None:
         lines.append("the keys are public: the list is free, and does not say which of them the data have")
     elif any(quantile.aims.ties is not None for quantile in quantiles):
@@ -563,13 +479,87 @@ def caveats(
             "at a higher price; a step in the policy, or ROUND in the question, makes it narrower"
         )
     if question.keys:
-        lines.append(_chosen_keys(question, unit) if key_count is None else _keys(question))
-    return tuple(lines)
+        lines.append(_key_caveat(question, unit, listed=key_count is not None))
+    if bounds.units is not Units.ALONE:
+        lines += _beyond_caveats(question, bounds, schema)
+    return list(dict.fromkeys(lines))
 
 
-def unit_word(schema: Schema) -> str:
-    """Return the word for a unit in notes: its column's name without a trailing ``_id``, or "row"."""
-    return "row" if schema.unit is None else schema.unit.removesuffix("_id") or schema.unit
+def _limit_caveats(
+    question: Question, bounds: Limits, unit: str, key_count: int | None, tighter: TighterLimits
+) -> list[str]:
+    """Return how many rows and groups of a unit count, and how many rows joins make of one."""
+    lines: list[str] = []
+    if bounds.units is not Units.ALONE:
+        rows = f"{bounds.rows} row{'s' * (bounds.rows != 1)}"
+        line = f"each {unit} with more than {rows} in a group counts as {rows}"
+        if question.keys and (key_count is None or bounds.groups < key_count):
+            line += f", and counts in at most {bounds.groups} group{'s' * (bounds.groups != 1)}"
+        lines.append(line)
+    if bounds.matches > 1:
+        end = "and the limits grow with them"
+        if tighter != AS_DECLARED:
+            end = "and the question sets tighter limits: rows beyond them count less, groups beyond them do not count"
+        lines.append(f"joins with public tables make up to {bounds.matches:,} rows of one, {end}")
+    return lines
+
+
+def _value_caveats(question: Question, bounds: Limits, estimators: tuple[Estimator, ...], unit: str) -> list[str]:
+    """Return whether values are moved to their bounds, and how many different values of a unit are counted."""
+    lines: list[str] = []
+    clamped = any(_clamped(type_) for scan in scans(question.relation) if not scan.public for *_, type_ in scan.columns)
+    distinct = False
+    for estimator in estimators:
+        if not isinstance(estimator, Linear | Mean):
+            clamped = clamped or not isinstance(estimator, Drawn)
+            continue
+        first = estimator.count[0][0] if isinstance(estimator, Mean) else estimator.parts[0][0]
+        distinct = distinct or isinstance(first, Distinct)
+        plain = isinstance(estimator, Linear) and (estimator.counts or isinstance(first, DistinctCount))
+        clamped = clamped or not plain
+    if clamped:
+        lines.append("values outside the declared bounds are moved to the nearest bound")
+    if distinct:
+        values = f"{bounds.rows} different value{'s' * (bounds.rows != 1)}"
+        lines.append(f"at most {values} of each {unit} {'is' if bounds.rows == 1 else 'are'} counted in a group")
+    return lines
+
+
+def _beyond_caveats(question: Question, bounds: Limits, schema: Schema) -> list[str]:
+    """Return the owner's released estimates of the share of rows or groups beyond the question's limits."""
+    lines: list[str] = []
+    for scan in scans(question.relation):
+        for beyond in schema.tables[scan.table].beyond:
+            keys = {key.name for _, key in question.keys if isinstance(key, Column)}
+            key_columns = {column for name, column, _ in scan.columns if name in keys}
+            estimate = f"in an estimate of {beyond.when} (receipt {beyond.receipt}) {beyond.percent}"
+            if beyond.by is None and beyond.limit == bounds.rows:
+                lines.append(
+                    f"{estimate} of the rows of {scan.table} were beyond max_rows = {beyond.limit}: so much is missing "
+                    f"in a count of all rows{', and less within groups' if keys else ''}"
+                )
+            if beyond.by in key_columns and beyond.limit == bounds.groups:
+                lines.append(
+                    f"{estimate} of the groups by {beyond.by} in {scan.table} were beyond max_groups = "
+                    f"{beyond.limit}, and are left out"
+                )
+    return lines
+
+
+def _noise_caveats(winners: Winners | None) -> list[str]:
+    """Return why error bars are wider where noise decides which rows are shown."""
+    lines: list[str] = []
+    if winners is not None and winners.ordered:
+        lines.append(
+            "noise also decides which rows come first, and favours rows whose noise is large: their ± is wider to "
+            "cover that; ask for named groups to have a narrower one"
+        )
+    if winners is not None and winners.having:
+        lines.append(
+            "noise can bring a row past the limit of HAVING: where that is possible its ± is much wider, and covers "
+            "0; leave HAVING out to have narrower ones"
+        )
+    return lines
 
 
 def gaussian_price(meant_at: Fraction, *, drawn: bool = False) -> str:
@@ -578,56 +568,15 @@ def gaussian_price(meant_at: Fraction, *, drawn: bool = False) -> str:
     return f"{subject} holds at δ={float(meant_at):.6g}, which the budget's δ already covers: it costs no δ"
 
 
-def beyond_bounds(question: Question, bounds: Limits, schema: Schema) -> list[str]:
-    """Return the owner's released estimates of the share of rows or groups beyond the question's limits."""
-    if bounds.units is Units.ALONE:
-        return []
-    lines = []
-    keys = {expression.name for _, expression in question.keys if isinstance(expression, Column)}
-    for scan in scans(question.relation):
-        grouped = {column for name, column, _ in scan.columns if name in keys}
-        for beyond in schema.tables[scan.table].beyond:
-            estimate = f"in an estimate of {beyond.when} (receipt {beyond.receipt}) {beyond.percent}"
-            if beyond.by is None and beyond.limit == bounds.rows:
-                lines.append(
-                    f"{estimate} of the rows of {scan.table} were beyond max_rows = {beyond.limit}: so much is missing "
-                    f"in a count of all rows{', and less within groups' if keys else ''}"
-                )
-            if beyond.by in grouped and beyond.limit == bounds.groups:
-                lines.append(
-                    f"{estimate} of the groups by {beyond.by} in {scan.table} were beyond max_groups = "
-                    f"{beyond.limit}, and are left out"
-                )
-    return list(dict.fromkeys(lines))
-
-
-def chosen_by_noise(winners: Winners) -> list[str]:
-    """Return the caveats on error bars where noise decides which rows are shown."""
-    lines = []
-    if winners.ordered:
-        lines.append(
-            "noise also decides which rows come first, and favours rows whose noise is large: their ± is wider to "
-            "cover that; ask for named groups to have a narrower one"
-        )
-    if winners.having:
-        lines.append(
-            "noise can bring a row past the limit of HAVING: where that is possible its ± is much wider, and covers "
-            "0; leave HAVING out to have narrower ones"
-        )
-    return lines
-
-
-def _chosen_keys(question: Question, unit: str) -> str:
-    size = public_size(question.keys, question.relation)
-    if size is None or size > MAX_KEYS:
-        return f"groups with only a few units ({unit}) are left out"
-    return (
-        f"of {size:,} declared groups those with only a few units ({unit}) are left out; keys='public' lists them all"
-    )
-
-
-def _keys(question: Question) -> str:
-    types = [expression.type for _, expression in question.keys]
+def _key_caveat(question: Question, unit: str, *, listed: bool) -> str:
+    """Return which groups are in the answer, and where rows with other keys count."""
+    if not listed:
+        size = public_size(question.keys, question.relation)
+        few = f"with only a few units ({unit}) are left out"
+        if size is None or size > MAX_KEYS:
+            return f"groups {few}"
+        return f"of {size:,} declared groups those {few}; keys='public' lists them all"
+    types = [key.type for _, key in question.keys]
     nulls = [type_.null_is_key for type_ in types if type_.nullable]
     rows = "rows without a value" if all(map(_clamped, types)) else "rows with another value, or without one,"
     if not any(nulls):
@@ -639,19 +588,3 @@ def _keys(question: Question) -> str:
 def _clamped(type_: Type) -> bool:
     """Return whether values are moved to the nearest bound."""
     return type_.values is None and (type_.lower is not None or type_.upper is not None)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _plain_count(estimator: Estimator) -> bool:
-    if not isinstance(estimator, Linear):
-        return False
-    return estimator.counts or isinstance(estimator.parts[0][0], DistinctCount)
-
-
-def _distinct(estimator: Estimator) -> bool:
-    if isinstance(estimator, Mean):
-        return isinstance(estimator.count[0][0], DistinctCount)
-    return isinstance(estimator, Linear) and isinstance(estimator.parts[0][0], Distinct)

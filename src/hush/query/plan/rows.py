@@ -54,10 +54,9 @@ class CodedColumn:
         """Return the codes of a column, or refuse it if it has no finite public list of values."""
         type_ = expression.type
         null = type_.null_is_key
-        if type_.values is not None:
-            return cls(name=name, expression=expression, factor=None, values=type_.values, null=null)
-        if type_.kind is Kind.BOOLEAN:
-            return cls(name=name, expression=expression, factor=None, values=(False, True), null=null)
+        if type_.values is not None or type_.kind is Kind.BOOLEAN:
+            values = (False, True) if type_.values is None else type_.values
+            return cls(name=name, expression=expression, factor=None, values=values, null=null)
         if type_.kind is Kind.TEXT:
             raise UnplannableError(
                 f"the column '{name}' has no public list of values; declare its values in the policy, or leave it out"
@@ -96,7 +95,7 @@ class CodedColumn:
             raise IndexError(f"the column {self.name!r} has codes 0 … {self.size - 1}; got {code}")
         if self.factor is None:
             return self.values[code]
-        return at_position(self.type.kind, (self.factor.first + code) * self.factor.step)
+        return at_position(self.expression.type.kind, (self.factor.first + code) * self.factor.step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,16 +106,6 @@ class RowPlan:
     relation: Relation
     columns: tuple[CodedColumn, ...]
     limits: Limits
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """How many codes each column has."""
-        return {column.name: column.size for column in self.columns}
-
-    @property
-    def rows_per_unit(self) -> int:
-        """How many coded rows one unit can add."""
-        return self.limits.rows
 
 
 def plan_rows(

@@ -69,7 +69,7 @@ count and a sum around the middle that share ε equally each err by 4v.
 Where COUNT(*) is asked beside a column that may be NULL, a third sum z adds w for every row in which it is NULL. Still
 a row changes one of (a, b) and z by w altogether, the number of all rows is (a-b+z)/w, and errs by 3v.
 
-What is best depends on what else is asked (`hush.query.plan.aggregates`): a separate count, which others share, and
+What is best depends on what else is asked (`hush.query.plan.estimators`): a separate count, which others share, and
 Σ(x-c), which changes by h at most. For squares likewise: (x-c)² lies in [0, h²], so Σ((x-c)² - h²/2) changes by h²/2. A
 SUM whose population is counted anyway is Σ(x-c) + c·n, because h² + c² ≤ (h + |c|)².
 
@@ -87,7 +87,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from itertools import product
+from typing import NamedTuple
 
 from hush.core import Grid, InvalidValueError, integer
 from hush.mechanisms.grouped import Contribution
@@ -95,7 +95,7 @@ from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Hashed, Op, columns_in, hashed_once, with_columns
 from hush.query.functions import all_of, constant
 from hush.query.functions.logic import COMPARISONS, conjuncts
-from hush.query.functions.rules import describe
+from hush.query.functions.record import describe
 from hush.query.plan.keys import with_public_conditions
 from hush.query.relations import (
     Constants,
@@ -111,8 +111,6 @@ from hush.query.relations import (
     columns,
     private,
     relations_in,
-    scans,
-    tables,
     with_values,
 )
 from hush.query.schema import Schema
@@ -120,11 +118,9 @@ from hush.query.types import Kind, Type
 
 MAX_ROWS = 2**20
 MAX_GROUPS = 2**20
-_INDEX = 2**51
-"""Indices stay below this, where float64 counts every integer."""
+_INDEX = 2**51  # indices stay below this, where float64 counts every integer
 _FINE = 2**20
-_SPAN_OF_PRODUCTS = 2**29
-"""A factor of a product spans at most this, so that the product of two stays within 64 bits."""
+_SPAN_OF_PRODUCTS = 2**29  # a factor of a product spans at most this, so that the product of two stays within 64 bits
 
 Matches = Callable[[Relation, Sequence[Expression]], int]
 """Says how many rows of a public relation agree on some expressions at most, and at least 1."""
@@ -223,59 +219,76 @@ def limits(
 
     ``by`` are the keys themselves; ``matches`` counts rows of public tables.
     """
-    if not private(relation):
+    parts = relations_in(relation)
+    scanned = [part for part in parts if isinstance(part, Scan)]
+    names = [scan.table for scan in scanned if not scan.public]
+    if not names:
         raise UnplannableError("this reads public tables only; ask about at least one private table")
-    read = [schema.tables[name] for name in sorted(tables(relation)) if not schema.tables[name].public]
-    touched = schema.neighbours.units_touched
+    read = [schema.tables[name] for name in sorted(set(names))]
     owned = [table for table in read if table.unit is not None]
     if owned and len(owned) != len(read):
         missing = next(table.name for table in read if table.unit is None)
         raise UnplannableError(
             f"tables {owned[0].name!r} and {missing!r} do not protect the same unit; declare a unit for {missing!r}"
         )
-    _check_unions(relation)
-    if not owned:
-        _check_repeats(relation)
+    for part in parts:
+        # the public rows of a union with private ones would belong to nobody
+        if isinstance(part, UnionAll) and len({private(source) for source in part.sources}) > 1:
+            raise UnplannableError("UNION ALL of private and public rows; join the public table instead")
+        # where rows are units, private tables are not joined, and read once each
+        if isinstance(part, Join) and not owned and private(part.left) and private(part.right):
+            raise UnplannableError("a join of private tables needs a unit; declare it in the policy")
+    if not owned and len(read) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UnplannableError(f"table {twice!r} is read twice but has no unit; declare its unit in the policy")
+    touched = schema.neighbours.units_touched
     if one_row_per_unit(relation, owned=bool(owned)):
         return Limits(units=Units.ALONE, rows=1, groups=1, touched=touched)
     rows = max(table.max_rows for table in read)
     groups = max(table.max_groups for table in read)
     if not (1 <= rows <= MAX_ROWS and 1 <= groups <= MAX_GROUPS):
         raise UnplannableError(f"max_rows and max_groups must lie between 1 and {MAX_ROWS}; correct the policy")
-    typical = _typical(with_public_conditions(relation), schema, by, matches)
+    narrowed = relation if len(names) == len(scanned) else with_public_conditions(relation)
+    typical = _typical(narrowed, schema, by, matches)
     declared = replace(typical, rows=max(rows, typical.rows), groups=max(groups, typical.groups))
     declared_by = "the policy declares" if typical.matches == 1 else "the policy and the rows of public tables make it"
     rows, groups = tighter.within(declared.all_rows, declared.all_groups, declared_by)
     rows, groups = min(rows, typical.all_rows), min(groups, typical.all_groups)
-    if _keyed(relation, frozenset(key.name for key in by if isinstance(key, Column))):
+    names_of_keys = frozenset(key.name for key in by if isinstance(key, Column))
+    if rows > 1 and one_row_per_unit(relation, owned=bool(owned), by=names_of_keys):
         rows = 1
-    kind = Units.COLUMN if owned else Units.NUMBERED
     if keys is not None:
         # a row has one key, so a unit is in no more groups than there are keys
         groups = max(1, min(groups, keys))
+    kind = Units.COLUMN if owned else Units.NUMBERED
     return Limits(units=kind, rows=rows, groups=groups, touched=touched, matches=typical.matches)
 
 
-def one_row_per_unit(relation: Relation, *, owned: bool) -> bool:
-    """Return whether the shape of the relation proves that no unit has two rows in it."""
+def one_row_per_unit(relation: Relation, *, owned: bool, by: frozenset[str] = frozenset()) -> bool:
+    """Return whether the shape of the relation proves that no unit has two rows in it that agree on columns ``by``."""
+
+    def one_row(source: Relation, by: frozenset[str] = by) -> bool:
+        return one_row_per_unit(source, owned=owned, by=by)
+
     match relation:
         case Scan():
             return not owned and not relation.public
         case Filter():
-            return most_by_number(relation) == 1 or one_row_per_unit(relation.source, owned=owned)
-        case Project() | WithWindows():
-            return one_row_per_unit(relation.source, owned=owned)
+            return most_by_number(relation, by) == 1 or one_row(relation.source)
+        case Project():
+            below = {value.name for name, value in relation.columns if name in by and isinstance(value, Column)}
+            return one_row(relation.source, frozenset(below))
+        case WithWindows():
+            return one_row(relation.source)
         case PerUnit():
-            return not relation.keys
+            return {name for name, _ in relation.keys} <= by
         case UnionAll():
-            # tables that have rows as units are read once each (`_check_repeats`), so their rows are different units
-            return not owned and all(one_row_per_unit(source, owned=owned) for source in relation.sources)
+            # tables that have rows as units are read once each (see `limits`), so their rows are different units
+            return not owned and all(map(one_row, relation.sources))
         case Join():
-            return one_row_per_unit(relation.left, owned=owned) and (
-                not relation.kind.widens
-                or (private(relation.right) and one_row_per_unit(relation.right, owned=owned))
-                or _one_row(relation.right)
-            )
+            # a pair for each row of the left side, at most: names of columns differ, so ``by`` serves both sides
+            right = (private(relation.right) and one_row(relation.right)) or _one_row(relation.right)
+            return one_row(relation.left) and (not relation.kind.widens or right)
         case Constants():
             return False
 
@@ -320,42 +333,16 @@ def _one_row(relation: Relation) -> bool:
             return False
 
 
-def _named_below(relation: Project, names: frozenset[str]) -> frozenset[str]:
-    """Return the names in the source of projected columns; computed ones are left out."""
-    return frozenset(value.name for name, value in relation.columns if name in names and isinstance(value, Column))
-
-
-def _keyed(relation: Relation, by: frozenset[str]) -> bool:
-    """Return whether a unit has one row at most for each combination of some columns."""
-    match relation:
-        case Filter():
-            return most_by_number(relation, by) == 1 or _keyed(relation.source, by)
-        case WithWindows():
-            return _keyed(relation.source, by)
-        case Project():
-            return _keyed(relation.source, _named_below(relation, by))
-        case PerUnit():
-            return {name for name, _ in relation.keys} <= by
-        case Join():
-            return not relation.kind.widens and _keyed(relation.left, by)
-        case _:
-            return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Typical:
     """A unit's rows in each of its groups, as the owner declared them, and how joins with public rows multiply them."""
 
     rows: int = 1
     groups: int = 1
-    matches: int = 1
-    """How many rows are made of one."""
-    matches_in_group: int = 1
-    """How many of these are in one group."""
-    groups_of_row: int = 1
-    """In how many groups they are."""
-    keys: int = 1
-    """In how many groups the rows of one group are, however many they are."""
+    matches: int = 1  # how many rows are made of one
+    matches_in_group: int = 1  # how many of these are in one group
+    groups_of_row: int = 1  # in how many groups they are
+    keys: int = 1  # in how many groups the rows of one group are, however many they are
 
     @property
     def all_rows(self) -> int:
@@ -367,23 +354,6 @@ class _Typical:
         """In how many groups a unit is: each row of a group may meet other keys."""
         groups = 1 if self.groups_of_row == 1 else min(self.rows * self.groups_of_row, self.keys)
         return min(self.groups * groups, MAX_GROUPS)
-
-    def at_most(self, limit: int) -> _Typical:
-        """Return the same for a unit that has no more rows than a limit."""
-        return _Typical(
-            rows=min(self.all_rows, limit), groups=min(self.all_groups, limit), matches=min(self.matches, limit)
-        )
-
-    def joined(self, other: _Typical) -> _Typical:
-        """Return the rows of a join of two private relations: the larger declaration is that of the pairs."""
-        return _Typical(
-            rows=max(self.rows, other.rows),
-            groups=max(self.groups, other.groups),
-            matches=self.matches * other.matches,
-            matches_in_group=self.matches_in_group * other.matches_in_group,
-            groups_of_row=self.groups_of_row * other.groups_of_row,
-            keys=self.keys * other.keys,
-        )
 
 
 Keys = Sequence[Expression | None]
@@ -403,7 +373,11 @@ def _typical(relation: Relation, schema: Schema, by: Keys, matches: Matches) -> 
         case Filter():
             made = _typical(relation.source, schema, by, matches)
             limit = most_by_number(relation)
-            return made if limit is None else made.at_most(limit)
+            if limit is None:
+                return made
+            return _Typical(
+                rows=min(made.all_rows, limit), groups=min(made.all_groups, limit), matches=min(made.matches, limit)
+            )
         case Project() | PerUnit():
             if isinstance(relation, PerUnit) and not relation.keys:
                 return _Typical()
@@ -413,8 +387,18 @@ def _typical(relation: Relation, schema: Schema, by: Keys, matches: Matches) -> 
             named = {name: Column(name, type_) for name, type_ in columns(relation.source).items()}
             return _typical(relation.source, schema, [_below(key, named) for key in by], matches)
         case UnionAll():
+            # the rows of its largest part, or of all where each has one or public rows multiply
             parts = [_typical(source, schema, by, matches) for source in relation.sources]
-            return _of_union(parts)
+            if max(part.matches for part in parts) > 1:
+                return _Typical(
+                    rows=sum(part.all_rows for part in parts),
+                    groups=sum(part.all_groups for part in parts),
+                    matches=sum(part.matches for part in parts),
+                )
+            single = sum((part.rows, part.groups) == (1, 1) for part in parts)
+            return _Typical(
+                rows=max(single, *(part.rows for part in parts)), groups=max(single, *(part.groups for part in parts))
+            )
         case Join() if not relation.kind.widens:
             return _typical(relation.left, schema, by, matches)
         case Join():
@@ -426,25 +410,20 @@ def _below(key: Expression | None, named: Mapping[str, Expression]) -> Expressio
     return with_columns(key, named) if key is not None and columns_in(key) <= named.keys() else None
 
 
-def _of_union(parts: Sequence[_Typical]) -> _Typical:
-    """Return the rows of a union: those of its largest part, or of all where each has one or public rows multiply."""
-    if max(part.matches for part in parts) > 1:
-        return _Typical(
-            rows=sum(part.all_rows for part in parts),
-            groups=sum(part.all_groups for part in parts),
-            matches=sum(part.matches for part in parts),
-        )
-    single = sum((part.rows, part.groups) == (1, 1) for part in parts)
-    return _Typical(
-        rows=max(single, *(part.rows for part in parts)), groups=max(single, *(part.groups for part in parts))
-    )
-
-
 def _of_join(relation: Join, schema: Schema, by: Keys, matches: Matches) -> _Typical:
     """Return the rows of a join, which a public side multiplies."""
     left, right = relation.left, relation.right
     if private(left) and private(right):
-        return _typical(left, schema, by, matches).joined(_typical(right, schema, by, matches))
+        # the larger declaration is that of the pairs
+        one, other = (_typical(side, schema, by, matches) for side in (left, right))
+        return _Typical(
+            rows=max(one.rows, other.rows),
+            groups=max(one.groups, other.groups),
+            matches=one.matches * other.matches,
+            matches_in_group=one.matches_in_group * other.matches_in_group,
+            groups_of_row=one.groups_of_row * other.groups_of_row,
+            keys=one.keys * other.keys,
+        )
     mine, public = (left, right) if private(left) else (right, left)
     made = _typical(mine, schema, by, matches)
     if _one_row(public):
@@ -478,37 +457,7 @@ def _of_join(relation: Join, schema: Schema, by: Keys, matches: Matches) -> _Typ
     return replace(made, groups_of_row=made.groups_of_row * different, keys=made.keys * matches(of_all, ()))
 
 
-def _check_unions(relation: Relation) -> None:
-    """Refuse a union of private and public rows: the public ones would belong to nobody."""
-    for each in relations_in(relation):
-        if isinstance(each, UnionAll) and len({private(source) for source in each.sources}) > 1:
-            raise UnplannableError("UNION ALL of private and public rows; join the public table instead")
-
-
-def _check_repeats(relation: Relation) -> None:
-    """Where rows are units, refuse joins of private tables and tables that are read twice."""
-    for each in relations_in(relation):
-        if isinstance(each, Join) and private(each.left) and private(each.right):
-            raise UnplannableError("a join of private tables needs a unit; declare it in the policy")
-    tables_read: set[str] = set()
-    for scan in scans(relation):
-        if not scan.public and scan.table in tables_read:
-            raise UnplannableError(
-                f"table {scan.table!r} is read twice but has no unit; declare its unit in the policy"
-            )
-        tables_read.add(scan.table)
-
-
 # statistics: what one row adds, and one unit (steps 4 and 5)
-
-
-def _not_null(condition: Expression) -> Expression | None:
-    """Return x for a condition ``x IS NOT NULL``, None for other conditions."""
-    match condition:
-        case Call(op=Op.NOT, arguments=(Call(op=Op.IS_NULL, arguments=(expression,)),)):
-            return expression
-        case _:
-            return None
 
 
 @hashed_once
@@ -532,13 +481,15 @@ class Population(Hashed):
 
         ``x IS NOT NULL`` in its FILTER is the same test, so that what is asked of the same rows is one population.
         """
-        conditions = [] if where is None else [term for term in conjuncts(where) if term != constant(True)]
-        null_tests = {condition: _not_null(condition) for condition in conditions}
-        tests = [*arguments, *(expression for expression in null_tests.values() if expression is not None)]
-        tested = {expression: None for expression in tests if expression.type.nullable}
-        further = [condition for condition in conditions if null_tests[condition] is None]
-        where = all_of(further) if further else None
-        return cls(where=where, not_null=tuple(sorted(tested, key=repr)))
+        tests, further = list(arguments), []
+        for condition in [] if where is None else conjuncts(where):
+            match condition:
+                case Call(op=Op.NOT, arguments=(Call(op=Op.IS_NULL, arguments=(expression,)),)):
+                    tests.append(expression)
+                case _ if condition != constant(True):
+                    further.append(condition)
+        tested = dict.fromkeys(expression for expression in tests if expression.type.nullable)
+        return cls(where=all_of(further) if further else None, not_null=tuple(sorted(tested, key=repr)))
 
 
 @hashed_once
@@ -632,11 +583,14 @@ class Total(Hashed):
     @property
     def range(self) -> tuple[int, int]:
         """The least and the greatest integer of one row."""
-        if len(self.factors) == 2 and self.factors[0] == self.factors[1]:
-            low, high = self.factors[0].ends
+        first, last = self.factors[0], self.factors[-1]
+        low, high = first.ends
+        corners = [low, high]
+        if len(self.factors) == 2:
             corners = [low * low, high * high] + ([0] if low <= 0 <= high else [])
-        else:
-            corners = [math.prod(corner) for corner in product(*(factor.ends for factor in self.factors))]
+            if first != last:
+                one, other = last.ends
+                corners = [low * one, low * other, high * one, high * other]
         return min(corners) - self.offset, max(corners) - self.offset
 
 
@@ -646,11 +600,8 @@ class UnitCount(Hashed):
     """How many units have a row in the population: a unit counts once in each group."""
 
     population: Population
-
-    @property
-    def bound(self) -> int:
-        """A unit counts once."""
-        return 1
+    bound = 1
+    """A unit counts once."""
 
 
 @hashed_once
@@ -664,11 +615,8 @@ class DistinctCount(Hashed):
 
     population: Population
     expression: Expression
-
-    @property
-    def bound(self) -> int:
-        """A value counts once."""
-        return 1
+    bound = 1
+    """A value counts once."""
 
 
 @hashed_once
@@ -779,8 +727,7 @@ def members(noised: Noised) -> tuple[Statistic, ...]:
     return (noised.above, noised.below) if noised.others is None else (noised.above, noised.below, noised.others)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sensitivity:
+class Sensitivity(NamedTuple):
     """The sensitivity of a statistic's vector over all groups and members, in steps of its integers."""
 
     per_group: int

@@ -44,7 +44,7 @@ points. Where there are more groups, or HAVING is not settled, such a bar reache
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.estimators import Estimator, Linear, Mean, Moment
@@ -55,14 +55,11 @@ from hush.query.released import aggregates_in
 
 RARE = 1e-6
 """The share of answers in which a shown group may have a truth further away than its bar reaches."""
-_ASSUMED = 1000
-"""The assumed number of groups for quantiles that decide, where it is not known."""
-_LEAST = 1e-14
-"""The smallest error probability: 1 minus a much smaller one is rounded to 1."""
+_ASSUMED = 1000  # the assumed number of groups for quantiles that decide, where it is not known
+_LEAST = 1e-14  # the smallest error probability: 1 minus a much smaller one is rounded to 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Winners:
+class Winners(NamedTuple):
     """How noise decides which rows of an answer are shown."""
 
     having: tuple[int, ...]
@@ -86,8 +83,15 @@ class Winners:
     ) -> Winners | None:
         """Return how noise decides; None where it does not. ``combined`` keys are fewer than their lists say."""
         having = () if question.having is None else tuple(sorted(aggregates_in(question.having)))
-        size = _size(public, keys=bool(question.keys), combined=combined)
         order = {aggregate for ordering in question.order for aggregate in aggregates_in(ordering.by)}
+        if not having and not order:
+            return None
+        # how many groups there are, where lists of values alone say so
+        size: int | None = 1
+        for domain in public or ():
+            size = size * len(domain.values) if size is not None and isinstance(domain, Listed) else None
+        if question.keys and (public is None or combined):
+            size = None
         # a LIMIT of at least the number of groups hides no row
         cuts = question.offset > 0 or (question.limit is not None and (size is None or question.limit < size))
         ordered = bool(order) and cuts
@@ -95,9 +99,8 @@ class Winners:
             return None
         supports = [support(estimators[aggregate]) for aggregate in having]
         together = frozenset[Statistic | DrawnAggregate]().union(*supports)
-        forms = all(isinstance(estimators[aggregate], Linear) for aggregate in having) and sum(
-            map(len, supports)
-        ) == len(together)
+        apart = sum(map(len, supports)) == len(together)
+        forms = apart and all(isinstance(estimators[aggregate], Linear) for aggregate in having)
         deciding = together.union(*(support(estimators[aggregate]) for aggregate in order)) if ordered else together
         return cls(
             having=having,
@@ -148,30 +151,12 @@ def support(estimator: Estimator) -> frozenset[Statistic | DrawnAggregate]:
     """Return the numbers with noise of their own that an aggregate is made of."""
     match estimator:
         case Linear():
-            parts = [estimator.parts]
+            parts = estimator.parts
         case Mean():
-            parts = [estimator.total.parts, estimator.count]
+            parts = (*estimator.total.parts, *estimator.count)
         case Moment():
-            products = tuple((product, 1) for product in estimator.second)
-            return frozenset(
-                statistic
-                for factors in (estimator.count, products, *(total.parts for total in estimator.first))
-                for statistic, _ in factors
-            )
+            sums = frozenset(statistic for total in estimator.first for statistic, _ in total.parts)
+            return sums.union(estimator.second, (statistic for statistic, _ in estimator.count))
         case _:
             return frozenset([estimator.choice])
-    return frozenset(statistic for factors in parts for statistic, factor in factors if factor)
-
-
-def _size(public: tuple[Domain, ...] | None, *, keys: bool, combined: bool) -> int | None:
-    """Return how many groups there are, where lists of values alone say so."""
-    if not keys:
-        return 1
-    if public is None or combined:
-        return None
-    size = 1
-    for domain in public:
-        if not isinstance(domain, Listed):
-            return None
-        size *= len(domain.values)
-    return size
+    return frozenset(statistic for statistic, factor in parts if factor)

@@ -34,31 +34,62 @@ from hush.query.question import Question, RowQuestion
 from hush.query.relations import columns as columns_of
 from hush.query.relations import private
 from hush.query.schema import Schema
-from hush.query.sql import subqueries
-from hush.query.sql.answers import answers_of, asked, check_unused_parts
+from hush.query.sql.answers import asked
 from hush.query.sql.dialects import intervals, notes_of, translated, within_units
 from hush.query.sql.from_clause import derived, without_pivots
 from hush.query.sql.joins import with_plain_joins
-from hush.query.sql.names import NO_PARTS, Context, unqualified
-from hush.query.sql.select import MAX_OUTPUTS, check_rows_as_units
-from hush.query.sql.text import DEFAULT, check_dialect, numbered, read_query
+from hush.query.sql.names import NO_PARTS, Context, Subqueries, named_source, unqualified
+from hush.query.sql.select import MAX_OUTPUTS, answers_of, check_rows_as_units, is_finished
+from hush.query.sql.text import DEFAULT, DIALECTS, numbered_tokens, read_query
 
 __all__ = ["parse", "parse_rows", "resolve"]
 
 
 def parse(text: str, schema: Schema, parameters: Parameters = (), dialect: str = DEFAULT) -> Question | Composed:
     """Return the question that SQL text asks of a data set; ``parameters`` are the values of ``?`` or ``$name``."""
-    dialect = check_dialect(dialect)
-    with _with_text(text):
-        question = resolve(translated(read_query(text, dialect), dialect), schema, parameters, text, dialect)
+    if str(dialect).lower() not in DIALECTS:
+        raise QuestionError(f"There is no dialect {str(dialect)[:40]!r}.", f"There are {', '.join(DIALECTS)}.")
+    dialect = str(dialect).lower()
+    with _refusals(text):
+        tree: exp.Expr = read_query(text, dialect)
+        if dialect != DEFAULT:
+            tree = translated(tree, dialect)
+        question = resolve(tree, schema, parameters, text, dialect)
+    if dialect == DEFAULT:
+        return question
     if isinstance(question, Composed):
         questions = tuple(replace(part, notes=notes_of(part, dialect)) for part in question.questions)
         return replace(question, questions=questions)
     return replace(question, notes=notes_of(question, dialect))
 
 
+def resolve(
+    tree: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "", dialect: str = DEFAULT
+) -> Question | Composed:
+    """Return the question that a tree asks."""
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=_subqueries, dialect=dialect)
+    with _refusals():
+        ends: tuple[tuple[str, str], ...] = ()
+        classes = set(map(type, tree.walk()))
+        # each rewriting runs only where its node occurs; most questions have none of them
+        if exp.Pivot in classes:
+            tree = without_pivots(tree)
+        tree = unqualified(tree, schema)
+        if exp.Join in classes:
+            tree = with_plain_joins(tree, schema)
+        if exp.Anonymous in classes:
+            tree, ends = intervals(within_units(tree, schema.unit))
+        answers = answers_of(tree, context, NO_PARTS)
+        _check_unused_parts(context)
+        question = asked(answers, context)
+    context.binder.check_all_used()
+    return replace(question, intervals=ends, text=text + context.binder.written())
+
+
 def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQuestion:
     """Return the rows that SQL text names for a whole release: SELECT over private rows, without aggregates of units.
+
+    The unit's own name among the results of ``*`` is left out.
 
     >>> from hush.query.schema import Table
     >>> from hush.query.types import Kind, Type
@@ -68,35 +99,17 @@ def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQue
     >>> [name for name, _ in rows.columns]
     ['city']
     """
-    with _with_text(text):
-        return _resolve_rows(translated(read_query(text), DEFAULT), schema, parameters, text)
-
-
-def resolve(
-    tree: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "", dialect: str = DEFAULT
-) -> Question | Composed:
-    """Return the question that a tree asks."""
-    context = Context(schema=schema, binder=Binder(parameters), subqueries=subqueries, dialect=dialect)
-    with _unknown_shapes():
-        tree = with_plain_joins(unqualified(without_pivots(tree), schema), schema)
-        tree, ends = intervals(within_units(tree, schema.unit))
-        answers = answers_of(tree, context, NO_PARTS)
-        check_unused_parts(context)
-        question = asked(answers, context)
-    context.binder.check_all_used()
-    return replace(question, intervals=ends, text=text + context.binder.written())
-
-
-def _resolve_rows(tree: exp.Expr, schema: Schema, parameters: Parameters, text: str) -> RowQuestion:
-    """Return the rows that a tree names; the unit's own name among the results of ``*`` is left out."""
-    context = Context(schema=schema, binder=Binder(parameters), subqueries=subqueries)
-    with _unknown_shapes():
-        table = derived(with_plain_joins(unqualified(tree, schema), schema), context, NO_PARTS)
-        check_unused_parts(context)
+    context = Context(schema=schema, binder=Binder(parameters), subqueries=_subqueries)
+    with _refusals(text):
+        tree = with_plain_joins(unqualified(read_query(text), schema), schema)
+        table = derived(tree, context, NO_PARTS)
+        _check_unused_parts(context)
         check_rows_as_units(table.relation, schema)
-    if context.awaited:
-        raise QuestionError("Rows of a release cannot be compared with an answer.", "Ask for it first, and write it.")
-    context.binder.check_all_used()
+        if context.awaited:
+            raise QuestionError(
+                "Rows of a release cannot be compared with an answer.", "Ask for it first, and write it."
+            )
+        context.binder.check_all_used()
     if not private(table.relation):
         raise QuestionError("The question reads public tables only, which need no protection.", "Read them directly.")
     types = columns_of(table.relation)
@@ -116,22 +129,35 @@ def _resolve_rows(tree: exp.Expr, schema: Schema, parameters: Parameters, text: 
     )
 
 
+def _subqueries() -> Subqueries:
+    from hush.query.sql import subqueries  # no plain question needs it
+
+    return subqueries
+
+
+def _check_unused_parts(context: Context) -> None:
+    """Resolve unused parts of WITH, so that every part of a question is checked."""
+    for part in context.parts:
+        if not part.used:
+            with context.trial():
+                if is_finished(part.query, context, part.parts):
+                    answers_of(part.query, context, part.parts)
+                else:
+                    named_source(derived(part.query, context, part.parts).names, "WITH", part.columns)
+
+
 @contextlib.contextmanager
-def _with_text(text: str) -> Iterator[None]:
-    """Give a refusal that has a place the text in which it is counted."""
+def _refusals(text: str | None = None) -> Iterator[None]:
+    """Refuse a tree of an unknown shape like anything that is not understood. The tests check that none is known.
+
+    A refusal that has a place gets the text in which it is counted.
+    """
     try:
         yield
     except QuestionError as error:
-        if error.place is not None and not error.text:
-            error.text = numbered(text)
+        if text is not None and error.place is not None and not error.text:
+            error.text = numbered_tokens(text)[0]
         raise
-
-
-@contextlib.contextmanager
-def _unknown_shapes() -> Iterator[None]:
-    """Refuse a tree of an unknown shape like anything that is not understood. The tests check that none is known."""
-    try:
-        yield
     except HushError:
         raise
     except RecursionError:

@@ -6,12 +6,15 @@ window, a time zone); every argument that is set and not listed refuses the ques
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
-from hush.query.errors import QuestionError
+from hush.query.errors import QuestionError, did_you_mean
+from hush.query.functions import FUNCTIONS, REWRITES
+from hush.query.question import AGGREGATES
 
 _SHOWN = 60
 AROUND = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
@@ -32,10 +35,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "A window function cannot stand here.",
         "Over rows it stands in a subquery, parted by the unit; over answers in SELECT, QUALIFY and ORDER BY.",
     ),
-    "Exists": (
-        "EXISTS stands where rows are chosen: in WHERE, or in an expression over rows.",
-        "Put it into WHERE.",
-    ),
+    "Exists": ("EXISTS stands where rows are chosen: in WHERE, or in an expression over rows.", "Put it into WHERE."),
     **dict.fromkeys(
         ("Subquery", "Select"),
         (
@@ -48,10 +48,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "Compute columns in a derived table: FROM (SELECT *, x * 2 AS y FROM …) AS t.",
     ),
     "Unnest": ("UNNEST is not supported.", "Keep lists in a table of their own."),
-    "Star": (
-        "* would show single rows.",
-        "Rows are never shown. Ask for aggregates: COUNT(*), AVG(x), …",
-    ),
+    "Star": ("* would show single rows.", "Rows are never shown. Ask for aggregates: COUNT(*), AVG(x), …"),
     "Interval": (
         "An interval stands beside a date alone.",
         "Write for instance day + INTERVAL 1 MONTH, or DATE_DIFF('day', a, b) < 30.",
@@ -103,26 +100,18 @@ REASONS: dict[str, tuple[str, str]] = {
 }
 """Why some node classes are refused, and the nearest supported form."""
 
-EXTRAS: dict[tuple[str, str], str] = {
-    (
-        "Lag",
-        "default",
-    ): "Write CASE WHEN ROW_NUMBER() OVER (…) <= 1 THEN 0 ELSE LAG(x, 1) OVER (…) END, with one order.",
-    (
-        "Lead",
-        "default",
-    ): "There is no other way to ask it; COALESCE(LEAD(x) OVER (…), 0) takes 0 for a stored NULL, too.",
-    ("Trunc", "decimals"): "Write TRUNC(x * 10) / 10 for one digit, TRUNC(x * 100) / 100 for two.",
-    ("DataType", "expressions"): "Where the type cuts texts, as VARCHAR(7) does in PostgreSQL, write LEFT(x, 7).",
+_EXTRAS = {
+    "Lag.default": "Write CASE WHEN ROW_NUMBER() OVER (…) <= 1 THEN 0 ELSE LAG(x, 1) OVER (…) END, with one order.",
+    "Lead.default": "There is no other way to ask it; COALESCE(LEAD(x) OVER (…), 0) takes 0 for a stored NULL, too.",
+    "Trunc.decimals": "Write TRUNC(x * 10) / 10 for one digit, TRUNC(x * 100) / 100 for two.",
+    "DataType.expressions": "Where the type cuts texts, as VARCHAR(7) does in PostgreSQL, write LEFT(x, 7).",
 }
 """The way out for some arguments of nodes that are not supported, by the node's class and the argument."""
 
+_TABLES = "Tables and columns are told by curator.tables(), and by the policy."
 INSTEAD = {
     "EXPLAIN": "What a question would cost is told by hush explain, or curator.explain(…).",
-    **dict.fromkeys(
-        ("DESCRIBE", "SHOW", "SUMMARIZE", "PRAGMA"),
-        "Tables and columns are told by curator.tables(), and by the policy.",
-    ),
+    **dict.fromkeys(("DESCRIBE", "SHOW", "SUMMARIZE", "PRAGMA"), _TABLES),
 }
 """Hints for other statements than SELECT."""
 STATEMENTS = "Only one SELECT can be asked; hush changes no data and runs no other statement."
@@ -161,6 +150,8 @@ def refuse(node: object) -> QuestionError:
     if name in REASONS:
         reason, hint = REASONS[name]
         return QuestionError(f"{reason} Got {shown(node)}.", hint)
+    if isinstance(node, exp.Func):
+        return _refuse_function(node)
     return QuestionError(
         f"{name} is not supported here: {shown(node)}.", "See docs/sql.md for everything that can be asked."
     )
@@ -198,7 +189,7 @@ def only(node: exp.Expr, *allowed: str) -> None:
             if isinstance(extra_node, exp.Expr) and type(extra_node).__name__ in REASONS:
                 raise refuse(extra_node)
             extra = name.rstrip("_").upper().replace("_", " ")
-            hint = EXTRAS.get((type(node).__name__, name), "Without it, it is another question.")
+            hint = _EXTRAS.get(f"{type(node).__name__}.{name}", "Without it, it is another question.")
             raise QuestionError(f"{extra} is not supported in {shown(node)}.", hint)
 
 
@@ -230,16 +221,84 @@ def column_name(node: object) -> tuple[str, str | None] | None:
 
 def children(node: exp.Expr) -> list[exp.Expr]:
     """Return the direct sub-nodes."""
-    values = [value if isinstance(value, list) else [value] for value in node.args.values()]
-    return [child for value in values for child in value if isinstance(child, exp.Expr)]
-
-
-def count_nodes(node: exp.Expr) -> int:
-    """Return the number of nodes of a tree."""
-    return sum(1 for _ in node.walk())
+    nodes: list[exp.Expr] = []
+    for value in node.args.values():
+        for child in value if isinstance(value, list) else (value,):
+            if isinstance(child, exp.Expr):
+                nodes.append(child)  # noqa: PERF401
+    return nodes
 
 
 def place(node: exp.Expr) -> tuple[int, int] | None:
     """Return the first and last character of a node in the question's text, as far as the parser kept them."""
     spans = [child.meta for child in node.walk() if "start" in child.meta]
     return (min(span["start"] for span in spans), max(span["end"] for span in spans)) if spans else None
+
+
+# Functions
+
+# syntax that looks like a function and has a reader of its own
+_OFFERED = {"CASE", "CAST", "DATE_PART", "DAYS_BETWEEN", "DECODE", "EXTRACT", "IF"}
+_named: Any
+for _named in (*FUNCTIONS.values(), *REWRITES, *AGGREGATES):
+    _OFFERED.update(_named.names)
+OFFERED = tuple(sorted(_OFFERED))
+"""All names that can be called, for "did you mean" and for the documentation."""
+
+_SEE = "See docs/sql.md for everything that can be asked."
+_TIME = "depends on the time at which it runs"
+_FORBIDDEN = {
+    "reads files or other sources": "READ_?|.*_?SCAN(_|$)|GLOB|.*_COPY|SNIFF_?|PARQUET|FROM_SUBSTRAIT|LOAD|HTTP|URL|"
+    "ST_READ|QUERY",
+    _TIME: "NOW|TODAY|CURRENT_?(DATE|TIME)|LOCALTIME|GET_?CURRENT_?TIM|TRANSACTION_TIMESTAMP|AGE$|CLOCK|UTC_?|SYS",
+    "is random or counts calls": "RAND|UUID|GEN_RANDOM|SETSEED|SAMPLE|NEXT_?VAL|CURR_?VAL",
+    "hides which values it gives; use the value itself": "MD5|SHA|HASH",
+    "reads settings or the catalogue": "SETTING|GET_?ENV|PRAGMA|SHOW|CURRENT_?|SESSION_?|USER|VERSION|DUCKDB|PG_|"
+    "CATALOG|HAS_|COL_DESC|OBJ_DESC|TXID|IN_SEARCH|WHICH",
+    "takes texts apart; match them with REGEXP_MATCHES, take parts with SPLIT_PART": "REGEXP",
+    "can fill the memory": "REPEAT|(L|R)?PAD$|FORMAT|PRINTF|LIST|ARRAY|GENERATE|UNNEST|RANGE|SPLIT|EXPLODE",
+    "can fail on a row": "ERROR|RAISE|ASSERT|TRY_|STR_TO|CHR|CHAR$|UNICODE|ASCII|ORD$",
+}
+"""Why functions are refused whose names begin so."""
+
+_NEAREST: dict[str, str] = {}
+"""The nearest supported form of some unsupported functions."""
+for _names, _form in {
+    "DATE_FORMAT TO_CHAR": "Use STRFTIME(d, '%Y-%m').",
+    "YEARWEEK": "Use CAST(STRFTIME(d, '%G%V') AS INTEGER), or DATE_TRUNC('week', d).",
+    "DATE_SUB DATESUB": "Days are DATE_DIFF('day', a, b). Complete months from a to a later b are "
+    "DATE_DIFF('month', a, b) - CASE WHEN DAY(b) < DAY(a) AND DAY(b + INTERVAL 1 DAY) > 1 THEN 1 ELSE 0 END.",
+    "LPAD RPAD": "Two digits are RIGHT('0' || x, 2).",
+    "FORMAT PRINTF": "Write ROUND(x, 2), or CAST(x AS VARCHAR).",
+    "FIRST LAST ANY_VALUE ARBITRARY": "Add the column to GROUP BY if it follows from the keys.",
+    "ARG_MIN ARG_MAX MIN_BY MAX_BY": "They work within a unit; over all there is none.",
+    "KURTOSIS SKEWNESS MAD ENTROPY": "Ask for COUNT(*) by bins, GROUP BY BIN(x, 0, 100, 50).",
+    "LIST ARRAY_AGG STRING_AGG LISTAGG GROUP_CONCAT": "Ask for GROUP BY x, COUNT(*).",
+    "BITWISE_AND BIT_AND": "Of whole numbers from 0 on, the last bit is x % 2.",
+    "XOR": "Write (a) <> (b).",
+    "EPOCH": "Use DATE_DIFF('second', DATE '1970-01-01', d).",
+    "EPOCH_MS": "Use DATE_DIFF('second', DATE '1970-01-01', d) * 1000.",
+    "HISTOGRAM": "Use GROUP BY BIN(x, lower, upper, n) and COUNT(*).",
+    "WEEKDAY": "Use DAYOFWEEK(d), of which 0 is Sunday, or ISODOW(d), of which 1 is Monday.",
+    "AVERAGE": "Use AVG(x).",
+    "COVAR": "Use COVAR_SAMP(x, y) or COVAR_POP(x, y).",
+}.items():
+    _NEAREST |= dict.fromkeys(_names.split(), _form)
+
+
+def _refuse_function(node: exp.Func) -> QuestionError:
+    """Return the refusal of a function, with the reason or the nearest supported one."""
+    name = called(node)
+    names = {name.upper(), node.sql_name()}
+    for reason, pattern in _FORBIDDEN.items():
+        if any(map(re.compile(pattern).match, names)):
+            hint = "Write the date itself, such as DATE '2024-12-31'." if reason == _TIME else nearest(name) or _SEE
+            return QuestionError(f"{name} is not allowed: it {reason}.", hint)
+    spelled_right = any(spelling in exp.FUNCTION_BY_NAME for spelling in names)
+    hint = nearest(name) or (_SEE if spelled_right else did_you_mean(name, OFFERED, otherwise=_SEE))
+    return QuestionError(f"There is no function {name} here.", hint)
+
+
+def nearest(name: str) -> str:
+    """Return the nearest supported form of a function, or nothing."""
+    return _NEAREST.get(name.upper(), "")

@@ -24,10 +24,12 @@ Snowflake's ``DP_INTERVAL_LOW(alias)`` and ``DP_INTERVAL_HIGH(alias)`` are the e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
+from itertools import starmap
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
@@ -37,7 +39,7 @@ from hush.query.expressions import Call, Expression, Literal, Op, Released, piec
 from hush.query.functions import call, constant
 from hush.query.question import AggregateKind, Question
 from hush.query.relations import Filter, Join, Project, relations_in
-from hush.query.sql.allow_list import DROPPED, WRITTEN, called, identifier, is_set, shown
+from hush.query.sql.allow_list import WRITTEN, called, identifier, is_set, shown
 from hush.query.sql.text import DEFAULT, DIALECTS, only_words
 from hush.query.types import UNKNOWN, Kind
 
@@ -53,10 +55,13 @@ _SAME = frozenset(
         "Round", "RowNumber", "Second", "Sign", "SplitPart", "Sqrt", "StartsWith", "Stddev", "StddevPop",
         "StddevSamp", "StrPosition", "Substring", "Sum", "TimestampTrunc", "Trim", "Trunc", "TryCast", "TsOrDsAdd",
         "Upper", "Variance", "VariancePop", "WeekOfYear", "WeekStart", "WidthBucket", "Year",
+        "DP_INTERVAL_LOW()", "DP_INTERVAL_HIGH()", "CLIP()", "BIN()", "HUSH_PER_UNIT()",
     }
 )  # fmt: skip
-"""Functions that mean the same in all dialects, once sqlglot has put their arguments in one order."""
-_BY_NAME = frozenset({"DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "CLIP", "BIN", "HUSH_PER_UNIT"})
+"""Functions that mean the same in all dialects, once sqlglot has put their arguments in one order.
+
+A name with brackets is one that the parser has no class for.
+"""
 _SAYS_NOTHING = {
     "Coalesce": ("is_null",), "DateDiff": ("big_int",), "DateFromParts": ("allow_overflow",), "Length": ("binary",),
     "Round": ("casts_non_integer_decimals",), "SplitPart": ("part_index_zero_as_one", "empty_delimiter_returns_whole"),
@@ -69,56 +74,44 @@ _SAYS_NOTHING = {
 
 def translated(tree: exp.Expr, dialect: str) -> exp.Expr:
     """Return a tree of a dialect translated to the default dialect; refuse parts without an equal meaning there."""
-    dropped = next((node for node in tree.walk() if node.meta.get(DROPPED)), None)
-    if dropped is not None:
-        raise QuestionError(f"{called(dropped)} has more arguments than are understood.", "Leave some out.")
-    tree = _plain_spellings(tree)
-    if dialect == DEFAULT:
-        return tree
-
-    def one(node: exp.Expr) -> exp.Expr:
-        name = type(node).__name__
-        for extra in _SAYS_NOTHING.get(name, ()):
-            node.set(extra, None)
-        if isinstance(node, exp.Placeholder | exp.Parameter):
-            raise QuestionError("Parameters are read in the default dialect alone.", "Write the value itself.")
-        for difference in _BY_NODE.get(name, ()):
-            if dialect in difference.dialects and (found := difference.read(node)) is not None:
-                if isinstance(found, str):
-                    raise _refuse(node, dialect, found)
-                found.meta.update({key: value for key, value in node.meta.items() if key not in found.meta})
-                return found
-        known = name in _SAME or (isinstance(node, exp.Anonymous) and str(node.this).upper() in _BY_NAME)
-        if isinstance(node, exp.Func) and not known and not isinstance(node, exp.Connector):
-            raise _refuse(node, dialect, "it may mean something else there")
-        return node
-
     # from the leaves up, so that what a rewriting makes is not rewritten again
     for node in reversed(list(tree.walk())):
-        found = one(node)
-        if found is not node:
-            tree = found if node is tree else tree
-            node.replace(found)
-    return tree
-
-
-def _plain_spellings(tree: exp.Expr) -> exp.Expr:
-    """Return a tree with x <> ALL (SELECT …) as NOT IN, x = ANY (SELECT …) as IN, and N'text' as a text."""
-    for node in list(tree.walk()):
-        plain: exp.Expr | None = None
-        if isinstance(node, exp.National):
-            plain = exp.Literal.string(str(node.this))
-        elif isinstance(node, exp.NEQ | exp.EQ):
-            quantified, wanted = node.expression, exp.All if isinstance(node, exp.NEQ) else exp.Any
-            query = quantified.this if isinstance(quantified, wanted) else None
-            query = query.this if isinstance(query, exp.Subquery | exp.Paren) else query
-            if isinstance(query, exp.Query):
-                plain = exp.In(this=node.this, query=exp.Subquery(this=query))
-                plain = exp.Not(this=plain) if wanted is exp.All else plain
-        if plain is not None:
+        if (plain := _translated(node, dialect)) is not node:
             tree = plain if node is tree else tree
             node.replace(plain)
     return tree
+
+
+def _translated(node: exp.Expr, dialect: str) -> exp.Expr:
+    name = type(node).__name__
+    for extra in _SAYS_NOTHING.get(name, ()):
+        node.set(extra, None)
+    if isinstance(node, exp.Placeholder | exp.Parameter):
+        raise QuestionError("Parameters are read in the default dialect alone.", "Write the value itself.")
+    if isinstance(node, exp.Anonymous):
+        name = f"{str(node.this).upper()}()"
+    for difference in _BY_NODE.get(name, ()):
+        if dialect not in difference.dialects:
+            continue
+        meaning: exp.Expr | str | None = None
+        read: Any = difference.read
+        if isinstance(read, str):
+            meaning = read
+        elif (slots := getattr(read, "arg_types", None)) is None:
+            meaning = read(node)
+        elif not isinstance(node, exp.Anonymous):
+            meaning = read(**{slot: value for slot, value in node.args.items() if slot in slots})
+        elif len(node.expressions) == 1:
+            meaning = read(this=node.expressions[0])
+        if isinstance(meaning, str):
+            raise _refuse(node, dialect, meaning)
+        if meaning is not None:
+            meaning.meta.update({key: value for key, value in node.meta.items() if key not in meaning.meta})
+            return meaning
+    known = isinstance(node, exp.Connector) or name in _SAME
+    if isinstance(node, exp.Func) and not known:
+        raise _refuse(node, dialect, "it may mean something else there")
+    return node
 
 
 def _refuse(node: exp.Expr, dialect: str, why: str) -> QuestionError:
@@ -129,16 +122,12 @@ def _refuse(node: exp.Expr, dialect: str, why: str) -> QuestionError:
     )
 
 
-# Each rule gets a node, and returns what it means, the reason why it is refused, or None if it does not apply
+# Each of these gets a node, and returns what it means, the reason why it is refused, or None if it does not apply
 
 
-def _always(reason: str) -> Callable[[exp.Expr], str]:
-    return lambda _: reason
-
-
-def _if_unit(units: str, reason: str) -> Callable[[exp.Expr], str | None]:
+def _if_unit(node: exp.Expr, units: str, reason: str) -> str | None:
     """Refuse certain units of time, of functions and in EXTRACT."""
-    return lambda node: reason if _unit(node) in units.split() else None
+    return reason if _unit(node) in units.split() else None
 
 
 def _unit(node: exp.Expr) -> str:
@@ -150,25 +139,12 @@ def _unit(node: exp.Expr) -> str:
 
 def _any_null(parts: Iterable[exp.Expr], *, negated: bool = False) -> exp.Expr:
     tests: list[exp.Expr] = [exp.Is(this=part.copy(), expression=exp.Null(), negate=negated) for part in parts]
-    return reduce(lambda one, two: (exp.And if negated else exp.Or)(this=one, expression=two), tests)
+    return reduce(lambda left, right: (exp.And if negated else exp.Or)(this=left, expression=right), tests)
 
 
-def _day_later(node: exp.Expr) -> exp.Expr:
-    return exp.TsOrDsAdd(this=node, expression=exp.Interval(this=exp.Literal.number(1), unit=exp.var("DAY")))
-
-
-def _named(name: str, make: Callable[[exp.Expr], exp.Expr]) -> Callable[[exp.Expr], exp.Expr | None]:
-    """Read a function of one argument that the parser knows by name alone."""
-    return lambda node: make(node.expressions[0]) if node.name.upper() == name and len(node.expressions) == 1 else None
-
-
-def _made(node: exp.Expr) -> exp.Expr | None:
-    parts = dict(zip(("year", "month", "day"), node.expressions, strict=False))
-    return exp.DateFromParts(**parts) if node.name.upper() == "MAKE_DATE" and len(node.expressions) == 3 else None
-
-
-def _concat(node: exp.Expr) -> exp.Expr:
-    return exp.Paren(this=reduce(lambda one, two: exp.DPipe(this=one, expression=two), node.expressions))
+def _skipping_null(node: exp.Expr) -> exp.Expr:
+    node.set("ignore_nulls", True)
+    return node
 
 
 def _null_if_any(node: exp.Expr) -> exp.Expr:
@@ -180,11 +156,6 @@ def _choice(node: exp.Expr) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=_any_null([node.this]), true=node.args["false"])], default=node.args["true"])
 
 
-def _skipping_null(node: exp.Expr) -> exp.Expr:
-    node.set("ignore_nulls", True)
-    return node
-
-
 def _without_null(node: exp.Expr) -> exp.Expr | None:
     values = node.this.expressions if isinstance(node.this, exp.Distinct) else ()
     if len(values) < 2:
@@ -192,14 +163,12 @@ def _without_null(node: exp.Expr) -> exp.Expr | None:
     return exp.Filter(this=node.copy(), expression=exp.Where(this=_any_null(values, negated=True)))
 
 
-def _from_end(node: exp.Expr) -> str | None:
-    return "a start before the first character counts from the end" if _whole(node.args.get("start"), 0) < 0 else None
-
-
-def _first_is_zero(node: exp.Expr) -> exp.Expr | str | None:
-    if _whole(node.args.get("start"), 1) == 0:
+def _from_one(node: exp.Expr) -> str | None:
+    """Let a start of 0 mean the first character; refuse one that counts from the end."""
+    start = _whole(node.args.get("start"), 1)
+    if start == 0:
         node.set("start", exp.Literal.number(1))
-    return _from_end(node)
+    return "a start before the first character counts from the end" if start < 0 else None
 
 
 def _before_first(node: exp.Expr) -> exp.Expr | str | None:
@@ -216,7 +185,7 @@ def _before_first(node: exp.Expr) -> exp.Expr | str | None:
 
 
 def _whole(node: object, otherwise: int) -> int:
-    """Return a constant whole number."""
+    """Return a constant whole number, or else ``otherwise``."""
     sign = 1
     while isinstance(node, exp.Neg | exp.Paren):
         sign, node = -sign if isinstance(node, exp.Neg) else sign, node.this
@@ -236,32 +205,25 @@ def _moved(node: exp.Expr) -> exp.Expr | str:
     return exp.TsOrDsAdd(this=node.this, expression=exp.Interval(this=amount, unit=exp.var(by)))
 
 
-def _as_difference(node: exp.Expr) -> exp.Expr | str | None:
-    return exp.DateDiff(this=node.this, expression=node.expression, unit=node.args.get("unit"))
-
-
 def _complete(node: exp.Expr) -> exp.Expr:
     """Count complete units of time; without a unit, days from date to date."""
     unit = node.args.get("unit")
-    found = exp.DateDiff(this=node.this, expression=node.expression, unit=unit or exp.var("DAY"))
-    found.meta.update({} if unit is None else {COMPLETE: True})
-    return found
+    difference = exp.DateDiff(this=node.this, expression=node.expression, unit=unit or exp.var("DAY"))
+    difference.meta.update({} if unit is None else {COMPLETE: True})
+    return difference
 
 
-def _weeks(first: str, *units: str) -> Callable[[exp.Expr], exp.Expr | None]:
-    """Return a reader for the number of week starts between two dates, from the first days of their weeks."""
-
-    def read(node: exp.Expr) -> exp.Expr | None:
-        if _unit(node) not in units:
-            return None
-        sides = [
-            exp.TimestampTrunc(this=_day_later(side) if first == "Sunday" else side, unit=exp.var("WEEK"))
-            for side in (node.this, node.expression)
-        ]
-        days = exp.DateDiff(this=sides[0], expression=sides[1], unit=exp.var("DAY"))
-        return exp.IntDiv(this=days, expression=exp.Literal.number(7))
-
-    return read
+def _weeks(node: exp.Expr, first: str, *units: str) -> exp.Expr | None:
+    """Return the number of week starts between two dates, from the first days of their weeks."""
+    if _unit(node) not in units:
+        return None
+    sides: list[exp.Expr] = [node.this, node.expression]
+    if first == "Sunday":
+        day = exp.Interval(this=exp.Literal.number(1), unit=exp.var("DAY"))
+        sides = [exp.TsOrDsAdd(this=side, expression=day.copy()) for side in sides]
+    mondays = [exp.TimestampTrunc(this=side, unit=exp.var("WEEK")) for side in sides]
+    days = exp.DateDiff(this=mondays[0], expression=mondays[1], unit=exp.var("DAY"))
+    return exp.IntDiv(this=days, expression=exp.Literal.number(7))
 
 
 def _iso_week(node: exp.Expr) -> exp.Expr | None:
@@ -272,8 +234,7 @@ def _iso_week(node: exp.Expr) -> exp.Expr | None:
     return None
 
 
-def _from_one(node: exp.Expr) -> exp.Expr | None:
-    """Read days of the week that are counted from 1, Sunday."""
+def _sunday_is_one(node: exp.Expr) -> exp.Expr | None:
     if isinstance(node, exp.Extract) and _unit(node) not in {"DOW", "DAYOFWEEK"}:
         return None
     day = exp.DayOfWeek(this=node.expression if isinstance(node, exp.Extract) else node.this)
@@ -281,9 +242,9 @@ def _from_one(node: exp.Expr) -> exp.Expr | None:
 
 
 def _iso_day(node: exp.Expr) -> exp.Expr | None:
-    found = exp.DayOfWeekIso(this=node.expression)
-    found.meta[SQL_TYPE] = "decimal"
-    return found if _unit(node) == "ISODOW" else None
+    day = exp.DayOfWeekIso(this=node.expression)
+    day.meta[SQL_TYPE] = "decimal"
+    return day if _unit(node) == "ISODOW" else None
 
 
 def _to_date(node: exp.Expr) -> exp.Expr | str:
@@ -296,21 +257,16 @@ def _to_date(node: exp.Expr) -> exp.Expr | str:
     return exp.Cast(this=inner, to=exp.DataType.build("TIMESTAMP" if isinstance(node, exp.TimeStrToTime) else "DATE"))
 
 
-def _decimals(width: int, digits: int) -> Callable[[exp.Expr], None]:
-    """Return a function that sets the default width and digits of a DECIMAL."""
-
-    def read(node: exp.Expr) -> None:
-        if node.args["to"].is_type(exp.DataType.Type.DECIMAL) and not node.args["to"].expressions:
-            sizes = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (width, digits)]
-            node.set("to", exp.DataType(this=exp.DataType.Type.DECIMAL, expressions=sizes))
-
-    return read
-
-
-def _any_digits(node: exp.Expr) -> None:
-    if node.args["to"].is_type(exp.DataType.Type.DECIMAL) and not node.args["to"].expressions:
+def _decimals(node: exp.Expr, width: int | None = None, digits: int = 0) -> None:
+    """Set the default width and digits of a DECIMAL; without a width it has any number of digits."""
+    if not node.args["to"].is_type(exp.DataType.Type.DECIMAL) or node.args["to"].expressions:
+        return
+    if width is None:
         node.set("to", exp.DataType.build("DOUBLE"))
         node.meta[SQL_TYPE] = "decimal"
+    else:
+        sizes = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (width, digits)]
+        node.set("to", exp.DataType(this=exp.DataType.Type.DECIMAL, expressions=sizes))
 
 
 def _wide(node: exp.Expr) -> None:
@@ -329,39 +285,30 @@ def _blanks(node: exp.Expr) -> None:
         node.set("expression", None)
 
 
-def _white_space(node: exp.Expr) -> str | None:
-    return None if is_set(node.args.get("expression")) else "it takes tabs and line ends off, too: write TRIM(x, ' ')"
-
-
 def _cut(node: exp.Expr) -> exp.Expr | str | None:
+    """Read ROUND(x, 0, 1), which cuts digits off, as TRUNC; with other digits it is refused."""
     if not is_set(node.args.get("truncate")):
         return None
     return exp.Trunc(this=node.this) if _whole(node.args.get("decimals"), 1) == 0 else "it cuts digits off"
 
 
-def _pattern(brackets: bool) -> Callable[[exp.Expr], str | None]:
-    def read(node: exp.Expr) -> str | None:
-        pattern = str(getattr(node.expression, "this", ""))
-        own = "\\" in pattern or (brackets and "[" in pattern)
-        return "its pattern has signs with a meaning of their own" if own else None
-
-    return read
+def _pattern(node: exp.Expr, signs: str) -> str | None:
+    pattern = str(getattr(node.expression, "this", ""))
+    return "its pattern has signs with a meaning of their own" if set(signs) & set(pattern) else None
 
 
-def _searched_from(node: exp.Expr) -> str | None:
-    return "it searches from a place on" if is_set(node.args.get("position")) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """A difference between a dialect and DuckDB, with the page of the dialect's documentation."""
 
     nodes: str
-    """Names of the parser's classes."""
+    """Names of the parser's classes; with brackets, names that it has no class for."""
     dialects: str
     """Names of the dialects."""
-    read: Callable[[exp.Expr], exp.Expr | str | None]
-    """Returns a node of the default dialect, a reason to refuse, or None if the difference does not apply."""
+    read: type[exp.Expr] | Callable[[exp.Expr], exp.Expr | str | None] | str
+    """The reason to refuse; the class of the default dialect that has the same arguments; or a function.
+
+    A function returns a node of the default dialect, a reason to refuse, or None if the difference does not apply.
+    """
     what: str
     source: str
 
@@ -372,124 +319,127 @@ _POSTGRESQL = "https://www.postgresql.org/docs/current/"
 _SPARK = "https://spark.apache.org/docs/latest/"
 _MICROSOFT = "https://learn.microsoft.com/en-us/sql/t-sql/"
 _OTHERS = " ".join(DIALECTS[1:])
+_WHITE_SPACE = "it takes tabs and line ends off, too: write TRIM(x, ' ')"
 _MOVES = "DateAdd DateSub DatetimeAdd DatetimeSub TimestampAdd TimestampSub TimeAdd TsOrDsAdd"
 _CASTS = "Cast TryCast"
 
-DIFFERENCES = tuple(Difference(*row) for row in (
-    ("Concat", "bigquery snowflake spark", _concat,
+DIFFERENCES = tuple(starmap(Difference, (
+    ("Concat", "bigquery snowflake spark",
+     lambda node: exp.Paren(this=reduce(lambda left, right: exp.DPipe(this=left, expression=right), node.expressions)),
      "NULL if an argument is", _SPARK + "api/sql/#concat"),
     ("Greatest Least", "bigquery snowflake", _null_if_any,
      "NULL if an argument is", _SNOWFLAKE + "greatest"),
     ("Greatest Least", "postgres spark tsql", _skipping_null,
      "NULL is skipped", _POSTGRESQL + "functions-conditional.html"),
-    ("SafeDivide", "bigquery spark", lambda node: exp.Div(this=node.this, expression=node.expression),
+    ("SafeDivide", "bigquery spark", exp.Div,
      "a division", _GOOGLE + "mathematical_functions#safe_divide"),
     ("Nvl2", "snowflake spark", _choice,
      "a choice", _SNOWFLAKE + "nvl2"),
-    ("EqualNull", "snowflake", lambda node: exp.NullSafeEQ(this=node.this, expression=node.expression),
+    ("EqualNull", "snowflake", exp.NullSafeEQ,
      "NULL equals NULL", _SNOWFLAKE + "equal_null"),
     ("Count", "snowflake spark", _without_null,
      "of several arguments, rows with a NULL are skipped", _SNOWFLAKE + "count"),
     # texts
-    ("Contains", "tsql", _always("it searches a full-text index"),
+    ("Contains", "tsql", "it searches a full-text index",
      "searches a full-text index", _MICROSOFT + "queries/contains-transact-sql"),
-    ("Contains", "bigquery", _always("it goes without regard to case, and normalizes"),
+    ("Contains", "bigquery", "it goes without regard to case, and normalizes",
      "CONTAINS_SUBSTR goes without regard to case", _GOOGLE + "search_functions#contains_substr"),
-    ("Length", "tsql", _always("LEN leaves blanks at the end out"),
+    ("Length", "tsql", "LEN leaves blanks at the end out",
      "leaves blanks at the end out", _MICROSOFT + "functions/len-transact-sql"),
-    ("Substring", "bigquery snowflake spark", _first_is_zero,
+    ("Substring", "bigquery snowflake spark", _from_one,
      "0 is the first place; before it, from the end", _SNOWFLAKE + "substr"),
     ("Substring", "postgres tsql", _before_first,
      "counts places before the first", _MICROSOFT + "functions/substring-transact-sql"),
-    ("StrPosition", _OTHERS, _searched_from,
+    ("StrPosition", _OTHERS, lambda node: "it searches from a place on" if is_set(node.args.get("position")) else None,
      "may start at a place", _SNOWFLAKE + "charindex"),
-    ("Trim", "bigquery", _white_space,
+    ("Trim", "bigquery", lambda node: None if is_set(node.args.get("expression")) else _WHITE_SPACE,
      "takes all white space off", _GOOGLE + "string_functions#trim"),
     ("Trim", _OTHERS, _blanks,
      "blanks may be named", _SPARK + "api/sql/#trim"),
-    ("Like ILike", "bigquery snowflake postgres spark", _pattern(brackets=False),
+    ("Like ILike", "bigquery snowflake postgres spark", lambda node: _pattern(node, "\\"),
      "a backslash escapes", _POSTGRESQL + "functions-matching.html"),
-    ("Like ILike", "tsql", _pattern(brackets=True),
+    ("Like ILike", "tsql", lambda node: _pattern(node, "\\["),
      "brackets hold characters", _MICROSOFT + "language-elements/like-transact-sql"),
     ("RegexpLike", "bigquery", lambda node: node,
      "matches a part, by RE2", _GOOGLE + "string_functions#regexp_contains"),
-    ("SimilarTo", "postgres", _always("patterns differ"),
+    ("SimilarTo", "postgres", "patterns differ",
      "patterns differ", _POSTGRESQL + "functions-matching.html"),
     ("RawString", "bigquery spark", lambda node: exp.Literal.string(str(node.this)),
      "a text without escapes", _GOOGLE + "lexical#literals"),
     # numbers; what depends on their types is in `meant` and `castable`
     ("Round", "tsql", _cut,
      "cuts digits off if it is told to", _MICROSOFT + "functions/round-transact-sql"),
-    (_CASTS, "postgres", _any_digits,
+    (_CASTS, "postgres", _decimals,
      "a DECIMAL has any number of digits", _POSTGRESQL + "datatype-numeric.html"),
-    (_CASTS, "tsql", _decimals(18, 0),
+    (_CASTS, "tsql", lambda node: _decimals(node, 18, 0),
      "a DECIMAL is whole", _MICROSOFT + "data-types/decimal-and-numeric-transact-sql"),
-    (_CASTS, "spark", _decimals(10, 0),
+    (_CASTS, "spark", lambda node: _decimals(node, 10, 0),
      "a DECIMAL is whole", _SPARK + "sql-ref-datatypes.html"),
-    (_CASTS, "bigquery", _decimals(38, 9),
+    (_CASTS, "bigquery", lambda node: _decimals(node, 38, 9),
      "a NUMERIC has nine digits after the point", _GOOGLE + "data-types#decimal_types"),
     (_CASTS, "snowflake", _wide,
      "all whole numbers have 38 digits", "https://docs.snowflake.com/en/sql-reference/data-types-numeric"),
     ("Convert", "tsql", _convert,
      "a cast", _MICROSOFT + "functions/cast-and-convert-transact-sql"),
-    ("ApproxQuantile", "snowflake spark", lambda node: exp.Quantile(this=node.this, quantile=node.args["quantile"]),
+    ("ApproxQuantile", "snowflake spark", exp.Quantile,
      "a quantile", _SNOWFLAKE + "approx_percentile"),
-    ("Anonymous", "tsql", _named("VAR", lambda x: exp.Variance(this=x)),
+    ("VAR()", "tsql", exp.Variance,
      "of a sample", _MICROSOFT + "functions/var-transact-sql"),
-    ("Anonymous", "tsql", _named("VARP", lambda x: exp.VariancePop(this=x)),
+    ("VARP()", "tsql", exp.VariancePop,
      "of all", _MICROSOFT + "functions/varp-transact-sql"),
-    ("Anonymous", "tsql", _named("STDEVP", lambda x: exp.StddevPop(this=x)),
+    ("STDEVP()", "tsql", exp.StddevPop,
      "of all", _MICROSOFT + "functions/stdevp-transact-sql"),
-    ("Anonymous", "spark", _named("MEAN", lambda x: exp.Avg(this=x)),
+    ("MEAN()", "spark", exp.Avg,
      "AVG", _SPARK + "api/sql/#mean"),
-    ("Anonymous", "spark", _named("STD", lambda x: exp.Stddev(this=x)),
+    ("STD()", "spark", exp.Stddev,
      "STDDEV", _SPARK + "api/sql/#std"),
-    ("Anonymous", "postgres spark", _named("EVERY", lambda x: exp.LogicalAnd(this=x)),
+    ("EVERY()", "postgres spark", exp.LogicalAnd,
      "BOOL_AND", _POSTGRESQL + "functions-aggregate.html"),
-    ("Anonymous", "spark", _named("ISNULL", lambda x: exp.Is(this=x, expression=exp.Null())),
+    ("ISNULL()", "spark", lambda node: _any_null(node.expressions[:1]) if len(node.expressions) == 1 else None,
      "IS NULL", _SPARK + "api/sql/#isnull"),
     # dates
-    ("Anonymous", "postgres spark", _made,
+    ("MAKE_DATE()", "postgres spark",
+     lambda node: exp.DateFromParts.from_arg_list(node.expressions) if len(node.expressions) == 3 else None,
      "a date", _POSTGRESQL + "functions-datetime.html"),
     ("TsOrDsToDate TimeStrToTime", _OTHERS, _to_date,
      "a date", _SPARK + "api/sql/#to_date"),
-    ("AddMonths", "snowflake", _always("the last day of a month stays the last"),
+    ("AddMonths", "snowflake", "the last day of a month stays the last",
      "keeps the last day of a month", _SNOWFLAKE + "add_months"),
     (_MOVES + " AddMonths", _OTHERS, _moved,
      "moves a date, which stays a date", _SPARK + "api/sql/#add_months"),
-    ("DateDiff", "snowflake", _weeks("Monday", "WEEK"),
+    ("DateDiff", "snowflake", lambda node: _weeks(node, "Monday", "WEEK"),
      "weeks begin on Monday", _SNOWFLAKE + "datediff"),
-    ("DateDiff DatetimeDiff", "bigquery", _weeks("Sunday", "WEEK", "WEEK(SUNDAY)"),
+    ("DateDiff DatetimeDiff", "bigquery", lambda node: _weeks(node, "Sunday", "WEEK", "WEEK(SUNDAY)"),
      "a WEEK begins on Sunday", _GOOGLE + "date_functions#date_diff"),
-    ("DateDiff DatetimeDiff", "bigquery", _weeks("Monday", "ISOWEEK", "WEEK(MONDAY)"),
+    ("DateDiff DatetimeDiff", "bigquery", lambda node: _weeks(node, "Monday", "ISOWEEK", "WEEK(MONDAY)"),
      "an ISOWEEK begins on Monday", _GOOGLE + "date_functions#date_diff"),
-    ("DateDiff", "tsql", _weeks("Sunday", "WEEK"),
+    ("DateDiff", "tsql", lambda node: _weeks(node, "Sunday", "WEEK"),
      "weeks begin on Sunday", _MICROSOFT + "functions/datediff-transact-sql"),
     ("DateDiff TimestampDiff", "spark", _complete,
      "complete units are counted", _SPARK + "api/sql/#timestampdiff"),
-    ("DatetimeDiff", "bigquery", _as_difference,
+    ("DatetimeDiff", "bigquery", exp.DateDiff,
      "as DATE_DIFF", _GOOGLE + "datetime_functions#datetime_diff"),
-    ("TimestampDiff", "bigquery", _always("it counts complete units of time"),
+    ("TimestampDiff", "bigquery", "it counts complete units of time",
      "complete units are counted", _GOOGLE + "timestamp_functions#timestamp_diff"),
     ("DateTrunc DatetimeTrunc TimestampTrunc Extract", "bigquery tsql", _iso_week,
      "ISO weeks", _GOOGLE + "date_functions#date_trunc"),
     ("DateTrunc DatetimeTrunc TimestampTrunc Extract", "bigquery",
-     _if_unit("WEEK WEEK(SUNDAY)", "weeks start on Sunday"),
+     lambda node: _if_unit(node, "WEEK WEEK(SUNDAY)", "weeks start on Sunday"),
      "weeks start on Sunday", _GOOGLE + "date_functions#extract"),
-    ("DatetimeTrunc", "bigquery", lambda node: exp.TimestampTrunc(this=node.this, unit=node.args["unit"]),
+    ("DatetimeTrunc", "bigquery", exp.TimestampTrunc,
      "as DATE_TRUNC", _GOOGLE + "datetime_functions#datetime_trunc"),
     ("TimestampTrunc Extract", "tsql",
-     _if_unit("WEEK DAYOFWEEK WEEKDAY DW", "weeks and their days depend on a setting"),
+     lambda node: _if_unit(node, "WEEK DAYOFWEEK WEEKDAY DW", "weeks and their days depend on a setting"),
      "weeks and their days depend on a setting", _MICROSOFT + "functions/datepart-transact-sql"),
-    ("DayOfWeek Extract", "bigquery spark", _from_one,
+    ("DayOfWeek Extract", "bigquery spark", _sunday_is_one,
      "Sunday is 1", _GOOGLE + "date_functions#extract"),
     ("Extract", "postgres", _iso_day,
      "Monday is 1", _POSTGRESQL + "functions-datetime.html"),
-    ("Second", "postgres", _always("it has fractions there"),
+    ("Second", "postgres", "it has fractions there",
      "has fractions", _POSTGRESQL + "functions-datetime.html"),
-    ("Extract", "postgres spark", _if_unit("SECOND SECONDS", "it has fractions there"),
+    ("Extract", "postgres spark", lambda node: _if_unit(node, "SECOND SECONDS", "it has fractions there"),
      "has fractions", _SPARK + "api/sql/#extract"),
-))  # fmt: skip
+)))  # fmt: skip
 """All nodes that are rewritten or refused before types are known."""
 _BY_NODE: dict[str, list[Difference]] = {}
 for _difference in DIFFERENCES:
@@ -522,7 +472,7 @@ _COUNTED = frozenset({
 _ROUNDING = frozenset({"Floor", "Ceil", "Round", "Trunc", "Sign", "Pow"})
 
 
-def number_type(node: exp.Expr, found: Expression, dialect: str) -> str:
+def number_type(node: exp.Expr, value: Expression, dialect: str) -> str:
     """Return the type of a number in PostgreSQL or SQL Server; ``UNKNOWN`` where it is not known.
 
     Types decide what ``/`` means there, and how AVG, ROUND and casts round (PostgreSQL's "Mathematical Functions",
@@ -533,17 +483,20 @@ def number_type(node: exp.Expr, found: Expression, dialect: str) -> str:
         return str(node.meta[SQL_TYPE])
     if isinstance(node, exp.Column | exp.Subquery):
         of_kind = (
-            "number" if found.type.kind is Kind.DECIMAL else "integer" if isinstance(node, exp.Column) else UNKNOWN
+            "number" if value.type.kind is Kind.DECIMAL else "integer" if isinstance(node, exp.Column) else UNKNOWN
         )
-        return found.type.written or of_kind
-    if isinstance(found, Call) and found.op is Op.DATE_DIFF:
+        return value.type.written or of_kind
+    if isinstance(value, Call) and value.op is Op.DATE_DIFF:
         return "int"
     if isinstance(node, exp.Literal):
-        return _literal_type(str(node.this), postgres=postgres)
+        text = str(node.this)
+        if not text.isdecimal():
+            return "float" if "e" in text.lower() and not postgres else "decimal"
+        return "int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 and postgres else "decimal"
     if isinstance(node, exp.Null):
         return "null"
     if isinstance(node, exp.Window | exp.Filter):
-        return number_type(node.this, found, dialect)
+        return number_type(node.this, value, dialect)
     if isinstance(node, exp.Cast):  # TRY_CAST is one
         if node.to.is_type(*exp.DataType.INTEGER_TYPES):
             return "bigint" if node.to.is_type(exp.DataType.Type.BIGINT) else "int"
@@ -567,13 +520,7 @@ def number_type(node: exp.Expr, found: Expression, dialect: str) -> str:
         return inner if postgres and inner not in _INTEGERS else first
     if isinstance(node, exp.WithinGroup):
         return inner if isinstance(node.this, exp.PercentileDisc | exp.Mode) else "float"
-    return "fraction" if found.type.kind is Kind.DECIMAL else UNKNOWN
-
-
-def _literal_type(text: str, *, postgres: bool) -> str:
-    if not text.isdecimal():
-        return "float" if "e" in text.lower() and not postgres else "decimal"
-    return "int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 and postgres else "decimal"
+    return "fraction" if value.type.kind is Kind.DECIMAL else UNKNOWN
 
 
 def _arguments(node: exp.Expr) -> list[str]:
@@ -601,9 +548,9 @@ def _promoted(types: Sequence[str]) -> str:
 def divided(node: exp.Expr) -> Op:
     """Return the operator of ``/`` (whole or fractional division) in a dialect where types decide."""
     sides = [str(side.meta.get(SQL_TYPE, UNKNOWN)) for side in (node.this, node.expression)]
-    found = _promoted(sides)
-    if found != UNKNOWN:
-        return Op.DIVIDE_WHOLE if found in _INTEGERS else Op.DIVIDE
+    promoted = _promoted(sides)
+    if promoted != UNKNOWN:
+        return Op.DIVIDE_WHOLE if promoted in _INTEGERS else Op.DIVIDE
     unknown = node.expression if sides[0] in _INTEGERS else node.this
     raise QuestionError(
         f"Whether {shown(node)} is a whole number depends on the type of {shown(unknown)}, which is not known. (A sum "
@@ -612,31 +559,31 @@ def divided(node: exp.Expr) -> Op:
     )
 
 
-def meant(node: exp.Expr, found: Expression, dialect: str) -> Expression:
-    """Return the expression for a node where its meaning depends on types; ``found`` is that of the default dialect."""
+def meant(node: exp.Expr, value: Expression, dialect: str) -> Expression:
+    """Return the expression for a node where its meaning depends on types; ``value`` is that of the default dialect."""
     inner = node.this if isinstance(node, exp.Window | exp.Filter) else node
     argument = _promoted(_arguments(inner)) if dialect in _TYPED else UNKNOWN
     if isinstance(inner, exp.Avg) and dialect == "tsql" and argument in _INTEGERS:
-        found = call(Op.TRUNC, found)
+        value = call(Op.TRUNC, value)
     elif isinstance(node, exp.Round) and dialect == "postgres" and not is_set(node.args.get("decimals")):
-        if isinstance(found, Call) and argument != "decimal":  # a float goes to the even number, as a cast does here
-            _check_halves(node, found, argument)
-            found = call(Op.TO_INTEGER, found.arguments[0])
+        if isinstance(value, Call) and argument != "decimal":  # a float goes to the even number, as a cast does here
+            _check_halves(node, value, argument)
+            value = call(Op.TO_INTEGER, value.arguments[0])
     elif isinstance(node, exp.Pow) and dialect == "tsql" and node.meta.get(WRITTEN, "").upper() != "SQUARE":
-        if argument != "float" and not (argument in _INTEGERS and found.type.kind is Kind.INTEGER):
+        if argument != "float" and not (argument in _INTEGERS and value.type.kind is Kind.INTEGER):
             raise _refuse(node, dialect, "its result has the type of its first argument; write CAST(x AS FLOAT) there")
     elif isinstance(node, exp.Coalesce) and dialect == "tsql" and node.meta.get(WRITTEN, "").upper() == "ISNULL":
         if len({type_ in _INTEGERS for type_ in _arguments(node) if type_ != UNKNOWN}) > 1:
             raise _refuse(node, dialect, "its result has the type of its first argument; write COALESCE")
-    elif isinstance(node, exp.Sub) and isinstance(found, Call) and found.op is Op.DATE_DIFF:
+    elif isinstance(node, exp.Sub) and isinstance(value, Call) and value.op is Op.DATE_DIFF:
         if dialect in {"bigquery", "spark", "tsql"}:
             raise _refuse(node, dialect, "dates are not subtracted as numbers of days there; write DATE_DIFF")
-    elif COMPLETE in node.meta and isinstance(found, Call):
-        found = _completed(node, found, dialect)
-    if dialect not in _TYPED or not found.type.kind.numeric:
-        return found
-    node.meta[SQL_TYPE] = number_type(node, found, dialect)
-    return replace(found, type=replace(found.type, written=str(node.meta[SQL_TYPE])))
+    elif COMPLETE in node.meta and isinstance(value, Call):
+        value = _completed(node, value, dialect)
+    if dialect not in _TYPED or not value.type.kind.numeric:
+        return value
+    node.meta[SQL_TYPE] = number_type(node, value, dialect)
+    return replace(value, type=replace(value.type, written=str(node.meta[SQL_TYPE])))
 
 
 _TYPED = frozenset({"postgres", "tsql"})
@@ -649,14 +596,14 @@ def _check_halves(node: exp.Expr, value: Expression, type_: str) -> None:
         raise _refuse(node, "postgres", why)
 
 
-def _completed(node: exp.Expr, found: Call, dialect: str) -> Expression:
+def _completed(node: exp.Expr, difference: Call, dialect: str) -> Expression:
     """Return the number of complete months, quarters or years between two dates."""
-    unit, first, last = found.arguments
+    unit, first, last = difference.arguments
     if any(side.type.kind is not Kind.DATE for side in (first, last)):
         raise _refuse(node, dialect, "it counts complete units of time; of dates, CAST(x AS DATE), it is read")
     size = {"month": 1, "quarter": 3, "year": 12}.get(str(unit.value)) if isinstance(unit, Literal) else None
     if size is None:
-        return found
+        return difference
     # months·32 + days, over 32: as |days| < 32, an incomplete month is cut off towards zero
     months = call(Op.MULTIPLY, call(Op.DATE_DIFF, constant("month"), first, last), constant(Fraction(32)))
     days = call(Op.SUBTRACT, call(Op.DAY, last), call(Op.DAY, first))
@@ -681,39 +628,33 @@ def castable(node: exp.Expr, value: Expression, op: Op, dialect: str) -> Express
     if kind is Kind.TEXT:  # '2.7', '1e3', '1_000' and '0x10' are whole numbers in DuckDB
         marks = {"snowflake": "_x", "postgres": ".e", "bigquery": ".e_"}.get(dialect, ".e_x")
         tests = [call(Op.CONTAINS, call(Op.LOWER, value), constant(mark)) for mark in marks]
-        return call(Op.CASE, reduce(lambda one, two: call(Op.OR, one, two), tests), constant(None), value)
+        return call(Op.CASE, reduce(lambda left, right: call(Op.OR, left, right), tests), constant(None), value)
     return value
-
-
-_CASE = (
-    "SQL Server compares texts without regard to case and to blanks at the end, unless its collation says otherwise; "
-    "here case counts, and so do blanks"
-)
 
 
 def notes_of(question: Question, dialect: str) -> tuple[str, ...]:
     """Return notes on known differences from the dialect that are too common to refuse."""
-    texts = any(piece.type.kind is Kind.TEXT for one in _compared(question) for piece in pieces(one))
-    return (_CASE,) if dialect == "tsql" and texts else ()
-
-
-def _compared(question: Question) -> Iterator[Expression]:
-    """Yield the expressions that are compared: keys, conditions and computed arguments."""
-    yield from (key for _, key in question.keys)
+    if dialect != "tsql":
+        return ()
+    compared = [key for _, key in question.keys]
     for aggregate in question.aggregates:
-        yield from (aggregate.where,) if aggregate.where is not None else ()
-        yield from aggregate.arguments if aggregate.kind is AggregateKind.COUNT_DISTINCT else ()
-        yield from (one for argument in aggregate.arguments for one in pieces(argument) if isinstance(one, Call))
+        compared += [] if aggregate.where is None else [aggregate.where]
+        compared += aggregate.arguments if aggregate.kind is AggregateKind.COUNT_DISTINCT else ()
+        compared += [piece for argument in aggregate.arguments for piece in pieces(argument) if isinstance(piece, Call)]
     for relation in relations_in(question.relation):
         match relation:
             case Filter():
-                yield relation.condition
+                compared.append(relation.condition)
             case Join():
-                yield from (side for pair in relation.on for side in pair)
+                compared += [side for pair in relation.on for side in pair]
             case Project():
-                yield from (value for _, value in relation.columns if isinstance(value, Call))
+                compared += [value for _, value in relation.columns if isinstance(value, Call)]
             case _:
                 pass
+    if not any(piece.type.kind is Kind.TEXT for expression in compared for piece in pieces(expression)):
+        return ()
+    collation = "unless its collation says otherwise; here case counts, and so do blanks"
+    return (f"SQL Server compares texts without regard to case and to blanks at the end, {collation}",)
 
 
 # Privacy clauses of BigQuery and Snowflake
@@ -729,8 +670,7 @@ _WORDS = re.compile(r"(?i)DIFFERENTIAL_PRIVACY|ANONYMIZATION|contribution_bounds
 PER_UNIT = "HUSH_PER_UNIT"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrivacyOptions:
+class PrivacyOptions(NamedTuple):
     """The price and limits that a question sets in its privacy clause."""
 
     epsilon: Fraction | None = None
@@ -746,31 +686,22 @@ def privacy_options(text: str, dialect: str) -> tuple[str, PrivacyOptions]:
     >>> text, said.epsilon
     ('SELECT COUNT(*) FROM t', Fraction(1, 1))
     """
-    if str(dialect).lower() != "bigquery" or not isinstance(text, str):
-        return text, PrivacyOptions()
-    if not _WORDS.search(text):
+    if str(dialect).lower() != "bigquery" or not isinstance(text, str) or not _WORDS.search(text):
         return text, PrivacyOptions()
     words = only_words(text, "bigquery")
-    found = list(_CLAUSE.finditer(words))
-    if len(found) > 1:
+    clauses = list(_CLAUSE.finditer(words))
+    if not clauses:
+        return _with_bounds(text), PrivacyOptions()
+    if len(clauses) > 1:
         raise QuestionError("The question has two privacy clauses.", "Write one, at its first SELECT.")
-    options = PrivacyOptions()
-    for clause in found:
-        options = _options(words, clause.span(1), text)
-        text = text[: clause.start()] + "SELECT" + text[clause.end() :]
-    return _with_bounds(text), options
-
-
-def _options(words: str, place: tuple[int, int], text: str) -> PrivacyOptions:
-    """Return the options of a privacy clause: numbers from the text without comments, names from the text itself."""
     said: dict[str, str] = {}
-    for match in _OPTION.finditer(words, *place):
+    for match in _OPTION.finditer(words, *clauses[0].span(1)):
         name = match.group(1).lower()
         if name in said:
             raise QuestionError(f"The privacy option {name} is given twice.", "Say it once.")
+        # numbers are read without comments, names from the text itself
         said[name] = text[slice(*match.span(2))] if name == "privacy_unit_column" else match.group(2)
-    known = {"epsilon", "delta", "max_groups_contributed", "privacy_unit_column", "kappa"}
-    other = sorted(said.keys() - known)
+    other = sorted(said.keys() - {"epsilon", "delta", "max_groups_contributed", "privacy_unit_column", "kappa"})
     if other or not said:
         raise QuestionError(f"The privacy option {', '.join(other) or '()'} is not known.", "Leave it out.")
     if {"max_groups_contributed", "kappa"} <= said.keys():
@@ -780,12 +711,13 @@ def _options(words: str, place: tuple[int, int], text: str) -> PrivacyOptions:
     if most is not None and most.denominator != 1:
         raise QuestionError(f"max_groups_contributed is a whole number; got {groups}.")
     unit = said.get("privacy_unit_column")
-    return PrivacyOptions(
+    options = PrivacyOptions(
         epsilon=None if "epsilon" not in said else _number(said["epsilon"], "epsilon"),
         delta=None if "delta" not in said else _number(said["delta"], "delta"),
         max_groups=None if most is None else int(most),
         unit=None if unit is None else unit.strip("`").split(".")[-1].strip("`"),
     )
+    return _with_bounds(f"{text[: clauses[0].start()]}SELECT{text[clauses[0].end() :]}"), options
 
 
 def _number(text: str, name: str) -> Fraction:
@@ -803,8 +735,17 @@ def _with_bounds(text: str) -> str:
         if match is None:
             return text
         kind, low, high = match.groups()
-        start = _opening(words, match.start())
-        end = _first_end(words, start + 1, match.start())  # PERCENTILE_CONT(x, 0.5, …) has a further argument
+        # the call's opening parenthesis, and the end of its first argument: PERCENTILE_CONT(x, 0.5, …) has another
+        start, depth = match.start(), 0
+        while depth >= 0:
+            start -= 1
+            if start < 0:
+                raise QuestionError("contribution_bounds_per_group stands inside an aggregate.")
+            depth += {")": 1, "(": -1}.get(words[start], 0)
+        end, depth = start + 1, 0
+        while end < match.start() and (words[end] != "," or depth):
+            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(words[end], 0)
+            end += 1
         argument = text[start + 1 : end].strip()
         function = "CLIP" if kind.lower() == "row" else PER_UNIT
         # CLIP(*) is no SQL; COUNT(1) counts the same rows
@@ -812,26 +753,6 @@ def _with_bounds(text: str) -> str:
         rest = text[end : match.start()]
         text = f"{text[: start + 1]}{function}({argument}, {low}, {high}){rest}){text[match.end() :]}"
     raise QuestionError("The question has too many contribution bounds.")
-
-
-def _first_end(text: str, start: int, end: int) -> int:
-    """Return where the first argument of a call ends."""
-    depth = 0
-    for place in range(start, end):
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(text[place], 0)
-        if text[place] == "," and depth == 0:
-            return place
-    return end
-
-
-def _opening(text: str, end: int) -> int:
-    """Return the place of the opening parenthesis of the call that encloses ``end``."""
-    depth = 0
-    for place in range(end - 1, -1, -1):
-        depth += {")": 1, "(": -1}.get(text[place], 0)
-        if depth < 0:
-            return place
-    raise QuestionError("contribution_bounds_per_group stands inside an aggregate.")
 
 
 def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
@@ -845,11 +766,18 @@ def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
         raise QuestionError("Every row is a unit here, which has one row in a group.", "Use CLIP(x, low, high).")
     group = tree.args.get("group")
     aliases = {item.alias.casefold(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
-    keys = [_key(node, tree, aliases) for node in (() if group is None else group.expressions)]
+    keys: list[exp.Expr] = []
+    for node in () if group is None else group.expressions:
+        key = node
+        if isinstance(node, exp.Literal) and node.is_int:
+            key = tree.expressions[int(node.name) - 1].unalias()
+        elif isinstance(node, exp.Column) and not is_set(node.args.get("table")):
+            key = aliases.get(node.name.casefold(), node)
+        keys.append(key)
     inner = exp.Select(
         expressions=[
             exp.alias_(exp.column(unit), "unit_"),
-            *(exp.alias_(key.copy(), f"key_{at}") for at, key in enumerate(keys)),
+            *(exp.alias_(key.copy(), f"key_{number}") for number, key in enumerate(keys)),
         ],
         from_=tree.args.get("from_"),
         joins=tree.args.get("joins"),
@@ -860,10 +788,10 @@ def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
     for name in ("from_", "joins", "where", "group"):
         outer.set(name, None)
 
-    def one(node: exp.Expr) -> exp.Expr:
-        for at, key in enumerate(keys):
+    def bounded(node: exp.Expr) -> exp.Expr:
+        for number, key in enumerate(keys):
             if node == key:
-                return exp.column(f"key_{at}")
+                return exp.column(f"key_{number}")
         if isinstance(node, exp.AggFunc):
             mark = node.this
             if not (isinstance(mark, exp.Anonymous) and str(mark.this).upper() == PER_UNIT):
@@ -882,28 +810,18 @@ def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
             return exp.Avg(this=clipped) if isinstance(node, exp.Avg) else exp.Sum(this=clipped)
         return node
 
-    labels = [item.alias_or_name or f"column_{at}" for at, item in enumerate(outer.expressions, start=1)]
+    labels = [item.alias_or_name or f"column_{number}" for number, item in enumerate(outer.expressions, start=1)]
     items = [item.this if isinstance(item, exp.Alias) else item for item in outer.expressions]
     outer.set(
-        "expressions", [exp.alias_(item.transform(one), label) for item, label in zip(items, labels, strict=True)]
+        "expressions", [exp.alias_(item.transform(bounded), label) for item, label in zip(items, labels, strict=True)]
     )
     for name in ("having", "order"):
         if is_set(outer.args.get(name)):
-            outer.set(name, outer.args[name].transform(one))
+            outer.set(name, outer.args[name].transform(bounded))
     outer.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("units_")))))
     if keys:
-        outer.set("group", exp.Group(expressions=[exp.column(f"key_{at}") for at in range(len(keys))]))
+        outer.set("group", exp.Group(expressions=[exp.column(f"key_{number}") for number in range(len(keys))]))
     return outer
-
-
-def _key(node: exp.Expr, select: exp.Select, aliases: dict[str, exp.Expr]) -> exp.Expr:
-    if isinstance(node, exp.Literal) and node.is_int:
-        item: exp.Expr = select.expressions[int(node.name) - 1]
-        inner: exp.Expr = item.this if isinstance(item, exp.Alias) else item
-        return inner
-    if isinstance(node, exp.Column) and not is_set(node.args.get("table")) and node.name.casefold() in aliases:
-        return aliases[node.name.casefold()]
-    return node
 
 
 def intervals(tree: exp.Expr) -> tuple[exp.Expr, tuple[tuple[str, str], ...]]:
@@ -911,7 +829,7 @@ def intervals(tree: exp.Expr) -> tuple[exp.Expr, tuple[tuple[str, str], ...]]:
     if not isinstance(tree, exp.Select):
         return tree, ()
     aliases = {item.alias.casefold(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
-    items, found = [], []
+    items, ends = [], []
     for item in tree.expressions:
         node = item.this if isinstance(item, exp.Alias) else item
         if isinstance(node, exp.Anonymous) and str(node.this).upper() in INTERVALS:
@@ -922,12 +840,12 @@ def intervals(tree: exp.Expr) -> tuple[exp.Expr, tuple[tuple[str, str], ...]]:
             if name.casefold() not in aliases:
                 raise QuestionError(f"There is no result '{name}' for {shown(node)}.", f"Name it: … AS {name}.")
             label = item.alias if isinstance(item, exp.Alias) else f"{name}_{end}"
-            found.append((label, end))
+            ends.append((label, end))
             items.append(exp.alias_(aliases[name.casefold()].copy(), label))
         else:
             items.append(item)
-    if not found:
+    if not ends:
         return tree, ()
     plain = tree.copy()
     plain.set("expressions", items)
-    return plain, tuple(found)
+    return plain, tuple(ends)

@@ -2,8 +2,14 @@
 
 The walk is the same over the rows of a relation and over the noisy answers; only names differ in their meaning. So
 `Converter` knows all but the names, `Rows` knows the names of a relation, and `hush.query.sql.group_by` the names that
-may stand after GROUP BY. A reader is a function of a converter and a node; `READERS` has them by class, with those of
-functions that are nothing but a call (`hush.query.sql.functions`).
+may stand after GROUP BY. A reader is a function of a converter and a node; `READERS` has them by class. Which classes
+are nothing but a call is read from the tables of functions and aggregates (`hush.query.functions`,
+`hush.query.question`).
+
+Some functions only stand for others: their text is read once, and their arguments are put in. A function's arguments
+are resolved first, and stand as they are in the text, however often it names them. An aggregate's are put in as the
+question has them, because they belong to the rows, and the text around them to the answers; a FILTER goes to every
+aggregate of the text.
 """
 
 from __future__ import annotations
@@ -13,39 +19,174 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 
 from sqlglot import exp
+from sqlglot.parsers.duckdb import DuckDBParser
 
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.expressions import Call, Column, Expression, Literal, Op, pieces
-from hush.query.functions import all_of, call, cast, constant, folded, negated
+from hush.query.functions import FUNCTIONS, REWRITES, all_of, call, cast, constant, folded, negated
 from hush.query.functions.dates import TIME_UNITS
-from hush.query.functions.regular import cost_of, flags_of, whole
-from hush.query.functions.rules import is_null
+from hush.query.functions.record import Reading, Rewrite, is_null, wanted_arguments
+from hush.query.functions.texts import cost_of, flags_of, whole
 from hush.query.parameters import number_literal
+from hush.query.question import AGGREGATES, AggregateFunction
 from hush.query.refine import narrowed, narrowed_unless
 from hush.query.relations import columns
-from hush.query.sql.allow_list import REASONS, WRITTEN, column_name, identifier, is_set, only, place, refuse, shown
-from hush.query.sql.dialects import castable, divided, meant
-from hush.query.sql.functions import (
-    CALLS,
-    CASTS,
-    DATE_FIELDS,
-    INTEGERS,
-    REWRITTEN,
-    UNKNOWN_TO_PARSER,
-    arguments_of,
-    is_aggregate,
-    refuse_function,
-    rewritten_aggregate,
-    template,
+from hush.query.sql.allow_list import (
+    ARGUMENT,
+    SHOWN,
+    WRITTEN,
+    called,
+    children,
+    column_name,
+    identifier,
+    is_set,
+    only,
+    place,
+    refuse,
+    shown,
 )
+from hush.query.sql.dialects import castable, divided, meant
 from hush.query.sql.names import MAX_TEXT_COPIES, Binding, Context, Partner, Scope, UnitName
-from hush.query.sql.text import DEFAULT
+from hush.query.sql.text import DEFAULT, read_expression
 from hush.query.types import Kind, Type
 
-_LONGEST = 2**31 - 1
-_DIVIDING = {Op.DIVIDE, Op.DIVIDE_WHOLE, Op.MODULO}
+_CALLS: dict[type[exp.Expr], tuple[Op, Reading]] = {}
+"""Classes of nodes that are nothing but a call, and where their arguments stand."""
+_UNKNOWN_TO_PARSER: dict[str, Op] = {}
+"""Functions by name, for which the parser has no class; those that it has are read as it says, or refused."""
+_DATE_FIELDS: dict[str, Op] = {}
+_CASTS: dict[object, Op] = {}
+for _record in FUNCTIONS.values():
+    _CALLS |= {getattr(exp, reading.node): (_record.op, reading) for reading in _record.reads}
+    _DATE_FIELDS |= dict.fromkeys(_record.fields, _record.op)
+    _CASTS |= {exp.DataType.Type[name]: _record.op for name in _record.types}
+    _UNKNOWN_TO_PARSER |= dict.fromkeys(
+        {*_record.names}.difference(DuckDBParser.FUNCTIONS, DuckDBParser.FUNCTION_PARSERS), _record.op
+    )
+
+_CALLS[exp.Substring] = (Op.SUBSTRING, Reading("Substring", ("this", "start", "length")))
+_CALLS[exp.Replace] = (Op.REPLACE, Reading("Replace", ("this", "expression", "replacement")))
+_DEFAULTS: dict[Op, dict[str, Fraction | str]] = {
+    Op.SUBSTRING: {"start": Fraction(1), "length": Fraction(2**31 - 1)},
+    Op.REPLACE: {"replacement": ""},
+}
+"""What stands for an argument that is left out."""
+
+_REWRITTEN: dict[type[exp.Expr] | str, Rewrite] = {}
+"""Functions that abbreviate others, by class or by name."""
+for _rewrite in REWRITES:
+    _REWRITTEN |= dict.fromkeys((*_rewrite.names, *([getattr(exp, _rewrite.node)] if _rewrite.node else [])), _rewrite)
+
+_T = exp.DataType.Type
+_INTEGERS: dict[object, tuple[int, int]] = {
+    _T.TINYINT: (-(2**7), 2**7 - 1),
+    _T.SMALLINT: (-(2**15), 2**15 - 1),
+    _T.INT: (-(2**31), 2**31 - 1),
+    _T.UTINYINT: (0, 2**8 - 1),
+    _T.USMALLINT: (0, 2**16 - 1),
+    _T.UINT: (0, 2**32 - 1),
+    _T.UBIGINT: (0, 2**63 - 1),
+}
+"""The ranges of types of integers that hold less than 64 bits with a sign."""
+
+
+# Aggregates
+
+QUANTILES = (exp.Quantile, exp.ApproxQuantile, exp.PercentileCont, exp.PercentileDisc)
+_CLASSES: dict[type[exp.Expr], AggregateFunction] = {
+    getattr(exp, node): record for record in AGGREGATES for node in record.nodes
+}
+_NAMES: dict[str, AggregateFunction] = {name: record for record in AGGREGATES for name in record.names}
+
+
+def is_aggregate(node: object) -> bool:
+    """Return whether a node aggregates rows, supported or not."""
+    if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)):
+        return True
+    return isinstance(node, exp.Anonymous) and str(node.this).upper() in _NAMES
+
+
+def record_of(node: exp.Expr) -> AggregateFunction | None:
+    """Return the record of the aggregate that a node calls."""
+    return _NAMES.get(str(node.this).upper()) if isinstance(node, exp.Anonymous) else _CLASSES.get(type(node))
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Return whether a node aggregates rows anywhere inside, subqueries left aside."""
+    return is_aggregate(node) or (not isinstance(node, exp.Query) and any(map(has_aggregate, children(node))))
+
+
+def has_window(node: exp.Expr) -> bool:
+    """Return whether a node contains a window function, subqueries left aside."""
+    return isinstance(node, exp.Window) or (not isinstance(node, exp.Query) and any(map(has_window, children(node))))
+
+
+def arguments_of(node: exp.Expr, slots: tuple[str, ...], count: int) -> list[exp.Expr]:
+    """Return the arguments of a call, which stand in these slots of its node, and must be of this number."""
+    if isinstance(node, exp.Anonymous):
+        only(node, "this", "expressions")
+        arguments = list(node.expressions)
+    else:
+        only(node, *slots[:count])
+        arguments = list(filter(is_set, map(node.args.get, slots[:count])))
+    if not arguments and count and is_aggregate(node):
+        raise QuestionError(f"{shown(node)} needs an argument.", "Name a column.")
+    if len(arguments) != count:
+        raise QuestionError(f"{called(node)} takes {wanted_arguments(count, count)}; got {len(arguments)}.")
+    return arguments
+
+
+def aggregate_arguments(node: exp.Expr, count: int) -> list[exp.Expr]:
+    """Return the arguments of an aggregate, without DISTINCT."""
+    arguments = arguments_of(node, ("this", "expression"), count)
+    if arguments and isinstance(arguments[0], exp.Distinct):
+        raise QuestionError(
+            f"DISTINCT is supported in COUNT, SUM, AVG, MIN and MAX, of one argument; got {shown(node)}.",
+            "Leave DISTINCT out, or count how many values there are: COUNT(DISTINCT x).",
+        )
+    return arguments
+
+
+@cache
+def template(text: str) -> exp.Expr:
+    """Return the syntax tree of the definition of a function or aggregate; cached."""
+    return read_expression(text)
+
+
+def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
+    """Return the expression that an aggregate is rewritten into; None if it is not rewritten."""
+    inner, filters = node, []
+    while isinstance(inner, exp.Filter):
+        filters.append(inner)
+        inner = inner.this
+    record = record_of(inner)
+    if record is None or not record.rewrite:
+        return None
+    arguments = dict(zip(record.parameters, aggregate_arguments(inner, len(record.parameters)), strict=True))
+    text = shown(node)
+
+    def put_in(child: exp.Expr) -> exp.Expr:
+        if isinstance(child, exp.Column) and child.name in arguments:
+            return arguments[child.name].copy()
+        if is_aggregate(child):
+            child.meta[SHOWN] = text
+            if arguments:
+                child.meta[ARGUMENT] = shown(next(iter(arguments.values())))
+        return child
+
+    def filtered(child: exp.Expr) -> exp.Expr:
+        for condition in reversed(filters if is_aggregate(child) else []):
+            outer = condition.copy()
+            outer.set("this", child)
+            outer.meta[SHOWN] = text
+            child = outer
+        return child
+
+    # expressions that were put in are not looked into: neither an argument for parameters, nor a filtered aggregate
+    return template(record.rewrite).transform(put_in).transform(filtered, copy=False)
 
 
 class Converter(ABC):
@@ -57,14 +198,17 @@ class Converter(ABC):
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
         try:
-            expression = READERS.get(type(node), _other)(self, node)
-            if self.context.dialect != DEFAULT and isinstance(node, exp.Expr):
-                expression = meant(node, expression, self.context.dialect)
+            return self.meant(node, READERS.get(type(node), _other)(self, node))
         except QuestionError as error:
             if error.place is None and isinstance(node, exp.Expr):
                 error.place = place(node)
             raise
-        return expression
+
+    def meant(self, node: object, expression: Expression) -> Expression:
+        """Return what an expression means in the question's dialect, where that depends on types."""
+        if self.context.dialect == DEFAULT or not isinstance(node, exp.Expr):
+            return expression
+        return meant(node, expression, self.context.dialect)
 
     def condition(self, node: object) -> Expression:
         """Return an expression that is true or false."""
@@ -109,12 +253,8 @@ class Converter(ABC):
         """Return the condition that the unit named by a node is not NULL; None if the node names no unit."""
         return None
 
-    def assuming(self, _condition: Expression, *, outcome: bool = True) -> Converter:  # noqa: ARG002
-        """Return a converter for rows on which a condition is known to be true (or false)."""
-        return self
-
-    def unless(self, _condition: Expression) -> Converter:
-        """Return a converter for rows on which a condition is not true: false or NULL."""
+    def knowing(self, _condition: Expression, *, holds: bool) -> Converter:  # noqa: ARG002
+        """Return a converter for rows on which a condition is true, or on which it is not: false or NULL."""
         return self
 
 
@@ -149,21 +289,15 @@ class Rows(Converter):
             self._converted[id(node)] = (node, super().convert(node))  # the node too, so that its id stays its own
         return self._converted[id(node)][1]
 
-    def assuming(self, condition: Expression, *, outcome: bool = True) -> Rows:
-        """Return a converter for the rows on which a condition is true (or false); a subclass narrows no types."""
+    def knowing(self, condition: Expression, *, holds: bool) -> Rows:
+        """Return a converter with the types that columns have there; a subclass narrows no types."""
         if type(self) is not Rows:
             return self
-        return Rows(self.context, self.scope, narrowed(self.types, condition, outcome=outcome))
-
-    def unless(self, condition: Expression) -> Rows:
-        """Return a converter for the rows on which a condition is not true; a subclass narrows no types."""
-        if type(self) is not Rows:
-            return self
-        return Rows(self.context, self.scope, narrowed_unless(self.types, condition))
+        return Rows(self.context, self.scope, (narrowed if holds else narrowed_unless)(self.types, condition))
 
     def subquery(self, node: exp.Expr) -> Expression:
         """Return the value of a subquery for a row."""
-        return self.context.subqueries.value(self, node)
+        return self.context.subqueries().value(self, node)
 
     def column(self, node: exp.Column) -> Expression:
         """Return a column of the relation; the unit cannot be had."""
@@ -206,12 +340,14 @@ class Rows(Converter):
         binding = self.binding(node)
         return binding if isinstance(binding, UnitName) else None
 
-    def result(self, node: exp.Expr) -> Expression | UnitName:
+    def result(self, result: exp.Expr | Binding) -> Expression | UnitName:
         """Return a result of a SELECT over rows: the unit passes by its name alone."""
-        binding = self.binding(node)
+        binding = self.binding(result) if isinstance(result, exp.Expr) else result
         if isinstance(binding, UnitName):
             return binding
-        return Column(binding, self.types[binding]) if isinstance(binding, Partner) else self.convert(node)
+        if binding is not None and (isinstance(binding, Partner) or binding is result):
+            return Column(binding, self.types[binding])
+        return self.convert(result)
 
     def present(self, node: object) -> Expression | None:
         """Return the condition that the unit named by a node is not NULL; None if the node names no unit."""
@@ -223,16 +359,13 @@ class Rows(Converter):
         return None
 
 
-READERS: dict[type, Callable[..., Expression]] = {
-    exp.Subquery: lambda to, node: to.subquery(node),
-    exp.Exists: lambda to, node: to.subquery(node),
-}
+READERS: dict[type, Callable[..., Expression]] = dict.fromkeys(
+    (exp.Subquery, exp.Exists), lambda to, node: to.subquery(node)
+)
 """The reader of each class of nodes."""
 
 
 def _reads(*classes: type[exp.Expr]) -> Callable[[Callable[..., Expression]], Callable[..., Expression]]:
-    """Register a reader for classes of nodes."""
-
     def register(reader: Callable[..., Expression]) -> Callable[..., Expression]:
         READERS.update(dict.fromkeys(classes, reader))
         return reader
@@ -241,19 +374,17 @@ def _reads(*classes: type[exp.Expr]) -> Callable[[Callable[..., Expression]], Ca
 
 
 def _other(to: Converter, node: object) -> Expression:
-    """Read an aggregate, or refuse a node of any other class."""
+    """Read an aggregate, or refuse a node of any other class: nothing unlisted is read."""
     if isinstance(node, exp.Expr) and is_aggregate(node):
         rewritten = rewritten_aggregate(node)
         return to.aggregate(node) if rewritten is None else to.convert(rewritten)
-    if isinstance(node, exp.Func) and type(node).__name__ not in REASONS:
-        raise refuse_function(node)
     raise refuse(node)
 
 
-@_reads(*CALLS)
+@_reads(*_CALLS)
 def _call(to: Converter, node: exp.Expr) -> Expression:
     """Read a call of a function, its arguments being those of its node, in order."""
-    op, reading = CALLS[type(node)]
+    op, reading = _CALLS[type(node)]
     only(node, *(slot.removeprefix("*") for slot in reading.slots), *reading.ignored)
     arguments: list[Expression] = []
     for slot in reading.slots:
@@ -261,17 +392,19 @@ def _call(to: Converter, node: exp.Expr) -> Expression:
             arguments += [to.convert(argument) for argument in node.args.get(slot[1:]) or ()]
         elif is_set(node.args.get(slot)):
             arguments.append(to.convert(node.args[slot]))
-    if op in _DIVIDING and isinstance(arguments[-1], Literal) and arguments[-1].value == 0:
+        elif slot in _DEFAULTS.get(op, ()):
+            arguments.append(constant(_DEFAULTS[op][slot]))
+    last = arguments[-1] if arguments and op in {Op.DIVIDE, Op.DIVIDE_WHOLE, Op.MODULO} else None
+    if isinstance(last, Literal) and last.value == 0:
         raise QuestionError(f"{shown(node)} divides by zero: it is always NULL.", "Divide by a number.")
     if isinstance(node, exp.Div) and node.args.get("typed"):  # a dialect in which 7 / 2 is 3
         op = divided(node)
     return folded(op, *arguments) if len(arguments) == 2 else call(op, *arguments)
 
 
-@_reads(*(key for key in REWRITTEN if not isinstance(key, str)))
+@_reads(*(key for key in _REWRITTEN if not isinstance(key, str)))
 def _rewritten(to: Converter, node: exp.Expr) -> Expression:
-    """Read a function that abbreviates others by reading its definition."""
-    rewrite = REWRITTEN[str(node.this).upper() if isinstance(node, exp.Anonymous) else type(node)]
+    rewrite = _REWRITTEN[str(node.this).upper() if isinstance(node, exp.Anonymous) else type(node)]
     nodes = arguments_of(node, rewrite.slots, len(rewrite.parameters))
     arguments = {name: to.convert(argument) for name, argument in zip(rewrite.parameters, nodes, strict=True)}
     return _Template(to.context, arguments).convert(template(rewrite.text))
@@ -279,20 +412,19 @@ def _rewritten(to: Converter, node: exp.Expr) -> Expression:
 
 @_reads(exp.Anonymous)
 def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:
-    """Read a function that the parser knows by name alone."""
     name = str(node.this).upper()
     if is_aggregate(node):
         return _other(to, node)
-    if name in REWRITTEN:
+    if name in _REWRITTEN:
         return _rewritten(to, node)
     only(node, "this", "expressions")
     if name == "DATE_PART" and len(node.expressions) == 2:
-        return _date_field(to, _time_unit(node.expressions[0]), node.expressions[1])
+        return _extract(to, exp.Extract(this=node.expressions[0], expression=node.expressions[1]))
     if name == "DAYS_BETWEEN" and len(node.expressions) == 2:
         return call(Op.DATE_DIFF, constant("day"), *map(to.convert, node.expressions))
-    if name not in UNKNOWN_TO_PARSER:
-        raise refuse_function(node)
-    return call(UNKNOWN_TO_PARSER[name], *map(to.convert, node.expressions))
+    if name not in _UNKNOWN_TO_PARSER:
+        raise refuse(node)
+    return call(_UNKNOWN_TO_PARSER[name], *map(to.convert, node.expressions))
 
 
 # Names, constants and arithmetic
@@ -324,28 +456,20 @@ def _constant(to: Converter, node: exp.Expr) -> Expression:
     return constant(bool(node.this) if isinstance(node, exp.Boolean) else None)
 
 
-@_reads(exp.Add)
-def _add(to: Converter, node: exp.Add) -> Expression:
+@_reads(exp.Add, exp.Sub)
+def _sum(to: Converter, node: exp.Expr) -> Expression:
     only(node, "this", "expression")
-    for moment, interval in ((node.this, _interval(node.expression)), (node.expression, _interval(node.this))):
-        if interval is not None:
-            return _moved(to, moment, interval)
+    adds = isinstance(node, exp.Add)
+    if (interval := _interval(node.expression)) is not None:
+        return _moved(to, node.this, interval, 1 if adds else -1)
+    if adds and (interval := _interval(node.this)) is not None:
+        return _moved(to, node.expression, interval)
     first, second = to.convert(node.this), to.convert(node.expression)
-    if to.context.dialect == "tsql" and first.type.kind is second.type.kind is Kind.TEXT:
-        return _concatenated(to, [first, second])
-    return folded(Op.ADD, first, second)
-
-
-@_reads(exp.Sub)
-def _subtract(to: Converter, node: exp.Sub) -> Expression:
-    only(node, "this", "expression")
-    interval = _interval(node.expression)
-    if interval is not None:
-        return _moved(to, node.this, interval, -1)
-    first, second = to.convert(node.this), to.convert(node.expression)
-    if first.type.kind is Kind.DATE and second.type.kind is Kind.DATE:
+    if not adds and first.type.kind is second.type.kind is Kind.DATE:
         return call(Op.DATE_DIFF, constant("day"), second, first)
-    return folded(Op.SUBTRACT, first, second)
+    if adds and to.context.dialect == "tsql" and first.type.kind is second.type.kind is Kind.TEXT:
+        return _concatenated(to, [first, second])
+    return folded(Op.ADD if adds else Op.SUBTRACT, first, second)
 
 
 @_reads(exp.Log)
@@ -411,22 +535,23 @@ def _same_rows(values: list[Expression], to: Converter, node: object) -> Express
     others = [to.convert(value) for value in _row_values(node)]
     if len(others) != len(values) or not values:
         raise QuestionError(f"A row of {len(values)} values is compared with one of {len(others)}.")
-    return _never_null(all_of([_same_values(*pair) for pair in zip(values, others, strict=True)]))
+    return _same_tuples(list(zip(values, others, strict=True)))
 
 
-def _same_values(first: Expression, second: Expression) -> Expression:
-    """Return the condition that two values are equal or both NULL; NULL where just one value is nullable and NULL."""
-    if is_null(first) or is_null(second):
-        return call(Op.IS_NULL, first if is_null(second) else second)
-    equal = call(Op.EQUAL, first, second)
-    if not (first.type.nullable and second.type.nullable):
-        return equal
-    return call(Op.COALESCE, equal, call(Op.AND, call(Op.IS_NULL, first), call(Op.IS_NULL, second)))
-
-
-def _never_null(condition: Expression) -> Expression:
-    """Return a condition that is false where it would be NULL."""
-    return call(Op.COALESCE, condition, constant(False)) if condition.type.nullable else condition
+def _same_tuples(pairs: Sequence[tuple[Expression, Expression]]) -> Expression:
+    """Return the condition that the values of all pairs are equal or both NULL; it is never NULL itself."""
+    tests: list[Expression] = []
+    for first, second in pairs:
+        if is_null(first) or is_null(second):
+            test = call(Op.IS_NULL, first if is_null(second) else second)
+        else:
+            test = call(Op.EQUAL, first, second)
+            if first.type.nullable and second.type.nullable:
+                both = call(Op.AND, call(Op.IS_NULL, first), call(Op.IS_NULL, second))
+                test = call(Op.COALESCE, test, both)
+        tests.append(test)
+    same = all_of(tests)
+    return call(Op.COALESCE, same, constant(False)) if same.type.nullable else same
 
 
 def _any_of(conditions: Sequence[Expression]) -> Expression:
@@ -470,7 +595,7 @@ def _in(to: Converter, node: exp.In) -> Expression:
 def _same(to: Converter, node: exp.Expr) -> Expression:
     """Read IS [NOT] DISTINCT FROM: equality in which NULL equals NULL, and which is never NULL itself."""
     only(node, "this", "expression")
-    same = _never_null(_same_values(to.convert(node.this), to.convert(node.expression)))
+    same = _same_tuples([(to.convert(node.this), to.convert(node.expression))])
     return call(Op.NOT, same) if isinstance(node, exp.NullSafeNEQ) else same
 
 
@@ -555,8 +680,8 @@ def _case(to: Converter, node: exp.Expr) -> Expression:
         only(branch, "this", "true", *(["false"] if branch is node else []))
         tested = branch.this
         condition = to.condition(tested) if operand is None else call(Op.EQUAL, operand, to.convert(tested))
-        arguments += [condition, to.assuming(condition).convert(branch.args["true"])]
-        to = to.unless(condition)  # the next branch is also for rows where the condition is NULL
+        arguments += [condition, to.knowing(condition, holds=True).convert(branch.args["true"])]
+        to = to.knowing(condition, holds=False)  # the next branch is also for rows where the condition is NULL
     return call(Op.CASE, *arguments, constant(None) if default is None else to.convert(default))
 
 
@@ -598,18 +723,6 @@ def _concatenated(to: Converter, texts: Sequence[Expression]) -> Expression:
     return text
 
 
-@_reads(exp.Substring)
-def _substring(to: Converter, node: exp.Substring) -> Expression:
-    only(node, "this", "start", "length")
-    start, length = node.args.get("start"), node.args.get("length")
-    return call(
-        Op.SUBSTRING,
-        to.convert(node.this),
-        constant(Fraction(1)) if start is None else to.convert(start),
-        constant(Fraction(_LONGEST)) if length is None else to.convert(length),
-    )
-
-
 @_reads(exp.Trim)
 def _trim(to: Converter, node: exp.Trim) -> Expression:
     """Read TRIM(x), LTRIM(x), RTRIM(x), and TRIM(LEADING FROM x): blanks alone."""
@@ -621,13 +734,6 @@ def _trim(to: Converter, node: exp.Trim) -> Expression:
     only(node, "this", "position")
     side = str(node.args.get("position") or "BOTH").upper()
     return call({"BOTH": Op.TRIM, "LEADING": Op.LTRIM, "TRAILING": Op.RTRIM}[side], to.convert(node.this))
-
-
-@_reads(exp.Replace)
-def _replace(to: Converter, node: exp.Replace) -> Expression:
-    only(node, "this", "expression", "replacement")
-    replacement = to.convert(node.args["replacement"]) if is_set(node.args.get("replacement")) else constant("")
-    return call(Op.REPLACE, to.convert(node.this), to.convert(node.expression), replacement)
 
 
 # Dates and intervals
@@ -659,17 +765,11 @@ def _interval(node: object) -> tuple[exp.Interval, int] | None:
 def _moved(to: Converter, moment: object, interval: tuple[exp.Interval, int], sign: int = 1) -> Call:
     """Return a date or timestamp moved by an interval: a timestamp."""
     node, own_sign = interval
-    components = [sign * own_sign * component for component in _components(to, node)]
+    components = [sign * own_sign * component for component in interval_parts(to, node)]
     return call(Op.ADD_INTERVAL, to.convert(moment), *(constant(Fraction(component)) for component in components))
 
 
-def fixed_interval(to: Converter, node: exp.Interval) -> tuple[int, dt.timedelta]:
-    """Return a constant interval as months and a span of time."""
-    months, days, microseconds = _components(to, node)
-    return months, dt.timedelta(days=days, microseconds=microseconds)
-
-
-def _components(to: Converter, node: exp.Interval) -> tuple[int, int, int]:
+def interval_parts(to: Converter, node: exp.Interval) -> tuple[int, int, int]:
     """Return the months, days and microseconds of a constant interval: INTERVAL 1 MONTH, INTERVAL '2 days 3 hours'."""
     only(node, "this", "unit")
     unit, amount = node.args.get("unit"), node.this
@@ -723,16 +823,13 @@ def _time_unit(node: object) -> str:
 @_reads(exp.Extract)
 def _extract(to: Converter, node: exp.Extract) -> Expression:
     only(node, "this", "expression")
-    return _date_field(to, _time_unit(node.this), node.expression)
-
-
-def _date_field(to: Converter, field: str, node: object) -> Expression:
+    field = _time_unit(node.this)
     if field == "isodow":
-        return to.convert(exp.DayOfWeekIso(this=node))
-    if field not in DATE_FIELDS:
-        allowed = ", ".join(sorted([*DATE_FIELDS, "isodow"]))
+        return to.convert(exp.DayOfWeekIso(this=node.expression))
+    if field not in _DATE_FIELDS:
+        allowed = ", ".join(sorted([*_DATE_FIELDS, "isodow"]))
         raise QuestionError(f"Of a date can be taken: {allowed}; got {field[:40]}.")
-    return call(DATE_FIELDS[field], to.convert(node))
+    return call(_DATE_FIELDS[field], to.convert(node.expression))
 
 
 @_reads(exp.TimestampTrunc, exp.DateTrunc)
@@ -743,19 +840,6 @@ def _truncate(to: Converter, node: exp.Expr) -> Expression:
     return call(op, constant(unit), to.convert(node.this))
 
 
-_BUCKETS = {
-    (12, dt.timedelta()): "year",
-    (3, dt.timedelta()): "quarter",
-    (1, dt.timedelta()): "month",
-    (0, dt.timedelta(days=7)): "week",
-    (0, dt.timedelta(days=1)): "day",
-    (0, dt.timedelta(hours=1)): "hour",
-    (0, dt.timedelta(minutes=1)): "minute",
-    (0, dt.timedelta(seconds=1)): "second",
-}
-"""The unit of time that each width of a bucket is, in months and time."""
-
-
 @_reads(exp.DateBin)
 def _bucket(to: Converter, node: exp.DateBin) -> Expression:
     """Read TIME_BUCKET(INTERVAL '1 month', d), which DuckDB counts from a Monday, the first of a year."""
@@ -763,10 +847,17 @@ def _bucket(to: Converter, node: exp.DateBin) -> Expression:
     width = node.this
     if isinstance(width, exp.Cast) and isinstance(width.this, exp.Literal):
         width = exp.Interval(this=width.this)
-    unit = _BUCKETS.get(fixed_interval(to, width)) if isinstance(width, exp.Interval) else None
+    unit = None
+    if isinstance(width, exp.Interval):
+        months, days, microseconds = interval_parts(to, width)
+        wanted = months, dt.timedelta(days=days, microseconds=microseconds)
+        for name, (component, size) in _UNITS.items():
+            one = [size if index == component else 0 for index in range(3)]
+            if wanted == (one[0], dt.timedelta(days=one[1], microseconds=one[2])):
+                unit = name
     if unit is None:
         raise QuestionError(
-            f"{shown(node)} has buckets of another width than one {', '.join(_BUCKETS.values())}.",
+            f"{shown(node)} has buckets of another width than one {', '.join(_UNITS)}.",
             "Number them: FLOOR(DATE_DIFF('day', DATE '2000-01-03', d) / 10) for buckets of ten days.",
         )
     return to.convert(exp.TimestampTrunc(this=node.expression, unit=exp.Var(this=unit)))
@@ -786,12 +877,12 @@ def _difference(to: Converter, node: exp.DateDiff) -> Expression:
 def _cast(to: Converter, node: exp.Expr) -> Expression:
     only(node, "this", "to", "safe")
     target = node.args["to"]
-    if not isinstance(target, exp.DataType) or target.this not in CASTS:
+    if not isinstance(target, exp.DataType) or target.this not in _CASTS:
         raise QuestionError(
             f"There is no cast to {shown(target)}.",
             "Casts are to INTEGER, DOUBLE, DECIMAL(p, s), VARCHAR, BOOLEAN, DATE and TIMESTAMP.",
         )
-    op = CASTS[target.this]
+    op = _CASTS[target.this]
     only(target, "this", *(["expressions"] if op is Op.TO_DECIMAL else []))
     value = castable(node, to.convert(node.this), op, to.context.dialect)
     if target.this is exp.DataType.Type.DECIMAL:
@@ -802,7 +893,7 @@ def _cast(to: Converter, node: exp.Expr) -> Expression:
         if value.type.kind is Kind.BOOLEAN:
             value = call(Op.TO_INTEGER, value)
         return call(Op.TO_FIXED, value, digits, to.convert(sizes[0].this) if sizes else constant(Fraction(18)))
-    number, ends = cast(op, value), INTEGERS.get(target.this)
+    number, ends = cast(op, value), _INTEGERS.get(target.this)
     type_ = number.type
     if ends is None or (type_.bounded and ends[0] <= (type_.lower or 0) <= (type_.upper or 0) <= ends[1]):
         return number

@@ -15,7 +15,7 @@ is a column for each listed value, and a group for each combination of the colum
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.expressions import Column, Expression, Literal, Op
 from hush.query.functions import all_of, call, constant
 from hush.query.functions.logic import either
-from hush.query.functions.rules import is_null
+from hush.query.functions.record import is_null
 from hush.query.relations import (
     Constants,
     ExactAggregate,
@@ -41,19 +41,8 @@ from hush.query.relations import (
     exact_type,
     private,
 )
-from hush.query.sql.allow_list import (
-    NO_WAY,
-    count_nodes,
-    identifier,
-    is_set,
-    is_star,
-    only,
-    place,
-    refuse,
-    shown,
-)
-from hush.query.sql.expressions import Rows, fixed_interval
-from hush.query.sql.functions import has_aggregate, refuse_function
+from hush.query.sql.allow_list import NO_WAY, identifier, is_set, is_star, only, place, refuse, shown
+from hush.query.sql.expressions import Rows, has_aggregate, has_window, interval_parts
 from hush.query.sql.group_by import per_unit, projections
 from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined
 from hush.query.sql.names import (
@@ -67,10 +56,11 @@ from hush.query.sql.names import (
     Scope,
     UnitName,
     check_qualifiers,
+    named_source,
     projected,
     qualifiers_of,
 )
-from hush.query.sql.windows import RowsWithWindows, has_window, named_windows
+from hush.query.sql.windows import RowsWithWindows, named_windows
 from hush.query.types import Kind, Type, Value
 
 MAX_ROWS = 4000
@@ -118,6 +108,13 @@ def alias_of(node: exp.Expr) -> tuple[str | None, list[str]]:
     return name, [identifier(column) for column in alias.args.get("columns") or ()]
 
 
+def part_of(node: exp.Table, parts: Parts) -> Part | None:
+    """Return the part of WITH that an item of FROM names."""
+    if not isinstance(node.this, exp.Identifier) or is_set(node.args.get("db")):
+        return None
+    return parts.get(identifier(node.this).casefold())
+
+
 # FROM and WHERE
 
 
@@ -137,19 +134,13 @@ def from_items(select: exp.Select, context: Context, parts: Parts) -> tuple[Scop
     if where is not None:
         only(where, "this")
     conditions = [] if where is None else conjuncts(where.this)
-    return _joined_items(clause.this, select.args.get("joins") or (), conditions, context, parts)
-
-
-def _joined_items(
-    first: exp.Expr, joins: Sequence[exp.Expr], conditions: list[exp.Expr], context: Context, parts: Parts
-) -> tuple[Scope, list[exp.Expr]]:
-    """Return the items of FROM joined, and the remaining conditions of WHERE."""
-    scope = replace(from_item(first, context, parts), parts=parts)
+    scope = replace(from_item(clause.this, context, parts), parts=parts)
     checked: list[exp.Join] = []
-    for join in joins:
+    for join in select.args.get("joins") or ():
         if not isinstance(join, exp.Join):
             raise refuse(join)
         checked.append(join)
+    # a comma's condition stands in WHERE, and may connect any two of the tables
     if any(map(is_cross, checked)) and all(map(is_inner, checked)):
         items = [scope, *(from_item(join.this, context, parts) for join in checked)]
         return chained(items, checked, conditions, context)
@@ -173,9 +164,9 @@ def filtered(scope: Scope, conditions: Sequence[exp.Expr], context: Context) -> 
             expressions.append(expression)
     if expressions:
         context.grow()
-        scope = scope.over(Filter(source=scope.relation, condition=all_of(expressions)))
+        scope = replace(scope, relation=Filter(source=scope.relation, condition=all_of(expressions)))
     for node, negated in tests:
-        scope = context.subqueries.partners(scope, node, negated=negated, context=context)
+        scope = context.subqueries().partners(scope, node, negated=negated, context=context)
     return scope
 
 
@@ -188,9 +179,12 @@ def from_item(node: object, context: Context, parts: Parts) -> Scope:
     ):
         alias, renamed = alias_of(node)
         constants = _constants(node, alias, context)
-        return Scope(constants.relation, [constants.source(alias, renamed)])
-    if (numbers := context.subqueries.numbers(node, context, parts)) is not None:
-        return numbers
+        return Scope(constants.relation, [named_source(constants.names, alias, renamed)])
+    # a stored table has no answers; a part of WITH or a subquery may be a question of its own
+    if not isinstance(node, exp.Table) or part_of(node, parts) is not None:
+        numbers = context.subqueries().numbers(node, context, parts)
+        if numbers is not None:
+            return numbers
     if isinstance(node, exp.Table):
         return _table(node, context, parts)
     if not isinstance(node, exp.Subquery):
@@ -198,11 +192,10 @@ def from_item(node: object, context: Context, parts: Parts) -> Scope:
     only(node, "this", "alias")
     if isinstance(node.this, exp.Table):  # (a JOIN b ON …): its tables keep their names
         table = node.this.copy()
-        joins = table.args.get("joins") or ()
+        joins = table.args.get("joins") or []
         if not is_set(node.args.get("alias")):
             table.set("joins", None)
-            scope, conditions = _joined_items(table, joins, [], context, parts)
-            return filtered(scope, conditions, context)
+            return from_clause(exp.Select(from_=exp.From(this=table), joins=joins), context, parts)
         if joins:
             raise QuestionError(
                 f"Joins in parentheses keep the names of their tables; got the name {alias_of(node)[0]}.",
@@ -213,34 +206,33 @@ def from_item(node: object, context: Context, parts: Parts) -> Scope:
     if not isinstance(node.this, exp.Query):
         raise refuse(node.this)
     rows = derived(node.this, context, parts)
-    return Scope(rows.relation, [rows.source(*alias_of(node))])
+    return Scope(rows.relation, [named_source(rows.names, *alias_of(node))])
 
 
 def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
-    """Return a stored table, or a part named by WITH."""
     if not isinstance(node.this, exp.Identifier):
-        raise refuse_function(node.this) if isinstance(node.this, exp.Func) else refuse(node.this)
+        raise refuse(node.this)
     only(node, "this", "alias", "db", "catalog")
-    name, qualifiers = identifier(node.this), qualifiers_of(node)
+    name, qualifiers = identifier(node.this), qualifiers_of(node) if is_set(node.args.get("db")) else []
     alias, renamed = alias_of(node)
     alias = alias or name
-    if name.casefold() in parts and not qualifiers:
-        part = parts[name.casefold()]
+    if (part := part_of(node, parts)) is not None:
         part.used = True
         rows = derived(part.query, context, part.parts)
-        names = list(rows.source(name, part.columns).names.values())
-        return Scope(rows.relation, [Derived(rows.relation, names).source(alias, renamed)])
+        names = list(named_source(rows.names, name, part.columns).names.values())
+        return Scope(rows.relation, [named_source(names, alias, renamed)])
     if renamed:
         raise QuestionError(
             f"The columns of a stored table cannot be renamed: {shown(node)}.",
             f"Rename them in a subquery: (SELECT x AS a, … FROM {name}) AS {alias}.",  # noqa: S608 - a hint
         )
     tables = {stored.casefold(): table for stored, table in context.schema.tables.items()}
-    # the name of a stored table may itself have dots
-    dotted = [".".join([*qualifiers[start:], name]) for start in range(len(qualifiers))]
-    start = next((index for index, full in enumerate(dotted) if full.casefold() in tables), len(qualifiers))
-    name = ".".join([*qualifiers[start:], name])
-    check_qualifiers(context.schema, name, qualifiers[:start], shown(node))
+    if qualifiers:
+        # the name of a stored table may itself have dots
+        dotted = [".".join([*qualifiers[start:], name]) for start in range(len(qualifiers))]
+        start = next((index for index, full in enumerate(dotted) if full.casefold() in tables), len(qualifiers))
+        name = ".".join([*qualifiers[start:], name])
+        check_qualifiers(context.schema, name, qualifiers[:start], shown(node))
     if name.casefold() not in tables:
         hint = f"There are {', '.join(sorted(context.schema.tables)[:20])}." if tables else ""
         hint = did_you_mean(name, [*context.schema.tables, *parts], otherwise=hint)
@@ -248,26 +240,32 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
         error.place, error.table = place(node.this), name
         raise error
     table = tables[name.casefold()]
-    units = []  # the names by which the table's unit is known
+    units: dict[str, tuple[str, Binding]] = {}
     if not table.public and table.unit is not None:
-        units = list(dict.fromkeys([table.unit.column, *([context.schema.unit] if context.schema.unit else [])]))
-    unit_keys = {unit.casefold() for unit in units}
+        for unit in (table.unit.column, context.schema.unit or table.unit.column):
+            units.setdefault(unit.casefold(), (unit, UnitName.HERE))
     context.grow()
-    keys = {column: type_ for column, type_ in table.keys.items() if column.casefold() not in unit_keys}
-    stored_columns = {c: type_ for c, type_ in table.columns.items() if c.casefold() not in unit_keys} | keys
-    read = tuple((context.fresh(column), column, type_) for column, type_ in stored_columns.items())
-    targets = context.schema.targets(table)
-    context.links.update({unique: targets[c.casefold()] for unique, c, _ in read if c.casefold() in targets})
-    bindings: dict[str, tuple[str, Binding]] = {column.casefold(): (column, unique) for unique, column, _ in read}
-    bindings |= {unit.casefold(): (unit, UnitName.HERE) for unit in units}
+    targets, read, hidden = context.schema.targets(table), [], set()
+    bindings: dict[str, tuple[str, Binding]] = {}
+    for column, type_ in {**table.columns, **table.keys}.items():
+        key = column.casefold()
+        if key in units:
+            continue
+        unique = context.fresh(column)
+        read.append((unique, column, type_))
+        bindings[key] = (column, unique)
+        if key in targets:
+            context.links[unique] = targets[key]
+        if column in table.keys:
+            hidden.add(key)
     source = FromSource(
         alias,
-        bindings,
+        bindings | units,
         {column.casefold(): stored_type for column, stored_type in table.unsupported.items()},
         stored=frozenset({table.unit.column.casefold()} if table.unit and not table.unit.hops else ()),
-        hidden=frozenset(column.casefold() for column in keys),
+        hidden=frozenset(hidden),
     )
-    return Scope(Scan(table=table.name, public=table.public, columns=read), [source])
+    return Scope(Scan(table=table.name, public=table.public, columns=tuple(read)), [source])
 
 
 # A query as a source
@@ -275,7 +273,7 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
 
 def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str] | None = None) -> Derived:
     """Return a query as a relation; ``names`` are the unique names its columns must have (in a union)."""
-    context.spend(count_nodes(query))
+    context.spend(query)
     if isinstance(query, exp.Subquery):
         only(query, "this", "with_")
         return derived(query.this, context, with_parts(query, context, parts), names)
@@ -305,18 +303,8 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
     if aggregated or is_set(query.args.get("distinct")) or query.args.get("having"):
         return per_unit(query, scope, context, names)
     rows = Rows(context, scope)
-    return projected(scope.relation, _results(_expanded(query, scope), rows, rows.types), context, names)
-
-
-def _results(items: Sequence[_Item], rows: Rows, types: dict[str, Type]) -> list[tuple[str, Expression | UnitName]]:
-    """Return the results of a SELECT over rows as expressions; the unit passes by its name alone."""
-    results: list[tuple[str, Expression | UnitName]] = []
-    for name, result in items:
-        if isinstance(result, UnitName):
-            results.append((name, result))
-        else:
-            results.append((name, Column(result, types[result]) if isinstance(result, str) else rows.result(result)))
-    return results
+    results = [(name, rows.result(result)) for name, result in _expanded(query, scope)]
+    return projected(scope.relation, results, context, names)
 
 
 def _with_windows(select: exp.Select, scope: Scope, context: Context, names: Sequence[str] | None) -> Derived:
@@ -329,7 +317,7 @@ def _with_windows(select: exp.Select, scope: Scope, context: Context, names: Seq
     items = _expanded(select, scope)
     aliases = {name.casefold(): result for name, result in items if isinstance(result, exp.Expr)}
     rows = RowsWithWindows(context, scope, aliases, named_windows(select))
-    results = _results(items, rows, rows.types)
+    results = [(name, rows.result(result)) for name, result in items]
     rows.names_results = True
     condition = rows.condition_of(select, "qualify")
     relation: Relation = rows.relation()
@@ -391,6 +379,17 @@ def check_select(select: exp.Select, *, distinct: bool = False, qualify: bool = 
         raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
 
 
+def starred(node: exp.Expr, scope: Scope) -> Iterator[tuple[FromSource, str, str, Binding]]:
+    """Yield what ``*`` or ``t.*`` names: each source and key, and the name and binding that the source has for it."""
+    only(node.this if isinstance(node, exp.Column) else node)
+    table = identifier(node.args["table"]).casefold() if isinstance(node, exp.Column) else None
+    for source in scope.sources:
+        if table is None or (source.alias or "").casefold() == table:
+            for key, (name, binding) in source.names.items():
+                if key not in source.hidden and (table is not None or key not in source.merged):
+                    yield source, key, name, binding
+
+
 def _expanded(select: exp.Select, scope: Scope) -> list[_Item]:
     """Return the results of a SELECT over rows, with * expanded; a column that USING joined is there once.
 
@@ -408,15 +407,8 @@ def _expanded(select: exp.Select, scope: Scope) -> list[_Item]:
             projection = next(further)
             items.append((projection.name, projection.node))
             continue
-        only(node.this if isinstance(node, exp.Column) else node)
-        table = identifier(node.args["table"]).casefold() if isinstance(node, exp.Column) else None
-        for source in scope.sources:
-            if table is None or (source.alias or "").casefold() == table:
-                items += [
-                    (name, binding if table is not None else scope.merged.get(key, binding))
-                    for key, (name, binding) in source.names.items()
-                    if key not in source.hidden and (table is not None or key not in source.merged)
-                ]
+        for _, key, name, binding in starred(node, scope):
+            items.append((name, binding if isinstance(node, exp.Column) else scope.merged.get(key, binding)))
     expanded: dict[str, _Item] = {}
     computed = {name.casefold() for name, result in items if isinstance(result, exp.Expr)}
     for name, result in items:
@@ -482,71 +474,39 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
     if len({private(member.relation) for member in members}) > 1:
         raise QuestionError(f"{word} cannot mix private and public tables: public rows belong to no unit.")
     if not every and private(members[0].relation) and all(shape):
-        raise _without_unit(word, context)
+        raise _of_different_units(word, context)
     context.grow()
     types = [columns(member.relation) for member in members]
     merged = tuple((name, _common_type(name, [own[name] for own in types])) for name in unique)
-    sources = [member.relation for member in members]
     named = iter(unique)
     pairs = zip(first.names, shape, strict=True)
     bindings = [(name, next(named) if is_column else UnitName.HERE) for (name, _), is_column in pairs]
+    sources = tuple(member.relation for member in members)
     if every:
-        return Derived(UnionAll(sources=tuple(sources), columns=merged), bindings)
-    side = context.fresh("side")
-    kinds: tuple[ExactKind, ...] = ()
-    if not isinstance(query, exp.Union):
-        context.grow(3)
-        kinds = (ExactKind.MIN, ExactKind.MAX)
-        sources = [
-            Project(
-                source=source,
-                columns=(*((name, Column(name, own[name])) for name in unique), (side, constant(Fraction(number)))),
-            )
-            for number, (source, own) in enumerate(zip(sources, types, strict=True))
-        ]
-        merged = (*merged, (side, either([constant(Fraction(0)), constant(Fraction(1))], nullable=False)))
-    merged_types = dict(merged)
-    keys = [(context.fresh(name), Column(name, merged_types[name])) for name in unique]
-    for name, column in keys:
-        context.copies[name] = context.copies.get(column.name, 1)
-    aggregates = []
-    for kind in kinds:
-        argument = Column(side, merged_types[side])
-        aggregate = ExactAggregate(kind=kind, argument=argument, type=exact_type(kind, argument))
-        aggregates.append((context.fresh(kind.value), aggregate))
-    grouped: Relation = PerUnit(
-        source=UnionAll(sources=tuple(sources), columns=merged), keys=tuple(keys), aggregates=tuple(aggregates)
-    )
-    if aggregates:
-        wanted = (Fraction(0), Fraction(isinstance(query, exp.Intersect)))
-        conditions: list[Expression] = [
-            call(Op.EQUAL, Column(name, aggregate.type), constant(number))
-            for (name, aggregate), number in zip(aggregates, wanted, strict=True)
-        ]
-        grouped = Filter(source=grouped, condition=all_of(conditions))
-    by_name: dict[Binding, Expression] = {key.name: Column(name, key.type) for name, key in keys}
+        return Derived(UnionAll(sources=sources, columns=merged), bindings)
+    grouped, keys = _equal_rows_once(query, sources, merged, context)
+    by_name: dict[Binding, Expression] = dict(zip(unique, keys, strict=True))
     results = [(name, b if isinstance(b, UnitName) else by_name[b]) for name, b in bindings]
     return projected(grouped, results, context, names)
 
 
-def _without_unit(word: str, context: Context) -> QuestionError:
-    """Return the refusal of a set operation over rows of different units."""
+def _of_different_units(word: str, context: Context) -> QuestionError:
+    """Return the refusal of a UNION, INTERSECT or EXCEPT without the unit: a row that is left would be of several."""
     unit = context.schema.unit
-    refusal = f"{word} would make one row of equal rows of different units."
-    if unit is None:
-        return QuestionError(refusal, "To count different values write COUNT(DISTINCT x); with UNION, over UNION ALL.")
-    return QuestionError(
-        refusal,
-        f"For each {unit}'s rows apart select {unit} in every part; that counts a row of two of them twice. To count "
-        + (
-            "different values write COUNT(DISTINCT x) over UNION ALL (NULL is not counted)."
+    hint = "To count different values write COUNT(DISTINCT x); with UNION, over UNION ALL."
+    if unit is not None:
+        hint = f"For each {unit}'s rows apart select {unit} in every part; that counts a row of two of them twice. "
+        hint += (
+            "To count different values write COUNT(DISTINCT x) over UNION ALL (NULL is not counted)."
             if word == "UNION"
-            else "different values of all, ask for each side's values with their counts, GROUP BY x, and compare them."
-        ),
-    )
+            else "To count different values of all, ask for each side's values with their counts, GROUP BY x, and "
+            "compare them."
+        )
+    return QuestionError(f"{word} would make one row of equal rows of different units.", hint)
 
 
 def _common_type(name: str, types: Sequence[Type]) -> Type:
+    """Return the type of a column of all parts; refuse parts that have it of different kinds."""
     kinds = {type_.kind for type_ in types}
     if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
         disagreement = " and ".join(sorted(kind.value for kind in kinds))
@@ -554,6 +514,42 @@ def _common_type(name: str, types: Sequence[Type]) -> Type:
             f"The parts of UNION ALL disagree about '{name}': {disagreement}.", "Cast it in one of them."
         )
     return either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))
+
+
+def _equal_rows_once(
+    query: exp.SetOperation, sources: tuple[Relation, ...], merged: tuple[tuple[str, Type], ...], context: Context
+) -> tuple[Relation, list[Column]]:
+    """Return one row for equal rows of a unit, as far as the operation keeps it, and its columns in their order."""
+    side, compares = context.fresh("side"), not isinstance(query, exp.Union)
+    merged_types = dict(merged)
+    if compares:
+        context.grow(3)
+        numbered: list[Relation] = []
+        for number, source in enumerate(sources):
+            own = columns(source)
+            kept = tuple((name, Column(name, own[name])) for name, _ in merged)
+            numbered.append(Project(source=source, columns=(*kept, (side, constant(Fraction(number))))))
+        sources = tuple(numbered)
+        merged_types[side] = either([constant(Fraction(0)), constant(Fraction(1))], nullable=False)
+    keys = [(context.fresh(name), Column(name, type_)) for name, type_ in merged]
+    for name, column in keys:
+        context.copies[name] = context.copies.get(column.name, 1)
+    aggregates = []
+    for kind in (ExactKind.MIN, ExactKind.MAX) if compares else ():
+        argument = Column(side, merged_types[side])
+        aggregate = ExactAggregate(kind=kind, argument=argument, type=exact_type(kind, argument))
+        aggregates.append((context.fresh(kind.value), aggregate))
+    union = UnionAll(sources=sources, columns=tuple(merged_types.items()))
+    grouped: Relation = PerUnit(source=union, keys=tuple(keys), aggregates=tuple(aggregates))
+    if compares:
+        # INTERSECT keeps what begins on the first side and ends on the second, EXCEPT what is on the first alone
+        wanted = (Fraction(0), Fraction(isinstance(query, exp.Intersect)))
+        conditions: list[Expression] = [
+            call(Op.EQUAL, Column(name, aggregate.type), constant(number))
+            for (name, aggregate), number in zip(aggregates, wanted, strict=True)
+        ]
+        grouped = Filter(source=grouped, condition=all_of(conditions))
+    return grouped, [Column(name, key.type) for name, key in keys]
 
 
 # Tables that the question contains
@@ -588,7 +584,17 @@ def _constants(node: exp.Expr, alias: str | None, context: Context) -> Derived:
         raise QuestionError(
             f"The question writes out {len(cells):,} rows; the limit is {MAX_ROWS:,}.", "Use a public table."
         )
-    types = [_cell_type(column, node) for column in zip(*cells, strict=True)]
+    types = []
+    for column in zip(*cells, strict=True):
+        kinds = {cell.type.kind for cell in column if not is_null(cell)}
+        if not kinds:
+            raise QuestionError(f"A column of {shown(node)} holds nothing but NULL.", "Leave it out.")
+        if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
+            mixture = " and ".join(sorted(kind.value for kind in kinds))
+            raise QuestionError(f"A column of {shown(node)} holds {mixture}.", "Write constants of one kind.")
+        type_ = either(column, nullable=any(map(is_null, column)))
+        values = tuple(dict.fromkeys(cell.value for cell in column if cell.value is not None))
+        types.append(type_ if type_.kind in {Kind.BOOLEAN, Kind.TIMESTAMP} else replace(type_, values=values))
     unique = [context.fresh(name) for name in names]
     context.grow()
     relation = Constants(columns=tuple(zip(unique, types, strict=True)), rows=tuple(tuple(row) for row in cells))
@@ -600,19 +606,6 @@ def _literal(node: exp.Expr, rows: Rows) -> Literal:
     if not isinstance(value, Literal):
         raise QuestionError(f"Only constants can be written out as rows; got {shown(node)}.")
     return value
-
-
-def _cell_type(cells: Sequence[Literal], node: exp.Expr) -> Type:
-    """Return the type of a column of constants, with its values."""
-    kinds = {cell.type.kind for cell in cells if not is_null(cell)}
-    if not kinds:
-        raise QuestionError(f"A column of {shown(node)} holds nothing but NULL.", "Leave it out.")
-    if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
-        mixture = " and ".join(sorted(kind.value for kind in kinds))
-        raise QuestionError(f"A column of {shown(node)} holds {mixture}.", "Write constants of one kind.")
-    type_ = either(cells, nullable=any(map(is_null, cells)))
-    values = tuple(dict.fromkeys(cell.value for cell in cells if cell.value is not None))
-    return type_ if type_.kind in {Kind.BOOLEAN, Kind.TIMESTAMP} else replace(type_, values=values)
 
 
 def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
@@ -632,10 +625,10 @@ def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
             raise QuestionError(f"A series has whole numbers and a step that is not 0; got {shown(node)}.")
         count = max(0, (last - first) // by + 1)
         count -= exclusive and count > 0 and first + (count - 1) * by == last
-        _check_size(int(count))
-        values = [first + index * by for index in range(int(count))]
+        values = [first + index * by for index in range(min(int(count), MAX_ROWS + 1))]
     elif isinstance(first, dt.date) and isinstance(last, dt.date) and isinstance(step, exp.Interval):
-        months, span = fixed_interval(rows, step)
+        months, days, microseconds = interval_parts(rows, step)
+        span = dt.timedelta(days=days, microseconds=microseconds)
         if months < 0 or span < dt.timedelta() or (not months and not span):
             raise QuestionError("The interval of a series of dates must be longer than nothing.")
         moment, end = (
@@ -645,7 +638,8 @@ def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
             raise QuestionError("A series of months begins before the 29th.", "Begin at the first of a month.")
         while moment < end or (moment == end and not exclusive):
             values.append(moment)
-            _check_size(len(values))
+            if len(values) > MAX_ROWS:
+                break
             years, month = divmod(moment.month - 1 + months, 12)
             if moment.year + years > dt.MAXYEAR:
                 break
@@ -654,14 +648,11 @@ def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
         raise QuestionError(f"A series has whole numbers, or dates and an interval; got {shown(node)}.")
     if not values:
         raise QuestionError(f"The series {shown(node)} is empty.", "Let it begin before it ends.")
-    return values
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_ROWS:
+    if len(values) > MAX_ROWS:
         raise QuestionError(
             f"A series may have {MAX_ROWS:,} members; this one has more.", "Use larger steps, or a public table."
         )
+    return values
 
 
 # PIVOT

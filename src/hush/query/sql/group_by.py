@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from typing import NamedTuple
 
 from sqlglot import exp
 
-from hush.query.aggregates import AGGREGATES, BY_KIND, ArgumentNeed
 from hush.query.errors import QuestionError, UnboundedError
-from hush.query.expressions import Call, Column, Expression, Literal, Op, pieces
+from hush.query.expressions import Column, Expression, Literal, Op, columns_in, pieces
 from hush.query.functions import all_of, call, constant, describe
-from hush.query.functions.rules import is_null
-from hush.query.question import Aggregate, AggregateKind
+from hush.query.functions.record import is_null
+from hush.query.question import AGGREGATES, BY_KIND, Aggregate, AggregateKind, ArgumentNeed, result_type
 from hush.query.refine import narrowed
 from hush.query.relations import (
     ExactAggregate,
@@ -37,12 +38,10 @@ from hush.query.relations import (
     columns,
     exact_type,
 )
-from hush.query.sql.allow_list import ARGUMENT, called, identifier, is_set, only, refuse, shown
-from hush.query.sql.dialects import meant
-from hush.query.sql.expressions import Converter, Rows
-from hush.query.sql.functions import QUANTILES, aggregate_arguments, has_aggregate, nearest, record_of
+from hush.query.sql.allow_list import ARGUMENT, called, identifier, is_set, nearest, only, refuse, shown
+from hush.query.sql.expressions import QUANTILES, Converter, Rows, aggregate_arguments, has_aggregate, record_of
 from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
-from hush.query.sql.windows import spread
+from hush.query.sql.windows import Windows, spread
 from hush.query.types import Kind, Type
 
 MAX_SETS = 64
@@ -55,8 +54,7 @@ _K = AggregateKind
 # The items of SELECT
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
+class Projection(NamedTuple):
     """One item of SELECT."""
 
     name: str
@@ -69,7 +67,8 @@ def projections(select: exp.Select) -> list[Projection]:
     """Return the items of SELECT with their names; an item without one is named after its column or function."""
     items: list[Projection] = []
     taken: set[str] = set()
-    for number, node in enumerate(_single_quantiles(select.expressions), start=1):
+    nodes = select.expressions if select.find(exp.Array) is None else _single_quantiles(select.expressions)
+    for number, node in enumerate(nodes, start=1):
         named = isinstance(node, exp.Alias)
         if named:
             only(node, "this", "alias")
@@ -131,14 +130,6 @@ def ordinal(node: exp.Literal, items: Sequence[Projection]) -> Projection:
 # Keys
 
 
-def group_items(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[exp.Expr]:
-    """Return the keys of a GROUP BY without grouping sets; ordinals and aliases are replaced by expressions."""
-    sets = grouping_sets(select, items, rows)
-    if len(sets) > 1:
-        raise QuestionError("ROLLUP, CUBE and GROUPING SETS stand in a question over rows alone.", "List the keys.")
-    return sets[0]
-
-
 def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[list[exp.Expr]]:
     """Return the lists of keys that GROUP BY names: one, or those of ROLLUP, CUBE and GROUPING SETS.
 
@@ -151,14 +142,15 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
     if is_set(group.args.get("all")):  # every result that is not an aggregate; a constant has no groups
         nodes = [item.node for item in items if not has_aggregate(item.node)]
         return [[node for node in nodes if any(isinstance(child, exp.Column) for child in node.walk())]]
-    sets_slots = ("rollup", "cube", "grouping_sets")
-    elements = [*group.expressions, *(element for slot in sets_slots for element in group.args.get(slot) or ())]
-    alone = [element for element in elements if isinstance(element, exp.Rollup | exp.Cube) and not element.expressions]
-    if alone:  # GROUP BY a, b WITH ROLLUP
+    elements = list(group.expressions)
+    for slot in ("rollup", "cube", "grouping_sets"):
+        elements += group.args.get(slot) or ()
+    last = elements[-1] if elements else None
+    if isinstance(last, exp.Rollup | exp.Cube) and not last.expressions:  # GROUP BY a, b WITH ROLLUP
         if len(elements) != len(group.expressions) + 1:
             raise QuestionError("WITH ROLLUP stands at the end of GROUP BY, alone.", "Write GROUP BY ROLLUP (a, b).")
-        alone[0].set("expressions", group.expressions)
-        elements = alone
+        last.set("expressions", group.expressions)
+        elements = [last]
     keys: dict[int, exp.Expr] = {}
 
     def key(node: exp.Expr) -> exp.Expr:
@@ -182,7 +174,8 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
 
     sets: list[list[exp.Expr]] = [[]]
     for element in elements:
-        sets = [[*first, *map(key, second)] for first in sets for second in _sets_of(element)]
+        choices = [[element]] if isinstance(element, exp.Column | exp.Literal) else _sets_of(element)
+        sets = [[*first, *map(key, second)] for first in sets for second in choices]
         if len(sets) > MAX_SETS:
             raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
     return sets
@@ -217,28 +210,19 @@ def _keys_of(node: exp.Expr) -> list[exp.Expr]:
 # Aggregates
 
 
-@dataclass(frozen=True, slots=True)
-class AggregateCall:
-    """An aggregate as it was read: its kind and its arguments, before types are looked at."""
-
-    kind: AggregateKind
-    arguments: tuple[Expression, ...] = ()
-    where: Expression | None = None
-    fraction: Fraction | None = None
-
-
-_LISTED = sorted(record.names[0] for record in AGGREGATES if record.names and record.kind is not None)
+_untyped = partial(Aggregate, type=Type(Kind.DECIMAL))
+"""An aggregate as it is read; it gets its type when its arguments are looked at."""
 _OF_DISTINCT = {_K.SUM: _K.SUM_DISTINCT, _K.AVG: _K.AVG_DISTINCT, _K.MIN: _K.MIN, _K.MAX: _K.MAX}
 """Aggregates of distinct values; the least and the greatest value are the same of all rows."""
 
 
-def read_aggregate(node: exp.Expr, rows: Rows) -> AggregateCall:
+def read_aggregate(node: exp.Expr, rows: Rows) -> Aggregate:
     """Return the aggregate that a node calls."""
     if isinstance(node, exp.Filter):
         only(node, "this", "expression")
         only(node.expression, "this")
         condition = rows.condition(node.expression.this)
-        inner = read_aggregate(node.this, rows.assuming(condition))
+        inner = read_aggregate(node.this, rows.knowing(condition, holds=True))
         return replace(inner, where=condition if inner.where is None else all_of([condition, inner.where]))
     if isinstance(node, exp.WithinGroup):
         return _within_group(node, rows)
@@ -249,22 +233,21 @@ def read_aggregate(node: exp.Expr, rows: Rows) -> AggregateCall:
         return _quantile(node, node.args.get("quantile") or node.args.get("expression"), rows, node.this)
     record = record_of(node)
     if record is None or record.kind is None:
-        raise QuestionError(
-            f"There is no aggregate {called(node)} here.",
-            nearest(called(node)) or "There are " + ", ".join(_LISTED) + ".",
-        )
+        listed = sorted(each.names[0] for each in AGGREGATES if each.names and each.kind is not None)
+        hint = nearest(called(node)) or f"There are {', '.join(listed)}."
+        raise QuestionError(f"There is no aggregate {called(node)} here.", hint)
     kind, argument = record.kind, node.args.get("this")
     if kind in _OF_DISTINCT and isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:
         only(argument, "expressions")
         kind, node = _OF_DISTINCT[kind], node.copy()
         node.set("this", argument.expressions[0])  # itself and no copy, for it learns its type
-    arguments = [rows.convert(argument) for argument in aggregate_arguments(node, record.arity)]
+    arguments = list(map(rows.convert, aggregate_arguments(node, record.arity)))
     if record.of_booleans:
         arguments = [call(Op.TO_INTEGER, a) if a.type.kind is Kind.BOOLEAN else a for a in arguments]
-    return AggregateCall(kind, tuple(arguments))
+    return _untyped(kind=kind, arguments=tuple(arguments))
 
 
-def _count(node: exp.Count, rows: Rows) -> AggregateCall:
+def _count(node: exp.Count, rows: Rows) -> Aggregate:
     only(node, "this", "expressions", "big_int")
     argument = node.args.get("this")
     if argument is None or isinstance(argument, exp.Star):
@@ -272,7 +255,7 @@ def _count(node: exp.Count, rows: Rows) -> AggregateCall:
             only(argument)
         if node.expressions:
             raise refuse(node.expressions[0])
-        return AggregateCall(_K.COUNT)
+        return _untyped(kind=_K.COUNT)
     if node.expressions:
         raise QuestionError("COUNT takes one argument; got several.", "Count rows of values: COUNT(DISTINCT (a, b)).")
     distinct = isinstance(argument, exp.Distinct)
@@ -281,10 +264,10 @@ def _count(node: exp.Count, rows: Rows) -> AggregateCall:
         values = argument.expressions
         argument = values[0] if len(values) == 1 else exp.Tuple(expressions=values)
     if rows.unit(argument):  # rows without a unit were dropped, so every row has one
-        return AggregateCall(_K.COUNT_UNITS if distinct else _K.COUNT)
+        return _untyped(kind=_K.COUNT_UNITS if distinct else _K.COUNT)
     where = rows.present(argument) or _unit_where(argument, rows)
     if where is not None:
-        return AggregateCall(_K.COUNT_UNITS if distinct else _K.COUNT, where=where)
+        return _untyped(kind=_K.COUNT_UNITS if distinct else _K.COUNT, where=where)
     if distinct and isinstance(argument, exp.Tuple):
         only(argument, "expressions")
         texts: list[Expression] = []  # each value with its length before it; NULL is a value in a row of values
@@ -292,12 +275,12 @@ def _count(node: exp.Count, rows: Rows) -> AggregateCall:
             text = value if value.type.kind is Kind.TEXT else call(Op.TO_TEXT, value)
             length = call(Op.TO_TEXT, call(Op.LENGTH, text))
             texts.append(call(Op.COALESCE, call(Op.CONCAT, length, constant(":"), text), constant("-")))
-        return AggregateCall(_K.COUNT_DISTINCT, (call(Op.CONCAT, *texts),))
+        return _untyped(kind=_K.COUNT_DISTINCT, arguments=(call(Op.CONCAT, *texts),))
     counted = rows.convert(argument)
     if distinct:
-        return AggregateCall(_K.COUNT_DISTINCT, (counted,))
+        return _untyped(kind=_K.COUNT_DISTINCT, arguments=(counted,))
     # an argument that cannot be NULL is counted as rows, so that COUNT(x) and COUNT(*) are paid for once
-    return AggregateCall(_K.COUNT, (counted,) if counted.type.nullable else ())
+    return _untyped(kind=_K.COUNT, arguments=(counted,) if counted.type.nullable else ())
 
 
 def _unit_where(node: exp.Expr, rows: Rows) -> Expression | None:
@@ -328,7 +311,7 @@ def _unit_where(node: exp.Expr, rows: Rows) -> Expression | None:
     return call(Op.CASE, *arguments, present[-1])
 
 
-def _within_group(node: exp.WithinGroup, rows: Rows) -> AggregateCall:
+def _within_group(node: exp.WithinGroup, rows: Rows) -> Aggregate:
     only(node, "this", "expression")
     order, inner = node.expression, node.this
     if not isinstance(order, exp.Order) or len(order.expressions) != 1:
@@ -338,7 +321,7 @@ def _within_group(node: exp.WithinGroup, rows: Rows) -> AggregateCall:
     only(ordered, "this", "desc", "nulls_first")
     if isinstance(inner, exp.Mode):
         only(inner)
-        return AggregateCall(_K.MODE, (rows.convert(ordered.this),))
+        return _untyped(kind=_K.MODE, arguments=(rows.convert(ordered.this),))
     if not isinstance(inner, (exp.PercentileCont, exp.PercentileDisc)):
         raise refuse(node)
     only(inner, "this")
@@ -348,7 +331,7 @@ def _within_group(node: exp.WithinGroup, rows: Rows) -> AggregateCall:
     return quantile
 
 
-def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: exp.Expr) -> AggregateCall:
+def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: exp.Expr) -> Aggregate:
     if isinstance(fraction, exp.Array):
         raise QuestionError(
             f"A list of quantiles is a result by itself; got {shown(node)}.",
@@ -360,10 +343,10 @@ def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: e
             f"A quantile needs a constant between 0 and 1, without these; got {shown(node)}.",
             "Write QUANTILE(x, 0.9), MIN(x) or MAX(x).",
         )
-    return AggregateCall(_K.QUANTILE, (rows.convert(argument),), None, value.value)
+    return _untyped(kind=_K.QUANTILE, arguments=(rows.convert(argument),), fraction=value.value)
 
 
-def typed_aggregate(aggregate: AggregateCall, node: exp.Expr) -> Aggregate:
+def typed_aggregate(aggregate: Aggregate, node: exp.Expr) -> Aggregate:
     """Return the aggregate with its type; refuse arguments that are of the wrong kind or without bounds."""
     record = BY_KIND[aggregate.kind]
     for argument in aggregate.arguments:
@@ -378,13 +361,7 @@ def typed_aggregate(aggregate: AggregateCall, node: exp.Expr) -> Aggregate:
                     f"{shown(node)} needs numbers; {describe(argument)} is {kind.value}.", _instead(argument, node)
                 )
             _check_bounds(argument, node)
-    return Aggregate(
-        kind=aggregate.kind,
-        arguments=aggregate.arguments,
-        where=aggregate.where,
-        fraction=aggregate.fraction,
-        type=record.result(aggregate.arguments),
-    )
+    return replace(aggregate, type=result_type(aggregate.kind, aggregate.arguments))
 
 
 def _instead(argument: Expression, node: exp.Expr) -> str:
@@ -413,7 +390,7 @@ def _argument_text(argument: Expression, node: exp.Expr) -> str:
 
 
 def _check_bounds(argument: Expression, node: exp.Expr) -> None:
-    """Refuse an argument without known bounds."""
+    """Refuse an argument without known bounds: one row could change the answer without limit."""
     if argument.type.bounded:
         return
     named = [piece for piece in pieces(argument) if isinstance(piece, Column)]
@@ -432,7 +409,10 @@ def _check_bounds(argument: Expression, node: exp.Expr) -> None:
 
 
 def _check_candidates(argument: Expression, node: exp.Expr) -> None:
-    """Refuse the mode of an argument without a public list of values that is short enough."""
+    """Refuse the mode of an argument without a public list of values that is short enough.
+
+    A list of the values in the data would tell which there are; and every candidate is counted.
+    """
     type_ = argument.type
     if type_.values is not None or type_.kind is Kind.BOOLEAN:
         return
@@ -462,6 +442,8 @@ class Grouped(Converter):
         self.keys = list(keys)
         self.aliases: dict[str, exp.Expr] = {}
         self.aliases_first = False
+        self.windows: Windows | None = None
+        """The window functions and subqueries over answers, where they may stand."""
         self.results: dict[str, exp.Expr] = {}
         """The results before this one, by the names that the analyst gave them."""
 
@@ -471,6 +453,10 @@ class Grouped(Converter):
 
     def convert(self, node: object) -> Expression:
         """Return an expression over keys and aggregates: the key that a node is, else node by node."""
+        if self.windows is not None and isinstance(node, exp.Window):
+            return self.windows.column(node, self.convert)
+        if self.windows is not None and isinstance(node, exp.Subquery):
+            return self.windows.value(node)
         if isinstance(node, exp.Expr) and not isinstance(node, (exp.Literal, exp.Placeholder)):
             alias = None
             if self.aliases and isinstance(node, exp.Column) and not is_set(node.args.get("table")):
@@ -485,7 +471,7 @@ class Grouped(Converter):
                 else:
                     if expression in self.keys:
                         return self.key(self.keys.index(expression))
-                    if is_constant(expression):
+                    if not columns_in(expression):
                         return expression
             if alias is not None:
                 return self._result(node, alias)
@@ -495,7 +481,7 @@ class Grouped(Converter):
         """Return the result that a name means; no names of results stand inside it."""
         aliases, self.aliases = self.aliases, {}
         try:
-            return meant(node, self.convert(alias), self.context.dialect)
+            return self.meant(node, self.convert(alias))
         finally:
             self.aliases = aliases
 
@@ -522,21 +508,7 @@ class Grouped(Converter):
         )
 
 
-def is_constant(expression: Expression) -> bool:
-    """Return whether an expression reads no column."""
-    return all(isinstance(piece, Call | Literal) for piece in pieces(expression))
-
-
 # Within a unit
-
-_EXACT = {
-    _K.COUNT: ExactKind.COUNT,
-    _K.COUNT_DISTINCT: ExactKind.COUNT_DISTINCT,
-    _K.SUM: ExactKind.SUM,
-    _K.AVG: ExactKind.AVG,
-    _K.MIN: ExactKind.MIN,
-    _K.MAX: ExactKind.MAX,
-}
 
 
 class WithinUnit(Grouped):
@@ -548,7 +520,8 @@ class WithinUnit(Grouped):
         self.empty = empty
         """Whether there may be no row to aggregate: of a public table without keys, for a unit has a row."""
         self.aggregates: dict[ExactAggregate, str] = {}
-        self.windows: dict[OwnWindow, str] = {}
+        self.firsts: dict[OwnWindow, str] = {}
+        """The windows that ARG_MIN and ARG_MAX need."""
         self.narrowed: dict[str, Type] = {}
         """Types that HAVING narrowed."""
 
@@ -575,12 +548,12 @@ class WithinUnit(Grouped):
         aggregate = read_aggregate(node, self.rows)
         if aggregate.kind is _K.COUNT_UNITS:
             raise QuestionError("Within one unit there is one unit.", "Count rows: COUNT(*).")
-        if aggregate.kind not in _EXACT:
+        if aggregate.kind.name not in ExactKind.__members__:
             raise QuestionError(
                 f"{shown(node)} is not available within a unit.",
                 "There are COUNT, COUNT(DISTINCT x), SUM, AVG, MIN, MAX, ARG_MIN, ARG_MAX, STDDEV and VARIANCE.",
             )
-        kind = _EXACT[aggregate.kind]
+        kind = ExactKind[aggregate.kind.name]
         argument = aggregate.arguments[0] if aggregate.arguments else None
         if aggregate.where is not None:
             argument = call(Op.CASE, aggregate.where, constant(True) if argument is None else argument, constant(None))
@@ -612,14 +585,14 @@ class WithinUnit(Grouped):
             offset=1,
             type=first.type.or_null(named=True),
         )
-        name = self.windows.setdefault(window, self.context.fresh("first"))
+        name = self.firsts.setdefault(window, self.context.fresh("first"))
         return ExactAggregate(kind=ExactKind.MIN, argument=Column(name, window.type), type=window.type)
 
     def relation(self, source: Relation) -> PerUnit:
         """Return one row for each unit and combination of keys, with all aggregates that were met."""
-        if self.windows:
+        if self.firsts:
             self.context.grow()
-            source = WithWindows(source=source, windows=tuple((name, window) for window, name in self.windows.items()))
+            source = WithWindows(source=source, windows=tuple((name, window) for window, name in self.firsts.items()))
         aggregates = tuple((name, exact) for exact, name in self.aggregates.items())
         return PerUnit(source=source, keys=tuple(self.named_keys), aggregates=aggregates)
 
@@ -629,9 +602,12 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
     rows = Rows(context, scope)
     items = projections(select)
     distinct = is_set(select.args.get("distinct"))
+    sets = grouping_sets(select, items, rows)
+    if len(sets) > 1:
+        raise QuestionError("ROLLUP, CUBE and GROUPING SETS stand in a question over rows alone.", "List the keys.")
     keys: list[Named] = []
     grouped_by_unit = not scope.private
-    for node in [item.node for item in items] if distinct else group_items(select, items, rows):
+    for node in [item.node for item in items] if distinct else sets[0]:
         if rows.unit(node):
             grouped_by_unit = True
             continue
@@ -641,11 +617,25 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
         name = context.fresh(expression.name if isinstance(expression, Column) else "key")
         keys.append((name, expression))
         context.copies[name] = context.text_copies(expression)
-        if isinstance(expression, Column) and expression.name in context.links:
+        if context.is_link(expression):
             context.links[name] = context.links[expression.name]
             grouped_by_unit = True  # a key on the way to the unit belongs to one
     if not grouped_by_unit:
-        raise _different_units(context.schema.unit, distinct=distinct)
+        unit = context.schema.unit
+        if distinct:
+            hint = "To count different values write COUNT(DISTINCT x)"
+            own = f"For each unit's different rows, which is another question, add {unit} to the results."
+            raise QuestionError(
+                "SELECT DISTINCT would make one row of rows of different units.",
+                f"{hint}, of several columns COUNT(DISTINCT (x, y)). {own}" if unit else f"{hint}.",
+            )
+        raise QuestionError(
+            "A subquery over rows may aggregate only within one unit; answers can be joined with answers alone.",
+            "Answers by key can be joined with each other, ON a.key = b.key. For numbers of each unit, which is "
+            f"another question, add {unit} to GROUP BY."
+            if unit
+            else "Here every row is a unit, so nothing is left to group.",
+        )
     grouped = WithinUnit(rows, keys, empty=not keys and not scope.private)
     grouped.aliases = {item.name.casefold(): item.node for item in items if item.named}
     condition = grouped.condition_of(select, "having")
@@ -660,21 +650,3 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
         relation = Filter(source=relation, condition=condition)
         results = [(item.name, rows.unit(item.node) or grouped.convert(item.node)) for item in items]
     return projected(relation, results, context, names)
-
-
-def _different_units(unit: str | None, *, distinct: bool) -> QuestionError:
-    """Return the refusal of a subquery that makes one row of rows of different units."""
-    if distinct:
-        hint = "To count different values write COUNT(DISTINCT x)"
-        own = f"For each unit's different rows, which is another question, add {unit} to the results."
-        return QuestionError(
-            "SELECT DISTINCT would make one row of rows of different units.",
-            f"{hint}, of several columns COUNT(DISTINCT (x, y)). {own}" if unit else f"{hint}.",
-        )
-    return QuestionError(
-        "A subquery over rows may aggregate only within one unit; answers can be joined with answers alone.",
-        "Answers by key can be joined with each other, ON a.key = b.key. For numbers of each unit, which is another "
-        f"question, add {unit} to GROUP BY."
-        if unit
-        else "Here every row is a unit, so nothing is left to group.",
-    )

@@ -99,9 +99,9 @@ def joined(first: Scope, join: exp.Join, second: Scope, context: Context, offere
     condition = Condition()
     if is_set(join.args.get("using")):
         names = [identifier(node.this if isinstance(node, exp.Column) else node) for node in join.args["using"]]
-        condition = _using(first, second, names)
+        condition = _using(first, second, names, context)
     elif _word(join, "method") == "NATURAL":
-        condition = _using(first, second, _common_names(first, second, join))
+        condition = _using(first, second, _common_names(first, second, join), context)
     elif is_set(join.args.get("on")):
         condition = on(first, second, conjuncts(join.args["on"]), context)
     if offered:
@@ -114,13 +114,24 @@ def joined(first: Scope, join: exp.Join, second: Scope, context: Context, offere
         if not condition.on_unit:
             # without equal units, a row of one unit could repeat rows of others: no bound on its influence
             raise _not_on_unit(first, second, join, condition, context)
-    _check_owner(first, second, side, half)
+    kept, other = (second, first) if side == "RIGHT" else (first, second)
+    if not kept.private and other.private and half is not None:
+        raise QuestionError(
+            "Rows of a public table would be kept by what a private table holds, and belong to no unit.",
+            "Put the private table on the left.",
+        )
+    if not kept.private and other.private and side:
+        raise QuestionError(
+            f"A {side} JOIN from a public to a private table would have rows that belong to no unit.",
+            "Write JOIN for the rows that have a partner. Rows without one can be had as keys alone, with a count of "
+            "0: GROUP BY columns of the public table, and count one of the private table, COUNT(x), not COUNT(*).",
+        )
     if side in {"RIGHT", "FULL"}:
         first = _optional(first, context)
     if side in {"LEFT", "FULL"}:
         second = _optional(second, context)
     if half is not None:
-        return first.over(condition.relation(first.relation, second.relation, half))
+        return replace(first, relation=condition.relation(first.relation, second.relation, half))
     relation: Relation
     if side == "FULL":
         relation = _full(first, second, condition, context)
@@ -225,36 +236,17 @@ def _kind(join: exp.Join) -> tuple[str, JoinKind | None]:
     return ("" if kind in _HALVES else side), _HALVES.get(kind)
 
 
-def _check_owner(first: Scope, second: Scope, side: str, half: JoinKind | None) -> None:
-    """Refuse a join in which rows of private tables decide whether a row of a public table stays."""
-    public, private = (second, first) if side == "RIGHT" else (first, second)
-    if public.private or not private.private:
-        return
-    if half is not None:
-        raise QuestionError(
-            "Rows of a public table would be kept by what a private table holds, and belong to no unit.",
-            "Put the private table on the left.",
-        )
-    if side:
-        raise QuestionError(
-            f"A {side} JOIN from a public to a private table would have rows that belong to no unit.",
-            "Write JOIN for the rows that have a partner. Rows without one can be had as keys alone, with a count of "
-            "0: GROUP BY columns of the public table, and count one of the private table, COUNT(x), not COUNT(*).",
-        )
-
-
 def _units(scope: Scope) -> list[tuple[str, str]]:
     """Return the aliases and the names under which a side has its unit."""
-    return [
-        (source.alias or "", name)
-        for source in scope.sources
-        for name, binding in source.names.values()
-        if binding is UnitName.HERE
-    ]
+    names = [(source.alias or "", *name) for source in scope.sources for name in source.names.values()]
+    return [(alias, name) for alias, name, binding in names if binding is UnitName.HERE]
 
 
 def _not_on_unit(first: Scope, second: Scope, join: exp.Join, condition: Condition, context: Context) -> QuestionError:
-    """Return the refusal of a join of private tables without an equality of units, with a suggested equality."""
+    """Return the refusal of a join of private tables without an equality of units, with a suggested equality.
+
+    A pair of rows of two units would belong to both, so there would be no bound on what one unit changes.
+    """
     units = _units(first)
     unit = units[0][1] if units else context.schema.unit
     if unit is None:
@@ -291,7 +283,10 @@ def _not_on_unit(first: Scope, second: Scope, join: exp.Join, condition: Conditi
 
 
 def _common_names(first: Scope, second: Scope, join: exp.Join) -> list[str]:
-    """Return the names that both sides of a NATURAL JOIN have."""
+    """Return the names that both sides of a NATURAL JOIN have; without any it would pair all rows, and is refused.
+
+    The unit counts where a table stores it, not where it is only reached by a foreign key.
+    """
     mine, theirs = (
         {
             key: name
@@ -307,7 +302,7 @@ def _common_names(first: Scope, second: Scope, join: exp.Join) -> list[str]:
     return shared
 
 
-def _using(first: Scope, second: Scope, names: Sequence[str]) -> Condition:
+def _using(first: Scope, second: Scope, names: Sequence[str], context: Context) -> Condition:
     condition = Condition()
     mine, theirs = columns(first.relation), columns(second.relation)
     for name in names:
@@ -317,8 +312,8 @@ def _using(first: Scope, second: Scope, names: Sequence[str]) -> Condition:
         elif isinstance(one, UnitName) or isinstance(two, UnitName):
             raise QuestionError(f"'{name}' is the unit on one side only.", "Join private tables on the unit of both.")
         else:
-            pair = call(Op.EQUAL, Column(one, mine[one]), Column(two, theirs[two]))
-            condition.equalities.append((pair.arguments[0], pair.arguments[1]))
+            left, right = call(Op.EQUAL, Column(one, mine[one]), Column(two, theirs[two])).arguments
+            condition.equate(left, right, context)
         condition.merged[name.casefold()] = (one, two)
     return condition
 
@@ -360,7 +355,6 @@ def conjuncts(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _operands(node: exp.Expr, operator: type[exp.Expr]) -> list[exp.Expr]:
-    """Return the operands of a chain of AND or OR."""
     operands, stack = [], [node]
     while stack:
         operand = stack.pop()
@@ -398,11 +392,7 @@ def chained(
         return [
             number
             for number, (_, sources) in enumerate(conditions)
-            if number not in spent
-            and sources is not None
-            and index in sources
-            and len(sources) > 1
-            and sources <= inside | {index}
+            if number not in spent and sources is not None and {index} < sources <= inside | {index}
         ]
 
     def rank(index: int) -> int:
@@ -458,16 +448,16 @@ def _optional(scope: Scope, context: Context) -> Scope:
     if not _units(scope):
         return scope
     mark = Partner(context.fresh("partner"))
-
-    def marked(binding: Binding) -> Binding:
-        return mark if isinstance(binding, UnitName) else binding
-
     own: list[Named] = [(name, Column(name, type_)) for name, type_ in columns(scope.relation).items()]
-    sources = [
-        replace(source, names={key: (name, marked(binding)) for key, (name, binding) in source.names.items()})
-        for source in scope.sources
-    ]
-    merged = {name: marked(binding) for name, binding in scope.merged.items()}
+    sources = []
+    for source in scope.sources:
+        names: dict[str, tuple[str, Binding]] = {}
+        for key, (name, binding) in source.names.items():
+            names[key] = (name, mark if isinstance(binding, UnitName) else binding)
+        sources.append(replace(source, names=names))
+    merged: dict[str, Binding] = {
+        name: mark if isinstance(binding, UnitName) else binding for name, binding in scope.merged.items()
+    }
     relation = Project(source=scope.relation, columns=(*own, (mark, constant(True))))
     return replace(scope, relation=relation, sources=sources, merged=merged)
 
@@ -512,7 +502,10 @@ def _ignores_unmatched(select: exp.Select, join: exp.Join, tables: dict[str, Tab
             if column.table:
                 owners = [by_alias.get(column.table.casefold(), public)]
             else:
-                owners = [table for table in by_alias.values() if column.name.casefold() in _column_keys(table)]
+                owners = []
+                for table in by_alias.values():
+                    stored = {*table.columns, *([] if table.unit is None else [table.unit.column])}
+                    owners += [table] if column.name.casefold() in map(str.casefold, stored) else []
             if any(owner is private for owner in owners):
                 return True
         return False
@@ -531,8 +524,3 @@ def _ignores_unmatched(select: exp.Select, join: exp.Join, tables: dict[str, Tab
     return all(
         reads_private(node) and all(isinstance(child, _STRICT) for child in node.this.walk()) for node in aggregates
     )
-
-
-def _column_keys(table: Table) -> set[str]:
-    unit = [] if table.unit is None else [table.unit.column]
-    return {name.casefold() for name in (*table.columns, *unit)}

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol, TypeGuard
 
 from sqlglot import exp
 
@@ -26,7 +26,7 @@ from hush.query.relations import Named, Project, Relation, private
 from hush.query.schema import Schema, Target
 from hush.query.sql.allow_list import identifier, is_set, shown
 from hush.query.sql.text import DEFAULT
-from hush.query.types import Kind, Type
+from hush.query.types import Kind
 
 MAX_WORK = 60_000
 MAX_RELATIONS = 100
@@ -79,32 +79,20 @@ Parts = Mapping[str, Part]
 NO_PARTS: Parts = MappingProxyType({})
 
 
-class RowNames(Protocol):
-    """A reader of expressions over rows, as subqueries know it: they join further relations to its rows."""
-
-    context: Context
-    scope: Scope
-    types: dict[str, Type]
-
-
 class Subqueries(Protocol):
     """The module that resolves subqueries inside conditions and expressions: it reads FROM, which has conditions."""
 
     def partners(self, scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
         """Return the rows that have a partner in EXISTS or IN (SELECT …), or have none."""
-        ...
 
-    def value(self, rows: RowNames, node: exp.Expr) -> Expression:
-        """Return the value of a subquery for a row."""
-        ...
+    def value(self, rows: Any, node: exp.Expr) -> Expression:
+        """Return the value of a subquery for a row, of which ``rows`` reads expressions."""
 
     def numbers(self, node: exp.Expr, context: Context, parts: Parts) -> Scope | None:
         """Return an item of FROM that is an answer of one row, as constants; None for any other item."""
-        ...
 
     def answer(self, node: exp.Subquery, context: Context, parts: Parts) -> Answers:
         """Return the one number that a subquery beside answers asks for, as a table of answers."""
-        ...
 
 
 @dataclass(slots=True)
@@ -113,7 +101,7 @@ class Context:
 
     schema: Schema
     binder: Binder
-    subqueries: Subqueries
+    subqueries: Callable[[], Subqueries]
     dialect: str = DEFAULT
     work: int = 0
     relations: int = 0
@@ -132,9 +120,9 @@ class Context:
     finished: dict[int, tuple[bool, exp.Expr]] = field(default_factory=dict)
     """By the id of a query's node, whether it is a finished question; and the node, so that its id stays its own."""
 
-    def spend(self, nodes: int) -> None:
-        """Count work; WITH parts that use each other twice would otherwise grow without end."""
-        self.work += nodes
+    def spend(self, query: exp.Expr) -> None:
+        """Count the nodes of a query; WITH parts that use each other twice would otherwise grow without end."""
+        self.work += len(list(query.walk()))
         if self.work > MAX_WORK:
             raise QuestionError("The question is too large once its WITH parts are put in.", "Ask for less at once.")
 
@@ -157,24 +145,29 @@ class Context:
     def trial(self) -> Iterator[None]:
         """Undo all changes of this context on exit; only the work stays counted."""
         state = self.relations, self.private_joins, set(self.names), dict(self.copies), dict(self.links)
-        part_count, question_count, awaited_count = len(self.parts), len(self.questions), len(self.awaited)
-        of_parts = [(part.used, part.answers) for part in self.parts]
+        lists = [(entries, len(entries)) for entries in (self.parts, self.questions, self.awaited)]
+        of_parts = [(part, part.used, part.answers) for part in self.parts]
         try:
             yield
         finally:
-            del self.parts[part_count:], self.questions[question_count:], self.awaited[awaited_count:]
-            for part, (used, answers) in zip(self.parts, of_parts, strict=True):
-                part.used, part.answers = used, answers
             self.relations, self.private_joins, self.names, self.copies, self.links = state
+            for entries, length in lists:
+                del entries[length:]
+            for part, used, answers in of_parts:
+                part.used, part.answers = used, answers
 
     def fresh(self, name: str) -> str:
         """Return a name that is unique in the question, without regard to case."""
-        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)[:60] or "column"
+        clean = re.sub(r"\W", "_", name)[:60] or "column"
         candidate, number = clean, 2
         while candidate.casefold() in self.names:
             candidate, number = f"{clean}_{number}", number + 1
         self.names.add(candidate.casefold())
         return candidate
+
+    def is_link(self, expression: Expression) -> TypeGuard[Column]:
+        """Return whether an expression is a key on the way to the unit, and so belongs to one."""
+        return isinstance(expression, Column) and expression.name in self.links
 
     def text_copies(self, expression: Expression) -> int:
         """Return the number of texts that an expression may concatenate: columns, constants, and numbers as text."""
@@ -227,12 +220,14 @@ class Scope:
         key = name.casefold()
         if qualifier is None and key in self.merged:
             return self.merged[key]
-        sources = self.sources if qualifier is None else [self._source(qualifier)]
-        bindings = [source.names[key][1] for source in sources if key in source.names]
+        owners, bindings = [], []
+        for source in self._sources(qualifier):
+            if key in source.names:
+                owners.append(source.alias or "…")
+                bindings.append(source.names[key][1])
         if UnitName.HERE in bindings:
             bindings = [binding for binding in bindings if not isinstance(binding, Partner)]
         if len(bindings) > 1 and not all(isinstance(binding, UnitName) for binding in bindings):
-            owners = [source.alias or "…" for source in sources if key in source.names]
             raise QuestionError(
                 f"'{name}' could mean {' or '.join(f'{owner}.{name}' for owner in owners)}.", "Write one of these."
             )
@@ -243,9 +238,8 @@ class Scope:
         binding = self.find(name, qualifier)
         if binding is not None:
             return binding
-        for source in self.sources if qualifier is None else [self._source(qualifier)]:
-            if name.casefold() in source.unsupported:
-                stored = source.unsupported[name.casefold()]
+        for source in self._sources(qualifier):
+            if (stored := source.unsupported.get(name.casefold())) is not None:
                 raise QuestionError(
                     f"Column '{name}' has the type {stored}, which hush does not support.",
                     "Ask the owner to store it as a number, a text, a boolean, a date or a timestamp.",
@@ -266,19 +260,17 @@ class Scope:
         """Return all names of all sources, as they are spelled."""
         return [spelling for source in self.sources for spelling, _ in source.names.values()]
 
-    def _source(self, alias: str) -> FromSource:
+    def _sources(self, alias: str | None) -> list[FromSource]:
+        if alias is None:
+            return self.sources
         for source in self.sources:
             if source.alias is not None and source.alias.casefold() == alias.casefold():
-                return source
+                return [source]
         aliases = [source.alias for source in self.sources if source.alias]
         raise QuestionError(
             f"There is no table '{alias}' in FROM.",
             did_you_mean(alias, aliases, otherwise=f"There are {', '.join(aliases)}." if aliases else ""),
         )
-
-    def over(self, relation: Relation) -> Scope:
-        """Return the same names over a filtered relation."""
-        return replace(self, relation=relation)
 
 
 @dataclass(slots=True)
@@ -287,10 +279,6 @@ class Derived:
 
     relation: Relation
     names: list[tuple[str, Binding]] = field(default_factory=list)
-
-    def source(self, alias: str | None, renamed: Sequence[str] = ()) -> FromSource:
-        """Return the derived table as an item of FROM, its first columns renamed: ``… AS t(a, b)``."""
-        return named_source(self.names, alias, renamed)
 
 
 def named_source(results: Sequence[tuple[str, Binding]], alias: str | None, renamed: Sequence[str] = ()) -> FromSource:
@@ -332,16 +320,14 @@ def projected(
     return Derived(Project(source=relation, columns=tuple(projection)), bindings)
 
 
-_USUAL = {"main", "public", "dbo", "default"}
-
-
 def check_qualifiers(schema: Schema, table: str, qualifiers: Sequence[str], text: str) -> None:
     """Refuse qualifiers before a table's name unless they say nothing else than the data set does.
 
     The last part of a name is the table's. Before it may stand the data set's name, the table's own name, or one of the
-    schemas that databases have without being asked. Anything else might mean another table.
+    usual schemas. Anything else might mean another table.
     """
-    allowed = {schema.data.casefold(), table.casefold(), *_USUAL}
+    # "main" and the like are schemas that databases have without being asked
+    allowed = {schema.data.casefold(), table.casefold(), "main", "public", "dbo", "default"}
     for qualifier in qualifiers:
         if qualifier.casefold() not in allowed:
             raise UnknownTableError(
@@ -360,7 +346,10 @@ def unqualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
 
     A catalogue that is the same throughout, as in ``shop.public.orders``, is the database's name.
     """
-    if not any(is_set(node.args.get("db")) for node in tree.find_all(exp.Column, exp.Table)):
+    for node in tree.find_all(exp.Column, exp.Table):
+        if is_set(node.args.get("db")):
+            break
+    else:
         return tree
     tree = tree.copy()
     catalogued = [node for node in tree.find_all(exp.Column, exp.Table) if is_set(node.args.get("catalog"))]

@@ -1,136 +1,326 @@
-"""A finished question: one SELECT with aggregates over rows, with noisy answers.
+"""SELECT with aggregates over rows, and SELECT over answers, which reads what was released and is free.
 
-HAVING, ORDER BY, LIMIT, arithmetic and window functions read released answers alone. ROLLUP, CUBE and GROUPING SETS
-ask for several lists of keys at once: one question for each.
+A derived table or a part of WITH is a finished question if it aggregates rows without grouping by the unit. Whatever is
+selected from one reads what was released: WHERE, GROUP BY, window functions, ORDER BY, LIMIT, joins on keys, UNION ALL.
+In a SELECT over rows HAVING, ORDER BY, LIMIT, arithmetic and window functions do. ROLLUP, CUBE and GROUPING SETS ask
+for several lists of keys at once: one question for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple
 
 from sqlglot import exp
 
-from hush.query.answers.tree import AnswerTable, Window
+from hush.query.answers.tree import (
+    AnswerColumnName,
+    AnswerTable,
+    Computed,
+    Fold,
+    Matched,
+    Qualified,
+    Regrouped,
+    Sorted,
+    Stacked,
+    Window,
+    Windowed,
+    columns_of,
+    noisy_names,
+    walk,
+)
 from hush.query.errors import QuestionError
-from hush.query.expressions import Column, Expression, Literal, Op, Released
+from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, columns_in
 from hush.query.functions import call, constant
+from hush.query.functions.logic import conjuncts as terms_of
 from hush.query.question import Aggregate, Ordering, Question
-from hush.query.relations import Named, Relation, pruned, scans, used
+from hush.query.relations import Named, Relation, Scan, scans, used
 from hush.query.schema import Schema
-from hush.query.sql.allow_list import identifier, is_set, is_star, only, refuse, shown
-from hush.query.sql.expressions import Converter, Rows
-from hush.query.sql.from_clause import check_select, from_clause
-from hush.query.sql.functions import has_aggregate
+from hush.query.sql.allow_list import STATEMENTS, children, identifier, is_set, is_star, only, refuse, shown
+from hush.query.sql.answers import Columns, level, levels, over_columns, row_keys, select_results
+from hush.query.sql.expressions import Converter, Rows, has_aggregate, is_aggregate
+from hush.query.sql.from_clause import (
+    alias_of,
+    check_select,
+    from_clause,
+    from_item,
+    members_of,
+    part_of,
+    starred,
+    with_parts,
+)
 from hush.query.sql.group_by import (
     Grouped,
     Projection,
     grouping_sets,
-    is_constant,
     ordinal,
     projections,
     read_aggregate,
     typed_aggregate,
 )
-from hush.query.sql.names import Context, Parts
-from hush.query.sql.windows import Windows
-from hush.query.types import Kind, Type
+from hush.query.sql.joins import conjuncts, is_cross
+from hush.query.sql.names import Answers, Binding, Context, FromSource, Parts, Scope, named_source
+from hush.query.sql.windows import Windows, direction, fold, spread
+from hush.query.types import Kind, Type, written_in
 
 MAX_OUTPUTS = 200
-MAX_LIMIT = 2**31 - 1
-BIT = Type(Kind.INTEGER, nullable=False, lower=Fraction(0), upper=Fraction(1), step=Fraction(1))
+_MAX_LIMIT = 2**31 - 1
+_MOST_TABLES = 2000
+"""How many tables of answers UNION ALL may put together, each counted as often as it is used."""
+_BIT = Type(Kind.INTEGER, nullable=False, lower=Fraction(0), upper=Fraction(1), step=Fraction(1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    """A SELECT with aggregates over rows.
+# Which queries are finished questions
 
-    Outputs, QUALIFY and ORDER BY read what the question releases, and the columns that windows and GROUPING make.
-    """
 
-    question: Question
+def is_finished(node: object, context: Context, parts: Parts) -> bool:
+    """Return whether an item of FROM is made of finished questions."""
+    if isinstance(node, exp.Table):
+        part = part_of(node, parts)
+        return part is not None and is_finished(part.query, context, part.parts)
+    if not isinstance(node, exp.Query):
+        return False
+    if id(node) not in context.finished:
+        with context.trial():
+            try:
+                finished = _is_finished(node, context, parts)
+            except QuestionError:
+                finished = False  # said where it is resolved
+        context.finished[id(node)] = finished, node  # the node too, so that its id stays its own
+    return context.finished[id(node)][0]
+
+
+def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
+    parts = with_parts(node, context, parts)
+    if isinstance(node, exp.Subquery):
+        return is_finished(node.this, context, parts)
+    if isinstance(node, exp.SetOperation):
+        return is_finished(node.this, context, parts) or is_finished(node.expression, context, parts)
+    if not isinstance(node, exp.Select):
+        return False
+    if _reads_answers(node, context, parts):
+        return True
+    grouped = is_set(node.args.get("group")) or is_set(node.args.get("having"))
+    if not grouped and not any(map(_aggregates_outside_windows, node.expressions)):
+        return False
+    rows = Rows(context, from_clause(node, context, parts))
+    lists = grouping_sets(node, projections(node), rows)
+    # a key that is the unit, or belongs to one, makes it an aggregate within the unit
+    return rows.scope.private and not any(
+        rows.unit(key) or rows.context.is_link(rows.convert(key)) for keys in lists for key in keys
+    )
+
+
+def _reads_answers(select: exp.Select, context: Context, parts: Parts) -> bool:
+    """Return whether a SELECT reads answers, perhaps beside public tables, and no rows of units."""
+    clause, finished, others = select.args.get("from_"), False, []
+    for source in (clause, *(select.args.get("joins") or ())):
+        if source is not None and is_finished(source.this, context, parts):
+            finished = True
+        elif source is not None:
+            others.append(source.this)
+    if not finished or not others:
+        return finished
+    with context.trial():
+        return not any(from_item(source, context, parts).private for source in others)
+
+
+def _aggregates_outside_windows(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Query):
+        return False
+    if isinstance(node, exp.Window):
+        aggregate = node.this
+        outside = [child for child in children(node) if child is not aggregate]
+        if isinstance(aggregate, exp.Filter):
+            outside.append(aggregate.expression)
+            aggregate = aggregate.this
+        return any(map(_aggregates_outside_windows, (*outside, *children(aggregate))))
+    return is_aggregate(node) or any(map(_aggregates_outside_windows, children(node)))
+
+
+# SELECT
+
+
+def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
+    """Return the answers of a query that is, or is made of, finished questions."""
+    if isinstance(node, exp.Subquery):
+        only(node, "this", "with_")
+        return answers_of(node.this, context, with_parts(node, context, parts))
+    if isinstance(node, exp.SetOperation):
+        return _union(node, context, with_parts(node, context, parts))
+    if not isinstance(node, exp.Select):
+        raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
+    context.spend(node)
+    parts = with_parts(node, context, parts)
+    if not is_set(node.args.get("from_")):
+        node = _from_first(node)
+    over_answers = _reads_answers(node, context, parts)
+    select, distinct = _without_distinct(node, over_answers=over_answers)
+    check_select(select, qualify=True)
+    check_outputs(select, stars=over_answers)
+    windows = Windows(select, context, parts)
+    names: _OverRows | _Regrouping | _Released
+    if over_answers:
+        table, items, names = _over_answers(select, windows)
+        clauses = _clauses_of(select, items, names, windows)
+        if isinstance(names, _Regrouping):
+            table = names.table(table)
+    else:
+        items, names = _over_rows(select, windows)
+        table, clauses = _released(names, _clauses_of(select, items, names, windows), windows)
+    # the steps are in SQL's order: HAVING, windows, QUALIFY, DISTINCT, ORDER BY, LIMIT
+    if windows.asked:
+        table = windows.beside(table)
+    if clauses.having is not None:
+        table = Qualified(source=table, condition=clauses.having)
+    if clauses.windows:
+        table = Windowed(source=table, windows=clauses.windows)
+    if clauses.qualify is not None:
+        table = Qualified(source=table, condition=clauses.qualify)
+    return select_results(table, clauses.outputs, clauses.order, _cut(select, names), context, distinct=distinct)
+
+
+class _Clauses(NamedTuple):
+    """The results of a SELECT, and its clauses that come after GROUP BY."""
+
+    outputs: list[Named]
+    having: Expression | None
     windows: tuple[tuple[str, Window], ...]
     qualify: Expression | None
-    sets: tuple[tuple[int, ...], ...] | None
-    """The keys of each grouping set, by their index; None where there is one list of keys."""
-    grouping: tuple[str, ...]
-    """For each key the column that says whether it is left out of a row's grouping set."""
-    distinct: bool
-    beside: Callable[[AnswerTable], AnswerTable]
-    """Puts the values of subqueries beside the released answers."""
+    order: tuple[Ordering, ...]
 
 
-def finished(select: exp.Select, context: Context, parts: Parts) -> Finished:
-    """Return the question that a SELECT over rows asks."""
-    select, distinct = _without_distinct(select)
-    windows = Windows(select, context, parts)
-    plain = select.copy() if is_set(select.args.get("qualify")) or is_set(select.args.get("windows")) else select
-    plain.set("qualify", None)
-    plain.set("windows", None)
-    check_select(plain)
-    check_outputs(select)
-    scope = from_clause(select, context, parts)
+def _over_answers(
+    select: exp.Select, windows: Windows
+) -> tuple[AnswerTable, list[Projection], _OverRows | _Regrouping]:
+    """Return the rows of answers that WHERE keeps, and the results and names of a SELECT over them."""
+    context, parts = windows.context, windows.parts
+    table, scope = _from_answers(select, context, parts)
+    values = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
+    where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
+    if where is not None:
+        table = Qualified(source=values.beside(table), condition=where)
+    items = _results(select, scope)
+    grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
+    if grouped or any(_aggregates_outside_windows(item.node) for item in items):
+        return table, items, _Regrouping(select, items, _OverRows(context, scope, None), windows)
+    return table, items, _OverRows(context, scope, windows)
+
+
+def _over_rows(select: exp.Select, windows: Windows) -> tuple[list[Projection], _Released]:
+    """Return the results and names of a SELECT over rows of units."""
+    scope = from_clause(select, windows.context, windows.parts)
     if not scope.private:
         raise QuestionError(
             "The question reads public tables only, which need no protection and are not answered here.",
             "Read them directly, or join them with a private table.",
         )
-    rows = Rows(context, scope)
     items = projections(select)
-    keys, sets = _keys(select, items, rows)
-    grouping = () if sets is None else tuple(context.fresh("grouping") for _ in keys)
-    answers = _Answers(rows, keys, windows, grouping)
+    return items, _Released(select, items, Rows(windows.context, scope), windows)
+
+
+def _clauses_of(
+    select: exp.Select, items: Sequence[Projection], names: _OverRows | _Regrouping | _Released, windows: Windows
+) -> _Clauses:
+    """Return the results and clauses of a SELECT as expressions over its names, which note all aggregates."""
+    aliases = {item.name.casefold(): item.node for item in items if item.named}
+    # a result may name earlier ones; over answers without GROUP BY, any other
+    if isinstance(names, _OverRows):
+        names.aliases = aliases
     outputs: list[Named] = []
     for item in items:
-        outputs.append((item.name, answers.convert(item.node)))
-        answers.results |= {item.name.casefold(): item.node} if item.named else {}
-    answers.aliases = {item.name.casefold(): item.node for item in items if item.named}
-    having = select.args.get("having")
+        outputs.append((item.name, names.convert(item.node)))
+        if item.named and isinstance(names, _Released):
+            names.results[item.name.casefold()] = item.node
+    names.aliases = aliases
+    # a window in HAVING would read rows that HAVING itself chooses
     before = len(windows.made)
-    has_window = having is not None and any(isinstance(child, exp.Window) for child in having.walk())
-    condition = None if has_window else answers.condition_of(select, "having")
-    if has_window or len(windows.made) > before or used([condition]) & set(windows.made.values()):
+    having = names.condition_of(select, "having")
+    if len(windows.made) > before or used([having]) & set(windows.made.values()):
         raise QuestionError("HAVING comes before window functions.", "Write QUALIFY in place of HAVING.")
-    qualify = answers.condition_of(select, "qualify")
-    answers.aliases_first = True
-    order = ordered(select, items, answers)
-    if not answers.aggregates and not keys:
+    qualify = names.condition_of(select, "qualify")
+    names.aliases_first = True
+    order = _ordered(select, items, names)
+    made = tuple((name, window) for window, name in windows.made.items())
+    return _Clauses(outputs, having, made, qualify, order)
+
+
+def _released(names: _Released, clauses: _Clauses, windows: Windows) -> tuple[AnswerTable, _Clauses]:
+    """Return the table that a SELECT over rows releases, and its clauses over the columns of that table.
+
+    From there on everything is as over answers. So a question without an aggregate or key is refused here, and so is
+    one whose results would read a column of rows.
+    """
+    if not names.aggregates and not names.keys:
         raise _no_aggregate()
-    check_rows_as_units(scope.relation, context.schema)
-    expressions = [condition, qualify, *(output for _, output in outputs), *(ordering.by for ordering in order)]
-    values = {column.name for _, column in windows.asked.values()}
-    if used(expressions) - set(windows.made.values()) - set(grouping) - values:
+    check_rows_as_units(names.rows.scope.relation, names.context.schema)
+    expressions = [output for _, output in clauses.outputs] + [ordering.by for ordering in clauses.order]
+    expressions += [condition for condition in (clauses.having, clauses.qualify) if condition is not None]
+    beside = {*windows.made.values(), *names.grouping, *(column.name for _, column in windows.asked.values())}
+    if used(expressions) - beside:
         raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
-    question = Question(
-        data=context.schema.data,
-        relation=scope.relation,
-        keys=tuple(keys),
-        aggregates=tuple(answers.aggregates),
-        outputs=tuple(outputs),
-        having=condition,
-        order=order,
-        limit=counted(select, "limit", answers),
-        offset=counted(select, "offset", answers) or 0,
-    )
-    return Finished(
-        question=pruned_question(question, question.keys),
-        windows=tuple((name, window) for window, name in windows.made.items()),
-        qualify=qualify,
-        sets=sets,
-        grouping=grouping,
-        distinct=distinct,
-        beside=windows.beside,
+    for _, window in clauses.windows:
+        expressions += [*window.partition, *(ordering.by for ordering in window.order)]
+        expressions += [] if window.argument is None else [window.argument]
+    table, columns = names.table(expressions)
+
+    def over(expression: Expression) -> Expression:
+        return over_columns(expression, columns)
+
+    outputs: list[Named] = []
+    for name, output in clauses.outputs:
+        column, written = over(output), output.type.written
+        # a column that replaces an expression has the expression's type in the question's dialect
+        outputs.append((name, replace(column, type=replace(column.type, written=written)) if written else column))
+    return table, _Clauses(
+        outputs,
+        clauses.having and over(clauses.having),
+        tuple((name, window.mapped(over)) for name, window in clauses.windows),
+        clauses.qualify and over(clauses.qualify),
+        tuple(replace(ordering, by=over(ordering.by)) for ordering in clauses.order),
     )
 
 
-def pruned_question(question: Question, keys: tuple[Named, ...]) -> Question:
-    """Return a question with these keys, over the columns that it needs."""
-    expressions: list[Expression | None] = [key for _, key in keys]
-    for aggregate in question.aggregates:
-        expressions += [*aggregate.arguments, aggregate.where]
-    return replace(question, keys=keys, relation=pruned(question.relation, used(expressions)))
+def _from_first(select: exp.Select) -> exp.Select:
+    """Return ``SELECT (SELECT …) / (SELECT …)``, which has no FROM, with the first subquery there."""
+    plain = select.copy()
+    first = plain.find(exp.Subquery)
+    if first is None:
+        return select
+    alias = exp.TableAlias(this=exp.to_identifier("_first"), columns=[exp.to_identifier("_value")])
+    plain.set("from_", exp.From(this=exp.Subquery(this=first.this.copy(), alias=alias)))
+    column: exp.Expr = exp.column("_value")
+    if first.parent is plain and not first.alias:
+        column = exp.alias_(column, "value")
+    first.replace(column)
+    return plain
+
+
+def _without_distinct(select: exp.Select, *, over_answers: bool) -> tuple[exp.Select, bool]:
+    """Return a SELECT without DISTINCT, and whether equal rows of its answers are left out.
+
+    Of rows, ``SELECT DISTINCT a, b`` is ``SELECT a, b … GROUP BY a, b``: the keys that there are.
+    """
+    distinct = select.args.get("distinct")
+    if distinct is None:
+        return select, False
+    if not isinstance(distinct, exp.Distinct):
+        raise refuse(distinct)
+    if is_set(distinct.args.get("on")):
+        if over_answers:
+            raise QuestionError("DISTINCT ON is not supported.", "Write QUALIFY ROW_NUMBER() OVER (…) = 1.")
+        return select, False  # `check_select` refuses it
+    plain = select.copy()
+    plain.set("distinct", None)
+    grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
+    if over_answers or grouped or any(map(has_aggregate, select.expressions)):
+        return plain, True
+    ordinals = [exp.Literal.number(number) for number in range(1, len(select.expressions) + 1)]
+    plain.set("group", exp.Group(expressions=ordinals))
+    return plain, False
 
 
 def check_outputs(select: exp.Select, *, stars: bool = False) -> None:
@@ -153,29 +343,67 @@ def check_rows_as_units(relation: Relation, schema: Schema) -> None:
         read.add(scan.table)
 
 
-def _without_distinct(select: exp.Select) -> tuple[exp.Select, bool]:
-    """Return ``SELECT DISTINCT a, b`` as ``SELECT a, b … GROUP BY a, b``: the keys that there are.
-
-    Of answers equal rows are left out afterwards; then the second result is true.
-    """
-    distinct = select.args.get("distinct")
-    if not isinstance(distinct, exp.Distinct) or is_set(distinct.args.get("on")):
-        return select, False
-    plain = select.copy()
-    plain.set("distinct", None)
-    grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
-    if grouped or any(has_aggregate(node) for node in select.expressions):
-        return plain, True
-    ordinals = [exp.Literal.number(number) for number in range(1, len(select.expressions) + 1)]
-    plain.set("group", exp.Group(expressions=ordinals))
-    return plain, False
-
-
 def _no_aggregate() -> QuestionError:
     return QuestionError(
         "The question has no aggregate, so it would show single rows.",
         "Rows are never shown. Ask for instance SELECT COUNT(*), AVG(x) FROM …",
     )
+
+
+# The names of a SELECT over rows: keys and noisy aggregates
+
+
+class _Released(Grouped):
+    """Expressions over keys and noisy aggregates; window functions and GROUPING are columns of their own."""
+
+    def __init__(self, select: exp.Select, items: Sequence[Projection], rows: Rows, windows: Windows) -> None:
+        self.named_keys, self._sets = _keys(select, items, rows)
+        super().__init__(rows, [expression for _, expression in self.named_keys])
+        self.aggregates: list[Aggregate] = []
+        self.grouping: list[str] = []
+        """For each key the column that says whether a row lacks it; none where there is one list of keys."""
+        if self._sets is not None:
+            self.grouping = [self.context.fresh("grouping") for _ in self.keys]
+        self.windows = windows
+
+    def table(self, expressions: Sequence[Expression]) -> tuple[AnswerTable, Columns]:
+        """Return the table of what is released, and the column of each part of these expressions."""
+        question = Question(
+            data=self.context.schema.data,
+            relation=self.rows.scope.relation,
+            keys=tuple(self.named_keys),
+            aggregates=tuple(self.aggregates),
+            outputs=(),
+        )
+        if self._sets is None:
+            return level(question, self.context)
+        return levels(question, self._sets, self.grouping, expressions, self.context)
+
+    def _grouped_by(self, node: exp.Expr) -> Expression:
+        """Return GROUPING(a, b): a bit for each key, the last one lowest, which is 1 where the key is left out."""
+        only(node, "expressions")
+        bits: Expression = constant(Fraction(0))
+        for argument in node.expressions:
+            expression = self.rows.convert(argument)
+            if expression not in self.keys:
+                raise QuestionError(f"{shown(argument)} is not in GROUP BY.", "GROUPING takes keys of GROUP BY.")
+            index = self.keys.index(expression)
+            bit: Expression = Column(self.grouping[index], _BIT) if self.grouping else constant(Fraction(0))
+            if len(node.expressions) == 1:
+                return bit
+            bits = call(Op.ADD, call(Op.MULTIPLY, bits, constant(Fraction(2))), bit)
+        return bits
+
+    def key(self, index: int) -> Expression:
+        return Released("key", index, self.keys[index].type)
+
+    def aggregate(self, node: exp.Expr) -> Expression:
+        if isinstance(node, exp.Grouping | exp.GroupingId):
+            return self._grouped_by(node)
+        aggregate = typed_aggregate(read_aggregate(node, self.rows), node)
+        if aggregate not in self.aggregates:
+            self.aggregates.append(aggregate)
+        return Released("aggregate", self.aggregates.index(aggregate), aggregate.type)
 
 
 def _keys(
@@ -194,17 +422,15 @@ def _keys(
     results: list[tuple[str, Expression]] = []
     for item in items if nodes else ():
         if not has_aggregate(item.node):
-            try:
+            with contextlib.suppress(QuestionError):  # said when the results are resolved
                 results.append((item.name, rows.convert(item.node)))
-            except QuestionError:
-                continue  # said when the results are resolved
     keys: list[Named] = []
     names: set[str] = set()
     for node in nodes:
         text = shown(node)
         unit = rows.unit(node)
         expression = None if unit else rows.convert(node)
-        if expression is None or (isinstance(expression, Column) and expression.name in rows.context.links):
+        if expression is None or rows.context.is_link(expression):
             what = (
                 f"the unit, {text}, would give an answer about each individual."
                 if unit
@@ -215,7 +441,7 @@ def _keys(
                 f"Grouping by {what}",
                 f"Individuals are never shown. Aggregate their numbers: SELECT AVG(CLIP(n, 0, 20)) FROM {inner}.",  # noqa: S608
             )
-        if is_constant(expression):
+        if not columns_in(expression):
             if len(nodes) > 1 and len(sets) == 1:
                 continue  # one value for all rows makes no groups
             raise QuestionError(f"GROUP BY {text} has one group, the same for all rows.", "Leave it out.")
@@ -236,62 +462,101 @@ def _keys(
     return keys, tuple(tuple(sorted({indices[rows.convert(node)] for node in nodes})) for nodes in sets)
 
 
-class _Answers(Grouped):
-    """Expressions over keys and noisy aggregates."""
+# The names of a SELECT over answers: columns, or after GROUP BY keys and folds
 
-    def __init__(self, rows: Rows, keys: Sequence[Named], windows: Windows, grouping: tuple[str, ...]) -> None:
-        super().__init__(rows, [expression for _, expression in keys])
-        self.aggregates: list[Aggregate] = []
+
+class _OverRows(Rows):
+    """Expressions over rows of answers, in which results may be called by their names."""
+
+    def __init__(self, context: Context, scope: Scope, windows: Windows | None, *, windowed: bool = True) -> None:
+        super().__init__(context, scope)
         self._windows = windows
-        self._grouping = grouping
+        self._windowed = windowed
+        self.aliases: dict[str, exp.Expr] = {}
+        self.aliases_first = False
 
     def convert(self, node: object) -> Expression:
-        """Return an expression over released answers; window functions and GROUPING are columns of their own."""
+        """Return our expression for a node; nothing is remembered, because names may change their meaning."""
         if isinstance(node, exp.Window):
+            if self._windows is None or not self._windowed:
+                raise QuestionError("Window functions come after WHERE and GROUP BY.", "Use QUALIFY, or two SELECTs.")
             return self._windows.column(node, self.convert)
-        if isinstance(node, exp.Subquery):
+        if isinstance(node, exp.Subquery) and self._windows is not None:
             return self._windows.value(node)
-        if isinstance(node, exp.Grouping | exp.GroupingId):
-            return self._grouped_by(node)
-        return super().convert(node)
+        return Converter.convert(self, node)
 
-    def _grouped_by(self, node: exp.Expr) -> Expression:
-        """Return GROUPING(a, b): a bit for each key, the last one lowest, which is 1 where the key is left out."""
-        only(node, "expressions")
-        bits: Expression = constant(Fraction(0))
-        for argument in node.expressions:
-            expression = self.rows.convert(argument)
-            if expression not in self.keys:
-                raise QuestionError(f"{shown(argument)} is not in GROUP BY.", "GROUPING takes keys of GROUP BY.")
-            index = self.keys.index(expression)
-            bit: Expression = Column(self._grouping[index], BIT) if self._grouping else constant(Fraction(0))
-            if len(node.expressions) == 1:
-                return bit
-            bits = call(Op.ADD, call(Op.MULTIPLY, bits, constant(Fraction(2))), bit)
-        return bits
+    def column(self, node: exp.Column) -> Expression:
+        """Return a column of the answers, or the result of that name."""
+        if isinstance(node.this, exp.Identifier) and not is_set(node.args.get("table")):
+            name = identifier(node.this)
+            alias = self.aliases.get(name.casefold())
+            if alias is not None and (self.aliases_first or self.scope.find(name) is None):
+                # inside an alias, names are columns: an alias cannot name itself
+                aliases, self.aliases = self.aliases, {}
+                try:
+                    return self.convert(alias)
+                finally:
+                    self.aliases = aliases
+        return super().column(node)
+
+
+class _Regrouping(Grouped):
+    """Expressions over keys and aggregates of answers."""
+
+    def __init__(self, select: exp.Select, items: Sequence[Projection], rows: _OverRows, windows: Windows) -> None:
+        self._named: list[Named] = []
+        sets = grouping_sets(select, items, rows)
+        if len(sets) > 1:
+            raise QuestionError("ROLLUP, CUBE and GROUPING SETS stand in a question over rows alone.", "List the keys.")
+        for node in sets[0]:
+            expression = rows.convert(node)
+            if expression not in [earlier for _, earlier in self._named]:
+                self._named.append((rows.context.fresh("key"), expression))
+        super().__init__(rows, [expression for _, expression in self._named])
+        self.windows = windows
+        self._folds: dict[Fold, str] = {}
+
+    def table(self, table: AnswerTable) -> Regrouped:
+        """Return the groups of a table with all folds that were asked for."""
+        folds = tuple((name, fold_over_rows) for fold_over_rows, name in self._folds.items())
+        return Regrouped(source=table, keys=tuple(self._named), folds=folds, whole=not self._named)
 
     def key(self, index: int) -> Expression:
-        return Released("key", index, self.keys[index].type)
+        return Column(self._named[index][0], self.keys[index].type)
 
     def aggregate(self, node: exp.Expr) -> Expression:
-        aggregate = typed_aggregate(read_aggregate(node, self.rows), node)
-        if aggregate not in self.aggregates:
-            self.aggregates.append(aggregate)
-        return Released("aggregate", self.aggregates.index(aggregate), aggregate.type)
+        if (parts := spread(node)) is not None:
+            return self.convert(parts)
+        kind, argument = fold(node, self.rows.convert)
+        fold_over_rows = Fold(kind=kind, argument=argument)
+        name = self._folds.get(fold_over_rows) or self.context.fresh(kind)
+        self._folds[fold_over_rows] = name
+        return Column(name, fold_over_rows.type)
 
 
-class Aliased(Protocol):
-    """A reader of expressions in which results may be called by their names."""
+def _results(select: exp.Select, scope: Scope) -> list[Projection]:
+    if not any(map(is_star, select.expressions)):
+        return projections(select)
+    plain = select.copy()
+    columns: list[exp.Expr] = []
+    for node in plain.expressions:
+        if not is_star(node):
+            columns.append(node)
+            continue
+        for source, _, name, _ in starred(node, scope):
+            table = source.alias and exp.to_identifier(source.alias, quoted=True)
+            columns.append(exp.column(exp.to_identifier(name, quoted=True), table=table))
+    plain.set("expressions", columns)
+    check_outputs(plain)
+    return projections(plain)
 
-    aliases_first: bool
 
-    def convert(self, node: object) -> Expression:
-        """Return our expression for a node."""
+# ORDER BY and LIMIT
 
 
-def ordered(select: exp.Query, items: Sequence[Projection], answers: Aliased) -> tuple[Ordering, ...]:
+def _ordered(query: exp.Query, items: Sequence[Projection], names: Grouped | _OverRows) -> tuple[Ordering, ...]:
     """Return ORDER BY; in it a number is a result, and ALL every result in turn."""
-    clause = select.args.get("order")
+    clause = query.args.get("order")
     if clause is None:
         return ()
     only(clause, "expressions")
@@ -306,37 +571,276 @@ def ordered(select: exp.Query, items: Sequence[Projection], answers: Aliased) ->
             results = items
         elif isinstance(target, exp.Literal) and not target.is_string:
             results = [ordinal(target, items)]
-        answers.aliases_first = not results
-        expressions = [answers.convert(item.node) for item in results] if results else [answers.convert(target)]
-        answers.aliases_first = True
-        descending, first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
-        orderings += [Ordering(by=by, descending=descending, nulls_first=first) for by in expressions]
+        names.aliases_first = not results
+        targets = [item.node for item in results] or [target]
+        orderings += [Ordering(by=names.convert(by), **direction(node)) for by in targets]
+        names.aliases_first = True
     return tuple(orderings)
 
 
-def counted(select: exp.Query, name: str, converter: Converter) -> int | None:
-    """Return the whole number of LIMIT or OFFSET."""
-    clause = select.args.get(name)
-    if clause is None:
-        return None
-    options = clause.args.get("limit_options")
-    if isinstance(options, exp.LimitOptions):
-        if is_set(options.args.get("percent")) or is_set(options.args.get("with_ties")):
-            raise QuestionError(
-                f"{shown(clause)} is not supported: noisy answers have no ties, and how many there are may be private.",
-                "Write a number of rows alone: LIMIT 10.",
-            )
-        only(options, "rows")
-    if isinstance(clause, exp.Fetch):  # FETCH FIRST 3 ROWS ONLY, or FETCH FIRST ROW ONLY
-        only(clause, "direction", "count", "limit_options")
-        node = clause.args.get("count") or exp.Literal.number(1)
+def _cut(query: exp.Query, names: Converter) -> tuple[int | None, int]:
+    numbers: list[int | None] = []
+    for name in ("limit", "offset"):
+        clause = query.args.get(name)
+        if clause is None:
+            numbers.append(None)
+            continue
+        options = clause.args.get("limit_options")
+        if isinstance(options, exp.LimitOptions):
+            if is_set(options.args.get("percent")) or is_set(options.args.get("with_ties")):
+                raise QuestionError(
+                    f"{shown(clause)} is not supported: noisy answers have no ties, and how many there are may be "
+                    "private.",
+                    "Write a number of rows alone: LIMIT 10.",
+                )
+            only(options, "rows")
+        if isinstance(clause, exp.Fetch):  # FETCH FIRST 3 ROWS ONLY, or FETCH FIRST ROW ONLY
+            only(clause, "direction", "count", "limit_options")
+            node = clause.args.get("count") or exp.Literal.number(1)
+        else:
+            only(clause, "expression", "limit_options")
+            node = clause.expression
+        if not isinstance(node, (exp.Literal, exp.Placeholder)):
+            raise QuestionError(f"{name.upper()} needs a whole number; got {shown(node)}.")
+        number = names.convert(node)
+        value = number.value if isinstance(number, Literal) else None
+        if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= _MAX_LIMIT:
+            raise QuestionError(f"{name.upper()} needs a whole number of at least 0; got {shown(node)}.")
+        numbers.append(value.numerator)
+    return numbers[0], numbers[1] or 0
+
+
+# FROM answers
+
+
+def scan_of(table: AnswerTable, *further: AnswerTable) -> Scan:
+    """Return a stand-in for the relation of tables of answers, which knows the types of their columns."""
+    types = {column.name: column.type for each in (table, *further) for column in columns_of(each)}
+    return Scan(table="answers", public=True, columns=tuple((name, name, type_) for name, type_ in types.items()))
+
+
+def _from_answers(select: exp.Select, context: Context, parts: Parts) -> tuple[AnswerTable, Scope]:
+    clause = select.args["from_"]
+    only(clause, "this")
+    table, source = answer_item(clause.this, context, parts)
+    scope = Scope(scan_of(table), [source], settled=True)
+    for join in select.args.get("joins") or ():
+        if not isinstance(join, exp.Join):
+            raise refuse(join)
+        joined, source = answer_item(join.this, context, parts)
+        if is_cross(join) and select.args.get("where") is not None:  # FROM a, b WHERE a.key = b.key
+            join = _on(join, conjuncts(select.args["where"].this), [*scope.sources, source])  # noqa: PLW2901
+        table, scope = _joined(join, table, scope, joined, source, context)
+    return table, scope
+
+
+def answer_item(node: exp.Expr, context: Context, parts: Parts) -> tuple[AnswerTable, FromSource]:
+    """Return an item of FROM as a table of answers (a public table as a list of keys), with its column names."""
+    if not is_finished(node, context, parts):
+        node = _public_rows(node, context, parts)
+    default: str | None = None
+    if isinstance(node, exp.Table):
+        only(node, "this", "alias")
+        part = part_of(node, parts)
+        assert part is not None  # noqa: S101 - only parts of WITH are finished
+        part.used = True
+        earlier = part.answers
+        answers = answers_of(part.query, context, part.parts) if earlier is None else earlier
+        names = list(named_source(answers.names, "WITH", part.columns).names.values())
+        table, part.answers = answers.table, answers
+        if earlier is not None:  # read twice: each has names of its own
+            columns = [column.column for column in columns_of(table)]
+            fresh = {column.name: context.fresh(column.name) for column in columns}
+            table = Computed(source=table, columns=tuple((fresh[column.name], column) for column in columns))
+            names = [(name, fresh[str(unique)]) for name, unique in names]
+        default = identifier(node.this)
+    elif isinstance(node, exp.Subquery):
+        only(node, "this", "alias", "with_")
+        bare = node.copy()
+        bare.set("alias", None)
+        answers = answers_of(bare, context, parts)
+        names, table = list(answers.names), answers.table
     else:
-        only(clause, "expression", "limit_options")
-        node = clause.expression
-    if not isinstance(node, (exp.Literal, exp.Placeholder)):
-        raise QuestionError(f"{name.upper()} needs a whole number; got {shown(node)}.")
-    number = converter.convert(node)
-    value = number.value if isinstance(number, Literal) else None
-    if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= MAX_LIMIT:
-        raise QuestionError(f"{name.upper()} needs a whole number of at least 0; got {shown(node)}.")
-    return value.numerator
+        raise refuse(node)
+    alias, renamed = alias_of(node)
+    return table, named_source(names, alias or default, renamed)
+
+
+def _on(join: exp.Join, conditions: list[exp.Expr], sources: list[FromSource]) -> exp.Join:
+    """Return a cross join as a join ON the equalities of WHERE between the new source and an earlier one."""
+    names_by_alias = {(source.alias or "").casefold(): source.names.keys() for source in sources}
+    last = (sources[-1].alias or "").casefold()
+
+    def owner(node: exp.Expr) -> str | None:
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            return None
+        name, table = node.name.casefold(), node.table.casefold()
+        owners = [alias for alias, names in names_by_alias.items() if name in names and table in {"", alias}]
+        return owners[0] if len(owners) == 1 else None
+
+    equal = [condition for condition in conditions if isinstance(condition, exp.EQ)]
+    sides = [(condition, {owner(condition.this), owner(condition.expression)}) for condition in equal]
+    joined = [condition.copy() for condition, both in sides if None not in both and last in both and len(both) == 2]
+    return exp.Join(this=join.this, on=exp.and_(*joined)) if joined else join
+
+
+def _public_rows(node: exp.Expr, context: Context, parts: Parts) -> exp.Expr:
+    """Return a public table as a question that asks for its rows as keys: they are listed, and cost nothing."""
+    with context.trial():
+        scope = from_item(node, context, parts)
+    if scope.private:
+        raise QuestionError(
+            f"{shown(node)} has rows of units, which cannot meet noisy answers.",
+            "Ask for the number first, and write it, or pass it as a parameter. Where the answer has keys, join the "
+            "tables in the question itself, before it aggregates.",
+        )
+    if not isinstance(scope.relation, Scan):
+        raise QuestionError(
+            f"Answers are joined with answers, and with public tables as they are stored; got {shown(node)}.",
+            "Join the public table itself, and put its conditions into WHERE.",
+        )
+    names = [name for source in scope.sources for key, (name, _) in source.names.items() if key not in source.hidden]
+    alias = exp.to_identifier(scope.sources[0].alias or "_public", quoted=True)
+    columns = [exp.column(exp.to_identifier(name, quoted=True), table=alias.copy()) for name in names]
+    # a question needs a private table; with public keys alone it costs nothing (`at_price`)
+    private = next(table.name for table in context.schema.tables.values() if not table.public)
+    rows = exp.Table(
+        this=exp.to_identifier(private, quoted=True), alias=exp.TableAlias(this=exp.to_identifier("_rows"))
+    )
+    # all columns, so that rows which agree on those that are read stay apart; after LEFT JOIN NULL is a key, too, and
+    # the row of NULLs alone that it adds is left out
+    keys = exp.Select(expressions=columns, group=exp.Group(expressions=[column.copy() for column in columns]))
+    keys.set("from_", exp.From(this=rows))
+    public = node.copy()
+    public.set("alias", exp.TableAlias(this=alias.copy()))
+    keys.set("joins", [exp.Join(this=public, side="LEFT", on=exp.true())])
+    keys.set("having", exp.Having(this=exp.or_(*(column.copy().is_(exp.null()).not_() for column in columns))))
+    return exp.Subquery(this=keys, alias=exp.TableAlias(this=alias))
+
+
+def _joined(
+    join: exp.Join, table: AnswerTable, scope: Scope, joined: AnswerTable, source: FromSource, context: Context
+) -> tuple[AnswerTable, Scope]:
+    only(join, "this", "side", "kind", "on", "using")
+    how = str(join.args.get("side") or "inner").lower()
+    kind = str(join.args.get("kind") or "").upper()
+    if how not in {"inner", "left", "right", "full"} or kind not in {"", "INNER", "OUTER", "CROSS"}:
+        raise QuestionError(f"{shown(join)} is not supported over answers.", "Use JOIN, LEFT JOIN or FULL JOIN.")
+    pairs: list[tuple[str, str]] = []
+    conditions: list[Expression] = []
+    names: dict[str, Binding] = {}
+    if is_set(join.args.get("using")):
+        used = [identifier(node) for node in join.args["using"]]
+        inner = Scope(scan_of(joined), [source])
+        pairs += [(str(scope.require(name)), str(inner.require(name))) for name in used]
+        side = 1 if how == "right" else 0
+        names = {name.casefold(): pair[side] for name, pair in zip(used, pairs, strict=True)}
+        if how == "full":
+            raise QuestionError(
+                "FULL JOIN over answers needs ON.", "Write ON a.key = b.key, and COALESCE(a.key, b.key)."
+            )
+        source = FromSource(source.alias, source.names, merged=frozenset(names))
+    both = Scope(scan_of(table, joined), [*scope.sources, source], scope.merged, settled=True)
+    if is_set(join.args.get("on")) and not names:
+        left_names = {column.name for column in columns_of(table)}
+        for term in terms_of(Rows(context, both).condition(join.args["on"])):
+            sides = [*term.arguments] if isinstance(term, Call) and term.op is Op.EQUAL else []
+            a, *others = [column.name for column in sides if isinstance(column, Column)] or [""]
+            # an equality within one side is a filter, not a join condition
+            if others and (a in left_names) is not (others[0] in left_names):
+                pairs.append((a, others[0]) if a in left_names else (others[0], a))
+            else:
+                conditions.append(term)
+    elif not names and how != "inner":
+        raise QuestionError(f"{shown(join)} needs ON or USING.", "Write ON a.key = b.key.")
+    if conditions and how != "inner":
+        raise QuestionError("An outer join over answers is on equal keys alone.", "Move other conditions to WHERE.")
+    if {name for pair in pairs for name in pair} & (noisy_names(table) | noisy_names(joined)):
+        raise QuestionError("Answers are joined on keys; noisy numbers are equal by chance.", "Join on the keys.")
+    # if the pairs cover a key of one side, each row of the other meets one row at most
+    keys, joined_keys = row_keys(table), row_keys(joined)
+    few = keys is not None and keys <= {first for first, _ in pairs}
+    if not few and not (joined_keys is not None and joined_keys <= {second for _, second in pairs}):
+        raise QuestionError(
+            f"{shown(join)} could make many rows of one: it is not on all keys of either side.",
+            "Join on all keys of one of the two answers, or with an answer that has one row.",
+        )
+    if how == "right":
+        # a RIGHT JOIN is a LEFT JOIN with its sides exchanged
+        table, joined, pairs, how = joined, table, [(b, a) for a, b in pairs], "left"
+    table = Matched(left=table, right=joined, on=tuple(pairs), how=how)
+    for condition in conditions:
+        table = Qualified(source=table, condition=condition)
+    return table, replace(both, relation=scan_of(table), merged=scope.merged | names)
+
+
+# UNION of answers
+
+
+def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
+    """Return UNION ALL of answers, or UNION: equal rows once."""
+    only(query, "this", "expression", "distinct", "by_name", "with_", "order", "limit", "offset")
+    if not isinstance(query, exp.Union):
+        raise QuestionError(
+            f"{type(query).__name__.upper()} of answers is not supported: noisy numbers are equal by chance.",
+            "Join them on their keys: FROM (SELECT …) AS a JOIN (SELECT …) AS b ON a.key = b.key, or for what the "
+            "second has not LEFT JOIN … WHERE b.key IS NULL.",
+        )
+    once = is_set(query.args.get("distinct"))
+    answers: list[Answers] = []
+    for member in members_of(query):
+        keyed = isinstance(member, exp.Select) and not any(is_set(member.args.get(n)) for n in ("group", "distinct"))
+        if once and keyed:  # SELECT a FROM … is the same as SELECT DISTINCT a FROM … in a UNION
+            member = member.copy()  # noqa: PLW2901
+            member.set("distinct", exp.Distinct())
+        answers.append(answers_of(member, context, parts))
+    union = _stacked(answers, context)
+    labels = [label for label, _ in union.names]
+    if once:
+        columns = columns_of(union.table)
+        outputs = [(label, column.column) for label, column in zip(labels, columns, strict=True)]
+        union = select_results(union.table, outputs, (), (None, 0), context, distinct=True)
+    if any(is_set(query.args.get(name)) for name in ("order", "limit", "offset")):
+        scope = Scope(scan_of(union.table), [named_source(union.names, None)], settled=True)
+        rows = _OverRows(context, scope, None)
+        items = [Projection(label, exp.column(exp.to_identifier(label, quoted=True)), named=True) for label in labels]
+        order, (limit, offset) = _ordered(query, items, rows), _cut(query, rows)
+        union.table = Sorted(source=union.table, order=order, limit=limit, offset=offset)
+    return union
+
+
+def _stacked(answers: Sequence[Answers], context: Context) -> Answers:
+    """Return answers one below the other, with the names of the first; refuse columns of kinds that do not mix."""
+    if len({len(each.names) for each in answers}) > 1:
+        raise QuestionError("The parts of UNION ALL have different numbers of results.", "Name as many in each.")
+    results: list[list[AnswerColumnName]] = []
+    for each in answers:
+        by_name = {column.name: column for column in columns_of(each.table)}
+        results.append([by_name[unique] for _, unique in each.names])
+    labels = [label for label, _ in answers[0].names]
+    columns = []
+    for label, *matching in zip(labels, *results, strict=True):
+        kinds = list(dict.fromkeys(column.type.kind for column in matching))
+        if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
+            raise QuestionError(
+                f"In UNION ALL, {label} is {' here and '.join(sorted(kind.value for kind in kinds))} there.",
+                "Cast one of them.",
+            )
+        kind = kinds[0] if len(kinds) == 1 else Kind.DECIMAL
+        type_ = Type(kind, written=written_in(column.type for column in matching))
+        noise = any(column.noisy for column in matching)
+        columns.append(AnswerColumnName(name=context.fresh(label), type=type_, noisy=noise))
+    tables = []
+    for each, own in zip(answers, results, strict=True):
+        renamed = tuple(
+            (context.fresh(label), column.column) for (label, _), column in zip(each.names, own, strict=True)
+        )
+        tables.append(Computed(source=each.table, columns=renamed))
+    if sum(1 for each in tables for _ in walk(each)) > _MOST_TABLES:
+        raise QuestionError(
+            f"UNION ALL puts more than {_MOST_TABLES:,} tables of answers together.", "Ask for less at once."
+        )
+    if len({label.casefold() for label in labels}) < len(labels):
+        raise QuestionError("Two results have one name.", "Give one another name with AS.")
+    names = [(label, column.name) for label, column in zip(labels, columns, strict=True)]
+    return Answers(Stacked(sources=tuple(tables), columns=tuple(columns)), names)

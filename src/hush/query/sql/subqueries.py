@@ -21,6 +21,7 @@ None of these makes several rows of one. This module is the `Subqueries` of `hus
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -44,19 +45,18 @@ from hush.query.relations import (
     columns,
     exact_type,
 )
-from hush.query.sql.allow_list import NO_WAY, column_name, count_nodes, identifier, is_set, only, refuse, shown
-from hush.query.sql.answers import answer_item, answers_of, is_finished, row_keys
-from hush.query.sql.expressions import Rows
+from hush.query.sql.allow_list import NO_WAY, column_name, identifier, is_set, only, refuse, shown
+from hush.query.sql.answers import row_keys
+from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.from_clause import check_select, derived, filtered, from_items, with_parts
-from hush.query.sql.functions import has_aggregate
 from hush.query.sql.group_by import WithinUnit, projections
 from hush.query.sql.joins import Condition, sorted_conditions
-from hush.query.sql.names import Answers, Binding, Context, Derived, Parts, RowNames, Scope, UnitName
+from hush.query.sql.names import Answers, Binding, Context, Derived, Parts, Scope, UnitName, named_source
+from hush.query.sql.select import answer_item, answers_of, is_finished
 from hush.query.types import Kind, Type, Value
 
 _WHOLE = 2**53
 """Whole numbers up to this are doubles."""
-OTHERS = "A subquery over other units' rows would let one unit change what others count for"
 
 
 @dataclass(slots=True)
@@ -107,10 +107,10 @@ def partners(scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -
         certain = call(Op.AND, call(Op.EQUAL, every, known), call(Op.NOT, call(Op.IS_NULL, mine)))
         relation = Join(left=relation, right=counts, kind=JoinKind.INNER, on=())
         relation = Filter(source=relation, condition=call(Op.OR, empty, certain))
-    return scope.over(relation)
+    return replace(scope, relation=relation)
 
 
-def value(rows: RowNames, node: exp.Expr) -> Expression:
+def value(rows: Rows, node: exp.Expr) -> Expression:
     """Return the value of a subquery inside an expression for a row: whether there is a partner, or an aggregate."""
     if rows.scope.settled:
         raise refuse(node)
@@ -121,7 +121,7 @@ def numbers(node: exp.Expr, context: Context, parts: Parts) -> Scope | None:
     """Return an item of FROM that is an answer of one row, as constants; None for any other item."""
     if not is_finished(node, context, parts):
         return None
-    table, source = answer_item(node, context, parts, answers_of)
+    table, source = answer_item(node, context, parts)
     if row_keys(table) != frozenset():
         raise QuestionError(
             f"Rows of units cannot meet answers of several rows; got {shown(node)}.",
@@ -168,7 +168,7 @@ def _awaited(table: AnswerTable, unique: str, context: Context) -> Constants | N
     return Constants(columns=((context.fresh("answer"), type_),), rows=(cell,), awaits=len(context.awaited) - 1)
 
 
-def _has_partner(rows: RowNames, node: exp.Expr) -> Expression:
+def _has_partner(rows: Rows, node: exp.Expr) -> Expression:
     """Return whether a row has a partner, from a LEFT JOIN with one row for each unit and key."""
     context = rows.context
     inner = _inner(rows.scope, node, context)
@@ -195,13 +195,14 @@ def _has_partner(rows: RowNames, node: exp.Expr) -> Expression:
         return present
     mine, theirs = condition.equalities[0]
     counts, every, known = inner.counts(context, theirs)
-    _join(rows, counts)
+    rows.scope.relation = Join(left=rows.scope.relation, right=counts, kind=JoinKind.INNER, on=())
+    rows.types = {**columns(counts), **rows.types}
     empty = call(Op.EQUAL, every, constant(Fraction(0)))
     missing = call(Op.OR, call(Op.IS_NULL, mine), call(Op.NOT_EQUAL, every, known))
     return call(Op.CASE, present, constant(True), empty, constant(False), missing, constant(None), constant(False))
 
 
-def _aggregate(rows: RowNames, node: exp.Subquery) -> Expression:
+def _aggregate(rows: Rows, node: exp.Subquery) -> Expression:
     """Return the value of an aggregate over the partners of a row, from a LEFT JOIN with one row for each key.
 
     Where there is no partner, there is nothing to aggregate: a count is 0, and everything else is NULL.
@@ -214,7 +215,8 @@ def _aggregate(rows: RowNames, node: exp.Subquery) -> Expression:
             raise QuestionError(
                 f"Rows are compared with numbers and dates; got {shown(node)}.", "Write the value itself."
             )
-        _join(rows, cell)
+        scope.relation = Join(left=scope.relation, right=cell, kind=JoinKind.INNER, on=())
+        rows.types = {**columns(cell), **rows.types}
         return Column(*cell.columns[0])
     inner = _inner(scope, node, context)
     if len(inner.select.expressions) != 1:
@@ -258,14 +260,8 @@ def _unique_key(mine: Expression, theirs: Expression) -> Expression:
     return theirs if exact or kinds != (Kind.DECIMAL, Kind.INTEGER) else call(Op.TO_DECIMAL, theirs)
 
 
-def _join(rows: RowNames, relation: Relation) -> None:
-    """Join a relation of one row to the outer rows."""
-    rows.scope.relation = Join(left=rows.scope.relation, right=relation, kind=JoinKind.INNER, on=())
-    rows.types = {**columns(relation), **rows.types}
-
-
-def _attach(rows: RowNames, inner: _Inner, right: Project | PerUnit, keys: list[Named]) -> None:
-    """Join one row for each unit and key to the outer rows."""
+def _attach(rows: Rows, inner: _Inner, right: Project | PerUnit, keys: list[Named]) -> None:
+    """Join one row for each unit and key to the outer rows: LEFT JOIN, so no outer row is lost or made twice."""
     scope, context = rows.scope, rows.context
     context.grow(3)
     if inner.scope.private:
@@ -287,13 +283,13 @@ def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
     is_union = is_in and isinstance(query, exp.SetOperation)
     if not isinstance(query, exp.Select) and not is_union:
         raise refuse(query)
-    context.spend(count_nodes(query))
+    context.spend(query)
     aggregated = not is_union and any(map(has_aggregate, query.expressions))
     rows: Derived | None = None
     outside: list[exp.Expr] = []
     if is_union or (is_in and (query.args.get("group") or query.args.get("having") or aggregated)):
         rows = derived(query, context, scope.parts)
-        inner = Scope(rows.relation, [rows.source(None)], parts=scope.parts)
+        inner = Scope(rows.relation, [named_source(rows.names, None)], parts=scope.parts)
     else:
         check_select(query, distinct=True)
         if any(is_set(query.args.get(clause)) for clause in ("having", "order", "limit", "offset")):
@@ -307,10 +303,7 @@ def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
                 f"{shown(node)} is always true: an aggregate of nothing is a row, too.",
                 "Compare the number itself: (SELECT COUNT(*) FROM … WHERE …) > 0, which is another question.",
             )
-        inner, conditions = from_items(query, context, with_parts(query, context, scope.parts))
-        own = [condition for condition in conditions if not _names_outside(condition, inner)]
-        outside = [condition for condition in conditions if condition not in own]
-        inner = filtered(inner, own, context)
+        inner, outside = _own_rows(query, scope, context)
     for condition in outside:  # refuse a name that several of the tables around have
         for column in condition.find_all(exp.Column):
             if isinstance(column.this, exp.Identifier) and not is_set(column.args.get("table")):
@@ -324,14 +317,45 @@ def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
     )
     correlated = len(connection.equalities)
     if is_in:
-        _equate(scope, inner, node.this, query, rows, connection, context)
+        own_rows = Rows(context, replace(inner, settled=True))
+        if rows is not None:
+            results = [own_rows.result(binding) for _, binding in rows.names]
+        else:
+            results = [own_rows.unit(item.node) or own_rows.convert(item.node) for item in projections(query)]
+        _equate_tested(connection, node.this, query, results, Rows(context, replace(scope, settled=True)))
     return _Inner(inner, connection, query, len(connection.equalities) - correlated)
 
 
-def _names_outside(node: exp.Expr, inner: Scope) -> bool:
-    """Return whether a condition names a column that the subquery's own tables do not have."""
-    names = [column_name(child) for child in node.walk(prune=lambda child: isinstance(child, exp.Query))]
-    return any(name is not None and not _has(inner, name) for name in names)
+def _own_rows(query: exp.Select, scope: Scope, context: Context) -> tuple[Scope, list[exp.Expr]]:
+    """Return the rows that pass a subquery's conditions on its own columns, and its conditions on outer columns."""
+    inner, conditions = from_items(query, context, with_parts(query, context, scope.parts))
+    own: list[exp.Expr] = []
+    outside: list[exp.Expr] = []
+    for condition in conditions:
+        children = condition.walk(prune=lambda child: isinstance(child, exp.Query))
+        columns_named = filter(None, map(column_name, children))
+        (own if all(_has(inner, column) for column in columns_named) else outside).append(condition)
+    return filtered(inner, own, context), outside
+
+
+def _equate_tested(
+    connection: Condition, left: exp.Expr, query: exp.Expr, results: Sequence[Expression | UnitName], outer: Rows
+) -> None:
+    """Add that each value which IN tests equals the subquery's result; a unit equals a unit alone."""
+    values = list(left.expressions) if isinstance(left, exp.Tuple) else [left]
+    if len(results) != len(values):
+        raise QuestionError(f"IN compares {len(values)} with {len(results)} results of {shown(query)}.")
+    for tested, theirs in zip(values, results, strict=True):
+        mine = outer.unit(tested) or outer.convert(tested)
+        if isinstance(mine, UnitName) and isinstance(theirs, UnitName):
+            connection.on_unit = True
+        elif isinstance(mine, UnitName) or isinstance(theirs, UnitName):
+            raise QuestionError(
+                f"IN compares the unit with something else: {shown(tested)}.", "Select the unit in the subquery."
+            )
+        else:
+            first, second = call(Op.EQUAL, mine, theirs).arguments
+            connection.equate(first, second, outer.context)
 
 
 def _has(scope: Scope, column: tuple[str, str | None]) -> bool:
@@ -361,41 +385,11 @@ class _BothNames(Rows):
         return name is not None and _has(self.scope, name)
 
 
-def _equate(
-    scope: Scope,
-    inner: Scope,
-    tested: exp.Expr,
-    query: exp.Select,
-    rows: Derived | None,
-    condition: Condition,
-    context: Context,
-) -> None:
-    """Add the equalities of IN: each tested value with the subquery's result."""
-    values = list(tested.expressions) if isinstance(tested, exp.Tuple) else [tested]
-    outer, own = Rows(context, replace(scope, settled=True)), Rows(context, replace(inner, settled=True))
-    results: list[Expression | UnitName]
-    if rows is not None:
-        types = columns(rows.relation)
-        results = [Column(b, types[b]) if isinstance(b, str) else b for _, b in rows.names]
-    else:
-        results = [own.unit(item.node) or own.convert(item.node) for item in projections(query)]
-    if len(results) != len(values):
-        raise QuestionError(f"IN compares {len(values)} with {len(results)} results of {shown(query)}.")
-    for node, theirs in zip(values, results, strict=True):
-        mine = outer.unit(node) or outer.convert(node)
-        if isinstance(mine, UnitName) and isinstance(theirs, UnitName):
-            condition.on_unit = True
-        elif isinstance(mine, UnitName) or isinstance(theirs, UnitName):
-            raise QuestionError(
-                f"IN compares the unit with something else: {shown(node)}.", "Select the unit in the subquery."
-            )
-        else:
-            first, second = call(Op.EQUAL, mine, theirs).arguments
-            condition.equate(first, second, context)
-
-
 def _check_unit(scope: Scope, inner: _Inner, node: exp.Expr, context: Context) -> None:
-    """Refuse a subquery over rows of other units."""
+    """Refuse a subquery over rows of other units, which would let one unit change the numbers of others.
+
+    So would one beside rows of a public table, which belong to no unit.
+    """
     if not inner.scope.private:
         return
     unit = context.schema.unit
@@ -422,4 +416,6 @@ def _check_unit(scope: Scope, inner: _Inner, node: exp.Expr, context: Context) -
         )
     else:
         hint = NO_WAY
-    raise QuestionError(f"{OTHERS}; got {shown(node)}.", hint)
+    raise QuestionError(
+        f"A subquery over other units' rows would let one unit change what others count for; got {shown(node)}.", hint
+    )

@@ -12,6 +12,7 @@ import logging
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -21,7 +22,7 @@ from sqlglot.parser import binary_range_parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hush.query.errors import QuestionError
-from hush.query.sql.allow_list import AROUND, DROPPED, INSTEAD, STATEMENTS, WRITTEN, children
+from hush.query.sql.allow_list import AROUND, DROPPED, INSTEAD, STATEMENTS, WRITTEN, called, children
 
 DEFAULT = "duckdb"
 DIALECTS = (DEFAULT, "bigquery", "snowflake", "postgres", "spark", "tsql")
@@ -35,24 +36,18 @@ MAX_JOINS = 16
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
-_QUOTES = ("STRING", "RAW_STRING", "BYTE_STRING", "HEREDOC_STRING", "UNICODE_STRING", "IDENTIFIER")
-_QUOTED = {TokenType[name] for name in _QUOTES}
+_QUOTED = {
+    TokenType.STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING,
+    TokenType.UNICODE_STRING, TokenType.IDENTIFIER,
+}  # fmt: skip
 _LEADING = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM}
 _NUMBERS = {TokenType.NUMBER, TokenType.L_PAREN, TokenType.PLACEHOLDER, TokenType.PARAMETER}
-
-
-def check_dialect(dialect: object) -> str:
-    """Return the name of a dialect, or refuse one that is not known."""
-    name = str(dialect).lower()
-    if name not in DIALECTS:
-        raise QuestionError(f"There is no dialect {str(dialect)[:40]!r}.", f"There are {', '.join(DIALECTS)}.")
-    return name
 
 
 def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
     """Return the one query that a text consists of, as a dialect reads it."""
     if dialect == DEFAULT:
-        text, tokens = _numbered_tokens(_with_quoted_names(text) if isinstance(text, str) and "[" in text else text)
+        text, tokens = numbered_tokens(_with_quoted_names(text) if isinstance(text, str) and "[" in text else text)
     else:
         tokens = _checked_tokens(text, dialect)
     first = tokens[0]
@@ -68,23 +63,31 @@ def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
     node = statements[0]
     if not isinstance(node, exp.Query):
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
-    _check_size(node)
+    for unusual in _checked_nodes(node):
+        _spell_plainly(unusual)
     return node
+
+
+def _spell_plainly(node: exp.Expr) -> None:
+    """Write x <> ALL (SELECT …) as NOT IN, x = ANY (SELECT …) as IN, and N'text' as a text."""
+    test, query = node.parent, node.this
+    if isinstance(node, exp.National):
+        node.replace(exp.Literal.string(str(node.this)))
+    elif isinstance(test, exp.NEQ if isinstance(node, exp.All) else exp.EQ) and test.expression is node:
+        query = query.this if isinstance(query, exp.Subquery | exp.Paren) else query
+        if isinstance(query, exp.Query):
+            plain: exp.Expr = exp.In(this=test.this, query=exp.Subquery(this=query))
+            test.replace(exp.Not(this=plain) if isinstance(node, exp.All) else plain)
 
 
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
     """Return the one expression that a text consists of; its first ``?`` is ``$first_parameter``."""
-    text, tokens = _numbered_tokens(text, first_parameter)
+    text, tokens = numbered_tokens(text, first_parameter)
     trees = _parse(text, tokens, DEFAULT)
     if len(trees) != 1 or trees[0] is None or isinstance(trees[0], (exp.Query, exp.DDL, exp.Command)):
         raise QuestionError(f"{text[:60]!r} is not one expression.", "Write for instance age >= ? or AVG(cost).")
-    _check_size(trees[0])
+    _checked_nodes(trees[0])
     return trees[0]
-
-
-def numbered(text: str) -> str:
-    """Return a text in which each ``?`` has a number: the text that places of refusals are counted in."""
-    return _numbered_tokens(text)[0]
 
 
 def only_words(text: str, dialect: str) -> str:
@@ -125,8 +128,8 @@ def _with_quoted_names(text: str) -> str:
     return "".join(characters)
 
 
-def _numbered_tokens(text: str, first_parameter: int = 1) -> tuple[str, list[Token]]:
-    """Return a text with numbered parameters, and its tokens."""
+def numbered_tokens(text: str, first_parameter: int = 1) -> tuple[str, list[Token]]:
+    """Return a text in which each ``?`` has a number, and its tokens; places of refusals are counted in this text."""
     tokens = _checked_tokens(text)
     pieces, end = [], 0
     for token in tokens:
@@ -141,7 +144,10 @@ def _numbered_tokens(text: str, first_parameter: int = 1) -> tuple[str, list[Tok
 
 
 def _checked_tokens(text: object, dialect: str = DEFAULT) -> list[Token]:
-    """Return the tokens of a text that keeps within the limits."""
+    """Return the tokens of a text within the limits; they bound the parser's time and recursion.
+
+    What is nested is counted by brackets and by signs and words that stand before an operand.
+    """
     if not isinstance(text, str):
         raise QuestionError(f"A question is text; got {type(text).__name__}.")
     if len(text) > MAX_LENGTH:
@@ -213,9 +219,11 @@ class _LimitedParser:
             commas += token.token_type is TokenType.COMMA and depth == 1
             if token.token_type is TokenType.R_PAREN and depth == 0:
                 break
-        understood = [v for value in function.args.values() for v in (value if isinstance(value, list) else [value])]
-        count = sum(len(v.expressions) if isinstance(v, exp.Distinct) else v is not None for v in understood)
-        function.meta[DROPPED] = bool(commas) and count < commas + 1
+        count = 0
+        for value in function.args.values() if commas else ():
+            for argument in value if isinstance(value, list) else [value]:
+                count += len(argument.expressions) if isinstance(argument, exp.Distinct) else argument is not None
+        function.meta[DROPPED] = count < commas + 1 if commas else False
         return node
 
 
@@ -238,8 +246,12 @@ def _parse(text: str, tokens: list[Token], dialect: str) -> list[exp.Expr | None
         return list(parser.parse(tokens, text))
 
 
-def _check_size(tree: exp.Expr) -> None:
-    """Refuse a tree that is too deep or too large; walks it without recursion."""
+def _checked_nodes(tree: exp.Expr) -> list[exp.Expr]:
+    """Return the nodes of a tree that have a plainer spelling; refuse a tree that is too deep or too large.
+
+    The walk is without recursion.
+    """
+    unusual: list[exp.Expr] = []
     count, stack = 0, [(tree, 1)]
     while stack:
         node, depth = stack.pop()
@@ -249,9 +261,14 @@ def _check_size(tree: exp.Expr) -> None:
                 f"The question is nested more than {MAX_DEPTH} deep.",
                 "Long chains of OR become IN (list); parts can be named with WITH.",
             )
-        stack += [(child, depth + 1) for child in children(node)]
+        if node.meta.get(DROPPED):
+            raise QuestionError(f"{called(node)} has more arguments than are understood.", "Leave some out.")
+        if isinstance(node, exp.National | exp.All | exp.Any):
+            unusual.append(node)
+        stack += zip(children(node), repeat(depth + 1), strict=False)
     if count > MAX_NODES:
         raise QuestionError(f"The question has {count:,} parts; the limit is {MAX_NODES:,}.")
+    return unusual
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ units, and are refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -24,32 +24,16 @@ from hush.query.question import Ordering
 from hush.query.relations import ExactKind, Frame, OwnWindow, RowOrder, WindowKind, WithWindows, exact_type
 from hush.query.sql.allow_list import identifier, is_set, only, refuse, shown
 from hush.query.sql.dialects import meant
-from hush.query.sql.expressions import Rows
-from hush.query.sql.functions import template
+from hush.query.sql.expressions import Rows, template
 from hush.query.sql.names import Context, Parts, Scope
 from hush.query.types import Kind, Type
 
 Convert = Callable[[object], Expression]
-_RANKS: dict[type[exp.Expr], str] = {
-    exp.Rank: "rank",
-    exp.DenseRank: "dense_rank",
-    exp.RowNumber: "row_number",
-    exp.PercentRank: "percent_rank",
-    exp.CumeDist: "cume_dist",
-}
-_SHIFTS: dict[type[exp.Expr], str] = {
-    exp.Lag: "lag",
-    exp.Lead: "lead",
-    exp.FirstValue: "first_value",
-    exp.LastValue: "last_value",
-}
-_FOLDS: dict[type[exp.Expr], str] = {
-    exp.Count: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-}
+_Names = dict[type[exp.Expr], str]
+_RANKS: _Names = {exp.Rank: "rank", exp.DenseRank: "dense_rank", exp.RowNumber: "row_number"}
+_RANKS |= {exp.PercentRank: "percent_rank", exp.CumeDist: "cume_dist"}
+_SHIFTS: _Names = {exp.Lag: "lag", exp.Lead: "lead", exp.FirstValue: "first_value", exp.LastValue: "last_value"}
+_FOLDS: _Names = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
 _MAX_NUMBER = 10**6
 
 
@@ -130,12 +114,17 @@ def _frame_end(spec: exp.Expr, name: str) -> int | None:
     return -number if side == "PRECEDING" else number
 
 
-def _whole_number(node: object, name: str, least: int) -> int:
+def _whole_number(node: object, name: str, least: int, most: int = _MAX_NUMBER, hint: str = "") -> int:
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
         number = int(str(node.this)[:20])
-        if least <= number <= _MAX_NUMBER:
+        if least <= number <= most:
             return number
-    raise QuestionError(f"{name} needs a whole number from {least} to {_MAX_NUMBER:,}; got {shown(node)}.")
+    raise QuestionError(f"{name} needs a whole number from {least} to {most:,}; got {shown(node)}.", hint)
+
+
+def direction(node: exp.Ordered) -> dict[str, bool]:
+    """Return whether an item of ORDER BY is descending, and whether its NULLs come first."""
+    return {"descending": bool(node.args.get("desc")), "nulls_first": bool(node.args.get("nulls_first"))}
 
 
 def unfiltered(node: exp.Expr) -> exp.Expr:
@@ -156,22 +145,22 @@ def unfiltered(node: exp.Expr) -> exp.Expr:
     return plain
 
 
+_VARIANCE = "(GREATEST(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x), 0) / (COUNT(x) - 1))"
+_POPULATION = "(GREATEST(AVG(x * x) - AVG(x) * AVG(x), 0))"
 _SPREAD: dict[type[exp.Expr], str] = {
-    exp.Variance: "GREATEST(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x), 0) / (COUNT(x) - 1)",
-    exp.VariancePop: "GREATEST(AVG(x * x) - AVG(x) * AVG(x), 0)",
-}
-_ROOTS: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.Stddev: exp.Variance,
-    exp.StddevSamp: exp.Variance,
-    exp.StddevPop: exp.VariancePop,
+    exp.Variance: _VARIANCE,
+    exp.VariancePop: _POPULATION,
+    exp.Stddev: f"SQRT({_VARIANCE})",
+    exp.StddevSamp: f"SQRT({_VARIANCE})",
+    exp.StddevPop: f"SQRT({_POPULATION})",
 }
 
 
 def spread(node: exp.Expr) -> exp.Expr | None:
     """Return a variance or standard deviation as a function of sums; None for other aggregates."""
     call = unfiltered(node.this if isinstance(node, exp.Window) else node)
-    kind = _ROOTS.get(type(call), type(call))
-    if kind not in _SPREAD:
+    text = _SPREAD.get(type(call))
+    if text is None:
         return None
     only(call, "this")
 
@@ -182,37 +171,36 @@ def spread(node: exp.Expr) -> exp.Expr | None:
         window.set("this", child)
         return window
 
-    sums = template(_SPREAD[kind]).transform(lambda child: call.this if isinstance(child, exp.Column) else child)
-    sums = sums.transform(over)
-    return exp.Sqrt(this=exp.Paren(this=sums)) if type(call) in _ROOTS else exp.Paren(this=sums)
+    sums = template(text).transform(lambda child: call.this if isinstance(child, exp.Column) else child)
+    return exp.Paren(this=sums.transform(over))
 
 
 # Over answers
 
 
+@dataclass(slots=True)
 class Windows:
     """The window functions of one SELECT, and the numbers that subqueries ask for; each is computed once."""
 
-    def __init__(self, select: exp.Select, context: Context, parts: Parts) -> None:
-        self.made: dict[Window, str] = {}
-        self.asked: dict[str, tuple[AnswerTable, Column]] = {}
-        """By its text, the answer to each subquery that stands for a value."""
-        self._context = context
-        self._parts = parts
-        self._named = named_windows(select)
-        self._inside = False
+    select: exp.Select
+    context: Context
+    parts: Parts
+    made: dict[Window, str] = field(default_factory=dict)
+    asked: dict[str, tuple[AnswerTable, Column]] = field(default_factory=dict)
+    """By its text, the answer to each subquery that stands for a value."""
+    _inside: bool = False
 
     def value(self, node: exp.Subquery) -> Expression:
         """Return the column that a subquery beside answers becomes."""
         text = node.sql()
         if text not in self.asked:
-            answers = self._context.subqueries.answer(node, self._context, self._parts)
+            answers = self.context.subqueries().answer(node, self.context, self.parts)
             unique = answers.names[0][1]
             type_ = next(column.type for column in columns_of(answers.table) if column.name == unique)
-            name = self._context.fresh("value")
+            name = self.context.fresh("value")
             table = Computed(source=answers.table, columns=((name, Column(unique, type_)),))
             self.asked[text] = table, Column(name, type_)
-        return meant(node, self.asked[text][1], self._context.dialect)
+        return meant(node, self.asked[text][1], self.context.dialect)
 
     def beside(self, table: AnswerTable) -> AnswerTable:
         """Return a table of answers with the values of all subqueries in every row."""
@@ -231,12 +219,12 @@ class Windows:
             window = self._window(node, convert)
         finally:
             self._inside = False
-        name = self.made.get(window) or self._context.fresh("window")
+        name = self.made.get(window) or self.context.fresh("window")
         self.made[window] = name
-        return meant(node, Column(name, window.type), self._context.dialect)
+        return meant(node, Column(name, window.type), self.context.dialect)
 
     def _window(self, node: exp.Window, convert: Convert) -> Window:
-        partition, order, spec = _clauses(node, self._named)
+        partition, order, spec = _clauses(node, named_windows(self.select))
         by = tuple(map(convert, partition))
         call, kind, argument, number = node.this, type(node.this), None, 1
         if kind in _RANKS:
@@ -252,14 +240,7 @@ class Windows:
             argument = convert(call.this)
         else:
             name, argument = fold(call, convert)
-        orders = tuple(
-            Ordering(
-                by=convert(ordered.this),
-                descending=bool(ordered.args.get("desc")),
-                nulls_first=bool(ordered.args.get("nulls_first")),
-            )
-            for ordered in order
-        )
+        orders = tuple(Ordering(by=convert(ordered.this), **direction(ordered)) for ordered in order)
         if not orders and name in {"ntile", "row_number", "lag", "lead"}:
             raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (ORDER BY …).")
         if spec is not None and name in {"ntile", "lag", "lead", *_RANKS.values()}:
@@ -297,19 +278,9 @@ def fold(call: object, convert: Convert) -> tuple[str, Expression | None]:
 
 # Over a unit's own rows
 
-_OWN: dict[type[exp.Expr], WindowKind] = {
-    node: WindowKind[name.upper()]
-    for node, name in (_RANKS | _SHIFTS | _FOLDS).items()
-    if name.upper() in WindowKind.__members__
-}
 _FURTHEST = 10**4
 _WIDEST = 1000
 _POSITION = Type(Kind.INTEGER, nullable=False, lower=Fraction(1), step=Fraction(1))
-
-
-def has_window(node: exp.Expr) -> bool:
-    """Return whether a node contains a window function."""
-    return any(isinstance(child, exp.Window) for child in node.walk(prune=lambda child: isinstance(child, exp.Query)))
 
 
 class RowsWithWindows(Rows):
@@ -353,59 +324,49 @@ class RowsWithWindows(Rows):
         plain = Rows(self.context, replace(self.scope, settled=True))
         keys = [key for key in partition if plain.unit(key) is None]
         by = tuple(plain.convert(key) for key in keys)
-        linked = any(isinstance(key, Column) and key.name in self.context.links for key in by)
+        linked = any(map(self.context.is_link, by))
         if self.scope.private and len(keys) == len(partition) and not linked:
             raise _of_different_units(node, order, self.context.schema.unit)
-        orders = tuple(
-            RowOrder(
-                by=plain.convert(ordered.this),
-                descending=bool(ordered.args.get("desc")),
-                nulls_first=bool(ordered.args.get("nulls_first")),
+        # a unit's rows have one unit, so nothing is ordered by it
+        items = [item for item in order if plain.unit(item.this) is None]
+        orders = tuple(RowOrder(by=plain.convert(item.this), **direction(item)) for item in items)
+        call, offset, argument = node.this, 1, None
+        name = (_RANKS | _SHIFTS | _FOLDS).get(type(call), "").upper()
+        if name not in WindowKind.__members__:
+            raise QuestionError(
+                f"{shown(call)} is not available as a window over rows.",
+                "There are ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, COUNT, SUM, AVG, MIN and MAX.",
             )
-            for ordered in order
-            if plain.unit(ordered.this) is None  # a unit's rows have one unit, so nothing is ordered by it
-        )
-        kind, argument, offset = _own_function(node, plain)
-        if type(node.this) not in _FOLDS and not orders:
+        kind = WindowKind[name]
+        if type(call) in _RANKS:
+            only(call)
+        elif type(call) in _SHIFTS:
+            only(call, "this", "offset")
+            if call.args.get("offset") is not None:
+                offset = _whole_number(call.args["offset"], name, 0, _FURTHEST, "Write LAG(x, 1).")
+            argument = plain.convert(call.this)
+        else:
+            argument = _own_argument(call, kind, plain)
+        if type(call) not in _FOLDS and not orders:
             raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (PARTITION BY … ORDER BY …).")
         frame = None if spec is None else _own_frame(spec, node, kind, ordered=bool(orders))
         if argument is None and kind is not WindowKind.COUNT:
             type_ = _POSITION
-        elif argument is not None and type(node.this) in _SHIFTS:
+        elif argument is not None and type(call) in _SHIFTS:
             type_ = argument.type.or_null(named=True)
         else:
             first, last = (None, None) if frame is None else (frame.first, frame.last)
             empty = (first is not None and first > 0) or (last is not None and last < 0)
-            type_ = exact_type(ExactKind[kind.name], argument, empty=empty)
+            type_ = exact_type(ExactKind[name], argument, empty=empty)
         return OwnWindow(
             kind=kind, argument=argument, partition=by, order=orders, offset=offset, type=type_, frame=frame
         )
 
 
-def _own_function(node: exp.Window, rows: Rows) -> tuple[WindowKind, Expression | None, int]:
-    """Return the kind of a window function over rows, its argument, and how many rows it goes."""
-    call = node.this
-    kind = _OWN.get(type(call))
-    if kind is None:
-        raise QuestionError(
-            f"{shown(call)} is not available as a window over rows.",
-            "There are ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, COUNT, SUM, AVG, MIN and MAX.",
-        )
-    if type(call) in _RANKS:
-        only(call)
-        return kind, None, 1
-    if type(call) in _SHIFTS:
-        only(call, "this", "offset")
-        offset = call.args.get("offset")
-        if offset is not None and not (isinstance(offset, exp.Literal) and str(offset.this).isdecimal()):
-            raise QuestionError(f"{shown(call)} goes a constant number of rows.", "Write LAG(x, 1).")
-        number = 1 if offset is None else int(offset.this)
-        if number > _FURTHEST:
-            raise QuestionError(f"{shown(call)} goes {_FURTHEST:,} rows at most.")
-        return kind, rows.convert(call.this), number
+def _own_argument(call: exp.Expr, kind: WindowKind, rows: Rows) -> Expression | None:
     only(call, "this", "big_int")
     if isinstance(call.this, exp.Star) and kind is WindowKind.COUNT:
-        return kind, None, 1
+        return None
     if isinstance(call.this, exp.Distinct):
         raise QuestionError(
             f"{shown(call)} is not available as a window over rows.",
@@ -416,7 +377,7 @@ def _own_function(node: exp.Window, rows: Rows) -> tuple[WindowKind, Expression 
         raise QuestionError(f"{shown(call)} needs numbers; got {argument.type.kind.value}.")
     if kind in {WindowKind.MIN, WindowKind.MAX} and not argument.type.kind.ranged:
         raise QuestionError(f"{shown(call)} needs numbers or dates; got {argument.type.kind.value}.")
-    return kind, argument, 1
+    return argument
 
 
 def _own_frame(spec: exp.Expr, node: exp.Window, kind: WindowKind, *, ordered: bool) -> Frame | None:
@@ -446,7 +407,10 @@ def _own_frame(spec: exp.Expr, node: exp.Window, kind: WindowKind, *, ordered: b
 
 
 def _of_different_units(node: exp.Window, order: list[exp.Ordered], unit: str | None) -> QuestionError:
-    """Return the refusal of a window over rows of different units, with hints for the usual purposes."""
+    """Return the refusal of a window over rows of different units, with hints for the usual purposes.
+
+    One unit's row could move the rank or sum of every other row.
+    """
     call = node.this
     by = shown(order[0].this) if order else "x"
     if isinstance(call, exp.AggFunc) and not isinstance(call, (*_RANKS, *_SHIFTS, exp.Ntile)):
