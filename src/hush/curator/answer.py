@@ -21,7 +21,7 @@ from hush.core.on_demand import optional
 from hush.core.storage import path_of, writing
 from hush.ledger import Actor, Ledger, LedgerError
 from hush.ledger.budgets import Spending
-from hush.ledger.history import receipt_number
+from hush.ledger.entries import receipt_number
 from hush.query.types import Kind
 from hush.report import files, tables
 from hush.report.columns import AnswerColumn
@@ -46,8 +46,7 @@ class Money:
     @classmethod
     def of(cls, plan: Plan | ComposedPlan) -> Money:
         """Return the price of a plan."""
-        items = tuple((expense.what, expense.epsilon, expense.delta) for expense in plan.items)
-        return cls(epsilon=plan.epsilon, delta=plan.delta, items=items)
+        return cls(epsilon=plan.epsilon, delta=plan.delta, items=tuple(plan.items))
 
     @classmethod
     def single(cls, purpose: str, epsilon: Fraction) -> Money:
@@ -151,13 +150,16 @@ class Answer:
         """Return a pandas.DataFrame."""
         import pandas as pd
 
-        return pd.DataFrame({label: list(values) for label, values in files.flat(self._marked).items()})
+        return pd.DataFrame(self._lists())
 
     def to_polars(self) -> Any:
         """Return a polars.DataFrame."""
         import polars as pl
 
-        return pl.DataFrame({label: list(values) for label, values in files.flat(self._marked).items()})
+        return pl.DataFrame(self._lists())
+
+    def _lists(self) -> dict[str, list[Any]]:
+        return {label: list(values) for label, values in files.flat(self._marked).items()}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the answer as dictionaries, errors included."""
@@ -224,11 +226,14 @@ class Answer:
 
         The title says what is shown unless one is given; the line under it says the price and the confidence.
         """
+        return self._drawn(title=title, column=column)[0]
+
+    def _drawn(self, **options: Any) -> Any:
         from hush.core.chart import Chart
         from hush.report.pictures import picture
 
-        drawn = picture(self.columns, title=title, subtitle=self.subtitle(), column=column)
-        return Chart(drawn.title, drawn.file())
+        drawn = picture(self.columns, subtitle=self.subtitle(), **options)
+        return Chart(drawn.title, drawn.file()), drawn
 
     plot = chart
 
@@ -275,16 +280,12 @@ class Answer:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Return the answer as notebooks keep it: the table with its chart beside it, and the chart alone."""
-        from hush.core.chart import Chart
-        from hush.report.pictures import picture
-
         table = self._repr_html_()
         plain = {"text/plain": repr(self), "text/html": table}
         if len(self) < 2 or not any(column.noisy and column.kind.numeric for column in self.columns):
             return plain
-        drawn = picture(self.columns, subtitle=self.subtitle(), width=560)
-        chart = Chart(drawn.title, drawn.file())._repr_mimebundle_()
-        return chart | plain | {"text/html": tables.beside(table, drawn)}
+        chart, drawn = self._drawn(width=560)
+        return {**chart._repr_mimebundle_(), **plain, "text/html": tables.beside(table, drawn)}
 
     def __rich__(self) -> Any:
         return tables.rich_table(self.columns, notes=self.brief_notes())
@@ -390,21 +391,19 @@ class Answer:
             )
             for entry in content["columns"]
         )
-        items = tuple((purpose, *_amount(epsilon, delta)) for purpose, epsilon, delta in content["items"])
-        epsilon, delta = _amount(*content["price"])
-        price = Money(epsilon=epsilon, delta=delta, items=items)
+        amounts = [("", *content["price"]), *content["items"]]
+        price, *items = (
+            (purpose, nonnegative(epsilon, "epsilon"), nonnegative(delta, "delta"))
+            for purpose, epsilon, delta in amounts
+        )
         return cls(
             columns=columns,
             confidence=content["confidence"],
-            price=price,
+            price=Money(epsilon=price[1], delta=price[2], items=tuple(items)),
             caveats=tuple(content["caveats"]),
             question=content["question"],
             terms=content.get("terms"),
         )
-
-
-def _amount(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
-    return nonnegative(epsilon, "epsilon"), nonnegative(delta, "delta")
 
 
 def _written(text: str, path: str | Path | None) -> str:
@@ -437,7 +436,7 @@ def _unpacked(values: str | list[Any], kind: Kind) -> tuple[Any, ...]:
 
 
 def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
-    """Return a column of counts after the projection, with half-widths that hold at least as often as before.
+    """Return a column of counts moved to the nearest non-negative whole ones with a sum, and wide enough half-widths.
 
     A true count is not negative. If [v-e, v+e] contains it, so does [max(c-e, 0), c+e] with c = max(v, 0).
     """
@@ -455,7 +454,7 @@ def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
 
 def _projected(values: tuple[Any, ...], total: float | None) -> tuple[Any, ...]:
     """Return the nearest non-negative integers with the given sum: the projection, then largest remainders."""
-    from hush.mechanisms.estimators.postprocess import nonnegative as nonnegative_counts
+    from hush.mechanisms.estimators.base import nonnegative as nonnegative_counts
 
     numbers = [float(value) for value in values if value is not None]
     if not numbers:

@@ -27,10 +27,11 @@ from hush.core import InvalidValueError
 from hush.core.on_demand import optional
 from hush.engines.protocol import CodedRows
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
+from hush.query.functions.record import key_array
 from hush.query.parameters import from_wire, to_wire
 from hush.query.plan.rows import CodedColumn, RowPlan
 from hush.query.question import Question
-from hush.query.released import evaluate, key_array, released_in
+from hush.query.released import evaluate, released_in
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type, position
 from hush.report import files

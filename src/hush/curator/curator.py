@@ -13,7 +13,7 @@ from hush.core.format import visible
 from hush.curator import pipeline
 from hush.curator.answer import Answer, Money
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.pipeline import AtOnce, Outlet, PlannedQuestion
+from hush.curator.pipeline import PlannedQuestion
 from hush.curator.session import Session
 from hush.curator.terms import (
     BoundingTerms,
@@ -33,23 +33,22 @@ from hush.curator.terms import (
     takes,
     takes_options,
 )
-from hush.ledger import Charge, LedgerError, Release
-from hush.ledger.history import Budgets, receipt_number
-from hush.query.builder import Builder
-from hush.query.builder import table as start
+from hush.ledger import Charge, LedgerError
+from hush.ledger.entries import receipt_number
 
 if TYPE_CHECKING:
     from hush.curator.catalogue import DescribedTables
+    from hush.curator.count_release import MarginalExplanation, MarginalRelease, RangeExplanation, RangeRelease
     from hush.curator.explanation import Explanation
     from hush.curator.kept_release import ReleaseHead
-    from hush.curator.marginal_release import MarginalExplanation, MarginalRelease
     from hush.curator.model_release import FitExplanation, Recorded
     from hush.curator.owner import Bounding
-    from hush.curator.range_release import RangeExplanation, RangeRelease
     from hush.curator.streams import Streams
     from hush.curator.synthetic_release import FamilyRelease, SyntheticExplanation, SyntheticRelease
+    from hush.ledger.history import Budgets, Release
     from hush.ledger.requests import ParkedQuestion
     from hush.query.answers.tree import Composed
+    from hush.query.builder import Builder
     from hush.query.question import Question
 
 
@@ -63,10 +62,8 @@ class Curator:
     0.75
     """
 
-    def __init__(self, session: Session, outlet: Outlet | None = None) -> None:
-        """``outlet`` says when outcomes leave; at once, if there is none."""
+    def __init__(self, session: Session) -> None:
         self.session = session
-        self.outlet = AtOnce() if outlet is None else outlet
 
     @property
     def analyst(self) -> str:
@@ -82,7 +79,9 @@ class Curator:
 
     def table(self, name: str, alias: str | None = None) -> Builder:
         """Start a question about a table; finish it with ``.ask(epsilon=…)`` or ``.explain(epsilon=…)``."""
-        return start(name, alias, asker=self)
+        from hush.query.builder import table
+
+        return table(name, alias, asker=self)
 
     def parse(
         self, question: str | Builder, parameters: Parameters = (), data: str | None = None, dialect: str = "duckdb"
@@ -117,7 +116,7 @@ class Curator:
 
         The same question asked again, in any spelling, returns the answer that was paid for, free of charge.
         """
-        return pipeline.ask(self.session, self.outlet, order)
+        return pipeline.ask(self.session, order)
 
     def dummy(self) -> Curator:
         """Return a curator for the same questions on made-up rows: free, without a ledger, and marked as made up."""
@@ -146,14 +145,14 @@ class Curator:
     @takes(MarginalOrder)
     def marginals(self, order: MarginalOrder) -> MarginalRelease:
         """Release all tables of ``degree`` columns at once, with the least error that is possible, and charge them."""
-        from hush.curator.marginal_release import release_marginals
+        from hush.curator.count_release import release_marginals
 
-        return release_marginals(self.session, self.outlet, order)
+        return release_marginals(self.session, order)
 
     @takes(MarginalTerms)
     def explain_marginals(self, terms: MarginalTerms) -> MarginalExplanation:
         """Explain `marginals`: the price, and how far off every cell would be. Reads no data and spends nothing."""
-        from hush.curator.marginal_release import plan_marginals
+        from hush.curator.count_release import plan_marginals
 
         return plan_marginals(self.session, terms)
 
@@ -162,7 +161,7 @@ class Curator:
         """Release synthetic rows like those that SQL names: SELECT columns FROM …, and charge them."""
         from hush.curator.synthetic_release import release_synthetic
 
-        return release_synthetic(self.session, self.outlet, order)
+        return release_synthetic(self.session, order)
 
     @takes(SynthesisTerms)
     def explain_synth(self, terms: SynthesisTerms) -> SyntheticExplanation:
@@ -176,7 +175,7 @@ class Curator:
         """Release synthetic parents and children, for example patients and visits, each at half the price."""
         from hush.curator.synthetic_release import release_family
 
-        return release_family(self.session, self.outlet, order)
+        return release_family(self.session, order)
 
     @takes(FamilyTerms)
     def explain_children(self, terms: FamilyTerms) -> tuple[SyntheticExplanation, SyntheticExplanation]:
@@ -191,14 +190,14 @@ class Curator:
 
         ``curator.ranges("SELECT age FROM visits", epsilon="0.5").quantiles([0.5, 0.9])``
         """
-        from hush.curator.range_release import release_ranges
+        from hush.curator.count_release import release_ranges
 
-        return release_ranges(self.session, self.outlet, order)
+        return release_ranges(self.session, order)
 
     @takes(RangeTerms)
     def explain_ranges(self, terms: RangeTerms) -> RangeExplanation:
         """Explain `ranges`: the price, and how far off intervals would be. Reads no data and spends nothing."""
-        from hush.curator.range_release import plan_ranges
+        from hush.curator.count_release import plan_ranges
 
         return plan_ranges(self.session, terms)
 
@@ -210,7 +209,7 @@ class Curator:
         """
         from hush.curator.model_release import release_model
 
-        return release_model(self.session, self.outlet, order, options)
+        return release_model(self.session, order, options)
 
     @takes_options(FitTerms)
     def explain_fit(self, terms: FitTerms, options: dict[str, Any]) -> FitExplanation:
@@ -249,20 +248,19 @@ class Curator:
         with session.in_use():
             data_set = session.data_sets[session.only_data_set(data, "event")]
             text = f"STATED BY THE CALLER: {note}"
-            decision = pipeline.charge(session, self.outlet, data_set, [event], text=text, request=request)
+            decision = pipeline.charge(session, data_set, [event], text=text, request=request)
             if isinstance(decision, Charge):
                 # nothing is computed: the note is stored, so that the same request id brings it back
-                pipeline.publish(session, self.outlet, decision, lambda: note, str.encode)
+                pipeline.publish(session, decision, lambda: note, str.encode)
             remaining = session.accounts(data_set.schema.data).remaining
             return Recorded(event=event, note=note, receipt=str(decision.number), remaining=remaining)
 
     @property
     def stream(self) -> Streams:
         """Releases that come again and again: ``stream.create(…)``, ``stream.open(name)``, ``stream.list()``."""
-        from hush.curator.stream_state import StateFiles
         from hush.curator.streams import Streams
 
-        return Streams(self.session, self.outlet, StateFiles(self.session.streams, self.session.stream_states))
+        return Streams(self.session)
 
     # budgets and receipts
 
@@ -335,9 +333,8 @@ class Curator:
 
 def release_of(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Any:
     """Return the release that a head and measurements make."""
-    from hush.curator.marginal_release import MarginalRelease
+    from hush.curator.count_release import MarginalRelease, RangeRelease
     from hush.curator.model_release import fitted_model
-    from hush.curator.range_release import RangeRelease
     from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
 
     kinds: Mapping[str, Callable[..., Any]] = {

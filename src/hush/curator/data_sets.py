@@ -6,7 +6,7 @@ file, which has none, are what the policy says.
 **One file, one table.** Two data sets that read one file would each spend a budget on the same people. Two tables of
 one data set that read one file would count them twice where both are asked, so that a row changes an answer by two
 where one is declared. A file that is public in one place is not protected in another. All of these are refused,
-whatever the paths look like (`hush.engines.duckdb.checks`); only public tables may share a file.
+whatever the paths look like (`hush.engines.duckdb.sources`); only public tables may share a file.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hush.core import HushError
 from hush.core.storage import SEPARATORS
 from hush.engines.errors import SourceError
 from hush.engines.protocol import AnyEngine
 from hush.engines.registry import (
-    ServerConnection,
+    OpenSources,
     Source,
     declared_columns,
     is_server,
@@ -38,6 +38,9 @@ from hush.policy.file import DataSet, Policy
 from hush.query.errors import did_you_mean
 from hush.query.question import fingerprint
 from hush.query.schema import Schema
+
+if TYPE_CHECKING:
+    from hush.engines.registry import ServerConnection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,78 +67,53 @@ def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) ->
 
 
 def open_data_set(
-    policy: Policy,
-    data: DataSet,
-    *,
-    memory: str = "",
-    threads: int | None = None,
-    timeout: float | None = None,
+    policy: Policy, data: DataSet, *, memory: str = "", threads: int | None = None, timeout: float | None = None
 ) -> OpenDataSet:
     """Return a data set, ready to be asked about; memory, threads and seconds of a statement limit the engine.
 
     Without ``timeout`` the policy's ``time_limit`` holds.
     """
-    timeout = data.time_limit if timeout is None else timeout
+    timeout, scheme = data.time_limit if timeout is None else timeout, data.engine.partition("://")[0]
+    sources: dict[str, Source] = {}
+    opened: OpenSources | ServerConnection
+    schema = policy.schema(data.name)
     if is_server(data.engine):
-        return _open_server(policy, data, timeout)
-    if data.engine != "duckdb":
+        opened = open_server_tables(policy, data, timeout)
+    elif data.engine == "duckdb":
+        sources = {name: open_source(policy, data, name) for name in data.tables}
+        try:
+            declared = {name: declared_columns(schema, name) for name in sources}
+            opened = open_sources(sources, declared, memory=memory, threads=threads)
+        except SourceError as error:
+            raise located(error, policy, data, error.table) from None
+    else:
         raise policy.document.error(
             ("data", data.name, "engine"),
-            f"there is no engine {_without_secrets(data.engine)!r} yet.",
+            f"there is no engine {scheme!r} yet.",
             'Use engine = "duckdb", "postgresql://user@host/database", or Spark\'s "local[*]" or "sc://host:15002".',
         )
-    sources = {name: open_source(policy, data, name) for name in data.tables}
-    schema = policy.schema(data.name)
-    try:
-        declared = {name: declared_columns(schema, name) for name in sources}
-        opened = open_sources(sources, declared, memory=memory, threads=threads)
-    except SourceError as error:
-        raise located(error, policy, data, error.table) from None
-    mistake = next(missing_columns(policy, schema, opened.types), None)
-    if mistake is not None:
+    if (mistake := next(missing_columns(policy, schema, opened.types), None)) is not None:
         opened.close()
         raise mistake
-    types = {
-        name: schema_types(sources[name], name, opened.types[name]) if table.public else opened.types[name]
-        for name, table in schema.tables.items()
-    }
-    schema = policy.schema(data.name, types)
+    public, types = [name for name, table in schema.tables.items() if table.public], dict(opened.types)
+    for name in public if sources else ():
+        types[name] = schema_types(sources[name], name, opened.types[name])
+    schema = policy.schema(data.name, types if sources else {name: types[name] for name in public})
     try:
         engine = open_engine(schema, opened, cache=data.cache, timeout=timeout)
     except SourceError as error:
         raise located(error, policy, data, error.table) from None
-    public = {name: sources[name] for name, table in schema.tables.items() if table.public}
-    return OpenDataSet(
-        schema=schema, engine=engine, **_identity(data), share=data.share, public=public, sizes=_sizes(data)
-    )
-
-
-def _open_server(policy: Policy, data: DataSet, timeout: float) -> OpenDataSet:
-    """Return a data set with tables in a database server or in Spark."""
-    opened = open_server_tables(policy, data, timeout)
-    schema = policy.schema(data.name)
-    mistake = next(missing_columns(policy, schema, opened.types), None)
-    if mistake is not None:
-        opened.close()
-        raise mistake
-    public = [name for name, table in schema.tables.items() if table.public]
-    schema = policy.schema(data.name, {name: opened.types[name] for name in public})
-    engine = open_engine(schema, opened)
-    return OpenDataSet(schema=schema, engine=engine, **_identity(data), share=data.share, sizes=_sizes(data))
-
-
-def _sizes(data: DataSet) -> dict[str, int]:
-    return {name: table.rows for name, table in data.tables.items() if table.rows is not None}
-
-
-def _identity(data: DataSet) -> dict[str, Any]:
-    """Return the fingerprint of a data set's declared version and places, and the place of each table."""
+    # engines may write one unit's name differently; the rest of an address may contain a password
     places = {name: (table.source, table.reading) for name, table in data.tables.items()}
-    kind = _without_secrets(data.engine)  # engines may write one unit's name differently
-    return {
-        "identity": fingerprint(data.name, data.version, places),
-        "places": {name: (kind, *source) for name, source in places.items()},
-    }
+    return OpenDataSet(
+        schema=schema,
+        engine=engine,
+        identity=fingerprint(data.name, data.version, places),
+        places={name: (scheme, *source) for name, source in places.items()},
+        share=data.share,
+        public={name: sources[name] for name in public if name in sources},
+        sizes={name: table.rows for name, table in data.tables.items() if table.rows is not None},
+    )
 
 
 def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = None) -> ServerConnection:
@@ -155,11 +133,6 @@ def open_server_tables(policy: Policy, data: DataSet, timeout: float | None = No
         if error.table is None:
             raise SourceError(f"{policy.document.place(('data', data.name, 'engine'))}: {error}") from None
         raise located(error, policy, data, error.table) from None
-
-
-def _without_secrets(address: str) -> str:
-    """Return the scheme of an address, which is safe to show: the rest may contain a password."""
-    return address.partition("://")[0]
 
 
 def open_source(policy: Policy, data: DataSet, name: str) -> Source:
@@ -185,8 +158,8 @@ def schema_types(source: Source, table: str, stored: Mapping[str, str]) -> dict[
 
     SQLite declares types and does not enforce them, so its values are held as text and forced into what is declared.
     """
-    declared = _declared_types(source, table)
-    return {name: declared.get(name, sql_type) for name, sql_type in stored.items()}
+    declared = source.declared_types(table)
+    return {name: word if kind_of(word := declared.get(name, "")) else sql_type for name, sql_type in stored.items()}
 
 
 def untyped_columns(source: Source, table: str, stored: Mapping[str, str]) -> set[str]:
@@ -197,11 +170,8 @@ def untyped_columns(source: Source, table: str, stored: Mapping[str, str]) -> se
     if source.untyped:
         return set(stored)
     empty = {name for name, sql_type in stored.items() if sql_type.strip('"') == "NULL"}
-    return set(stored) - set(_declared_types(source, table)) if source.format == "sqlite" else empty
-
-
-def _declared_types(source: Source, table: str) -> dict[str, str]:
-    return {name: word for name, word in source.declared_types(table).items() if kind_of(word) is not None}
+    declared = source.declared_types(table)
+    return {name for name in stored if not kind_of(declared.get(name, ""))} if source.format == "sqlite" else empty
 
 
 def _header(file: Path, reading: Mapping[str, Any]) -> Sequence[str]:
@@ -220,16 +190,13 @@ def missing_columns(policy: Policy, schema: Schema, stored: Mapping[str, Mapping
     """Yield an error for every column that the policy names and its table does not have."""
     for name, table in schema.tables.items():
         section = ("data", schema.data, "tables", name)
-        references: list[tuple[tuple[str, ...], str, str]] = [
-            ((*section, "columns", column), name, column) for column in table.columns
-        ]
-        if table.unit is not None:
-            unit = (*section, "unit") if (*section, "unit") in policy.document.lines else ("data", schema.data, "unit")
-            if table.unit.hops:
-                hop = table.unit.hops[0]  # what follows is the other table's own way
-                references += [(unit, name, hop.column), (unit, hop.table, hop.key)]
-            else:
-                references.append((unit, name, table.unit.column))
+        references: list[tuple[tuple[str, ...], str, str]]
+        references = [((*section, "columns", column), name, column) for column in table.columns]
+        if table.unit is not None and table.unit.hops:
+            hop = table.unit.hops[0]  # what follows is the other table's own way
+            references += [((*section, "unit"), name, hop.column), ((*section, "unit"), hop.table, hop.key)]
+        elif table.unit is not None:
+            references.append(((*section, "unit"), name, table.unit.column))
         for key, holder, column in references:
             columns = stored.get(holder)
             if columns is not None and column not in columns:
@@ -237,6 +204,8 @@ def missing_columns(policy: Policy, schema: Schema, stored: Mapping[str, Mapping
                 separators = [mark for mark in SEPARATORS if mark in next(iter(columns), "")]
                 if len(columns) == 1 and separators:
                     hint = f"Its first line is {next(iter(columns))!r}: write separator = {json.dumps(separators[0])}."
+                if key[-1] == "unit" and key not in policy.document.lines:
+                    key = ("data", schema.data, "unit")  # noqa: PLW2901
                 location = policy.document.place(key)
                 yield SourceError(f"{location}: table {holder!r} has no column {column!r}. {hint}", table=holder)
 
@@ -253,14 +222,25 @@ def refuse_sharing(policy: Policy) -> None:
 def shared(policy: Policy) -> Iterator[HushError]:
     """Yield an error for every two tables of a policy that read the same rows."""
     opened: list[tuple[str, str, bool, Source]] = []
+    in_servers: list[tuple[str, str, bool, tuple[str, str]]] = []
     for data_set in policy.data.values():
         for name, table in data_set.tables.items():
             if is_server(data_set.engine):
+                place = (data_set.engine, table.source.strip().removeprefix("public."))
+                in_servers.append((data_set.name, name, table.table.public, place))
                 continue
             with suppress(SourceError):
                 source = Source.of(str(policy.directory / table.source))
                 opened.append((data_set.name, name, table.table.public, source))
-    yield from _shared_tables(policy)
+    # tables of servers are one as far as addresses and names tell
+    for (data, name, public, place), (twin, later, also, second_place) in combinations(in_servers, 2):
+        if place == second_place and not (public and also):
+            yield policy.document.error(
+                ("data", twin, "tables", later, "source"),
+                f"table '{later}' of {twin} reads the same rows as table '{name}' of {data}"
+                f"{_why(data, public, twin, also)}.",
+                "Name each table once: delete one of the two.",
+            )
     for (data, name, public, source), (twin, later, also, second_source) in combinations(opened, 2):
         if (public and also) or not _overlap(source, name, second_source, later):
             continue
@@ -270,24 +250,6 @@ def shared(policy: Policy) -> Iterator[HushError]:
             f"table '{later}' of {twin} reads {file} as table '{name}' of {data}{_why(data, public, twin, also)}.",
             "Name each file once: delete one of the two tables, or let it read a file of its own.",
         )
-
-
-def _shared_tables(policy: Policy) -> Iterator[HushError]:
-    """Yield an error for every two tables that are one table of a server, as far as addresses and names tell."""
-    server_tables = [
-        ((data_set.engine, table.source.strip().removeprefix("public.")), data_set.name, name, table.table.public)
-        for data_set in policy.data.values()
-        for name, table in data_set.tables.items()
-        if is_server(data_set.engine)
-    ]
-    for (address, data, name, public), (second_address, twin, later, also) in combinations(server_tables, 2):
-        if address == second_address and not (public and also):
-            yield policy.document.error(
-                ("data", twin, "tables", later, "source"),
-                f"table '{later}' of {twin} reads the same rows as table '{name}' of {data}"
-                f"{_why(data, public, twin, also)}.",
-                "Name each table once: delete one of the two.",
-            )
 
 
 def _why(data: str, public: bool, other: str, also: bool) -> str:

@@ -42,9 +42,8 @@ from hush.curator import pipeline
 from hush.curator.answer import Answer, Money
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.explanation import Explanation
-from hush.curator.pipeline import KEY_PART, Outlet, PlannedQuestion
-from hush.curator.session import Accounts, Session
-from hush.curator.stream_state import StreamError
+from hush.curator.pipeline import KEY_PART, PlannedQuestion
+from hush.curator.session import Accounts, Outlet, Session
 from hush.curator.terms import QuestionTerms
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Ledger, LedgerError
@@ -109,17 +108,20 @@ class DeclarationExplanation:
     def __str__(self) -> str:
         """Return the price in a sentence."""
         releases = self.declaration.schedule.slots
-        delta_text = f" at δ={figure(self.delta)}" if self.delta else ""
-        together = "" if self.together is None else f", together ε={figure(self.together, digits=4)}{delta_text}"
-        summed = f" (their sum is {figure(releases * self.epsilon)})" if self.together and self.delta else ""
+        together = ""
+        if self.together is not None:
+            together = f", together ε={figure(self.together, digits=4)}"
+            if self.delta:
+                total = figure(releases * self.epsilon)
+                together += f" at δ={figure(self.delta)}" + (f" (their sum is {total})" if self.together else "")
         fit = "they fit" if releases <= self.fitting else f"{self.fitting} would fit"
         return (
-            f"{releases} releases at ε={figure(self.epsilon)} each{together}{summed}: {percent(self.share)} of the "
-            f"budget of {self.declaration.data}; {fit}"
+            f"{releases} releases at ε={figure(self.epsilon)} each{together}: {percent(self.share)} of the budget of "
+            f"{self.declaration.data}; {fit}"
         )
 
 
-class AtTicks(pipeline.AtOnce):
+class AtTicks(Outlet):
     """The outlet without a service: outcomes are recorded `TICK`, 2·`TICK`, 4·`TICK`, … seconds after the charge."""
 
     def begin(self, seconds: float, fail: Callable[[], None] | None) -> None:  # noqa: ARG002 - the same ticks for all
@@ -139,8 +141,7 @@ class Publisher:
     """The owner's session: declares streams, and releases them when they are due."""
 
     def __init__(self, data_sets: Mapping[str, OpenDataSet], ledger: Ledger, outlet: Outlet | None = None) -> None:
-        self.session = Session(data_sets, ledger, "")
-        self._outlet = AtTicks() if outlet is None else outlet
+        self.session = Session(data_sets, ledger, "", outlet=AtTicks() if outlet is None else outlet)
 
     def __enter__(self) -> Self:
         return self
@@ -163,10 +164,11 @@ class Publisher:
             epsilon, accounts = self._price(declaration, terms)
             events = self._planned(declaration, epsilon, accounts).plan.events
             releases = declaration.schedule.slots
+            release = pipeline.explain(self.session, _terms(declaration, epsilon, accounts), accounts)
             return DeclarationExplanation(
                 declaration=declaration,
                 epsilon=epsilon,
-                release=replace(self._explained(declaration, epsilon, accounts), outlook=None),  # that of all is below
+                release=replace(release, outlook=None),  # that of all is below
                 share=takes(account, price(account, events).repeated(releases)),
                 fitting=self.streams.fitting(declaration.data, list(events)),
                 together=_together(events, releases, terms.delta),
@@ -203,9 +205,6 @@ class Publisher:
         if not plan.events:
             raise QuestionError("The question costs nothing, so there is nothing to set aside.", "Just ask it.")
         return PlannedQuestion(data_set, plan)
-
-    def _explained(self, declaration: StreamDeclaration, epsilon: Fraction, accounts: Accounts) -> Explanation:
-        return pipeline.explain(self.session, _terms(declaration, epsilon, accounts), accounts)
 
     def _price(self, declaration: StreamDeclaration, terms: Filter) -> tuple[Fraction, Accounts]:
         """Return the ε of one release, and the account by which its noise is chosen.
@@ -246,7 +245,7 @@ class Publisher:
             return together is not None and together <= limit and terms.fits(price(terms, events).repeated(releases))
 
         epsilon = largest_decimal(holds, digits=_DIGITS, near=limit / releases)
-        errors = self._explained(declaration, epsilon, accounts).errors()
+        errors = pipeline.explain(self.session, _terms(declaration, epsilon, accounts), accounts).errors()
         return epsilon, {name: error for name, error in errors.items() if error}
 
     # releasing
@@ -256,8 +255,12 @@ class Publisher:
         with self.session.in_use():
             stream, moment = self.streams.find(name), clock or now()
             if stream.due(moment) is None:
-                if stream.over(moment):
-                    self._end(name)
+                if stream.over(moment):  # it will never be due again
+                    try:
+                        self.streams.stop(name, actor=POLICY, reason="its last period has passed")
+                    except LedgerError:
+                        if not self.streams.find(name).aside.ended:  # else another worker was quicker
+                            raise
                 return None
             declaration = stream.declaration
             accounts = _accounts(declaration, stream.terms, gaussian=stream.gaussian)
@@ -276,18 +279,10 @@ class Publisher:
             charge, period = reserved
             release = StreamPeriod(period=period, slot="", state="made", receipt=charge.number)
             try:
-                pipeline.publish(self.session, self._outlet, charge, program.compute, Answer.to_bytes, program.seconds)
+                pipeline.publish(self.session, charge, program.compute, Answer.to_bytes, program.seconds)
             except EngineError:
                 return replace(release, state="failed")
             return release
-
-    def _end(self, name: str) -> None:
-        """Stop a stream that will never be due again, unless another worker was quicker."""
-        try:
-            self.streams.stop(name, actor=POLICY, reason="its last period has passed")
-        except LedgerError:
-            if not self.streams.find(name).aside.ended:
-                raise
 
 
 def _accounts(declaration: StreamDeclaration, terms: Filter, *, gaussian: bool) -> Accounts:
@@ -438,13 +433,8 @@ class StreamView:
 
     def __str__(self) -> str:
         """Return the stream and how far it has come, in a line."""
-        state = (
-            "ended"
-            if self.ended
-            else f"{self.periods - self.released} to come"
-            if self.left is None
-            else f"{self.left} to come"
-        )
+        left = self.periods - self.released if self.left is None else self.left
+        state = "ended" if self.ended else f"{left} to come"
         price = f"ε={self.epsilon} {'each' if self.pays == 'each release' else 'for all'}"
         return f"{self.name}: every {self.every}, {self.released} made, {state}, {price}: {self.question}"
 
@@ -522,46 +512,3 @@ def _stacked(dates: Sequence[dt.date], answers: Sequence[Answer]) -> Answer:
         delta=sum((answer.price.delta for answer in answers), Fraction(0)),
     )
     return replace(first, columns=tuple(columns), price=price, receipt=answers[-1].receipt, repeated="")
-
-
-class DeclaredReleases:
-    """The releases of a declared stream, for a reader."""
-
-    def __init__(self, session: Session, view: StreamView) -> None:
-        self._session, self.view, self.name = session, view, view.name
-        self.released, self.receipt = view.released, view.receipt
-
-    def release(self, period: str = "latest") -> Answer:
-        """Return the release of a date ("2026-11-16"), the latest, or all releases in one table. Free."""
-        session = self._session
-        with session.in_use():
-            reader, data_of = session.analyst, {session.analyst: session.data_sets}
-            return declared_release(session.ledger, self.name, period, reader, data_of)[1]
-
-    @property
-    def answer(self) -> Answer:
-        """All releases in one table, with their dates."""
-        return self.release("all")
-
-    @property
-    def table(self) -> Any:
-        """The same as a pyarrow.Table."""
-        return self.answer.table
-
-    def advance(self, through: object = None) -> int:  # noqa: ARG002 - as for running totals
-        """Refuse: its releases are made at their dates."""
-        raise StreamError(
-            f"The owner declared the stream {self.name!r}: its releases are made at their dates, by hush serve or by "
-            "hush stream run. Nothing was read and nothing was charged."
-        )
-
-    def stop(self) -> None:
-        """Refuse: the owner stops it."""
-        raise StreamError(f"The owner declared the stream {self.name!r}, and stops it: hush stream stop {self.name}.")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the stream as plain JSON values."""
-        return self.view.to_json()
-
-    def __repr__(self) -> str:
-        return f"<stream {self.view}>"

@@ -18,8 +18,7 @@ from hush.mechanisms.grouped import GroupedDistribution, GroupedLaplace
 from hush.query.answers.plan import ComposedPlan, widest_error
 from hush.query.answers.tree import chosen_by_noise, columns_of
 from hush.query.expressions import Expression
-from hush.query.plan import Plan
-from hush.query.plan.expected import decided, error_times_rows, errs, expected_error, rows_needed, rows_off
+from hush.query.plan import Plan, decided, error_times_rows, errs, expected_error, rows_needed, rows_off
 from hush.query.plan.keys import Listed
 from hush.query.plan.plan import PriceItem
 from hush.query.released import noisy
@@ -118,7 +117,7 @@ class Explanation(ToldInLines):
         """Return the explanation as plain JSON values."""
         return {
             "price": self.price.to_json(),
-            "budget": self._budget_to_json(),
+            "budget": None if self.outlook is None else self.outlook.to_json(),
             "items": [
                 {"what": expense.what, "epsilon": epsilon, "delta": figure(expense.delta, exact=True)}
                 for expense, epsilon in self._items()
@@ -155,11 +154,14 @@ class Explanation(ToldInLines):
         by_noise = self.plan.selection is not None and self.plan.selection.gaussian
         lines.append(f"keys: {self.keys}{', by Gaussian noise on how many units they have' if by_noise else ''}")
         lines += [f"{name}: {error}" for name, error in self._errors_in_words().items()]
-        lines += self._at_tighter_limits()
+        tighter = []
+        for rung in map(Explanation, self.tighter):
+            if words := "; ".join(f"{name} {error}" for name, error in figures(rung).items()):
+                limits = ", ".join(f"{name}={value}" for name, value in rung._limits_to_json().items())  # noqa: SLF001
+                tighter.append(f"  with {limits}: {words}")
+        if tighter:
+            lines += ["at tighter limits there is less noise, but more of a unit is left out:", *tighter]
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
-
-    def _budget_to_json(self) -> dict[str, Any] | None:
-        return None if self.outlook is None else self.outlook.to_json()
 
     def _price_lines(self) -> list[str]:
         """Return the lines of the price, item by item, and of its share of the budget."""
@@ -179,16 +181,6 @@ class Explanation(ToldInLines):
     def _limits_to_json(self) -> dict[str, int]:
         limits = self.plan.exact_query.limits
         return {"max_rows": limits.rows, "max_groups": limits.groups}
-
-    def _at_tighter_limits(self) -> list[str]:
-        """Return a line for each choice of tighter limits, with the half-widths that it would have."""
-        lines = []
-        for rung in map(Explanation, self.tighter):
-            words = "; ".join(f"{name} {error}" for name, error in figures(rung).items())
-            if words:
-                limits = ", ".join(f"{name}={value}" for name, value in rung._limits_to_json().items())  # noqa: SLF001
-                lines.append(f"  with {limits}: {words}")
-        return ["at tighter limits there is less noise, but more of a unit is left out:", *lines] if lines else []
 
     def _items(self) -> list[tuple[PriceItem, str]]:
         """Return the items of the price, each with its ε as it is shown."""

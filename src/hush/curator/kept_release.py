@@ -17,7 +17,7 @@ release is found among the kept ones by a fingerprint of the policy, the plan an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
@@ -27,7 +27,7 @@ from hush.core import InvalidValueError, positive
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.pipeline import Outlet, charge, publish, without_estimates
+from hush.curator.pipeline import charge, publish, without_estimates
 from hush.curator.session import Accounts, MadeUpError, Session
 from hush.curator.terms import Order
 from hush.engines.protocol import CodedRows
@@ -37,6 +37,7 @@ from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError
 from hush.query.plan.plan import gaussian_price
 from hush.query.question import fingerprint
+from hush.query.types import Kind
 from hush.report.columns import AnswerColumn
 from hush.synth import Price
 
@@ -56,29 +57,16 @@ class PlannedRows:
     accounts: Accounts
     """The accounts that the release must fit."""
 
-    @property
-    def delta(self) -> Fraction:
-        """The δ at which ε is meant."""
-        return self.accounts.delta
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether the accounts have a price for Gaussian noise on integers."""
-        return self.accounts.take_gaussian
-
-    def dropped(self) -> list[str]:
-        """Return a caveat about rows that are left out because a value is missing, if there may be some."""
+    def caveats(self, counted: str = "") -> list[str]:
+        """Return caveats about rows that do not count: beyond the limit of a unit, or without a value."""
+        limits = self.plan.limits
+        rows = f"at most {limits.rows} row{'s' if limits.rows > 1 else ''} count"
+        caveats = [] if limits.units.name == "ALONE" else [f"of each unit {counted or rows}"]
         names = [column.name for column in self.plan.columns if column.type.nullable and not column.null]
-        return [f"rows without a value in {', '.join(names)} are left out"] if names else []
+        return [*caveats, f"rows without a value in {', '.join(names)} are left out"] if names else caveats
 
 
-def plan_rows(
-    session: Session,
-    question: str,
-    *,
-    max_rows: int | None = None,
-    data: str | None = None,
-) -> PlannedRows:
+def plan_rows(session: Session, question: str, *, max_rows: int | None = None, data: str | None = None) -> PlannedRows:
     """Plan the rows of a whole release or a model: SELECT columns FROM …, without aggregates. Reads no data.
 
     ``max_rows`` says how many rows of one unit count; None for the policy's number.
@@ -237,10 +225,14 @@ class WholeRelease(Headed):
             "caveats": list(self.caveats),
         }
 
-    def _table(self, columns: tuple[AnswerColumn, ...], confidence: float) -> Answer:
-        """Return columns as an answer with the price and the receipt of this release."""
+    def _counts(
+        self, keys: Iterable[AnswerColumn], values: Iterable[float], errors: Iterable[float] | None, confidence: float
+    ) -> Answer:
+        """Return counts under their keys as an answer with the price and the receipt of this release."""
+        half_widths = None if errors is None else tuple(errors)
+        counts = AnswerColumn(name="n", kind=Kind.DECIMAL, values=tuple(values), errors=half_widths, counts=True)
         return Answer(
-            columns=columns,
+            columns=(*keys, counts),
             confidence=confidence,
             price=self.price,
             remaining=self.remaining,
@@ -257,7 +249,8 @@ def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
         raise QuestionError("A release needs its price.", "Say epsilon=…, or --epsilon.")
     amount = positive(epsilon, "epsilon")
     # Gaussian noise has a finite price only with a δ, and only in accounts that price zCDP
-    rho = zcdp_budget(amount, planned.delta) if planned.delta and planned.gaussian else Fraction(0)
+    accounts = planned.accounts
+    rho = zcdp_budget(amount, accounts.delta) if accounts.delta and accounts.take_gaussian else Fraction(0)
     return amount, Price(law="gaussian", amount=rho) if rho else Price(law="laplace", amount=amount)
 
 
@@ -265,15 +258,12 @@ def head_of(
     kind: str, planned: PlannedRows, purpose: str, epsilon: Fraction, price: Price, coding: Coding, **details: Any
 ) -> ReleaseHead:
     """Return the head of a release; its caveats are rows that do not count, merged values, and what its price means."""
-    limits, caveats = planned.plan.limits, []
-    if limits.units.name != "ALONE":
-        caveats.append(f"of each unit at most {limits.rows} row{'s' if limits.rows > 1 else ''} count")
-    caveats += planned.dropped()
+    caveats = planned.caveats()
     grouped = [f"{column.name} (by {column.width})" for column in coding.columns if column.width > 1]
     if grouped:
         caveats.append(f"neighbouring values are one: {', '.join(grouped)}")
     if price.law == "gaussian":
-        caveats.append(gaussian_price(planned.delta))
+        caveats.append(gaussian_price(planned.accounts.delta))
     return ReleaseHead(
         kind=kind,
         price=Money.single(purpose, epsilon),
@@ -286,7 +276,6 @@ def head_of(
 
 def release(
     session: Session,
-    outlet: Outlet,
     explained: ReleaseExplanation,
     measure: Callable[[CodedRows], bytes],
     made: Callable[..., Released],
@@ -319,7 +308,6 @@ def release(
         )
         decision = charge(
             session,
-            outlet,
             data_set,
             explained.events,
             text=explained.text,
@@ -331,17 +319,12 @@ def release(
         if isinstance(decision, Charge):
             seconds = statement.effort.seconds(data_set.sizes)
             stored = publish(
-                session,
-                outlet,
-                decision,
-                lambda: packed(head, measure(data_set.engine.rows(statement))),
-                bytes,
-                seconds,
+                session, decision, lambda: packed(head, measure(data_set.engine.rows(statement))), bytes, seconds
             )
         else:
             stored = decision.answer
         spending = session.ledger.spending(decision.number)
-        remaining = session.accounts(data_set.schema.data).remaining
+        remaining = session.accounts(data_set.schema.data, again=True).remaining
     # an earlier release has the head of its own day: the policy may have other columns by now
     earlier, measurements = unpacked(stored)
     head = earlier or head

@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 
 from hush.accounting import Event, ZCDPEvent
-from hush.accounting.errors import DescriptionError
 from hush.core import InvalidValueError, positive
+from hush.core.errors import DescriptionError
 from hush.curator.answer import Money
 from hush.curator.kept_release import PlannedRows, ReleaseExplanation, ReleaseHead, plan_rows, release
-from hush.curator.pipeline import Outlet
 from hush.curator.session import Session
 from hush.curator.terms import FitOrder, FitTerms
 from hush.engines.protocol import CodedRows
@@ -40,7 +39,7 @@ from hush.learn import (
     Regression,
     model_from_json,
 )
-from hush.learn.additive import AdditiveModel
+from hush.learn.regression import AdditiveModel
 from hush.learn.schema import ModelColumn, plain
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError, did_you_mean
@@ -115,14 +114,13 @@ def plan_model(session: Session, terms: FitTerms, options: dict[str, Any]) -> Fi
     planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
     limits = planned.plan.limits
     counted = "one row counts" if limits.rows == 1 else f"at most {limits.rows} rows count"
-    caveats = [] if limits.units.name == "ALONE" else [f"of each unit {counted}, chosen by a keyed hash"]
     priced = _priced(planned, epsilon, _named(planned.plan.columns, model, target), model, options)
     question = planned.plan.question.text
     return FitExplanation(
         head=ReleaseHead(
             kind="model",
             price=Money.single(f"model: {model}", epsilon),
-            caveats=(*caveats, *planned.dropped()),
+            caveats=tuple(planned.caveats(f"{counted}, chosen by a keyed hash")),
             question=question,
         ),
         rows=planned,
@@ -133,7 +131,7 @@ def plan_model(session: Session, terms: FitTerms, options: dict[str, Any]) -> Fi
     )
 
 
-def release_model(session: Session, outlet: Outlet, order: FitOrder, options: dict[str, Any]) -> Any:
+def release_model(session: Session, order: FitOrder, options: dict[str, Any]) -> Any:
     """Fit a model, and charge it."""
     explained = plan_model(session, order, options)
     model, target, plan = explained.model, order.target, explained.rows.plan
@@ -147,7 +145,7 @@ def release_model(session: Session, outlet: Outlet, order: FitOrder, options: di
             model.fit(features, columns[target])  # type: ignore[attr-defined]
         return json.dumps(model.to_json(), ensure_ascii=False).encode()
 
-    return release(session, outlet, explained, measure, fitted_model, order, options=explained.options)
+    return release(session, explained, measure, fitted_model, order, options=explained.options)
 
 
 def fitted_model(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Any:
@@ -228,15 +226,15 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
     def made(share: Fraction, delta: Fraction) -> Any:
         return MODELS[model](**named, **options, **unit, epsilon=epsilon * share, delta=delta)
 
-    if not (planned.delta and planned.gaussian) or model == "kmeans":
+    if not (planned.accounts.delta and planned.accounts.take_gaussian) or model == "kmeans":
         # pure ε adds up over the rows of a unit, so one row gets its share
         pure = made(Fraction(1, changed), Fraction(0))
         _ = pure.event  # a model without a pure variant is refused here
         return pure
-    limit = ZCDPEvent(rho=zcdp_budget(epsilon, planned.delta))
+    limit = ZCDPEvent(rho=zcdp_budget(epsilon, planned.accounts.delta))
 
     def fits(steps: int) -> bool:
-        event = _event(planned, made(Fraction(steps, _STEPS), planned.delta))
+        event = _event(planned, made(Fraction(steps, _STEPS), planned.accounts.delta))
         try:
             return all(account.price(event).loss <= account.price(limit).loss for account in planned.accounts.filters)
         except DescriptionError:  # an account has no price for this event
@@ -249,4 +247,4 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return made(Fraction(low, _STEPS), planned.delta)
+    return made(Fraction(low, _STEPS), planned.accounts.delta)

@@ -20,7 +20,6 @@ dict whose values are frames or paths is several, all of them protected. A panda
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +41,9 @@ from hush.curator.session import Session
 from hush.engines.errors import SourceError
 from hush.engines.registry import Source, json_columns, open_engine, open_sources
 from hush.ledger import Budget, Ledger
+from hush.policy.columns import describe
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
 from hush.policy.ledger import POLICY, check_data, ledger_or_stand_in, open_ledger, rehearsed, streams_of
-from hush.policy.python_columns import describe
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table, UnitPath
@@ -209,17 +208,19 @@ def protect(
     if not isinstance(public or {}, Mapping) or private.keys() & (public or {}).keys():
         names = " or ".join(map(repr, private))
         raise InvalidValueError("public", got=public, allowed=f"further tables by name, none of them {names}")
-    described = described_tables(private, unit=unit, bounds=bounds, values=values, types=types, formats=formats)
+    words = {"bounds": bounds, "values": values, "types": types, "formats": formats}
+    described = described_tables(private, words)
     sources = private | {name: Source.of(frame) for name, frame in (public or {}).items()}
     check_frames(sources, private)
     relation = Neighbours.parse(neighbours)
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
     groups = integer(max_groups, "max_groups", minimum=1, maximum=MAX_GROUPS, hint=MORE_GROUPS)
-    opened = open_sources(sources, {name: words.named(private[name]) for name, words in described.items()})
+    named = {name: _named(private[name], unit, table_words) for name, table_words in described.items()}
+    opened = open_sources(sources, named)
     try:
         tables: dict[str, Table] = {}
-        for name, words in described.items():
-            columns, unsupported = words.columns(private[name], name, opened.types)
+        for name, table_words in described.items():
+            columns, unsupported = _columns(private[name], name, opened.types[name], unit, table_words)
             tables[name] = Table(
                 name=name,
                 columns=columns,
@@ -323,69 +324,45 @@ def _indexed(frame: Any, unit: object) -> Any:
     return frame.rename_axis(levels).reset_index() if unit in levels and unit not in frame.columns else frame
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """The owner's description of one table: its unit, and bounds, values, types and formats of columns."""
-
-    unit: str | None
-    bounds: Mapping[str, Sequence[Any]] | None
-    values: Mapping[str, Sequence[Any]] | None
-    types: Mapping[str, str] | None
-    formats: Mapping[str, str] | None
-
-    def named(self, source: Source) -> list[str]:
-        """Return the columns of a JSON file, which has no schema: those that are named or in its first record."""
-        if source.format != "json" or source.path is None:
-            return []
-        mappings = (self.bounds, self.values, self.types, self.formats)
-        names = [self.unit, *(name for mapping in mappings if isinstance(mapping, Mapping) for name in mapping)]
-        return json_columns(source.path, [name for name in dict.fromkeys(names) if isinstance(name, str)])
-
-    def columns(
-        self, source: Source, table: str, stored: Mapping[str, Mapping[str, str]]
-    ) -> tuple[dict[str, Type], dict[str, str]]:
-        """Return a table's columns with their types, and the unsupported ones; refuse a unit that it does not have."""
-        sql_types = stored[table]
-        if self.unit is not None and (not isinstance(self.unit, str) or self.unit not in sql_types):
-            allowed = f"a column of the table: {', '.join(sql_types)}"
-            raise InvalidValueError("unit", got=self.unit, allowed=allowed)
-        return describe(
-            schema_types(source, table, sql_types),
-            unit=self.unit,
-            untyped=untyped_columns(source, table, sql_types),
-            bounds=self.bounds,
-            values=self.values,
-            types=self.types,
-            formats=self.formats,
-        )
+def _named(source: Source, unit: object, words: Mapping[str, Any]) -> list[str]:
+    """Return the columns of a JSON file, which has no schema: those that are named or in its first record."""
+    if source.format != "json" or source.path is None:
+        return []
+    names = [unit, *(name for mapping in words.values() if isinstance(mapping, Mapping) for name in mapping)]
+    return json_columns(source.path, [name for name in dict.fromkeys(names) if isinstance(name, str)])
 
 
-def described_tables(
-    private: Mapping[str, Source],
-    *,
-    unit: str | None,
-    bounds: Mapping[str, Sequence[Any]] | None,
-    values: Mapping[str, Sequence[Any]] | None,
-    types: Mapping[str, str] | None,
-    formats: Mapping[str, str] | None,
-) -> dict[str, Described]:
-    """Return the owner's description of each table; among several, ``TABLE.column`` or the column's name selects it."""
-    details = {"bounds": bounds, "values": values, "types": types, "formats": formats}
+def _columns(
+    source: Source, table: str, stored: Mapping[str, str], unit: object, words: Mapping[str, Any]
+) -> tuple[dict[str, Type], dict[str, str]]:
+    """Return a table's columns with their types, and the unsupported ones; refuse a unit that it does not have."""
+    if unit is not None and (not isinstance(unit, str) or unit not in stored):
+        raise InvalidValueError("unit", got=unit, allowed=f"a column of the table: {', '.join(stored)}")
+    untyped = untyped_columns(source, table, stored)
+    return describe(schema_types(source, table, stored), unit=unit, untyped=untyped, **words)
+
+
+def described_tables(private: Mapping[str, Source], words: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the owner's words about the columns of each table, by parameter.
+
+    Among several tables, ``TABLE.column`` selects the column of one, and the column's name that of all that have it.
+    """
     if len(private) == 1:
-        return {name: Described(unit=unit, **details) for name in private}  # type: ignore[arg-type]
+        return {name: dict(words) for name in private}
     with open_sources(private) as opened:
         headers = {name: set(columns) for name, columns in opened.types.items()}
-    words: dict[str, dict[str, dict[str, Any]]] = {name: {parameter: {} for parameter in details} for name in private}
-    for parameter, mapping in details.items():
+    described: dict[str, dict[str, Any]] = {name: {parameter: {} for parameter in words} for name in private}
+    for parameter, mapping in words.items():
         if mapping is not None and not isinstance(mapping, Mapping):
             raise InvalidValueError(parameter, got=mapping, allowed="words about columns, by their names")
         for key, description in (mapping or {}).items():
             table, dot, column = str(key).partition(".")
-            tables = [table] if dot and table in private else [name for name in private if key in headers[name]]
-            label = column if dot and table in private else key
+            tables, label = [name for name in private if key in headers[name]], key
+            if dot and table in private:
+                tables, label = [table], column
             if not tables:
                 candidates = [name for columns in headers.values() for name in columns]
                 raise QuestionError(f"No table has a column '{key}' to describe.", did_you_mean(str(key), candidates))
             for name in tables:
-                words[name][parameter][label] = description
-    return {name: Described(unit=unit, **words[name]) for name in private}
+                described[name][parameter][label] = description
+    return described

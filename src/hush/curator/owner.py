@@ -1,15 +1,18 @@
-"""For the owner: whether a policy can be used, and how much its bounds cut.
+"""For the owner: data that no policy names yet, whether a policy can be used, and how much its bounds cut.
 
-**Checks.**
-`check` reads the policy and the schemas of its sources, and no rows. With ``rows`` it also counts how many rows and
-cells cannot be read as the policy says. Those numbers are exact, so they are told the owner alone: they are neither
-logged nor stored, and nothing that an analyst may run returns them. A column that is mostly unread is a mistake, and so
-are a wrong encoding and a wrong separator; what to write instead is a `Proposal`.
+**New tables** (`NewTable`) are what `hush init` and the page's first steps see: tables, columns, first rows. What is
+proposed of how a CSV file is written comes from its first line, which has names and is no row: its encoding, its
+separator, and with a semicolon the decimal comma that goes with it where people write 0,5. The owner says what is true.
 
-**Bounds.**
-A unit counts with at most ``max_rows`` rows in a group and in at most ``max_groups`` groups. What it has beyond is
-weighted down or dropped, and no error bar speaks of that. How much it is depends on the rows, so it has a price. Two
-questions with half of ε each are asked, over one row per unit with the number n of its rows (or of its groups):
+**Checks.** `check` reads the policy and the schemas of its sources, and no rows. With ``rows`` it also counts how many
+rows and cells cannot be read as the policy says. Those numbers are exact, so they are told the owner alone: they are
+neither logged nor stored, and nothing that an analyst may run returns them. A column that is mostly unread is a
+mistake, and so are a wrong encoding and a wrong separator; what to write instead is a `Proposal`.
+
+**Bounds.** A unit counts with at most ``max_rows`` rows in a group and in at most ``max_groups`` groups. What it has
+beyond is weighted down or dropped, and no error bar speaks of that. How much it is depends on the rows, so it has a
+price. Two questions with half of ε each are asked, over one row per unit with the number n of its rows (or of its
+groups):
 
 1. how many units have n in each of some eighty classes, 1 to 8, 10, 12, 14, 16, 20, … A unit is in one class, so noise
    of one scale protects all of them. The *proposal* is the least class that so many units (95 %) do not exceed, a
@@ -31,15 +34,15 @@ import datetime as dt
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hush.core import HushError, positive
+from hush.core import HushError, InvalidValueError, positive
 from hush.core.errors import shown
 from hush.core.format import decimal
 from hush.core.numbers import fraction_between
@@ -54,23 +57,136 @@ from hush.curator.data_sets import (
     schema_types,
     shared,
 )
-from hush.curator.stream_state import KEY
+from hush.curator.streams import KEY
 from hush.curator.terms import BoundingTerms
 from hush.engines.errors import SourceError
 from hush.engines.registry import (
-    Rights,
+    CSV,
     Source,
-    Unread,
     count_unread,
     declared_columns,
+    first_rows,
+    format_of,
+    inner_tables,
     is_server,
     open_sources,
+    open_tables,
+    proposed_encoding,
+    proposed_separator,
+    proposed_timezone,
+    server_tables,
+    table_name,
 )
 from hush.policy.file import DataSet, Policy
 from hush.policy.ledger import streams_of
 from hush.query.builder import Asker
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.schema import Beyond, Schema, Table
+
+if TYPE_CHECKING:
+    from hush.engines.registry import Rights, Unread
+
+PREVIEW = 5
+"""How many rows an owner sees of a new table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTable:
+    """A table that no policy names yet."""
+
+    name: str
+    origin: str
+    """Where it is, as a policy writes it."""
+    columns: tuple[tuple[str, str], ...]
+    """Names and SQL types."""
+    reading: Mapping[str, str]
+    """How its file is written, in the policy's words; said or proposed."""
+    source: Source | None = None
+    """Its file; None for a table of a server."""
+
+    @property
+    def csv(self) -> bool:
+        """Whether it is a CSV file."""
+        return self.source is not None and self.source.format in CSV
+
+    @property
+    def untyped(self) -> bool:
+        """Whether its file keeps no types."""
+        return self.source is not None and self.source.untyped
+
+    def preview(self) -> list[list[str]]:
+        """Return the first rows as texts. They are for the owner alone, who has the file."""
+        return [] if self.source is None else first_rows(self.source, self.name, PREVIEW)
+
+
+def table_files(folder: Path) -> list[str]:
+    """Return the names of the table files in a folder, by their endings."""
+    return sorted(file.name for file in folder.iterdir() if format_of(file) is not None and file.is_file())
+
+
+def tables_of_files(
+    files: Iterable[Path], words: Mapping[str, str], *, places: Mapping[Path, str] | None = None
+) -> list[NewTable]:
+    """Return the tables in files; ``words`` say how text files are written, and what they leave out is proposed.
+
+    ``places`` has what a policy calls a file, where that is not its path.
+    """
+    tables: dict[str, NewTable] = {}
+    for path in files:
+        reading = _reading(path, words)
+        source = Source.of(path, **reading)
+        inside: list[str | None] = [*inner_tables(path)]
+        written = (places or {}).get(path, str(path))
+        for inner in inside or [None]:
+            name = inner or table_name(path)
+            origin = f"{written}#{inner}" if inner else written
+            if name in tables:
+                raise InvalidValueError(
+                    "FILE",
+                    got=f"{tables[name].origin} and {origin}",
+                    allowed=f"tables of different names, and these are both called {name}",
+                    hint="Rename one of them, or name the files that are meant.",
+                )
+            tables[name] = NewTable(
+                name=name, origin=origin, columns=(), reading=reading, source=replace(source, table=inner)
+            )
+    with open_sources({name: table.source for name, table in tables.items()}) as opened:
+        return [_described(table, opened.types[name]) for name, table in tables.items()]
+
+
+def _reading(path: Path, words: Mapping[str, str]) -> dict[str, Any]:
+    source = Source.of(path)
+    timezone = {key: word for key, word in words.items() if key == "timezone"}
+    if source.format not in CSV:
+        return timezone
+    encoding = words.get("encoding") or proposed_encoding(path)
+    separator = source.separator
+    if source.format == "csv":
+        separator = words.get("separator") or proposed_separator(Source.of(path, encoding=encoding))
+    reading = {} if separator == source.separator else {"separator": separator}
+    decimal = words.get("decimal") or ("," if separator == ";" else ".")
+    return {**reading, "encoding": encoding, "decimal": decimal, **timezone}
+
+
+def _described(table: NewTable, stored: Mapping[str, str]) -> NewTable:
+    """Return a table with its columns, and with a time zone where it has times with one."""
+    assert table.source is not None  # noqa: S101 - it is a file
+    columns = schema_types(table.source, table.name, stored)
+    reading = dict(table.reading)
+    if "TIMESTAMP WITH TIME ZONE" in columns.values():
+        reading.setdefault("timezone", proposed_timezone(table.source))
+    return replace(table, columns=tuple(columns.items()), reading=reading)
+
+
+def tables_of_server(address: str) -> list[NewTable]:
+    """Return the tables of a database server that its role may read."""
+    places = server_tables(address)
+    with open_tables(address, places) as opened:
+        types = opened.types
+    return [
+        NewTable(name=name, origin=origin, columns=tuple(types[name].items()), reading={})
+        for name, origin in places.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,45 +233,50 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
     for data in policy.data.values():
         schema = policy.schema(data.name)
         if is_server(data.engine):
-            found_mistakes, counts = _server_mistakes(policy, data, schema, rows=rows)
-            mistakes += found_mistakes
-            unread |= {(data.name, name): count for name, count in counts.items()}
+            try:
+                with open_server_tables(policy, data) as server:
+                    missing = list(missing_columns(policy, schema, server.types))
+                    mistakes += missing
+                    counts = server.unread(schema) if rows and not missing else {}
+                    unread |= {(data.name, name): count for name, count in counts.items()}
+            except HushError as error:
+                mistakes.append(error)
             continue
-        sources = _sources(policy, data, mistakes)
-        stored = _stored(policy, data, schema, sources, mistakes)
+        sources: dict[str, Source] = {}
+        stored: dict[str, Mapping[str, str]] = {}
+        for name in data.tables:
+            try:
+                sources[name] = open_source(policy, data, name)
+                with open_sources({name: sources[name]}, {name: declared_columns(schema, name)}) as opened:
+                    stored[name] = opened.types[name]
+            except SourceError as error:
+                mistakes.append(error if name not in sources else located(error, policy, data, name))
         types = {name: schema_types(sources[name], name, columns) for name, columns in stored.items()}
         mistakes += missing_columns(policy, schema, stored)
         schemas.append(policy.schema(data.name, types))
         mistakes += _stream_mistakes(policy, schemas[-1])
         if rows:
-            described = policy.schema(data.name, types)
             for name in stored:
                 with suppress(HushError):  # told above, or by opening it
-                    unread[data.name, name] = count_unread(described, name, sources[name])
+                    unread[data.name, name] = count_unread(schemas[-1], name, sources[name])
     proposals: list[Proposal] = []
     for (of, name), count in unread.items():
         mistakes += _row_mistakes(policy, policy.data[of], name, count, proposals)
     mistakes += shared(policy)
     mistakes.sort(key=_line)
-    tables = {name: tuple(data.tables) for name, data in policy.data.items()}
-    notes = _stream_notes(policy)
+    notes: tuple[str, ...] = ()
+    folder = streams_of(policy, "").parent
+    if not os.environ.get(KEY) and any(folder.glob("*/*.stream")):
+        warning = f"Streams keep exact numbers in {folder.name}, which are not encrypted."
+        notes = (f"{warning} To encrypt them, name a file of 32 random bytes outside this folder in {KEY}.",)
     return Checked(
         mistakes=tuple(mistakes),
-        tables=tables,
+        tables={name: tuple(data.tables) for name, data in policy.data.items()},
         unread=unread,
         seen=DescribedTables(schemas),
         notes=notes,
         proposals=tuple(proposals),
     )
-
-
-def _stream_notes(policy: Policy) -> tuple[str, ...]:
-    """Say that streams keep exact numbers in the clear, where there are streams and no key."""
-    folder = streams_of(policy, "").parent
-    if os.environ.get(KEY) or not any(folder.glob("*/*.stream")):
-        return ()
-    warning = f"Streams keep exact numbers in {folder.name}, which are not encrypted."
-    return (f"{warning} To encrypt them, name a file of 32 random bytes outside this folder in {KEY}.",)
 
 
 def _stream_mistakes(policy: Policy, schema: Schema) -> list[HushError]:
@@ -177,27 +298,6 @@ def _line(error: HushError) -> int:
     """Return the line of the policy that an error begins with."""
     match = re.match(r".*?:(\d+): ", str(error))
     return int(match.group(1)) if match else 0
-
-
-def _sources(policy: Policy, data: DataSet, mistakes: list[HushError]) -> dict[str, Source]:
-    sources: dict[str, Source] = {}
-    for name in data.tables:
-        try:
-            sources[name] = open_source(policy, data, name)
-        except SourceError as error:
-            mistakes.append(error)
-    return sources
-
-
-def _server_mistakes(
-    policy: Policy, data: DataSet, schema: Schema, *, rows: bool
-) -> tuple[list[HushError], Mapping[str, Unread]]:
-    try:
-        with open_server_tables(policy, data) as opened:
-            mistakes: list[HushError] = list(missing_columns(policy, schema, opened.types))
-            return mistakes, opened.unread(schema) if rows and not mistakes else {}
-    except HushError as error:
-        return [error], {}
 
 
 def _row_mistakes(
@@ -265,20 +365,6 @@ def rights(policy: Policy, data: DataSet) -> Rights:
         return opened.rights(needed)
 
 
-def _stored(
-    policy: Policy, data: DataSet, schema: Schema, sources: Mapping[str, Source], mistakes: list[HushError]
-) -> dict[str, Mapping[str, str]]:
-    """Return the columns of each source that can be opened."""
-    stored: dict[str, Mapping[str, str]] = {}
-    for name, source in sources.items():
-        try:
-            with open_sources({name: source}, {name: declared_columns(schema, name)}) as opened:
-                stored[name] = opened.types[name]
-        except SourceError as error:
-            mistakes.append(located(error, policy, data, name))
-    return stored
-
-
 # how much bounding cuts
 
 QUANTILE = Fraction(19, 20)
@@ -340,22 +426,9 @@ class Bounding:
 
     def to_json(self) -> dict[str, Any]:
         """Return the estimate as plain JSON values."""
-        return {
-            "table": self.table,
-            "by": self.by,
-            "limit": self.limit,
-            "share": self.share,
-            "error": self.error,
-            "proposal": self.proposal,
-            "quantile": decimal(self.quantile),
-            "most": self.most,
-            "units": [list(row) for row in self.units],
-            "confidence": self.confidence,
-            "price": self.price.to_json(),
-            "receipts": list(self.receipts),
-            "when": self.when,
-            "policy": self.policy(),
-        }
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content |= {"quantile": decimal(self.quantile), "units": [list(row) for row in self.units]}
+        return content | {"price": self.price.to_json(), "receipts": list(self.receipts), "policy": self.policy()}
 
     def lines(self) -> list[str]:
         """Return the estimate line by line."""

@@ -10,7 +10,7 @@ streams have other plans, and compute something else, but they are charged and p
 
 Everything that can be refused is refused before `charge`. After it nothing is refunded, and a failure shows one public
 sentence: what exactly failed may depend on a row, so it goes to the owner's log. `publish` computes what was charged
-for; an `Outlet` says when the outcome may leave.
+for; the session's `Outlet` says when the outcome may leave.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import logging
 import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, Number, nonnegative
@@ -39,7 +39,6 @@ from hush.ledger import ApprovalNeededError, Charge, Parked, Repeat, Replay, Req
 from hush.ledger.budgets import Outlook
 from hush.query.answers.plan import ComposedPlan, plan_composed
 from hush.query.answers.tree import Composed
-from hush.query.builder import Builder, tree
 from hush.query.errors import QuestionError
 from hush.query.parameters import to_wire
 from hush.query.plan import Plan
@@ -52,7 +51,6 @@ from hush.report.columns import AnswerColumn
 
 if TYPE_CHECKING:
     from hush.curator.explanation import Explanation
-    from hush.query.sql.dialects import PrivacyOptions
 
 log = logging.getLogger("hush.curator")
 Result = TypeVar("Result")
@@ -68,66 +66,30 @@ class PlannedQuestion(NamedTuple):
     plan: Plan | ComposedPlan
 
 
-# when outcomes leave
-
-
-class Outlet(Protocol):
-    """Decides when a charge is made, and when the outcome of the charged work leaves."""
-
-    def before_charge(self) -> None:
-        """Wait until the charge may be made; refuse it for an asker who cancelled."""
-
-    def after_charge(self) -> None:
-        """Note that the charge was made: from now on no refusal may say that nothing was charged."""
-
-    def begin(self, seconds: float, fail: Callable[[], None] | None) -> None:
-        """Note that rows are read from now on, which should take ``seconds`` by public figures.
-
-        ``fail`` records a failure in the ledger; None where the work is within an earlier charge.
-        """
-
-    def wait(self) -> bool:
-        """Wait until the outcome may leave; return False if the outlet ended the question, and recorded that."""
-
-
-class AtOnce:
-    """The outlet of a library: outcomes leave as soon as they are computed."""
-
-    def before_charge(self) -> None:
-        """Charge at once."""
-
-    def after_charge(self) -> None:
-        """Nothing is to be done."""
-
-    def begin(self, seconds: float, fail: Callable[[], None] | None) -> None:
-        """Nothing is to be done."""
-
-    def wait(self) -> bool:
-        """Let the outcome leave."""
-        return True
-
-
 # the way of one question
 
 
-def ask(session: Session, outlet: Outlet, order: QuestionOrder) -> Answer:
+def ask(session: Session, order: QuestionOrder) -> Answer:
     """Answer a question, and charge it; a question that was paid for before returns its stored answer."""
     with session.in_use():
         data_set, question, terms = parse(session, order)
         data, accounts = data_set.schema.data, session.accounts(data_set.schema.data)
         question_plan = plan(question, data_set, accounts, terms)
         # before the charge: a statement that the engine refuses must cost nothing
-        program, recorded = prepare(question_plan, data_set), _recorded(terms, question_plan)
+        program = prepare(question_plan, data_set, _recorded(terms, question_plan))
         if not question_plan.events:  # public keys alone: no row is read, and nothing is charged
-            return replace(program.compute(), remaining=accounts.remaining, made_up=session.made_up)
+            return replace(program.compute(), remaining=accounts.remaining, made_up=session.made_up, terms=None)
         if session.made_up:  # invented rows reveal nobody
-            return replace(program.compute(), made_up=True)
+            return replace(program.compute(), made_up=True, terms=None)
+        # with other limits or keys it is another question
+        limits = {name: getattr(order, name) for name in ("max_rows", "max_groups", "keys")}
+        limited = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
+        text = question_plan.question.text or str(order.question)
         decision = charge(
             session,
-            outlet,
             data_set,
             question_plan.events,
-            text=_text(order, question_plan),
+            text=f"{text} -- {limited}" if limited else text,
             same=same_question(data_set, question_plan),
             request=order.request,
             fresh=order.fresh,
@@ -136,20 +98,20 @@ def ask(session: Session, outlet: Outlet, order: QuestionOrder) -> Answer:
         )
         match decision:
             case Charge():
-
-                def compute() -> Answer:
-                    return replace(program.compute(), terms=recorded)
-
-                answer = publish(session, outlet, decision, compute, Answer.to_bytes, program.seconds)
+                answer = publish(session, decision, program.compute, Answer.to_bytes, program.seconds)
             case Replay() | Share():
                 stored = Answer.from_bytes(decision.answer)
-                # the stored error bars hold at the confidence of the first request
-                _check_confidence(stored, question_plan, order)
+                if order.confidence is not None and stored.confidence != question_plan.confidence:
+                    raise RequestConflictError(
+                        f"The request {order.request!r} was answered at a confidence of {stored.confidence:g}, and is "
+                        f"asked for at {question_plan.confidence:g}. Leave confidence out, or ask under a new request "
+                        "id."
+                    )
                 answer = replace(stored, repeated=decision.when, shared=isinstance(decision, Share))
         return replace(
             answer,
             receipt=str(decision.number),
-            remaining=session.accounts(data).remaining,
+            remaining=session.accounts(data, again=True).remaining,
             spending=session.ledger.spending(decision.number),
         )
 
@@ -188,16 +150,29 @@ def parse(session: Session, terms: QuestionTerms) -> tuple[OpenDataSet, Question
     A privacy clause in the text (BigQuery's) is taken out of it and becomes terms.
     """
     question, unit = terms.question, None
-    if not isinstance(question, str | Builder):
-        raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
     if isinstance(question, str):
         from hush.query.sql.dialects import privacy_options
 
         question, clause = privacy_options(question, terms.dialect)
-        terms, unit = _with_clause(terms, clause), clause.unit
+        unit, stated = clause.unit, dict[str, Any]()
+        for name in ("epsilon", "delta", "max_groups"):
+            number, value = getattr(clause, name), getattr(terms, name)
+            if number is not None and value is not None and nonnegative(value, name) != number:
+                raise QuestionError(
+                    f"The question says {name} = {number}, and it is asked with {value}.", "Say it once."
+                )
+            # the accuracy decides the price; an ε beside it would contradict
+            if number is not None and (name != "epsilon" or terms.accuracy is None):
+                stated[name] = number
+        terms = replace(terms, **stated) if stated else terms
+    else:
+        from hush.query.builder import Builder
+
+        if not isinstance(question, Builder):
+            raise InvalidValueError("question", got=question, allowed="SQL as text, or a question built with table(…)")
 
     def read(schema: Schema) -> Question | Composed:
-        if isinstance(question, Builder):
+        if not isinstance(question, str):
             return question.question(schema)
         from hush.query.sql import parse
 
@@ -210,20 +185,6 @@ def parse(session: Session, terms: QuestionTerms) -> tuple[OpenDataSet, Question
             "Name the policy's, or leave privacy_unit_column out.",
         )
     return data_set, parsed, terms
-
-
-def _with_clause(terms: QuestionTerms, clause: PrivacyOptions) -> QuestionTerms:
-    """Return terms with those of a privacy clause; refuse a clause that says another number."""
-    numbers = {"epsilon": clause.epsilon, "delta": clause.delta, "max_groups": clause.max_groups}
-    stated: dict[str, Any] = {name: number for name, number in numbers.items() if number is not None}
-    for name, number in stated.items():
-        value = getattr(terms, name)
-        if value is not None and nonnegative(value, name) != number:
-            raise QuestionError(f"The question says {name} = {number}, and it is asked with {value}.", "Say it once.")
-    if terms.accuracy is not None:
-        # the accuracy decides the price; an ε beside it would contradict
-        stated.pop("epsilon", None)
-    return replace(terms, **stated) if stated else terms
 
 
 def plan(
@@ -250,7 +211,7 @@ def plan(
     return plan_question(question, data_set.schema, **options)
 
 
-def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet) -> Program:
+def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet, terms: Mapping[str, Any] | None = None) -> Program:
     """Write and resolve every statement of a plan; refuse a statement that the engine cannot execute."""
     questions = chosen.parts if isinstance(chosen, ComposedPlan) else {0: chosen}
     statements = {}
@@ -261,11 +222,12 @@ def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet) -> Program:
             question = with_numbers(question, longest)  # noqa: PLW2901
         statements[number] = data_set.engine.prepare(question)
     seconds = sum(prepared.effort.seconds(data_set.sizes) for prepared in statements.values())
-    return Program(plan=chosen, engine=data_set.engine, questions=questions, statements=statements, seconds=seconds)
+    return Program(
+        plan=chosen, engine=data_set.engine, questions=questions, statements=statements, seconds=seconds, terms=terms
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(NamedTuple):
     """A plan with all its statements: nothing is left that could be refused."""
 
     plan: Plan | ComposedPlan
@@ -275,6 +237,8 @@ class Program:
     statements: Mapping[int, Prepared]
     seconds: float
     """How long the work should take, by public figures."""
+    terms: Mapping[str, Any] | None = None
+    """The terms that are kept with the answer."""
 
     def compute(self) -> Answer:
         """Execute, release and estimate. Call this after the charge, never before."""
@@ -298,6 +262,7 @@ class Program:
             price=Money.of(self.plan),
             caveats=(*self.plan.caveats, *notes),
             question=self.plan.question.text,
+            terms=self.terms,
         )
 
     def _released(self, place: int, groups: Mapping[int, GroupColumns]) -> Value:
@@ -331,7 +296,6 @@ def with_numbers(question: Plan, numbers: Mapping[int, Value]) -> Plan:
 
 def charge(
     session: Session,
-    outlet: Outlet,
     data_set: OpenDataSet,
     events: Sequence[Event],
     *,
@@ -351,7 +315,7 @@ def charge(
         raise MadeUpError
     repeat = None if same is None else Repeat(question=same, fresh=fresh, shared=data_set.share)
     # the last point at which an asker who cancels pays nothing
-    outlet.before_charge()
+    session.outlet.before_charge()
     decision = session.ledger.reserve(
         uuid.uuid4().hex if request is None else request,
         analyst=session.analyst,
@@ -365,13 +329,12 @@ def charge(
     # nothing was charged: the owner has to approve the price first
     if isinstance(decision, Parked):
         raise ApprovalNeededError(decision.message, decision.number)
-    outlet.after_charge()
+    session.outlet.after_charge()
     return decision
 
 
 def publish(
     session: Session,
-    outlet: Outlet,
     charged: Charge | None,
     compute: Callable[[], Result],
     to_bytes: Callable[[Result], bytes] | None,
@@ -386,7 +349,7 @@ def publish(
         assert charged is not None  # noqa: S101 - the callers looked
         session.ledger.failed(charged, "no answer could be computed")
 
-    outlet.begin(seconds, None if charged is None else fail)
+    session.outlet.begin(seconds, None if charged is None else fail)
     failure: BaseException | None = None
     try:
         result = compute()
@@ -395,7 +358,7 @@ def publish(
     except BaseException as error:  # noqa: BLE001 - it is looked at when the outcome may leave
         failure = error
     # a failure waits as long as an answer: the time at which it leaves must not depend on rows
-    if not outlet.wait():
+    if not session.outlet.wait():
         raise EngineError
     if failure is None:
         if charged is not None:
@@ -417,9 +380,8 @@ def publish(
 
 def estimate(chosen: Plan | ComposedPlan, groups: Mapping[int, GroupColumns]) -> tuple[AnswerColumn, ...]:
     """Return the columns of an answer with their error bars, from released groups. Everything here is public."""
-    if isinstance(chosen, Plan):
-        return with_intervals(estimate_outputs(groups[0]), chosen.question.intervals)
-    return with_intervals(composed_columns(chosen, groups), chosen.question.intervals)
+    columns = estimate_outputs(groups[0]) if isinstance(chosen, Plan) else composed_columns(chosen, groups)
+    return with_intervals(columns, chosen.question.intervals) if chosen.question.intervals else columns
 
 
 def same_question(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> str:
@@ -444,17 +406,12 @@ def without_estimates(schema: Schema) -> Schema:
     return replace(schema, tables={name: replace(table, beyond=()) for name, table in schema.tables.items()})
 
 
-def _text(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> str:
-    """Return a question's text with its own limits and keys: with other limits it is another question."""
-    text, names = chosen.question.text or str(terms.question), ("max_rows", "max_groups", "keys")
-    terms_text = [f"{name}={value}" for name in names if (value := getattr(terms, name)) is not None]
-    return f"{text} -- {', '.join(terms_text)}" if terms_text else text
-
-
 def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, Any] | None:
     """Return the terms of a question but its price, as JSON values; None where its parameters have no JSON."""
     given = terms.given()
-    if isinstance(terms.question, Builder):
+    if not isinstance(terms.question, str):
+        from hush.query.builder import tree
+
         given |= {"question": str(terms.question), "parameters": tree(terms.question.steps)[1]}
     if terms.delta is not None:
         given["delta"] = str(nonnegative(terms.delta, "delta"))
@@ -464,15 +421,6 @@ def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, An
     except QuestionError:
         return None
     return written | {"confidence": chosen.confidence}
-
-
-def _check_confidence(answer: Answer, chosen: Plan | ComposedPlan, order: QuestionOrder) -> None:
-    """Refuse to show a stored answer's error bars as those of another confidence."""
-    if order.confidence is not None and answer.confidence != chosen.confidence:
-        raise RequestConflictError(
-            f"The request {order.request!r} was answered at a confidence of {answer.confidence:g}, "
-            f"and is asked for at {chosen.confidence:g}. Leave confidence out, or ask under a new request id."
-        )
 
 
 def _notes(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> tuple[str, ...]:

@@ -10,37 +10,25 @@ their noisy integers are a mechanism of their own, and compose with the selectio
 from __future__ import annotations
 
 import datetime as dt
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.columns import largest_magnitude
 from hush.engines.protocol import Exact, Sparse
-from hush.mechanisms.grouped import GroupedDistribution, Histograms, KeySelection, KeyThreshold
-from hush.mechanisms.grouped.base import Integers
-from hush.mechanisms.grouped.mode import GroupedMode
-from hush.mechanisms.grouped.noise import shuffled_middles
+from hush.mechanisms import grouped
+from hush.mechanisms.grouped.base import Histograms, Integers
 from hush.query.plan.draws import Draw, LineHistogram, ValueHistogram
-from hush.query.plan.estimators import Drawn, Linear, Mean, Moment, Plausible
 from hush.query.plan.plan import Plan
 from hush.query.plan.stability import Factor, Statistic
-from hush.query.question import AggregateKind
 from hush.query.types import Kind
 
-Floats = npt.NDArray[np.float64]
 _EPOCH = dt.date(1970, 1, 1)
 _MICROSECONDS = 10**6
-_TOGETHER = 2**14
-"""How many numbers are simulated at once: a processor's cache holds a few arrays of this size."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyGroups:
+class NoisyGroups(NamedTuple):
     """The released groups: noisy and public, one entry per group."""
 
     keys: Sequence[tuple[Any, ...]]
@@ -94,12 +82,12 @@ def release(plan: Plan, exact: Exact, selector: KeySelector | None = None) -> No
 def _picked(pick: Draw, histograms: Sequence[Sparse]) -> list[tuple[list[Any], list[float | None]]]:
     """Draw for each choice each group's value, and the half-width of its interval in its own unit; None for MODE."""
     histogram, mechanism = pick.choice.histogram, pick.mechanism
-    if isinstance(mechanism, GroupedMode):
+    if isinstance(mechanism, grouped.GroupedMode):
         assert isinstance(histogram, ValueHistogram)  # noqa: S101 - a mode is one of a list
         numbers = mechanism.release(histograms).tolist()
         return [([histogram.values[number] for number in numbers], [None] * len(numbers))]
     assert isinstance(histogram, LineHistogram)  # noqa: S101 - a quantile lies on a line
-    if isinstance(mechanism, GroupedDistribution):
+    if isinstance(mechanism, grouped.GroupedDistribution):
         requests = [(choice.quantile, often) for choice, often in zip(pick.choices, pick.confidences, strict=True)]
         intervals = mechanism.release(histograms, requests)
     else:
@@ -114,7 +102,7 @@ def _picked(pick: Draw, histograms: Sequence[Sparse]) -> list[tuple[list[Any], l
 class KeySelector:
     """Selects private keys by the numbers of their units, with fresh draws for each."""
 
-    def __init__(self, mechanism: KeySelection | KeyThreshold) -> None:
+    def __init__(self, mechanism: grouped.KeySelection | grouped.KeyThreshold) -> None:
         self._mechanism = mechanism
         self.selected = 0
         """The number of keys that were selected so far."""
@@ -147,113 +135,3 @@ def _on_line(points: Sequence[int], factor: Factor) -> list[Any]:
         start = dt.datetime(1970, 1, 1)  # noqa: DTZ001
         return [start + dt.timedelta(microseconds=number // below) for number in numbers]
     return numbers if below == 1 else [number / below for number in numbers]
-
-
-def estimates(plan: Plan, released: NoisyGroups) -> list[list[Any]]:
-    """Return each aggregate's answers: counts and sums exactly where they are whole, other numbers as floats."""
-    floats = _floats(released)
-    answers: list[list[Any]] = []
-    for estimator in plan.estimators:
-        match estimator:
-            case Linear():
-                answers.append(_exactly(estimator, released))
-            case Drawn():
-                answers.append(released.picks[estimator.number])
-            case Mean():
-                answers.append(estimator.evaluate(floats).tolist())
-            case Moment():  # a correlation is undefined where noise made a variance negative: nothing is known, 0 ± 1
-                undefined = 0.0 if estimator.kind is AggregateKind.CORRELATION else None
-                numbers = estimator.evaluate(floats).tolist()
-                answers.append([undefined if math.isnan(value) else value for value in numbers])
-    return answers
-
-
-def _exactly(estimator: Linear, released: NoisyGroups) -> list[int | float]:
-    """Return sums of whole numbers times rational factors, each moved to the nearest multiple of the grid."""
-    factors = [factor / estimator.grid for _, factor in estimator.parts]
-    below = math.lcm(*(factor.denominator for factor in factors))
-    multipliers = [int(factor * below) for factor in factors]
-    numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
-    # one statistic with factor 1: no sum and no rounding
-    if multipliers == [below]:
-        return _times(numbers[0], estimator.grid)
-    magnitude = max(map(largest_magnitude, numbers)) * sum(map(abs, multipliers))
-    form = np.int64 if max(magnitude, below) < 2**61 else object  # Python's integers where sums would not fit
-    sums = np.add.reduce([column.astype(form) * times for column, times in zip(numbers, multipliers, strict=True)])
-    return _times(sums if below == 1 else _nearest(sums, below), estimator.grid)
-
-
-def _nearest(above: npt.NDArray[Any], below: int) -> npt.NDArray[Any]:
-    """Return the whole numbers nearest to ratios; halves go to the even neighbour."""
-    quotient = above // below
-    twice = 2 * (above - quotient * below)
-    return np.asarray(quotient + ((twice > below) | ((twice == below) & (quotient % 2 == 1))))
-
-
-def _times(values: Integers, step: Fraction) -> list[int | float]:
-    """Return multiples of a step: whole numbers exactly, others as the nearest float, as a division of integers is."""
-    above, below = step.numerator, step.denominator
-    peak = max(largest_magnitude(values), 1) * above  # even of zeros: no array is multiplied by more than it can hold
-    if max(peak, below) < 2**53:  # floats hold both, so that a division errs once
-        quick: list[int | float] = (values * above if below == 1 else values * above / below).tolist()
-        return quick
-    numbers = [value * above for value in values.tolist()]
-    return [number // below if number % below == 0 else number / below for number in numbers]
-
-
-class Simulation:
-    """Plausible truths of each aggregate: the released numbers minus fresh noise, ``draws`` times.
-
-    The same draws serve all groups; each group's interval uses only its own. The noise law of picks is not known, only
-    their half-widths: the truth is taken to lie anywhere within, or as far beyond as the confidence leaves.
-    """
-
-    def __init__(self, plan: Plan, released: NoisyGroups, draws: int) -> None:
-        self._plan, self._released, self.draws = plan, released, draws
-        laws = plan.laws
-        self._centre = _floats(released)
-        self._noise = _Made(lambda item: laws[item].imagine(draws))
-        self._found: dict[int, Plausible] = {}
-
-    def __getitem__(self, aggregate: int) -> Plausible:
-        if aggregate not in self._found:
-            self._found[aggregate] = self._simulated(aggregate)
-        return self._found[aggregate]
-
-    def parts(self, groups: npt.NDArray[np.int64], draws: int) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the groups in batches: with ``draws`` draws for each group, a batch fits the processor's cache."""
-        batch_size = max(1, _TOGETHER // draws)
-        for start in range(0, len(groups), batch_size):
-            yield groups[start : start + batch_size]
-
-    def _simulated(self, aggregate: int) -> Plausible:
-        estimator = self._plan.estimators[aggregate]
-        if not isinstance(estimator, Drawn):
-            return estimator.plausible(self._centre, self._noise)
-        number = estimator.number
-        pick, index = self._plan.draw(number)
-        # uniform beyond ±1 as well: a share of 1 - confidence lies outside the half-width
-        places = shuffled_middles(self.draws) / pick.confidences[index]
-        columns = self._released.picks[number], self._released.halves[number]
-        middle, width = (np.array([_float(value) for value in column]) for column in columns)
-        return Plausible(lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws])
-
-
-def _float(value: Any) -> float:
-    return float(value) if isinstance(value, Fraction | float | int) else math.nan
-
-
-def _floats(released: NoisyGroups) -> _Made:
-    return _Made(lambda item: released.statistics[item].astype(np.float64))
-
-
-class _Made(dict[Statistic, Floats]):
-    """Values of statistics, each made when it is first asked for."""
-
-    def __init__(self, make: Callable[[Statistic], Floats]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, item: Statistic) -> Floats:
-        self[item] = self._make(item)
-        return self[item]

@@ -16,10 +16,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
+from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.accounting.filters import Filter
@@ -34,8 +34,7 @@ from hush.query.schema import Schema
 Parsed = TypeVar("Parsed")
 
 
-@dataclass(frozen=True, slots=True)
-class Accounts:
+class Accounts(NamedTuple):
     """The accounts that a release from one data set must fit: the data set's and the analyst's."""
 
     filters: tuple[Filter, ...]
@@ -50,12 +49,12 @@ class Accounts:
     @property
     def delta(self) -> Fraction:
         """The δ at which ε is meant: the budget's; 0 where one of the accounts has none."""
-        return min((account.delta for account in self.filters), default=Fraction(0))
+        return min(map(attrgetter("delta"), self.filters), default=Fraction(0))
 
     @property
     def take_gaussian(self) -> bool:
         """Whether all accounts have a price for Gaussian noise on integers."""
-        return all(account.takes_gaussian for account in self.filters)
+        return all(map(attrgetter("takes_gaussian"), self.filters))
 
     @property
     def most_rho(self) -> Fraction | None:
@@ -73,10 +72,34 @@ class Accounts:
     @property
     def remaining(self) -> Money:
         """The amount that may still be spent: the least ε and the least δ of all accounts."""
-        funds = [account.remaining() for account in set(self.filters)]  # an only analyst's is often like the data set's
-        if not funds:
-            return Money(epsilon=Fraction(0), delta=Fraction(0))
-        return Money(epsilon=min(amount.epsilon for amount in funds), delta=min(amount.delta for amount in funds))
+        # an only analyst's account is often like the data set's
+        amounts = [account.remaining() for account in set(self.filters)]
+        zero = Fraction(0)
+        least_epsilon = min(map(attrgetter("epsilon"), amounts), default=zero)
+        return Money(epsilon=least_epsilon, delta=min(map(attrgetter("delta"), amounts), default=zero))
+
+
+class Outlet:
+    """Decides when a charge is made, and when the outcome of the charged work leaves: this one at once.
+
+    A service has others, which wait for public moments.
+    """
+
+    def before_charge(self) -> None:
+        """Wait until the charge may be made; refuse it for an asker who cancelled."""
+
+    def after_charge(self) -> None:
+        """Note that the charge was made: from now on no refusal may say that nothing was charged."""
+
+    def begin(self, seconds: float, fail: Callable[[], None] | None) -> None:
+        """Note that rows are read from now on, which should take ``seconds`` by public figures.
+
+        ``fail`` records a failure in the ledger; None where the work is within an earlier charge.
+        """
+
+    def wait(self) -> bool:
+        """Wait until the outcome may leave; return False if the outlet ended the question, and recorded that."""
+        return True
 
 
 _LIVE: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -102,6 +125,7 @@ class Session:
         *,
         streams: Path | None = None,
         made_up: bool = False,
+        outlet: Outlet | None = None,
     ) -> None:
         self.data_sets = dict(data_sets)
         """The data sets that can be asked about, by name."""
@@ -112,6 +136,8 @@ class Session:
         self.stream_states: dict[str, bytes] = {}
         self.made_up = made_up
         """Whether the rows are invented, to try questions on: then nothing is charged, and nothing is released."""
+        self.outlet = Outlet() if outlet is None else outlet
+        """Says when outcomes leave; at once, if nothing else is said."""
         self.closed = False
         self._forked = False  # in a child process: another thread was inside an engine when the parent forked
         self._in_progress = 0
@@ -123,12 +149,13 @@ class Session:
         """The analyst as the ledger names them."""
         return Actor.analyst(self.analyst)
 
-    def accounts(self, data: str, *, shared: bool = False) -> Accounts:
-        """Return the accounts that this analyst's releases are charged to; for shared answers their own alone."""
-        views = [view for view in self.ledger.budget(self.actor) if view.data == data]
-        # an account without an analyst is the data set's own, which binds everybody
-        binding = [view for view in views if view.analyst == self.analyst or (view.analyst is None and not shared)]
-        return Accounts(tuple(view.account for view in binding), tuple(view.whose for view in binding))
+    def accounts(self, data: str, *, shared: bool = False, again: bool = False) -> Accounts:
+        """Return the accounts that this analyst's releases are charged to; for shared answers their own alone.
+
+        After a charge they are looked at ``again``, as the charge left them.
+        """
+        accounts = self.ledger.accounts(data, self.analyst, shared=shared, again=again)
+        return Accounts(tuple(whose.account for whose in accounts), tuple(whose.name for whose in accounts))
 
     # data sets
 
@@ -157,20 +184,17 @@ class Session:
         for refusal in refusals:
             if not isinstance(refusal, UnknownTableError):
                 raise refusal
-        for refusal in refusals:
-            raise self._with_data_set(refusal)
-        raise QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
-
-    def _with_data_set(self, unknown: QuestionError) -> QuestionError:
-        """Return the refusal of an unknown table; it names the data set that has the table, if there is one."""
-        assert isinstance(unknown, UnknownTableError)  # noqa: S101 - the caller looked
+        if not refusals:
+            raise QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
+        unknown = refusals[0]
+        assert isinstance(unknown, UnknownTableError)  # noqa: S101 - all are
         for name, data_set in self.data_sets.items():
             if unknown.table.casefold() in map(str.casefold, data_set.schema.tables):
                 hint = f"The data set {name!r} has it, and a question is about one data set: say data={name!r}."
                 elsewhere = UnknownTableError(unknown.what.replace("There is no table", "Here is no table"), hint)
                 elsewhere.place, elsewhere.text, elsewhere.table = unknown.place, unknown.text, unknown.table
-                return elsewhere
-        return unknown
+                raise elsewhere
+        raise unknown
 
     def only_data_set(self, data: str | None, what: str) -> str:
         """Return the name of the data set; refuse an unknown name, and a missing one where there are several."""

@@ -19,18 +19,25 @@
 A name is looked for among one's own running totals first, then among the declared streams that one may read.
 
 **Running totals.** ``create`` charges the price and writes the stream's definition; ``advance`` releases every period
-that is over and was not released yet. A released period never changes: its noisy integers are written to the state file
-before anybody sees them, and are shown from there ever after. Rows that come late count in the period that is open when
-they arrive.
+that is over and was not released yet. Rows that come late count in the period that is open when they arrive.
 
 **State.** Beside the ledger, readable by its owner alone, lies one file for each stream: the definition, the exact
-series so far, what was counted of each unit (by a keyed hash), and all that was released. It is replaced as a whole and
-at once. Killed before that, a period was shown to nobody and is measured anew; killed after, it is released. So no
-period ever has two noises. Of two who advance a stream at once one is first; what the other measured is thrown away.
-Nobody waits for another's computation, for that would tell how long it took.
+series so far, what was counted of each unit (by a keyed hash), and all that was released. Noisy integers are in it
+before anybody sees them, and are shown from there ever after. It is replaced as a whole, durably and at once. Killed
+before that, a period was shown to nobody and is measured anew; killed after, it is released. So no period ever has two
+noises. Of two who advance a stream at once one is first; what the other measured is thrown away.
+
+Nobody waits for another's computation, and nothing that readers wait for depends on rows: they read the public members
+alone (`StreamState.public`), and a new state, which grows with the units that were counted, is written before the
+moment at which it counts (`StateFiles.prepare`), and then only put in its place (`StateFiles.commit`). It is read back
+before that, so a stream that was paid for cannot become unreadable.
 
 How many periods were released is also noted in a file of its own: a state file that is older than that is refused,
 because to go on from it would release periods twice. If both files of an earlier day are restored, nobody notices.
+
+**Encryption.** ``HUSH_STREAMS_KEY`` in the environment names a file of 32 random bytes outside the directory. With it,
+all that is private in a state is written under AES-256-GCM, bound to the definition that it belongs to. Definitions and
+released numbers are public, and stay readable without the key.
 
 **The policy of its day.** The noise was chosen for what one unit could add when the stream was made. So all that
 decides this is written down with the definition, each part as a fingerprint (`_terms`): bounds, values, units,
@@ -42,11 +49,17 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
+import fcntl
+import io
 import json
+import os
 import re
 import secrets
+import tempfile
+import zipfile
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -55,16 +68,18 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import numpy.typing as npt
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from hush.core import InvalidValueError, integer
+from hush.core import HushError, InvalidValueError, integer
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.declared_streams import DeclaredReleases, StreamView, declared_views
+from hush.curator.declared_streams import StreamView, declared_release, declared_views
 from hush.curator.kept_release import PlannedRows, price_of
-from hush.curator.pipeline import Outlet, charge, parse, publish
+from hush.curator.pipeline import charge, parse, publish
 from hush.curator.session import Session
-from hush.curator.stream_state import StateFiles, StreamError, StreamState, sealed, unsealed
 from hush.curator.terms import QuestionTerms, TotalsOrder, TotalsTerms, takes
 from hush.engines.protocol import CodedRows
 from hush.ledger import Charge, RequestConflictError
@@ -74,11 +89,253 @@ from hush.query.expressions import Column, Expression
 from hush.query.plan.plan import gaussian_price
 from hush.query.plan.rows import CodedColumn, RowPlan, plan_rows
 from hush.query.plan.stability import MAX_ROWS, Units
-from hush.query.question import AggregateKind, Question, RowQuestion, fingerprint
+from hush.query.question import Aggregate, AggregateKind, Question, RowQuestion, fingerprint
 from hush.query.relations import Project, scans
 from hush.query.types import Kind, position
 from hush.report.columns import AnswerColumn, uniform
 from hush.synth.streams import MAX_KEYS, MAX_PERIODS, RunningTotals, Seen, StreamPlan, arrivals, plan_stream, seconds
+
+KEY = "HUSH_STREAMS_KEY"
+"""The environment variable that names the file of the key."""
+_ARRAYS = ("units", "keys", "rows", "sums", "used")
+_PLAIN, _SEALED = b"p", b"s"
+_NONCE, _TAG, _CHUNK = 12, 16, 2**30
+_ENDED = "\0ended"
+"""The suffix that marks an ended stream in memory; it is not allowed in names of streams."""
+
+
+class StreamError(HushError):
+    """A stream is not there, is there already, has ended, or its state cannot be trusted."""
+
+    code = "stream"
+
+
+class StateFiles:
+    """Where private state lives: a directory, or the process's memory."""
+
+    def __init__(self, place: Path | None, memory: dict[str, bytes]) -> None:
+        self._place, self._memory = place, memory
+
+    def names(self) -> list[str]:
+        """Return the names of all streams."""
+        if self._place is None:
+            return sorted(name for name in self._memory if not name.endswith(_ENDED))
+        return sorted(path.stem for path in self._place.glob("*.stream")) if self._place.is_dir() else []
+
+    def open(self, name: str) -> IO[bytes] | None:
+        """Return a stream's state as an open file; None if there is no stream of this name."""
+        if self._place is None:
+            return io.BytesIO(self._memory[name]) if name in self._memory else None
+        try:
+            return (self._place / f"{name}.stream").open("rb")
+        except FileNotFoundError:
+            return None
+
+    def prepare(self, name: str, state: bytes) -> Path | bytes:
+        """Write a new state durably, beside the old one; `commit` or `discard` it."""
+        if self._place is None:
+            return state
+        handle, temporary = tempfile.mkstemp(dir=self._folder(), prefix=f".{name}-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(state)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        return Path(temporary)
+
+    def _folder(self) -> Path:
+        assert self._place is not None  # noqa: S101 - files alone
+        for folder in (self._place.parent, self._place):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._place
+
+    def commit(self, name: str, prepared: Path | bytes) -> None:
+        """Replace a stream's state by a prepared one: a rename, which takes the same time for every size."""
+        if self._place is None or isinstance(prepared, bytes):
+            assert isinstance(prepared, bytes)  # noqa: S101 - prepared in memory
+            self._memory[name] = prepared
+            return
+        try:
+            prepared.replace(self._place / f"{name}.stream")
+        except BaseException:
+            self.discard(prepared)
+            raise
+        _sync(self._place)
+
+    @staticmethod
+    def discard(prepared: Path | bytes) -> None:
+        """Delete a prepared state that was not committed."""
+        if isinstance(prepared, Path):
+            prepared.unlink(missing_ok=True)
+
+    def end(self, name: str) -> None:
+        """Note that a stream has ended, apart from its state."""
+        if self._place is None:
+            self._memory[name + _ENDED] = b""
+        else:
+            (self._place / f"{name}.ended").touch(mode=0o600)
+            _sync(self._place)
+
+    def ended(self, name: str) -> bool:
+        """Return whether a stream has ended, as was noted apart from its state."""
+        return name + _ENDED in self._memory if self._place is None else (self._place / f"{name}.ended").exists()
+
+    def mark(self, name: str, period: int) -> None:
+        """Note how far a stream was released, apart from its state."""
+        if self._place is not None:
+            with (self._place / f"{name}.released").open("w") as file:
+                file.write(str(period))
+                file.flush()
+                os.fsync(file.fileno())
+
+    def marked(self, name: str) -> int:
+        """Return how far a stream was released, as was noted apart from its state."""
+        path = None if self._place is None else self._place / f"{name}.released"
+        text = path.read_text() if path is not None and path.exists() else ""
+        # a mark that was cut off while it was written counts as none
+        return int(text) if text.isdecimal() else 0
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Let one process at a time change a stream."""
+        if self._place is None:
+            yield
+            return
+        with (self._folder() / f".{name}.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def _sync(folder: Path) -> None:
+    # a rename or a new file is durable only when its directory is written, too
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """All that a stream remembers. Private."""
+
+    definition: dict[str, Any]
+    stream: RunningTotals
+    seen: Seen
+
+    def to_bytes(self) -> bytes:
+        """Return the state as it is written."""
+        head = json.dumps(self.definition).encode()
+        private = _saved(exact=self.stream.exact, **{name: getattr(self.seen, name) for name in _ARRAYS})
+        members = {"definition": head, "private": sealed(private, head)}
+        arrays = {name: np.frombuffer(member, np.uint8) for name, member in members.items()}
+        return _saved(measured=self.stream.measured, **arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> StreamState:
+        """Return the state that was written."""
+        return cls.read(io.BytesIO(data))
+
+    @classmethod
+    def read(cls, file: IO[bytes]) -> StreamState:
+        """Return the state in a file."""
+        state = cls.public(file)
+        with _members(file) as members:
+            private = unsealed(members["private"].tobytes(), members["definition"].tobytes())
+        with _members(io.BytesIO(private)) as members:
+            arrivals = Seen(**{name: _wide(members[name]) for name in _ARRAYS})
+            return cls(state.definition, replace(state.stream, exact=_wide(members["exact"])), arrivals)
+
+    @classmethod
+    def public(cls, file: IO[bytes]) -> StreamState:
+        """Return the public members of a state: definition and released numbers. The others are not read."""
+        with _members(file) as members:
+            definition = json.loads(members["definition"].tobytes())
+            plan = StreamPlan(
+                periods=definition["periods"],
+                variance=Fraction(definition["variance"]),
+                rho=Fraction(definition["rho"]),
+                confidence=definition["confidence"],
+            )
+            measured = _wide(members["measured"])
+            # the exact series and the units are private members, so they stay empty here
+            return cls(definition, RunningTotals(plan=plan, exact=measured[:0], measured=measured), Seen.nothing())
+
+
+@contextmanager
+def _members(file: IO[bytes]) -> Iterator[Any]:
+    """Give the members of a state's file; each is read when it is asked for."""
+    try:
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as members:
+            yield members
+    except (ValueError, KeyError, OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+        raise StreamError("The state of the stream cannot be read; restore it from a backup.") from error
+
+
+def _saved(**arrays: npt.NDArray[Any]) -> bytes:
+    """Return arrays as a file; integers wider than 64 bits as digits."""
+    narrow = {name: array.astype(np.bytes_) if array.dtype == object else array for name, array in arrays.items()}
+    np.savez(file := io.BytesIO(), **narrow)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _wide(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return integers as they were before `_saved`."""
+    if array.dtype.kind != "S":
+        return array
+    return np.array([int(digits) for digits in array.ravel()], dtype=object).reshape(array.shape)
+
+
+def sealed(data: bytes, context: bytes) -> bytes:
+    """Return data encrypted for a context, in chunks that the cipher takes; as they are, where there is no key."""
+    cipher = _cipher()
+    if cipher is None:
+        return _PLAIN + data
+    pieces = [_SEALED]
+    for start in range(0, len(data), _CHUNK):
+        nonce = os.urandom(_NONCE)
+        # place and length are authenticated with each chunk: none can be moved or cut off
+        pieces += [nonce, cipher.encrypt(nonce, data[start : start + _CHUNK], b"%d %d " % (start, len(data)) + context)]
+    return b"".join(pieces)
+
+
+def unsealed(data: bytes, context: bytes) -> bytes:
+    """Return the data that `sealed` encrypted."""
+    if data[:1] == _PLAIN:
+        return data[1:]
+    cipher = _cipher()
+    if cipher is None:
+        raise StreamError(f"The state of the stream is encrypted: name the file of its key in {KEY}.")
+    sealed_size, size = _CHUNK + _NONCE + _TAG, len(data) - 1
+    length = size - -(-size // sealed_size) * (_NONCE + _TAG)
+    chunks = [data[start : start + sealed_size] for start in range(1, len(data), sealed_size)]
+    try:
+        return b"".join(
+            cipher.decrypt(chunk[:_NONCE], chunk[_NONCE:], b"%d %d " % (number * _CHUNK, length) + context)
+            for number, chunk in enumerate(chunks)
+        )
+    except InvalidTag as error:
+        raise StreamError(f"The state of the stream was encrypted with another key than {KEY} names.") from error
+
+
+def _cipher() -> AESGCM | None:
+    """Return the cipher of the key that the environment names; None where it names none."""
+    path = os.environ.get(KEY)
+    if not path:
+        return None
+    try:
+        key = Path(path).read_bytes()
+    except OSError as error:
+        raise StreamError(f"{KEY} names {path!r}, which cannot be read: {error.strerror}.") from error
+    if len(key) != 32:
+        hint = f"Make one: head -c 32 /dev/urandom > {path}"
+        raise StreamError(f"{KEY} must name a file of 32 bytes; {path!r} has {len(key)}. {hint}")
+    return AESGCM(key)
+
 
 PART = 2.0
 """The seconds of work, by public figures and besides reading rows, that are released at once."""
@@ -86,13 +343,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HORIZON = re.compile(r"\s*(\d{1,6})\s*(hour|day|week|month|year|period)s?\s*", re.IGNORECASE)
 _HOUR = 3600 * 10**6
 _STEPS = {Kind.DATE: {"day": 1, "week": 7}, Kind.TIMESTAMP: {"hour": _HOUR, "day": 24 * _HOUR, "week": 168 * _HOUR}}
-_DAYS = {
-    "hour": Fraction(1, 24),
-    "day": Fraction(1),
-    "week": Fraction(7),
-    "month": Fraction(31),
-    "year": Fraction(1461, 4),
-}
+_HOURS = {"hour": 1, "day": 24, "week": 168, "month": 744, "year": 8766}
 _WINDOWS = {"hour": ("day", 24), "day": ("week", 7), "week": ("four_weeks", 4), "period": ("last_7", 7)}
 
 
@@ -105,22 +356,13 @@ class _TotalsQuestion:
     time: CodedColumn
     keys: tuple[ReleaseColumn, ...]
     value: CodedColumn | None
-    output: str
-
-    @property
-    def size(self) -> int:
-        return prod(column.size for column in self.keys)
-
-    @property
-    def bound(self) -> int:
-        """The largest magnitude of a row's value, in steps."""
-        if self.value is None or self.value.factor is None:
-            return 1
-        return max(abs(self.value.factor.first), abs(self.value.factor.last), 1)
-
-    @property
-    def step(self) -> Fraction:
-        return Fraction(1) if self.value is None or self.value.factor is None else self.value.factor.step
+    size: int
+    """How many combinations of keys there are."""
+    bound: int
+    """The largest magnitude of a row's value, in steps."""
+    step: Fraction
+    shown: dict[str, Any]
+    """The names and codes of the released columns, as plain JSON values."""
 
 
 def own_views(files: StateFiles) -> list[StreamView]:
@@ -131,8 +373,8 @@ def own_views(files: StateFiles) -> list[StreamView]:
 class Streams:
     """The streams of an analyst: their own running totals, and the declared streams that they may read."""
 
-    def __init__(self, session: Session, outlet: Outlet, files: StateFiles) -> None:
-        self._session, self._outlet, self._files = session, outlet, files
+    def __init__(self, session: Session) -> None:
+        self._session, self._files = session, StateFiles(session.streams, session.stream_states)
 
     def names(self) -> list[str]:
         """Return the names of all streams that one may read."""
@@ -144,10 +386,7 @@ class Streams:
 
     def own(self, name: str) -> StreamRelease | None:
         """Return running totals of one's own; None if there are none of this name."""
-        return self._stream(name) if name in self._files.names() else None
-
-    def _stream(self, name: str) -> StreamRelease:
-        return StreamRelease(self._session, self._outlet, self._files, name)
+        return StreamRelease(self._session, name) if name in self._files.names() else None
 
     def _declared(self) -> builtins.list[StreamView]:
         session = self._session
@@ -188,7 +427,7 @@ class Streams:
                     before = StreamState.public(state_file).definition
                 if request is not None and before.get("request") == request:
                     if public.items() <= (before | {"ended": False}).items():
-                        return self._stream(name)
+                        return StreamRelease(self._session, name)
                     raise RequestConflictError(
                         f"The request id {request!r} was used before for another stream. "
                         "Use a new id for a new stream; nothing was charged."
@@ -197,7 +436,6 @@ class Streams:
             text = f"STREAM {name!r} of {plan.periods} periods: {order.question}"
             charged = charge(
                 self._session,
-                self._outlet,
                 asked.data_set,
                 plan.events,
                 text=text,
@@ -217,12 +455,12 @@ class Streams:
                 state = StreamState(
                     definition | {"receipt": receipt}, RunningTotals.begin(plan, asked.size), Seen.nothing()
                 )
-                self._files.write(name, state.to_bytes())
+                self._files.commit(name, self._files.prepare(name, state.to_bytes()))
                 return json.dumps(public | {"receipt": receipt})
 
             # the state is written before the charge counts as answered: an answered stream has been there
-            publish(self._session, self._outlet, charged, begin, str.encode)
-        return self._stream(name)
+            publish(self._session, charged, begin, str.encode)
+        return StreamRelease(self._session, name)
 
     def open(self, name: str) -> StreamRelease | DeclaredReleases:
         """Return a stream by its name: one's own, else a declared one."""
@@ -246,7 +484,10 @@ class Streams:
                 "Ask for single periods, or ask the owner for a budget with a δ.",
             )
         limits = totals.rows.limits
-        cap = integer(terms.max_rows or _declared(totals), "max_rows", minimum=1, maximum=MAX_ROWS)
+        declared = plan_rows(
+            totals.rows.question, totals.data_set.schema, matches=totals.data_set.engine.matches
+        ).limits
+        cap = integer(terms.max_rows or declared.rows, "max_rows", minimum=1, maximum=MAX_ROWS)
         # where every row is a unit, a unit has one row
         cap = cap if limits.units is Units.COLUMN else 1
         kind = totals.time.type.kind
@@ -256,8 +497,15 @@ class Streams:
             allowed = ", ".join(_STEPS.get(kind, {"period": 1}))
             raise InvalidValueError("every", got=terms.every, allowed=f"one of {allowed} for this time column")
         first = 0 if terms.start is None else _code(totals.time, terms.start)
+        match = _HORIZON.fullmatch(terms.horizon) if isinstance(terms.horizon, str) else None
+        if match is None:
+            allowed = "a length of time such as '10 years' or '400 days'"
+            raise InvalidValueError("horizon", got=terms.horizon, allowed=allowed)
+        periods, unit = int(match[1]), match[2].lower()
+        if "period" not in {unit, period}:  # rounded up, so that the horizon is covered to its end
+            periods = -(-periods * _HOURS[unit] // _HOURS[period])
         # no further than the bounds of the time column
-        periods = min(_periods(terms.horizon, period), -(-(totals.time.levels - first) // width))
+        periods = min(periods, -(-(totals.time.levels - first) // width))
         plan = plan_stream(
             periods=integer(periods, "horizon", minimum=1, maximum=MAX_PERIODS, hint="Choose longer periods."),
             rho=bought.amount,
@@ -280,11 +528,12 @@ class Streams:
             "size": totals.size,
             "terms": _terms(totals, plan, cap),
             "ended": False,
-            **_columns(totals),
+            **totals.shown,
         }
-        rows = "rows are units here, so the table may only grow" if limits.units is not Units.COLUMN else ""
-        caveats = [f"of each unit at most {cap} row{'s' if cap > 1 else ''} count over the whole life", rows]
-        return totals, definition, plan, (*filter(None, caveats), gaussian_price(planned.delta))
+        caveats = [f"of each unit at most {cap} row{'s' if cap > 1 else ''} count over the whole life"]
+        if limits.units is not Units.COLUMN:
+            caveats.append("rows are units here, so the table may only grow")
+        return totals, definition, plan, (*caveats, gaussian_price(accounts.delta))
 
 
 def parse_totals(session: Session, question: str, data: str | None) -> _TotalsQuestion:
@@ -292,22 +541,19 @@ def parse_totals(session: Session, question: str, data: str | None) -> _TotalsQu
     data_set, query, _ = parse(session, QuestionTerms(question, data=data))
     if isinstance(query, Composed):
         raise QuestionError("A stream is one question about rows.", "Compute from what it releases instead.")
-    if len(query.aggregates) != 1 or query.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
-        raise QuestionError("A stream has one COUNT(*) or one SUM.", "Make one stream for each number.")
-    (aggregate,) = query.aggregates
-    if aggregate.where is not None or (aggregate.kind is AggregateKind.COUNT and aggregate.arguments):
-        raise QuestionError("A stream counts all its rows.", "Put conditions into WHERE.")
-    if query.having is not None or query.limit is not None:
-        raise QuestionError("A stream releases every period and key.", "Leave HAVING and LIMIT out.")
-    times = [index for index, (_, key) in enumerate(query.keys) if key.type.kind in {Kind.DATE, Kind.TIMESTAMP}]
-    times = times or [index for index, (_, key) in enumerate(query.keys) if key.type.kind is Kind.INTEGER][:1]
-    if len(times) != 1:
-        raise QuestionError("A stream is grouped by one time column.", "Write SELECT day, COUNT(*) … GROUP BY day.")
-    columns: list[tuple[str, Expression]] = [query.keys[times[0]]]
-    columns += [key for index, key in enumerate(query.keys) if index != times[0]]
+    aggregate, time_key = _total_and_time(query)
+    columns: list[tuple[str, Expression]] = [query.keys[time_key]]
+    columns += [key for index, key in enumerate(query.keys) if index != time_key]
     columns += [("\0value", argument) for argument in aggregate.arguments]
     # without the policy's limit: `arrivals` counts a unit's rows over the whole life of the stream
-    rows = plan_rows(_rows(query, columns), data_set.schema, max_rows=MAX_ROWS, matches=data_set.engine.matches)
+    names = tuple((f"c{index}", expression) for index, (_, expression) in enumerate(columns))
+    asked = RowQuestion(
+        data=query.data,
+        relation=Project(source=query.relation, columns=names),
+        columns=tuple((label, Column(name, key.type)) for (name, key), (label, _) in zip(names, columns, strict=True)),
+        text=query.text,
+    )
+    rows = plan_rows(asked, data_set.schema, max_rows=MAX_ROWS, matches=data_set.engine.matches)
     if rows.limits.units is Units.NUMBERED:
         # the numbers of rows may differ from period to period, so nobody could say how much of a row counted already
         raise QuestionError(
@@ -319,16 +565,40 @@ def parse_totals(session: Session, question: str, data: str | None) -> _TotalsQu
         raise QuestionError(f"The time column {time.name!r} has no bounds.", "Declare them in the policy.")
     value = tail.pop() if aggregate.arguments else None
     keys = tuple(ReleaseColumn.of(column) for column in tail)
-    if prod(column.size for column in keys) > MAX_KEYS:
+    if (size := prod(column.size for column in keys)) > MAX_KEYS:
         raise QuestionError(f"A stream has at most {MAX_KEYS} keys.", "Group by fewer.")
+    bound, step = 1, Fraction(1)
+    if value is not None and value.factor is not None:
+        bound, step = max(abs(value.factor.first), abs(value.factor.last), 1), value.factor.step
     output = next((name for name, expression in query.outputs if getattr(expression, "source", "") == "aggregate"), "n")
-    return _TotalsQuestion(data_set=data_set, rows=rows, time=time, keys=keys, value=value, output=output)
+    coding = Coding((ReleaseColumn(time, 1), *keys))
+    return _TotalsQuestion(
+        data_set=data_set,
+        rows=rows,
+        time=time,
+        keys=keys,
+        value=value,
+        size=size,
+        bound=bound,
+        step=step,
+        shown={"columns": coding.to_json(), "output": output, "counts": bound == 1},
+    )
 
 
-def _columns(asked: _TotalsQuestion) -> dict[str, Any]:
-    """Return the names and codes of the released columns, as plain JSON values."""
-    coding = Coding((ReleaseColumn(asked.time, 1), *asked.keys))
-    return {"columns": coding.to_json(), "output": asked.output, "counts": asked.bound == 1}
+def _total_and_time(query: Question) -> tuple[Aggregate, int]:
+    """Return the one number of a question of running totals, and which of its keys is the time; refuse others."""
+    if len(query.aggregates) != 1 or query.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
+        raise QuestionError("A stream has one COUNT(*) or one SUM.", "Make one stream for each number.")
+    (aggregate,) = query.aggregates
+    if aggregate.where is not None or (aggregate.kind is AggregateKind.COUNT and aggregate.arguments):
+        raise QuestionError("A stream counts all its rows.", "Put conditions into WHERE.")
+    if query.having is not None or query.limit is not None:
+        raise QuestionError("A stream releases every period and key.", "Leave HAVING and LIMIT out.")
+    times = [index for index, (_, key) in enumerate(query.keys) if key.type.kind in {Kind.DATE, Kind.TIMESTAMP}]
+    times = times or [index for index, (_, key) in enumerate(query.keys) if key.type.kind is Kind.INTEGER][:1]
+    if len(times) != 1:
+        raise QuestionError("A stream is grouped by one time column.", "Write SELECT day, COUNT(*) … GROUP BY day.")
+    return aggregate, times[0]
 
 
 def _terms(asked: _TotalsQuestion, plan: StreamPlan, cap: int) -> dict[str, str]:
@@ -361,45 +631,17 @@ def _terms(asked: _TotalsQuestion, plan: StreamPlan, cap: int) -> dict[str, str]
     return {name: fingerprint(detail) for name, detail in parts.items()}
 
 
-def _rows(asked: Question, named: list[tuple[str, Expression]]) -> RowQuestion:
-    columns = tuple((f"c{index}", expression) for index, (_, expression) in enumerate(named))
-    relation = Project(source=asked.relation, columns=columns)
-    outputs = tuple(
-        (name, Column(unique, expression.type)) for (unique, expression), (name, _) in zip(columns, named, strict=True)
-    )
-    return RowQuestion(data=asked.data, relation=relation, columns=outputs, text=asked.text)
-
-
-def _declared(asked: _TotalsQuestion) -> int:
-    """Return how many rows of one unit count, as the policy declares."""
-    matches = asked.data_set.engine.matches
-    return plan_rows(asked.rows.question, asked.data_set.schema, matches=matches).limits.rows
-
-
-def _periods(horizon: object, every: str) -> int:
-    match = _HORIZON.fullmatch(horizon) if isinstance(horizon, str) else None
-    if match is None:
-        raise InvalidValueError("horizon", got=horizon, allowed="a length of time such as '10 years' or '400 days'")
-    count, unit = int(match[1]), match[2].lower()
-    if "period" in {unit, every}:
-        return count
-    # rounded up, so that the horizon is covered to its end
-    return int(-(-count * _DAYS[unit] // _DAYS[every]))
-
-
 def _code(time: CodedColumn, value: object) -> int:
     """Return the code of a date, a time or a whole number, cut to the column's bounds."""
     if isinstance(value, str):
         try:
-            value = (
-                dt.datetime.fromisoformat(value) if time.type.kind is Kind.TIMESTAMP else dt.date.fromisoformat(value)
-            )
+            value = (dt.datetime if time.type.kind is Kind.TIMESTAMP else dt.date).fromisoformat(value)
         except ValueError:
             raise InvalidValueError("start", got=value, allowed="a date such as 2024-12-31") from None
     if isinstance(value, int) and not isinstance(value, bool):
         value = Fraction(value)
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime) and time.type.kind is Kind.TIMESTAMP:
-        value = dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - timestamps here are without a zone
+        value = dt.datetime.combine(value, dt.time())  # timestamps here are without a zone
     try:
         coordinate = position(value)  # type: ignore[arg-type]
     except TypeError:
@@ -439,8 +681,8 @@ def _view(state: StreamState) -> StreamView:
 class StreamRelease:
     """One stream of running totals."""
 
-    def __init__(self, session: Session, outlet: Outlet, files: StateFiles, name: str) -> None:
-        self._session, self._outlet, self._files, self.name = session, outlet, files, name
+    def __init__(self, session: Session, name: str) -> None:
+        self._session, self._files, self.name = session, StateFiles(session.streams, session.stream_states), name
 
     def _state(self) -> StreamState:
         return _read(self._files, self.name)
@@ -520,7 +762,7 @@ class StreamRelease:
                 f"The stream {self.name!r} was made by an earlier version of hush, and the policy has other columns "
                 "by now. Take back the change to see what was released."
             )
-        return definition | _columns(totals)
+        return definition | totals.shown
 
     def _release(self, asked: _TotalsQuestion, before: StreamState, last: int) -> bool:
         """Measure the next part of the periods up to ``last``, and release it; False if another caller was first."""
@@ -547,7 +789,7 @@ class StreamRelease:
             return state.stream.released
 
         try:
-            begun = publish(self._session, self._outlet, None, measure, None, work)
+            begun = publish(self._session, None, measure, None, work)
             with self._files.locked(self.name):
                 now = self._state()
                 # another caller was first: nobody has seen this measurement, so it can be thrown away
@@ -651,3 +893,46 @@ def _advanced(state: StreamState, asked: _TotalsQuestion, rows: CodedRows, last:
         steps=last - stream.released,
     )
     return StreamState(definition, stream.advance(came), history)
+
+
+class DeclaredReleases:
+    """The releases of a declared stream, for a reader."""
+
+    def __init__(self, session: Session, view: StreamView) -> None:
+        self._session, self.view, self.name = session, view, view.name
+        self.released, self.receipt = view.released, view.receipt
+
+    def release(self, period: str = "latest") -> Answer:
+        """Return the release of a date ("2026-11-16"), the latest, or all releases in one table. Free."""
+        session = self._session
+        with session.in_use():
+            reader, data_of = session.analyst, {session.analyst: session.data_sets}
+            return declared_release(session.ledger, self.name, period, reader, data_of)[1]
+
+    @property
+    def answer(self) -> Answer:
+        """All releases in one table, with their dates."""
+        return self.release("all")
+
+    @property
+    def table(self) -> Any:
+        """The same as a pyarrow.Table."""
+        return self.answer.table
+
+    def advance(self, through: object = None) -> int:  # noqa: ARG002 - as for running totals
+        """Refuse: its releases are made at their dates."""
+        raise StreamError(
+            f"The owner declared the stream {self.name!r}: its releases are made at their dates, by hush serve or by "
+            "hush stream run. Nothing was read and nothing was charged."
+        )
+
+    def stop(self) -> None:
+        """Refuse: the owner stops it."""
+        raise StreamError(f"The owner declared the stream {self.name!r}, and stops it: hush stream stop {self.name}.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the stream as plain JSON values."""
+        return self.view.to_json()
+
+    def __repr__(self) -> str:
+        return f"<stream {self.view}>"

@@ -20,7 +20,7 @@ from hush.core import InvalidValueError, exact, positive
 from hush.core.on_demand import optional
 from hush.core.storage import writing
 from hush.curator.answer import Money
-from hush.curator.coding import Coding, Masks, masks
+from hush.curator.coding import Coding, masks
 from hush.curator.kept_release import (
     ReleaseExplanation,
     ReleaseHead,
@@ -30,7 +30,6 @@ from hush.curator.kept_release import (
     price_of,
     release,
 )
-from hush.curator.pipeline import Outlet
 from hush.curator.session import Session
 from hush.curator.terms import FamilyOrder, FamilyTerms, SynthesisOrder, SynthesisTerms
 from hush.engines.protocol import CodedRows
@@ -59,9 +58,7 @@ class SyntheticExplanation(ReleaseExplanation):
     def errors(self) -> dict[str, float]:
         """Return the standard deviation of the noise on each column's own counts, and of the certificate, in rows."""
         plan = self.plan
-        deviations = {}
-        for name, share in plan.one_way_shares().items():
-            deviations[name] = plan.deviation(plan.parameter(share))
+        deviations = {name: plan.deviation(plan.parameter(share)) for name, share in plan.one_way_shares().items()}
         pairs = len(self.coding.columns) * (len(self.coding.columns) - 1) // 2
         if pairs and plan.settings.certificate:
             deviations["certificate"] = plan.deviation(plan.score_parameter(plan.settings.certificate, pairs))
@@ -150,7 +147,16 @@ class SyntheticRelease(WholeRelease):
         if cells.exact:
             count = self.synthetic.count_where(cells.columns, cells.surely, confidence=confidence)
         else:
-            count = self._between(cells, confidence)
+            # the truth lies between two counts; a union bound: the result misses only if one of the two does
+            low, high = (
+                self.synthetic.count_where(cells.columns, mask, confidence=(1 + confidence) / 2)
+                for mask in (cells.surely, cells.maybe)
+            )
+            value, error = (low.value + high.value) / 2, None
+            if low.error is not None and high.error is not None:
+                error = max(value - (low.value - low.error), high.value + high.error - value)
+            source = high.source if error is None else f"{high.source}; the condition cuts a group of neighbours"
+            count = CountAnswer(value=value, error=error, source=source)
         if count.error is not None:
             return count
         row_total = max(self.synthetic.fitted.total, 1.0)
@@ -158,19 +164,6 @@ class SyntheticRelease(WholeRelease):
         price = 3 / (0.01 * row_total)
         advice = f"{count.source}; ask directly: COUNT(*) to within ±1 % of all rows costs about ε={shown(price)}"
         return CountAnswer(value=count.value, error=None, source=advice)
-
-    def _between(self, cells: Masks, confidence: float) -> CountAnswer:
-        """Return the count of a condition between two others, which are counted at half the miss probability each."""
-        # a union bound: the result misses only if one of the two counts does
-        low, high = (
-            self.synthetic.count_where(cells.columns, mask, confidence=(1 + confidence) / 2)
-            for mask in (cells.surely, cells.maybe)
-        )
-        value = (low.value + high.value) / 2
-        if low.error is None or high.error is None:
-            return CountAnswer(value=value, error=None, source=high.source)
-        error = max(value - (low.value - low.error), high.value + high.error - value)
-        return CountAnswer(value=value, error=error, source=f"{high.source}; the condition cuts a group of neighbours")
 
     @property
     def quality(self) -> Certificate | None:
@@ -184,21 +177,21 @@ class SyntheticRelease(WholeRelease):
 
     def save(self, path: str | Path, *, rows: int | None = None, seed: int = 0) -> None:
         """Write the rows as .csv or .parquet."""
-        target = Path(path)
-        if target.suffix.lower() == ".parquet":
-            pq = optional("pyarrow.parquet", "arrow")
-            with writing(str(target)):
-                pq.write_table(self.table if rows is None else self.rows(rows, seed=seed), target)
-            return
-        if target.suffix.lower() != ".csv":
-            raise InvalidValueError("path", got=str(path), allowed="a name that ends in .csv or .parquet")
-        arrow_csv = optional("pyarrow.csv", "arrow")
-        table = self.table if rows is None else self.rows(rows, seed=seed)
-        header = io.StringIO()
-        csv.writer(header, lineterminator="\n").writerow(table.column_names)
-        with writing(str(target)), target.open("wb") as file:
-            file.write(header.getvalue().encode())
-            arrow_csv.write_csv(table, file, arrow_csv.WriteOptions(include_header=False))
+        target, table = Path(path), self.table if rows is None else self.rows(rows, seed=seed)
+        match target.suffix.lower():
+            case ".parquet":
+                pq = optional("pyarrow.parquet", "arrow")
+                with writing(str(target)):
+                    pq.write_table(table, target)
+            case ".csv":
+                arrow_csv = optional("pyarrow.csv", "arrow")
+                header = io.StringIO()
+                csv.writer(header, lineterminator="\n").writerow(table.column_names)
+                with writing(str(target)), target.open("wb") as file:
+                    file.write(header.getvalue().encode())
+                    arrow_csv.write_csv(table, file, arrow_csv.WriteOptions(include_header=False))
+            case _:
+                raise InvalidValueError("path", got=str(path), allowed="a name that ends in .csv or .parquet")
 
     def to_json(self) -> dict[str, Any]:
         """Return rows, columns, quality and receipt of the release as plain JSON values."""
@@ -244,7 +237,7 @@ def plan_synthetic(session: Session, terms: SynthesisTerms) -> SyntheticExplanat
     return SyntheticExplanation(head=head, rows=planned, plan=plan, text=text, events=plan.events)
 
 
-def release_synthetic(session: Session, outlet: Outlet, order: SynthesisOrder) -> SyntheticRelease:
+def release_synthetic(session: Session, order: SynthesisOrder) -> SyntheticRelease:
     """Release synthetic rows, and charge them."""
     explained = plan_synthetic(session, order)
     fitted: list[Synthetic] = []  # so that it is not fitted a second time from its measurements
@@ -256,7 +249,7 @@ def release_synthetic(session: Session, outlet: Outlet, order: SynthesisOrder) -
     def made(head: ReleaseHead, measurements: bytes, **paid: Any) -> SyntheticRelease:
         return SyntheticRelease.made(head, measurements, **paid, synthetic=fitted[0] if fitted else None)
 
-    return release(session, outlet, explained, measure, made, order)
+    return release(session, explained, measure, made, order)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -333,7 +326,7 @@ def plan_family(
     return parents, children, shared
 
 
-def release_family(session: Session, outlet: Outlet, order: FamilyOrder) -> FamilyRelease:
+def release_family(session: Session, order: FamilyOrder) -> FamilyRelease:
     """Release parents and children, each for half of the price, which is charged at once: both are made, or neither."""
     parents, children, shared = plan_family(session, order)
     engine, child_rows = children.rows.data_set.engine, children.rows.plan
@@ -361,7 +354,7 @@ def release_family(session: Session, outlet: Outlet, order: FamilyOrder) -> Fami
     events = (*parents.plan.events, *children.plan.events)
     explained = ReleaseExplanation(head=head, rows=parents.rows, text=text, events=events)
     options = (child_rows.question, child_rows.limits)
-    return release(session, outlet, explained, measure, FamilyRelease.made, order, options=options)
+    return release(session, explained, measure, FamilyRelease.made, order, options=options)
 
 
 def shared_columns(parents: Sequence[str], own: Sequence[str], number: str, children: str) -> tuple[str, ...]:
@@ -370,7 +363,6 @@ def shared_columns(parents: Sequence[str], own: Sequence[str], number: str, chil
         raise InvalidValueError("number", got=number, allowed=f"a column of the parents alone: {', '.join(parents)}")
     shared = tuple(name for name in parents if name in own)
     if not shared or len(shared) == len(own):
-        raise InvalidValueError(
-            "children", got=children, allowed="rows with some columns of the parents, and some of their own"
-        )
+        allowed = "rows with some columns of the parents, and some of their own"
+        raise InvalidValueError("children", got=children, allowed=allowed)
     return shared

@@ -384,8 +384,7 @@ class FitTerms(Terms):
         str | None, Term(TermKind.NAME, "The column to predict; left out for moments, pca and kmeans.", "COLUMN")
     ] = None
     model: Annotated[
-        str,
-        Term(TermKind.NAME, "regression, classification, linear, naive_bayes, moments, pca or kmeans.", "NAME"),
+        str, Term(TermKind.NAME, "regression, classification, linear, naive_bayes, moments, pca or kmeans.", "NAME")
     ] = "regression"
     epsilon: Epsilon = None
     max_rows: RowsOfUnit = 1
@@ -473,7 +472,7 @@ def takes_options(
     request: type[Request],
 ) -> Callable[[Callable[[Asker, Request, dict[str, Any]], Result]], Callable[Concatenate[Asker, ...], Result]]:
     """Do the same as `takes`, and pass other keywords to the method as options."""
-    names = {field.name for field in fields(request)}  # type: ignore[arg-type]
+    names = terms_of(request).keys()  # type: ignore[arg-type]
 
     def decorate(
         method: Callable[[Asker, Request, dict[str, Any]], Result],
@@ -494,10 +493,11 @@ def _describe(method: Any, request: Any, *further: Parameter) -> None:
     """Set the signature of a method to the terms of a request, and list these in its docstring."""
     parameters = [parameter.replace(annotation=Parameter.empty) for parameter in signature(request).parameters.values()]
     method.__signature__ = Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *parameters, *further])
-    terms = terms_of(request)
     lines = ["Parameters", "----------"]
-    for name in (parameter.name for parameter in parameters):
-        meaning = f"{terms[name].help} {terms[name].details}".strip()
-        lines += [name, fill(meaning, 100, initial_indent="    ", subsequent_indent="    ")]
+    for name, term in terms_of(request).items():
+        lines += [
+            name,
+            fill(f"{term.help} {term.details}".strip(), 100, initial_indent="    ", subsequent_indent="    "),
+        ]
     lines += [f"{parameter.name}\n    The model's own, such as ``components`` of pca." for parameter in further]
     method.__doc__ = f"{cleandoc(method.__doc__ or '')}\n\n" + "\n".join(lines)

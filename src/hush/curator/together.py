@@ -21,7 +21,6 @@ from hush.core import InvalidValueError
 from hush.curator import pipeline
 from hush.curator.answer import Answer
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.pipeline import Outlet
 from hush.curator.session import MadeUpError, Session
 from hush.curator.terms import QuestionTerms
 from hush.ledger import Charge, Release
@@ -111,14 +110,7 @@ def plan(session: Session, questions: Sequence[QuestionTerms]) -> QuestionPlan:
 
 
 def ask(
-    session: Session,
-    outlet: Outlet,
-    planned: QuestionPlan,
-    *,
-    text: str,
-    same: str,
-    request: str,
-    limit: float = math.inf,
+    session: Session, planned: QuestionPlan, *, text: str, same: str, request: str, limit: float = math.inf
 ) -> AnswersTogether:
     """Charge a plan in one decision, and release all of its answers, or none.
 
@@ -138,19 +130,11 @@ def ask(
                 hint="Nothing was charged. Divide them among several dashboards, each with fewer tiles.",
             )
         decision = pipeline.charge(
-            session,
-            outlet,
-            planned.data_set,
-            planned.events,
-            text=text,
-            same=same,
-            request=request,
-            epsilon=planned.epsilon,
+            session, planned.data_set, planned.events, text=text, same=same, request=request, epsilon=planned.epsilon
         )
         if isinstance(decision, Charge):
             answers = pipeline.publish(
                 session,
-                outlet,
                 decision,
                 lambda: [program.compute() for program in programs],
                 lambda computed: packed(computed, planned.places),
@@ -160,7 +144,7 @@ def ask(
         return AnswersTogether(answers=unpacked(decision.answer), receipt=decision.number, when=decision.when)
 
 
-def read(session: Session, outlet: Outlet, source: Release, *, same: str, request: str) -> AnswersTogether:
+def read(session: Session, source: Release, *, same: str, request: str) -> AnswersTogether:
     """Charge another analyst's answered plan to one's own account, at its recorded price, and return its answers.
 
     The plan must be answered, and its owner must share answers: else this would be a new charge to everybody's budget.
@@ -168,7 +152,6 @@ def read(session: Session, outlet: Outlet, source: Release, *, same: str, reques
     with session.in_use():
         decision = pipeline.charge(
             session,
-            outlet,
             session.data_sets[source.data],
             [event_from_json(event) for event in source.events],
             text=source.question,

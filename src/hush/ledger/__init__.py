@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from hush.core.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from hush.ledger.actors import Actor, OwnerAct, Role
     from hush.ledger.backup import Verification
     from hush.ledger.budgets import Allowance, Budget
     from hush.ledger.charging import Charge, Decision, Repeat, Replay, Share
+    from hush.ledger.entries import Actor, Role
     from hush.ledger.errors import (
         AccountExistsError,
         AllowanceError,
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
         UnknownAccountError,
         UnknownReceiptError,
     )
-    from hush.ledger.history import AccountView, Act, Release
+    from hush.ledger.history import AccountView, Act, OwnerAct, Release
     from hush.ledger.ledger import Ledger
     from hush.ledger.requests import Parked, ParkedQuestion
 else:
     __getattr__, __all__ = on_demand(
         __name__,
         {
-            "hush.ledger.actors": "Actor OwnerAct Role",
             "hush.ledger.backup": "Verification",
             "hush.ledger.budgets": "Allowance Budget",
             "hush.ledger.charging": "Charge Decision Repeat Replay Share",
+            "hush.ledger.entries": "Actor Role",
             "hush.ledger.errors": "AccountExistsError AllowanceError ApprovalNeededError LedgerBusyError "
             "LedgerDamagedError LedgerError LedgerMissingError LedgerRolledBackError LedgerUnavailableError "
             "NotAllowedError RequestConflictError RequestUnansweredError UnknownAccountError UnknownReceiptError",
-            "hush.ledger.history": "AccountView Act Release",
+            "hush.ledger.history": "AccountView Act OwnerAct Release",
             "hush.ledger.ledger": "Ledger",
             "hush.ledger.requests": "Parked ParkedQuestion",
         },

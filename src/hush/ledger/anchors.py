@@ -69,20 +69,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hush.core import InvalidValueError
 from hush.ledger.entries import Entry, Head, canonical, follow
 from hush.ledger.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError
 from hush.ledger.store import OPTIONS
-from hush.storage import open_storage, sync_directory, sync_file
+from hush.storage import in_database, open_storage, sync_directory, sync_file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Mark(NamedTuple):
     """The content of an anchor: the last entry of a ledger, whole, and the head before it."""
 
     ledger: str
@@ -101,14 +100,15 @@ class Mark:
 
     @classmethod
     def from_json(cls, content: Any, place: str) -> Mark:
-        """Return the mark that was written, or refuse."""
+        """Return the mark that was written, as JSON values or as their text, or refuse."""
         try:
+            content = json.loads(content) if isinstance(content, str | bytes) else content
             entry = Entry.from_json(content["entry"])
             before = Head(number=entry.number - 1, hash=bytes.fromhex(content["before"]))
             # The entry's hash covers the hash before it: a mark that was edited in one place only is refused.
             follow(before, entry.row)
             ledger, place = content["ledger"].strip(), content.get("place", "").strip()
-        except (KeyError, TypeError, ValueError, AttributeError, LedgerDamagedError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, LedgerDamagedError) as error:
             raise unreadable(place) from error
         return cls(ledger=ledger, before=before, entry=entry, place=place)
 
@@ -141,7 +141,7 @@ class Anchor(ABC):
     def begin(self, mark: Mark) -> Callable[[], None]:
         """Replace the mark, and return a function that waits until it is on the disk."""
         self.write(mark)
-        return _nothing
+        return lambda: None
 
     def reset(self, mark: Mark) -> None:
         """Replace the mark even if the old one cannot be read: used when an owner restores a ledger."""
@@ -149,10 +149,6 @@ class Anchor(ABC):
 
     def close(self) -> None:  # noqa: B027 - most anchors hold nothing open
         """Release the anchor's connection or thread; never fails."""
-
-
-def _nothing() -> None:
-    pass
 
 
 _BLOCK = 4096
@@ -175,11 +171,6 @@ class FileAnchor(Anchor):
 
     def read(self) -> Mark | None:
         """Return the newer of the two slots' marks."""
-        found = self._latest()
-        return None if found is None else found[1]
-
-    def _latest(self) -> tuple[int, Mark] | None:
-        """Return the newest turn and its mark."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -188,30 +179,29 @@ class FileAnchor(Anchor):
         except OSError as error:
             raise self._unavailable(error) from error
         if self._seen is not None and self._seen[0] == data:
-            return self._seen[1:]
+            return self._seen[2]
         self._seen = None
         if not data.strip(b"\0"):  # made, and never written: the crash came before the first mark
             return None
-        valid = [content for slot in (0, 1) if (content := _content(data, slot)) is not None]
-        if not valid:
+        newest = None
+        for content in (_content(data, 0), _content(data, 1)):
+            if content is not None and (newest is None or content["turn"] > newest["turn"]):
+                newest = content
+        if newest is None:
             raise unreadable(self.place)
-        newest = max(valid, key=lambda content: int(content["turn"]))
         mark = Mark.from_json(newest, self.place)
         self._seen = (data, newest["turn"], mark)
-        return newest["turn"], mark
+        return mark
 
     def write(self, mark: Mark) -> None:
         """Write the slot that does not hold the newest mark, and force it to the disk."""
-        with self._errors():
-            descriptor = self._put(mark)
-        self._force(descriptor)
+        self._force(self._put(mark))
 
     def begin(self, mark: Mark) -> Callable[[], None]:
         """Write the slot, and force it to the disk while the caller does something else."""
-        with self._errors():
-            descriptor = self._put(mark)
+        descriptor = self._put(mark)
         if self._slowness < _QUICK:  # handing it to a thread would take longer
-            return lambda: self._force(descriptor)
+            return partial(self._force, descriptor)
         if self._worker is None or self._worker[0] != os.getpid():  # threads do not survive a fork
             self._worker = (os.getpid(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="hush-anchor"))
         return self._worker[1].submit(self._force, descriptor).result
@@ -220,8 +210,9 @@ class FileAnchor(Anchor):
         """Force a written mark to the disk, and remember how long that took."""
         begin = time.monotonic()
         try:
-            with self._errors():
-                sync_file(descriptor)
+            sync_file(descriptor)
+        except OSError as error:
+            raise self._unavailable(error) from error
         finally:
             os.close(descriptor)
         self._forced = self._seen[0] if self._seen is not None else None
@@ -230,17 +221,17 @@ class FileAnchor(Anchor):
     def _put(self, mark: Mark) -> int:
         """Write a mark into the page cache; return the open file."""
         # The caller holds the ledger's lock and has read this anchor since it got it: what was seen is what is there.
-        latest = self._seen[1:] if self._seen is not None else self._latest()
-        turn = 0 if latest is None else latest[0] + 1
-        if latest is None:
-            self._make()
+        new = self._seen is None and self.read() is None
+        turn = 0 if self._seen is None else self._seen[1] + 1
         line = canonical({"turn": turn, **mark.to_json()})
         text = hashlib.sha256(line).hexdigest().encode() + b" " + line + b"\n"
         # The copy in memory is kept equal to the file, so the next read can be compared with it.
         before = bytes(2 * _BLOCK) if self._seen is None else self._seen[0]
-        data = bytearray(before)
-        descriptor = os.open(self._path, os.O_RDWR)
+        data, descriptor = bytearray(before), -1
         try:
+            if new:
+                self._make()
+            descriptor = os.open(self._path, os.O_RDWR)
             if before != self._forced:
                 # Another process may still be forcing the newest mark to the disk. It must be there before the older
                 # one is overwritten, and before this process commits anything: so that at most one mark is missing.
@@ -252,8 +243,11 @@ class FileAnchor(Anchor):
                     raise OSError("short write")  # noqa: TRY301 - the same way out as for any other failure
                 data.extend(bytes(max(place - len(data), 0)))
                 data[place : place + _BLOCK] = block
-        except BaseException:
-            os.close(descriptor)
+        except BaseException as error:
+            if descriptor >= 0:
+                os.close(descriptor)
+            if isinstance(error, OSError):
+                raise self._unavailable(error) from error
             raise
         self._seen = (bytes(data), turn, mark)  # good as long as the file holds exactly this
         return descriptor
@@ -261,7 +255,7 @@ class FileAnchor(Anchor):
     def reset(self, mark: Mark) -> None:
         """Replace the mark; a file that cannot be read is deleted first."""
         try:
-            self._latest()
+            self.read()
         except LedgerDamagedError:
             self._path.unlink()
         self.write(mark)
@@ -282,13 +276,6 @@ class FileAnchor(Anchor):
         finally:
             os.close(descriptor)
         sync_directory(self._path.parent)
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise self._unavailable(error) from error
 
     def _unavailable(self, error: OSError) -> LedgerUnavailableError:
         return LedgerUnavailableError(
@@ -329,13 +316,7 @@ class TableAnchor(Anchor):
         if not self._storage.has_table("hush_anchors"):
             return None
         rows = self._storage.rows("SELECT mark FROM hush_anchors WHERE name = ?", self._name)
-        if not rows:
-            return None
-        try:
-            content: Any = json.loads(rows[0][0])
-        except ValueError as error:
-            raise unreadable(self.place) from error
-        return Mark.from_json(content, self.place)
+        return Mark.from_json(rows[0][0], self.place) if rows else None
 
     def write(self, mark: Mark) -> None:
         """Replace the row; the statement commits by itself, durably."""
@@ -362,7 +343,7 @@ _SECONDS = 10
 
 
 class CommandAnchor(Anchor):
-    """A mark that somebody else keeps."""
+    """An anchor kept by a program of the owner (``command:PROGRAM``): ``get`` prints the mark, ``set`` reads it."""
 
     def __init__(self, url: str) -> None:
         self._command = shlex.split(url.removeprefix("command:"))
@@ -384,13 +365,7 @@ class CommandAnchor(Anchor):
     def read(self) -> Mark | None:
         """Ask for the mark."""
         line = self._run("get").strip()
-        if not line:
-            return None
-        try:
-            content: Any = json.loads(line)
-        except ValueError as error:
-            raise unreadable(self.place) from error
-        return Mark.from_json(content, self.place)
+        return Mark.from_json(line, self.place) if line else None
 
     def write(self, mark: Mark) -> None:
         """Hand the mark over."""
@@ -452,19 +427,18 @@ def _marks() -> Iterator[tuple[Path, Mark]]:
 
 def open_anchor(url: str | Path | None, *, ledger: str) -> Anchor | None:
     """Return the anchor at a path, ``postgresql://`` URL or ``command:``; None stands for the usual place."""
-    on_server = ledger.startswith(("postgresql://", "postgres://"))
     if url is None:
-        return FileAnchor(usual_place(ledger), exclusive=not on_server)
+        return FileAnchor(usual_place(ledger), exclusive=not in_database(ledger))
     if isinstance(url, Path):
         return FileAnchor(url.absolute())
-    if not isinstance(url, str) or not url:
+    if (
+        not isinstance(url, str)
+        or not url
+        or ("://" in url and not in_database(url) and not url.startswith("command:"))
+    ):
         raise InvalidValueError("anchor", got=url, allowed="a path, a postgresql:// URL, command:PROGRAM, or none")
     if url == "none":
         return None
-    if url.startswith(("postgresql://", "postgres://")):
+    if in_database(url):
         return TableAnchor(url)
-    if url.startswith("command:"):
-        return CommandAnchor(url)
-    if "://" in url:
-        raise InvalidValueError("anchor", got=url, allowed="a path, a postgresql:// URL, command:PROGRAM, or none")
-    return FileAnchor(Path(url).absolute())
+    return CommandAnchor(url) if url.startswith("command:") else FileAnchor(Path(url).absolute())

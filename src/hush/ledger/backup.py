@@ -20,20 +20,20 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from hush.accounting.events import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, nonnegative, probability
-from hush.ledger.actors import Actor, prose
 from hush.ledger.anchors import Mark
 from hush.ledger.chain import WITNESS, Chain
-from hush.ledger.entries import Entry, Head, Row, canonical, damaged, follow, now
+from hush.ledger.entries import Actor, Entry, Head, Row, canonical, damaged, follow, now, prose
 from hush.ledger.errors import LedgerDamagedError, LedgerError
 from hush.ledger.rules import check, written_off
 from hush.ledger.state import LedgerState, account_state
-from hush.ledger.store import Store, open_store
+from hush.ledger.store import open_store
 
 Lost = str | Number | tuple[Number, Number]
 """The privacy loss of releases that a copy lacks: "none", "all", an ε, or an (ε, δ)."""
@@ -45,14 +45,44 @@ def restore(url: str | Path, *, actor: Actor, reason: str, lost: Lost, anchor: s
     """Open a copy that does not agree with its anchor, record the owner's act, and set the anchor to it."""
     actor.require_owner("restore a ledger")
     chain = Chain.open(url, anchor=anchor, create=None, trust=True)
-    try:
+    with ExitStack() as undo:
+        undo.callback(chain.close)
         with chain.store.entries() as rows:
             for _ in checked(LedgerState(), rows, chain.store.entry):
                 pass
-        _record(chain, actor=actor, reason=reason, lost=lost)
-    except BaseException:
-        chain.close()
-        raise
+        why, gone = prose(reason, "reason", longest=2000), losses(lost)
+        kept = chain.anchor
+        with chain.store.storage.locked():
+            state = chain.state
+            if chain.store.tail(state.head.number)[1] != state.head:
+                raise LedgerError("Somebody else is writing to the ledger; stop everything that uses it, then restore.")
+            accounts = [
+                account_state(key, written_off(account, gone))
+                for key, account in sorted(state.accounts.items())
+                if account is not None and gone != "none"
+            ]
+            mark = None
+            with suppress(LedgerDamagedError):  # an anchor that cannot be read is one reason to restore
+                mark = None if kept is None else kept.read()
+            body = {
+                "by": actor.name,
+                "when": now(),
+                "reason": why,
+                "lost": gone,
+                "anchor": "none" if kept is None else kept.place if kept.exclusive else WITNESS,
+                "anchored": None if mark is None else {"ledger": mark.ledger, "entries": mark.entry.number},
+                "accounts": accounts,
+            }
+            entry = Entry.draft("restored", body, after=state.head)
+            # The anchor first: after a crash before the commit, an exclusive anchor is one entry ahead, and the next
+            # opener appends the act from its mark (`Chain._complete`).
+            if kept is not None:
+                kept.reset(Mark(ledger=state.id, before=state.head, entry=entry, place=chain.store.place))
+            chain.forget_usual(kept)
+            chain.store.append(entry, after=state.head)
+            chain.store.storage.commit()
+        chain.refresh()
+        undo.pop_all()
     return chain
 
 
@@ -68,10 +98,15 @@ def import_(
     store = open_store(url, create=True)
     try:
         with store.storage.locked():
-            if store.exists():
+            if store.storage.has_table("hush_entries"):
                 raise LedgerError(f"There is a ledger at {store.place} already; import into a new place.")
             store.prepare()
-            _fill(store, file)
+            answers: dict[int, bytes] = {}
+            before = Head()
+            for entry in checked(LedgerState(), _lines(file, answers), store.entry):
+                answer = answers.pop(entry.about, None) if entry.kind == "answered" else None
+                store.append(entry, after=before, answer=answer)
+                before = entry.head
             store.storage.commit()
         new = None  # committed: the file stays, even if the act below cannot be recorded
     finally:
@@ -80,17 +115,6 @@ def import_(
             for end in ("", "-wal", "-shm", "-journal"):
                 Path(f"{new}{end}").unlink(missing_ok=True)
     return restore(url, actor=actor, reason=reason, lost=lost, anchor=anchor)
-
-
-def _fill(store: Store, file: IO[str]) -> None:
-    state = LedgerState()
-    answers: dict[int, bytes] = {}
-    before = Head()
-    for entry in checked(state, _lines(file, answers), store.entry):
-        store.append(entry, after=before)
-        before = entry.head
-        if entry.kind == "answered" and entry.about in answers:
-            store.keep_answer(entry.about, answers.pop(entry.about))
 
 
 def losses(lost: Lost) -> Any:
@@ -105,47 +129,6 @@ def losses(lost: Lost) -> Any:
         epsilon=nonnegative(epsilon, "lost", allowed=allowed), delta=probability(delta, "lost", allowed=allowed)
     )
     return [gone.to_json()] if gone.epsilon or gone.delta else "none"
-
-
-def _record(chain: Chain, *, actor: Actor, reason: str, lost: Lost) -> None:
-    """Write the act of restoring to the anchor, then append it to the ledger."""
-    why, gone = prose(reason, "reason", longest=2000), losses(lost)
-    anchor = chain.anchor
-    with chain.store.storage.locked():
-        state = chain.state
-        if chain.store.head() != state.head:
-            raise LedgerError("Somebody else is writing to the ledger; stop everything that uses it, then restore.")
-        accounts = [
-            account_state(key, written_off(account, gone))
-            for key, account in sorted(state.accounts.items())
-            if account is not None and gone != "none"
-        ]
-        found = _mark(chain)
-        body = {
-            "by": actor.name,
-            "when": now(),
-            "reason": why,
-            "lost": gone,
-            "anchor": "none" if anchor is None else anchor.place if anchor.exclusive else WITNESS,
-            "anchored": None if found is None else {"ledger": found.ledger, "entries": found.entry.number},
-            "accounts": accounts,
-        }
-        entry = Entry.draft("restored", body, after=state.head)
-        # The anchor first: after a crash before the commit, an exclusive anchor is one entry ahead, and the next opener
-        # appends the act from its mark (`Chain._complete`).
-        if anchor is not None:
-            anchor.reset(Mark(ledger=state.id, before=state.head, entry=entry, place=chain.store.place))
-        chain.forget_usual(anchor)
-        chain.store.append(entry, after=state.head)
-        chain.store.storage.commit()
-    chain.refresh()
-
-
-def _mark(chain: Chain) -> Mark | None:
-    try:
-        return None if chain.anchor is None else chain.anchor.read()
-    except LedgerDamagedError:  # an anchor that cannot be read is one reason to restore
-        return None
 
 
 def export(chain: Chain, file: IO[str]) -> int:

@@ -33,26 +33,24 @@ Outlook(whose="alice's budget", takes=Fraction(1, 4), left=Fraction(1, 1), more=
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
-from functools import reduce
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, cast
 
 from hush.accounting.events import ApproximateDPEvent, Event, event_from_json
-from hush.accounting.filters import Charge, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
-from hush.accounting.filters.base import PARTS, bounded, plus
+from hush.accounting.filters import PARTS, Charge, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter, bounded, plus
 from hush.core import InvalidValueError, Number, nonnegative, positive, probability
 from hush.core.format import decimal, figure, percent
-from hush.core.values import assign
+from hush.core.numbers import assign
 
 Kind = Literal["auto", "pure", "renyi", "zcdp", "gdp"]
 
 LARGEST_EPSILON = 10**100
 """The largest budget; a guarantee is empty long before this ε."""
 
-_KINDS = ("auto", "pure", "renyi", "zcdp", "gdp")
+_FILTERS: Mapping[str, Any] = {"pure": PureFilter, "renyi": RenyiFilter, "zcdp": ZCDPFilter, "gdp": GDPFilter}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +68,15 @@ class Budget:
         if epsilon > LARGEST_EPSILON:  # also so that it is a float, and so are its square and its exponent's logarithm
             raise InvalidValueError("epsilon", got=self.epsilon, allowed="a number from 0 to 1e100")
         assign(self, epsilon=epsilon, delta=probability(self.delta, "delta"))
-        if self.kind not in _KINDS:
-            raise InvalidValueError("kind", got=self.kind, allowed=f"one of {', '.join(_KINDS)}")
+        if self.kind not in {"auto", *_FILTERS}:
+            raise InvalidValueError("kind", got=self.kind, allowed=f"one of auto, {', '.join(_FILTERS)}")
         if self.alpha is not None and self._kind != "renyi":
             raise InvalidValueError("alpha", got=self.alpha, allowed="given with a Rényi budget only")
 
     @property
     def _kind(self) -> str:
-        if self.kind != "auto":
-            return self.kind
-        return "pure" if self.delta == 0 else "renyi"
+        usual = "renyi" if self.delta else "pure"
+        return usual if self.kind == "auto" else self.kind
 
     @classmethod
     def parse(cls, value: object, parameter: str = "budget") -> Budget:
@@ -92,13 +89,9 @@ class Budget:
 
     def open(self) -> Filter:
         """Return a fresh account."""
-        if self._kind == "pure":
-            return PureFilter.open(epsilon=self.epsilon, delta=self.delta)
-        if self._kind == "renyi":
-            return RenyiFilter.open(epsilon=self.epsilon, delta=self.delta, alpha=self.alpha)
-        if self._kind == "zcdp":
-            return ZCDPFilter.open(epsilon=self.epsilon, delta=self.delta)
-        return GDPFilter.open(epsilon=self.epsilon, delta=self.delta)
+        order = {"alpha": self.alpha} if self._kind == "renyi" else {}
+        account: Filter = _FILTERS[self._kind].open(epsilon=self.epsilon, delta=self.delta, **order)
+        return account
 
 
 EVERY = ("hour", "day", "week", "month", "year")
@@ -153,15 +146,9 @@ def under(account: Filter, epsilon: Fraction, delta: Fraction) -> Filter:
         return replace(account, epsilon=less, delta=slip, reserve=reserve)
     except InvalidValueError:
         # Without a finite sum of ε the smaller budget counts as used up.
-        summed = account.spent_epsilon
-        return PureFilter(
-            epsilon=less,
-            delta=slip,
-            reserve=reserve,
-            spent_loss=less if summed is None else summed,
-            spent_delta=account.spent_delta,
-            spent_epsilon=less if summed is None else summed,
-        )
+        summed = less if account.spent_epsilon is None else account.spent_epsilon
+        spent = {"spent_loss": summed, "spent_delta": account.spent_delta, "spent_epsilon": summed}
+        return PureFilter(epsilon=less, delta=slip, reserve=reserve, **spent)
 
 
 def in_force(account: Filter, key: tuple[str, str], lowered: Lowered) -> Filter:
@@ -208,47 +195,37 @@ def event_list(events: object) -> tuple[Event, ...]:
 def price(account: Filter, events: Sequence[Event]) -> Charge:
     """Return the sum of the events' prices. Every event costs something on its own: a charge of nothing is refused."""
     key = (account.currency, tuple(events))  # a charge is good for every account of its currency
-    priced = _prices.get(key)
-    if priced is None:
-        # Analysts choose the events, so the cache must be bounded.
-        if len(_prices) >= _REMEMBERED:
-            _prices.clear()
-        charges = [_price(account, event) for event in events]
-        summed = reduce(plus, (charge.epsilon for charge in charges))
-        priced = Charge(  # rounded up where a figure would be too long to be stored and read back
-            currency=account.currency,
-            loss=bounded(sum((charge.loss for charge in charges), Fraction(0))),
-            delta=bounded(sum((charge.delta for charge in charges), Fraction(0))),
-            epsilon=None if summed is None else bounded(summed),
-        )
-        _prices[key] = priced
-    return priced
+    if (priced := _prices.get(key)) is not None:
+        return priced
+    # Analysts choose the events, so the cache must be bounded.
+    if len(_prices) >= _REMEMBERED:
+        _prices.clear()
+    loss, delta, epsilon = Fraction(0), Fraction(0), cast("Fraction | None", Fraction(0))
+    for event in events:
+        charge = _prices.get((account.currency, event))  # many questions have the same event
+        if charge is None:
+            if event_from_json(event.to_json()) != event:  # what is stored must be what is priced
+                raise InvalidValueError("events", got=event, allowed="an event that reads back from JSON as itself")
+            charge = _prices[account.currency, event] = account.price(event)
+        loss, delta, epsilon = loss + charge.loss, delta + charge.delta, plus(epsilon, charge.epsilon)
+    # Rounded up where a figure would be too long to be stored and read back.
+    epsilon = None if epsilon is None else bounded(epsilon)
+    priced = Charge(currency=account.currency, loss=bounded(loss), delta=bounded(delta), epsilon=epsilon)
+    return _prices.setdefault(key, priced)
 
 
-def _price(account: Filter, event: Event) -> Charge:
-    """Return the price of one event, remembered because many questions have the same event."""
-    key = (account.currency, event)
-    charge = _prices.get(key)
-    if charge is None:
-        if event_from_json(event.to_json()) != event:  # what is stored must be what is priced
-            raise InvalidValueError("events", got=event, allowed="an event that reads back from JSON as itself")
-        charge = _prices[key] = account.price(event)
-    return charge
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whose:
+class Whose(NamedTuple):
     """An account, with the name of its budget for messages."""
 
     name: str
     account: Filter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Taken:
     """The share of an account that a charge took, and the share it left, of the budget of that day, as in entries.
 
-    >>> Taken.of(Budget(epsilon=4).open(), Fraction(1, 8), Fraction(1, 2)).to_json()
+    >>> Taken(Fraction(4), Fraction(0), Fraction(1, 8), Fraction(1, 2)).to_json()
     {'epsilon': '4', 'delta': '0', 'took': 12500, 'left': 50000}
     """
 
@@ -258,11 +235,6 @@ class Taken:
     took: Fraction
     left: Fraction
 
-    @classmethod
-    def of(cls, account: Filter, took: Fraction, left: Fraction) -> Taken:
-        """Return the shares under the budget that an account has."""
-        return cls(epsilon=account.epsilon, delta=account.delta, took=took, left=left)
-
     def to_json(self) -> dict[str, Any]:
         """Return the shares as whole numbers of parts."""
         parts = {"took": int(self.took * PARTS), "left": int(self.left * PARTS)}
@@ -271,12 +243,11 @@ class Taken:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Taken:
         """Return the shares that `to_json` wrote."""
-        took, left = (Fraction(content[name], PARTS) for name in ("took", "left"))
-        return cls(epsilon=Fraction(content["epsilon"]), delta=Fraction(content["delta"]), took=took, left=left)
+        took, left = Fraction(content["took"], PARTS), Fraction(content["left"], PARTS)
+        return cls(Fraction(content["epsilon"]), Fraction(content["delta"]), took, left)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spending:
+class Spending(NamedTuple):
     """The share that a charge took of the budget that bound it, and the share that is left."""
 
     whose: str
@@ -292,8 +263,7 @@ class Spending:
         return f"{percent(self.took, taken=True)} of {self.whose}; {percent(self.left)} of it is left"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Outlook(NamedTuple):
     """The share that a question would take now of the budget that binds it."""
 
     whose: str
@@ -330,20 +300,21 @@ def outlook(accounts: Sequence[Whose], events: Sequence[Event]) -> Outlook | Non
     if not outlooks:
         return None
     tightest = outlooks[binding([(account.takes, account.left) for account in outlooks])]
-    return replace(tightest, more=min(account.more for account in outlooks))
+    return tightest._replace(more=min(account.more for account in outlooks))
 
 
-def binding(shares: Sequence[tuple[Fraction, Fraction]]) -> int:
+def binding(shares: Iterable[tuple[Fraction, Fraction]]) -> int:
     """Return the index of the account that binds a charge, given for each the share taken and the share left before.
 
     It is the account of which the charge takes the larger part of what is left; of equal ones the data set's, which
     comes first.
     """
-    parts = [(took > left, took / left if left else took) for took, left in shares]
-    return parts.index(max(parts))
-
-
-_NOTICEABLE = Fraction(99, 100)
+    largest, index = (False, Fraction(-1)), 0
+    for number, (took, left) in enumerate(shares):
+        part = took > left, took / left if left else took
+        if part > largest:
+            largest, index = part, number
+    return index
 
 
 def _outlook(whose: Whose, charge: Charge) -> Outlook:
@@ -351,9 +322,9 @@ def _outlook(whose: Whose, charge: Charge) -> Outlook:
     left, more, falls = 1 - account.share_spent, times(account, charge), None
     if more:
         # One pure step: in proportion to the share where sums of ε bind, and slower where losses do. It falls faster
-        # where the question closes the sum of ε for ever, as Gaussian noise does.
+        # where the question closes the sum of ε for ever, as Gaussian noise does: told from a hundredth on.
         now, then = account.remaining().epsilon, account.spend(charge).remaining().epsilon
-        falls = (now, then) if then * left < _NOTICEABLE * now * (left - share) else None
+        falls = (now, then) if then * left < Fraction(99, 100) * now * (left - share) else None
     return Outlook(whose=whose.name, takes=share, left=left, more=more, falls=falls)
 
 

@@ -29,15 +29,14 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hush.accounting.filters import Filter
-from hush.ledger.actors import Actor
 from hush.ledger.anchors import Anchor, FileAnchor, Mark, find_marks, known_at, open_anchor, set_aside, usual_place
-from hush.ledger.entries import CHARGES, Entry, Head, damaged, now
+from hush.ledger.entries import CHARGES, OUTCOMES, Actor, Entry, Head, damaged, now
 from hush.ledger.errors import (
     RESTORE,
     LedgerError,
@@ -49,9 +48,7 @@ from hush.ledger.errors import (
 from hush.ledger.rules import check
 from hush.ledger.state import Key, LedgerState
 from hush.ledger.store import Store, open_store, spellings
-
-Draft = tuple[Entry, Mapping[Key, Filter | None]]
-"""An entry to be appended, and the accounts as they are after it."""
+from hush.storage import in_database
 
 WITNESS = "witness"
 """Recorded as the anchor of a ledger on PostgreSQL if each host keeps a mark of its own."""
@@ -112,29 +109,25 @@ class Chain:
             _refuse_lost(names)
             raise
         chain = cls(store, names)
-        try:
-            chain._start(anchor, create, anew=anew, trust=trust)
-        except BaseException:
-            chain.close()
-            raise
+        with ExitStack() as undo:
+            undo.callback(chain.close)
+            if not store.storage.has_table("hush_entries"):
+                if create is None:
+                    _refuse_lost(names)
+                    raise LedgerMissingError(missing(store.place))
+                chain._create(create, anchor, anew)
+            elif anew:
+                raise LedgerError(f"There is a ledger at {store.place}; nothing is begun anew where one is.")
+            store.migrate()
+            with store.entries() as rows:
+                chain.state.follow(rows)
+            if not chain.state.head.number:
+                raise damaged(1, "it is missing")
+            chain.anchor = chain._choose(anchor, trust=trust)
+            if not trust:
+                chain.refresh()
+            undo.pop_all()
         return chain
-
-    def _start(self, anchor: str | Path | None, create: Actor | None, *, anew: str, trust: bool) -> None:
-        if not self.store.exists():
-            if create is None:
-                _refuse_lost(self._spellings)
-                raise LedgerMissingError(missing(self.store.place))
-            self._create(create, anchor, anew)
-        elif anew:
-            raise LedgerError(f"There is a ledger at {self.store.place}; nothing is begun anew where one is.")
-        self.store.migrate()
-        with self.store.entries() as rows:
-            self.state.follow_all(rows)
-        if self.state.empty:
-            raise damaged(1, "it is missing")
-        self.anchor = self._choose(anchor, trust=trust)
-        if not trust:
-            self.refresh()
 
     def close(self) -> None:
         """Close the store and the anchor."""
@@ -147,7 +140,7 @@ class Chain:
         in_memory = self.store.place == "memory"
         anchor = open_anchor("none" if in_memory else wanted, ledger=self.store.place)
         with self.store.storage.locked():
-            if self.store.exists():  # somebody else was faster
+            if self.store.storage.has_table("hush_entries"):  # somebody else was faster
                 return
             if not in_memory:
                 self._make_room(anchor if wanted is not None else None, anew)
@@ -203,7 +196,7 @@ class Chain:
             )
         if wanted is not None or place == "memory":
             return open_anchor(wanted or "none", ledger=place)
-        exclusive = not place.startswith(("postgresql://", "postgres://"))
+        exclusive = not in_database(place)
         # The usual place comes before the ledger's own record: it depends on the path alone, so it shows that another
         # ledger, with a record of its own, was put in this one's place.
         for path in map(usual_place, self._spellings):
@@ -239,77 +232,57 @@ class Chain:
                 self._keep_up()
                 yield self.state
 
-    def refresh(self) -> LedgerState:
+    def refresh(self) -> None:
         """Read and check the entries that other processes have written."""
-        with self.locked() as state:
-            return state
+        with self.locked():
+            pass
 
     @contextmanager
     def reading(self) -> Iterator[LedgerState]:
         """Keep this process's other threads out while entries are read; other processes may go on."""
         with self.mutex:
-            yield self.refresh()
+            self.refresh()
+            yield self.state
 
     def write(self, entry: Entry, accounts: Mapping[Key, Filter | None], *, answer: bytes | None = None) -> None:
         """Append an entry, given the accounts that it changes: once inside `locked`, and durable when it returns."""
-        state = self.state
+        state, anchor, wait = self.state, self.anchor, None
         mark = Mark(ledger=state.id, before=state.head, entry=entry, place=self.store.place)
-        wait = self._announce(mark)
+        if anchor is not None and anchor.exclusive:
+            # A charge can only spend, so `_ahead` accepts one that the anchor lost in a power failure: both disks may
+            # be written at the same time. An act may raise a budget, so the anchor must have it first.
+            if entry.kind in CHARGES:
+                wait = anchor.begin(mark)
+            else:
+                anchor.write(mark)
         try:
-            # In one transaction: there is never an outcome without its answer, nor an answer without its outcome.
-            if answer is not None:
-                self.store.keep_answer(entry.about, answer)
-            self.store.append(entry, after=state.head)
+            self.store.append(entry, after=state.head, answer=answer)
             self.store.storage.commit()  # which also lets go of the lock
             state.move(entry, accounts)
         finally:
             # Also after a failed commit, to close the anchor's file. Before it returns nothing may be granted.
-            wait()
-        if self.anchor is not None and not self.anchor.exclusive:
-            self._testify(self.anchor, mark)
-
-    def append(self, make: Callable[[LedgerState], Draft]) -> Entry:
-        """Append the entry that ``make`` decides on, given the state under the lock; durable when it returns.
-
-        ``make`` also returns the accounts that the entry changes. Whatever it raises leaves everything as it was.
-        """
-        with self.locked() as state:
-            entry, accounts = make(state)
-            self.write(entry, accounts)
-            return entry
-
-    def _announce(self, mark: Mark) -> Callable[[], None]:
-        """Hand an entry to the anchor before it is committed; return a function that waits for the anchor's disk."""
-        if self.anchor is None or not self.anchor.exclusive:
-            return lambda: None
-        # A charge can only spend, so `_ahead` accepts one that the anchor lost in a power failure: both disks may be
-        # written at the same time. An act may raise a budget, so the anchor must have it first.
-        if mark.entry.kind in CHARGES:
-            return self.anchor.begin(mark)
-        self.anchor.write(mark)
-        return lambda: None
-
-    def _testify(self, anchor: Anchor, mark: Mark) -> None:
-        """Write a committed entry to a witness, unless the witness has a later one."""
-        # The commit released the lock: another process of this host may have written a later mark since.
-        with self.store.storage.locked():
-            seen = anchor.read()
-            if seen is None or seen.entry.number < mark.entry.number:
-                anchor.write(mark)
+            if wait is not None:
+                wait()
+        if anchor is not None and not anchor.exclusive:
+            # A witness. The commit released the lock: another process of this host may have written a later mark.
+            with self.store.storage.locked():
+                seen = anchor.read()
+                if seen is None or seen.entry.number < entry.number:
+                    anchor.write(mark)
 
     def _keep_up(self) -> None:
         mark = None if self.anchor is None else self.anchor.read()
         known = self.state.head
         # From the last known entry on, not after it: it must still be there with the same hash. Otherwise the file was
         # exchanged or rolled back while this process had it open.
-        rows = self.store.tail(known.number)
+        rows, head = self.store.tail(known.number)
         if known.number:
             if not rows or rows[0][0] != known.number or rows[0][8] != known.hash:
                 raise damaged(known.number, "it was read before, and is no longer there as it was")
             del rows[0]
-        for row in rows:
-            self.state.follow(row)
-        if self.store.head() != self.state.head:
+        if rows:
+            self.state.follow(rows)
+        if head != self.state.head:
             raise damaged(self.state.head.number, "it is the last one, but not the one that the ledger calls its head")
         if self.anchor is not None:
             self._compare(self.anchor, mark)
@@ -346,7 +319,7 @@ class Chain:
 
     def _complete(self, entry: Entry) -> None:
         """Append the entry that the anchor has and the ledger lacks: after a crash, or after somebody took it away."""
-        if entry.kind in {"answered", "failed"}:  # it moves no budget, and its answer is gone
+        if entry.kind in OUTCOMES:  # it moves no budget, and its answer is gone
             return  # the next write replaces the mark
         self.store.append(entry, after=self.state.head)
         self.store.storage.commit()
@@ -372,7 +345,10 @@ class Chain:
         if last.kind not in CHARGES:
             raise self._refused(anchor, "it has an act of an owner that the anchor never saw")
         # It may be forged by somebody who can write the ledger: accept it only if it spends what it says.
-        check(self._before(last), last, self.store.entry(last.paid_by))
+        before = LedgerState()
+        with self.store.entries() as rows:
+            before.follow(itertools.islice(rows, mark.entry.number))
+        check(before, last, self.store.entry(last.paid_by))
 
     def _see(self, anchor: Anchor) -> None:
         """Write the ledger's last entry to the anchor."""
@@ -381,15 +357,6 @@ class Chain:
             raise damaged(self.state.head.number, "it is no longer there")
         end = Head() if before is None else before.head
         anchor.write(Mark(ledger=self.state.id, before=end, entry=last, place=self.store.place))
-
-    def _before(self, entry: Entry) -> LedgerState:
-        """Return the state as it was before the last entry."""
-        before = self.state.rewound()
-        if before is None:  # just opened, after a crash: read it again up to there
-            before = LedgerState()
-            with self.store.entries() as rows:
-                before.follow_all(itertools.islice(rows, entry.number - 1))
-        return before
 
     def _refused(self, anchor: Anchor, why: str) -> LedgerRolledBackError:
         return LedgerRolledBackError(

@@ -7,7 +7,7 @@
           it, data may be read. Its outcome, an answer or a failure, is an entry of its own, recorded once
 `Replay`  the analyst has paid for this answer before: free
 `Share`   the answer that another analyst's charge has paid for, charged to this analyst's own account alone
-`Parked`  the owner decides first (`hush.ledger.requests`); nothing was charged
+`Parked`  the owner decides first; nothing was charged
 ========= =============================================================================================================
 
 What the budgets do not hold is refused by an error. A charge without an answer stays charged.
@@ -39,6 +39,9 @@ let the lifetime sum pass its limit: the allowance only ever refuses more.
 the data set, and the analyst's own last charge's (those of analysts without an allowance have the system's time alone).
 A clock that is set back stays in the window it was in, and what was spent there stays spent; a clock that is set
 forward opens windows early, within the lifetime budget. A restored copy brings the times of its charges along.
+
+A question above the price that a policy lets an analyst ask without the owner becomes a request
+(:mod:`hush.ledger.requests`).
 """
 
 from __future__ import annotations
@@ -49,17 +52,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from hush.accounting import filters
 from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
 from hush.core.format import decimal, figure, percent
-from hush.ledger.actors import label, prose
-from hush.ledger.budgets import Allowance, Taken, event_list, in_force, price, takes, under
+from hush.ledger.budgets import (
+    Allowance,
+    Taken,
+    binding,
+    event_list,
+    in_force,
+    price,
+    takes,
+    under,
+)
 from hush.ledger.chain import Chain
-from hush.ledger.entries import ORIGIN, Entry, damaged, digest, now
+from hush.ledger.entries import ORIGIN, Entry, damaged, digest, label, now, prose
 from hush.ledger.errors import (
     AllowanceError,
     LedgerError,
@@ -68,8 +79,15 @@ from hush.ledger.errors import (
     UnknownAccountError,
 )
 from hush.ledger.requests import Parked, approval
-from hush.ledger.rules import charge_from_json, charge_to_json, charged, question_hash
-from hush.ledger.state import Key, LedgerState, account_state
+from hush.ledger.state import (
+    Key,
+    LedgerState,
+    account_state,
+    account_states,
+    charge_from_json,
+    charge_to_json,
+    question_hash,
+)
 from hush.ledger.store import Store
 from hush.storage import alive, this_process
 
@@ -79,8 +97,7 @@ _WEIGHT = 10**12
 """The weight of a charge is its share of the data set's budget in these parts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
+class Charge(NamedTuple):
     """A charge that is on the disk. With it, and only with it, data may be read.
 
     >>> Charge(number=4, request="q1", analyst="alice", data="clinic", question_hash="ab").number
@@ -106,8 +123,7 @@ class Charge:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Replay(NamedTuple):
     """An answer that the analyst has paid for before; nothing was charged, and nothing may be drawn.
 
     >>> Replay(number=4, answer=b"{}", when="2026-01-31T12:00:00Z").number
@@ -121,8 +137,7 @@ class Replay:
     """When the answer was computed and paid for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Share(NamedTuple):
     """Another analyst's answer, just charged to this analyst's own account; nothing may be drawn.
 
     >>> Share(number=5, answer=b"{}", when="2026-01-31T12:00:00Z").number
@@ -195,47 +210,25 @@ class ChargeLimits:
     """The largest ε that an analyst may ask for without the owner's approval."""
     ungranted: set[bytes] = field(default_factory=set)
     """Hashes of this process's charges that may be on the disk although an error kept them from being granted."""
-    check_room: Callable[[], None] = lambda: None
+    check_room: Callable[[], None] | None = None
     """Refuses further charges where a quota is used up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charged:
-    """The accounts after a charge, its price to each, and the share it takes of each."""
+class Charged(NamedTuple):
+    """The accounts after a charge, and its price to each with the shares it takes, as an entry holds them."""
 
     accounts: dict[Key, Filter | None]
-    prices: list[dict[str, str]]
-    shares: list[Taken]
-
-    @property
-    def weight(self) -> int:
-        """The share of the data set's budget, by which the heaviest charges are found; 0 for a shared answer."""
-        shares = zip(self.accounts, self.shares, strict=True)
-        return next((int(share.took * _WEIGHT) for key, share in shares if not key[1]), 0)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return price, shares and accounts as an entry holds them."""
-        return {
-            "price": self.prices,
-            "shares": [share.to_json() for share in self.shares],
-            "accounts": [account_state(key, account) for key, account in self.accounts.items()],
-        }
+    content: dict[str, Any]
+    weight: int
+    """The share of the data set's budget, by which the heaviest charges are found; 0 for a shared answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TooMuch:
+class TooMuch(NamedTuple):
     """A charge that does not fit into an account."""
 
     key: Key
     account: Filter
     charge: filters.Charge
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """A charge for the same question, which somebody is answering at this moment."""
-
-    number: int
 
 
 def reserve(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decision | TooMuch:
@@ -245,19 +238,19 @@ def reserve(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
         if account is not None:
             price(account, asked.events)
     deadline, pauses = time.monotonic() + _LONGEST_WAIT, iter(_PAUSES)
-    while isinstance(decision := _decide(chain, limits, asked), Running):
+    while isinstance(decision := _decide(chain, limits, asked), int):
         if time.monotonic() > deadline:
             raise RequestUnansweredError(
                 f"The same question is being answered since more than {_LONGEST_WAIT:g} seconds (receipt "
-                f"{decision.number}). Ask again later, which is free; or ask anew with fresh=True (--fresh), which "
+                f"{decision}). Ask again later, which is free; or ask anew with fresh=True (--fresh), which "
                 "is charged."
             )
         time.sleep(next(pauses, _PAUSES[-1]))
     return decision
 
 
-def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decision | TooMuch | Running:
-    """Decide under the lock and write the decision; return `Running` if the same question is being answered."""
+def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decision | TooMuch | int:
+    """Decide under the lock and write the decision; return the receipt of a charge that is still being answered."""
     store, repeat = chain.store, asked.repeat
     with chain.locked() as state:
         check_known(state, *asked.key)
@@ -272,7 +265,7 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
                 "Use a new id for a new question; nothing was charged."
             )
         paid = None if repeat is None or repeat.fresh else _paid_before(store, limits, asked, repeat)
-        if isinstance(paid, Running):
+        if isinstance(paid, int):
             return paid
         if paid is not None and paid.analyst == asked.analyst:
             decision = _replay(chain, limits, paid)
@@ -306,12 +299,14 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
         body |= {"of": paid.number} if paid is not None else {}
         body |= {"approved": approved} if approved is not None else {}
         # After `fit`, so that an allowance can only refuse more than the lifetime budget does.
-        if (allowance := limits.allowances.get(asked.key)) is not None and fitting.prices:
-            body["clock"] = _ledger_clock(store, asked.key, body["when"])
-            account = state.accounts[charged(state, asked.data, asked.analyst, shared=paid is not None)[-1]]
+        if (allowance := limits.allowances.get(asked.key)) is not None and fitting.content["price"]:
+            # The ledger's clock never goes back. 2⁶² is above every entry's number.
+            last = store.previous(2**62, asked.data), store.charge_before(2**62, *asked.key)
+            body["clock"] = max([body["when"], *(_clock(entry) for entry in last if entry is not None)])
+            account = state.accounts[state.charged(asked.data, asked.analyst, shared=paid is not None)[-1]]
             assert account is not None  # noqa: S101 - it was just charged
-            _check_allowance(store, allowance, asked.key, account, fitting.prices[-1], clock=body["clock"])
-        body |= fitting.to_json()
+            _check_allowance(store, allowance, asked.key, account, fitting.content["price"][-1], clock=body["clock"])
+        body |= fitting.content
         entry = Entry.draft(
             "reserve" if paid is None else "shared",
             body,
@@ -335,7 +330,8 @@ def write_charge(chain: Chain, limits: ChargeLimits, entry: Entry, fitting: Char
     They are checked last: an answer that was paid for comes again from a full disk too.
     """
     chain.store.check_room()
-    limits.check_room()
+    if limits.check_room is not None:
+        limits.check_room()
     try:
         chain.write(entry, fitting.accounts)
     except BaseException:
@@ -363,12 +359,20 @@ def _same_request(chain: Chain, limits: ChargeLimits, earlier: Entry, asked: Cha
     return _replay(chain, limits, earlier)
 
 
-def _paid_before(store: Store, limits: ChargeLimits, asked: ChargeRequest, repeat: Repeat) -> Entry | Running | None:
-    """Return the charge that paid for the same question: the analyst's own, or, if answers are shared, another's."""
-    charges = [entry for entry in store.repeats(repeat.question) if entry.data == asked.data]
-    own = [entry for entry in charges if entry.analyst == asked.analyst]
-    # A shared charge of another analyst has no answer of its own; its source is in the list as well.
-    others = [entry for entry in charges if entry.analyst != asked.analyst and entry.kind == "reserve"]
+def _paid_before(store: Store, limits: ChargeLimits, asked: ChargeRequest, repeat: Repeat) -> Entry | int | None:
+    """Return the charge that paid for the same question: the analyst's own, or, if answers are shared, another's.
+
+    Of a charge that is still being answered, the receipt.
+    """
+    own: list[Entry] = []
+    others: list[Entry] = []
+    for entry in store.repeats(repeat.question):
+        if entry.data != asked.data or entry.same_question != repeat.question:
+            continue
+        if entry.analyst == asked.analyst:
+            own.append(entry)
+        elif entry.kind == "reserve":  # a shared charge has no answer of its own; its source is in the list as well
+            others.append(entry)
     for entry in (*own, *others) if repeat.shared else own:
         if entry.kind == "shared":  # made only when the answer was there
             return entry
@@ -379,7 +383,7 @@ def _paid_before(store: Store, limits: ChargeLimits, asked: ChargeRequest, repea
                 return entry
             # None means a process on another host: it may still be running.
             if alive(entry.read()["process"]) is not False:
-                return Running(number=entry.number)
+                return entry.number
         elif outcome.kind == "answered":
             return entry
     return None
@@ -474,28 +478,31 @@ def fit(
     An answer that is ``shared`` was released before: it costs the data set nothing, and the analyst its price. Without
     an analyst it is a release of a standing question, paid from what was set aside for it at its ``unit_price``.
     """
-    keys = charged(state, data, analyst, shared=shared)
+    keys = state.charged(data, analyst, shared=shared)
     after: dict[Key, Filter | None] = dict.fromkeys(keys)
-    paid: dict[Key, filters.Charge] = {}
-    shares: dict[Key, Taken] = {}
+    content: dict[str, Any] = {"price": [], "shares": [], "accounts": []}
+    weight = 0
     for key in reversed(keys):  # the analyst's own budget first: its message is the one to act on
         account = state.accounts[key]
         room = state.committed(key) if analyst else account  # what is set aside is for standing questions alone
         if account is None or room is None:
             raise damaged(state.head.number, f"the account {key} has no state")
-        paid[key] = unit_price or price(account, events)
-        if not room.fits(paid[key]):
-            return TooMuch(key=key, account=room, charge=paid[key])
+        paid = unit_price or price(account, events)
+        if not room.fits(paid):
+            return TooMuch(key=key, account=room, charge=paid)
         room = in_force(room, key, lowered)
-        cost = paid[key] if room.currency == account.currency else price(room, events)
+        cost = paid if room.currency == account.currency else price(room, events)
         if not room.fits(cost):
             return TooMuch(key=key, account=room, charge=cost)
-        after[key] = account.admit(paid[key])
+        after[key] = account.admit(paid)
+        share = takes(room, cost)
         # A release of a stream takes nothing of what is left: its price was set aside.
         then = room.spend(cost) if analyst else in_force(state.committed(key) or account, key, lowered)
-        shares[key] = Taken.of(room, takes(room, cost), 1 - then.share_spent)
-    prices = [charge_to_json(paid[key]) for key in keys]
-    return Charged(accounts=after, prices=prices, shares=[shares[key] for key in keys])
+        weight = 0 if key[1] else int(share * _WEIGHT)  # that of the data set, which is the last one here
+        content["price"].insert(0, charge_to_json(paid))
+        content["shares"].insert(0, Taken(room.epsilon, room.delta, share, 1 - then.share_spent).to_json())
+        content["accounts"].insert(0, account_state(key, after[key]))
+    return Charged(accounts=after, content=content, weight=weight)
 
 
 def check_known(state: LedgerState, data: str, analyst: str = "") -> None:
@@ -509,14 +516,38 @@ def check_known(state: LedgerState, data: str, analyst: str = "") -> None:
         raise UnknownAccountError(f"{analyst!r} may not ask about {data!r}; the owner can add them.")
 
 
+# Shares of budgets.
+
+
+def charge_shares(chain: Chain, entry: Entry) -> dict[Key, Taken]:
+    """Return the shares that a charge took, by account, as they were on its day: no later raise changes them."""
+    content, shares = entry.read(), {}
+    for index, account in enumerate(content["accounts"]):
+        key = (account["data"], account["analyst"])
+        if "shares" in content:
+            shares[key] = Taken.from_json(content["shares"][index])
+            continue
+        # An entry of an earlier version has the state of the account after it; the one before it is looked for.
+        after, before, earlier = account_states(entry, content)[key], None, entry
+        while before is None:
+            # An entry of the same data set may leave this account alone (another analyst's charge): go back further.
+            previous = chain.store.previous(earlier.number, key[0])
+            if previous is None or after is None:
+                raise damaged(entry.number, "it charges an account that nobody opened")
+            before, earlier = account_states(previous, previous.read()).get(key), previous
+        assert after is not None  # noqa: S101 - looked at above
+        took, left = after.share_spent - before.share_spent, 1 - after.share_spent
+        shares[key] = Taken(after.epsilon, after.delta, took, left)
+    return shares
+
+
+def bound_by(shares: Mapping[Key, Taken]) -> tuple[Key, Taken] | None:
+    """Return the account that bound a charge, and its share; None for a shared answer that cost nothing."""
+    accounts = list(shares.items())
+    return accounts[binding((taken.took, taken.took + taken.left) for _, taken in accounts)] if accounts else None
+
+
 # Allowances.
-
-
-def _ledger_clock(store: Store, key: Key, moment: str) -> str:
-    """Return the time by the ledger's clock, which never goes back for an analyst (inside a lock)."""
-    # 2⁶² is above every entry's number: the last entry of the data set, and the analyst's last charge.
-    last = store.previous(2**62, key[0]), store.charge_before(2**62, *key)
-    return max([moment, *(_clock(entry) for entry in last if entry is not None)])
 
 
 def _clock(entry: Entry) -> str:
@@ -535,10 +566,11 @@ def _check_allowance(
         # The last price is the one to the analyst's own account, or to the data set's if they have none.
         prices = entry.read()["price"]
         if prices:
-            window = window.spend(_in_currency(window, charge_from_json(account, prices[-1])))
+            window = window.spend(_in_currency(window, charge_from_json(account.currency, prices[-1])))
         entry = store.charge_before(entry.number, *key)
-    if not window.fits(_in_currency(window, charge_from_json(account, due))):
-        share = takes(window, _in_currency(window, charge_from_json(account, due)))
+    cost = _in_currency(window, charge_from_json(account.currency, due))
+    if not window.fits(cost):
+        share = takes(window, cost)
         raise AllowanceError(
             f"takes {percent(share)} of the ε={figure(Fraction(allowance.epsilon))} that {key[1]} may spend every "
             f"{allowance.every} on {key[0]}, but {percent(1 - window.share_spent)} is left until "

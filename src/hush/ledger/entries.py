@@ -1,4 +1,4 @@
-r"""Entries and the chain that holds them together.
+r"""Entries, who makes them, and the chain that holds them together.
 
 An entry is one line of columns and a body in canonical JSON. Its hash covers the hash of the entry before it and every
 column it has, so changing, removing, inserting or reordering anything changes every hash after it:
@@ -31,6 +31,16 @@ restored   the owner put a copy in place, or imported one, and said what it lost
 
 Every entry that moves a budget contains the state of that account after it, exactly, so the last entry of an account
 says all: reading a ledger adds nothing up, and the running totals are covered by the hash like all else.
+
+**Who acts**: owners change budgets, analysts spend them. The ledger records who did what and checks that the role
+allows it. It does not find out whether somebody is who they say: that is the caller's task (a server that
+authenticates, an operating system that guards the file).
+
+>>> Actor.owner("Dr Weiss").require_owner("raise a budget")
+>>> Actor.analyst("alice").require_owner("raise a budget")
+Traceback (most recent call last):
+...
+hush.ledger.errors.NotAllowedError: alice may not raise a budget: that needs the owner role; ask the owner.
 """
 
 from __future__ import annotations
@@ -38,11 +48,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from enum import Enum
+from typing import Any, NamedTuple
 
-from hush.ledger.errors import RESTORE, LedgerDamagedError
+from hush.core import InvalidValueError
+from hush.ledger.errors import RESTORE, LedgerDamagedError, NotAllowedError
 
 Row = tuple[int, bytes, bytes, bytes, bytes, int, int, bytes, bytes]
 """An entry as the store holds it: number, kind, data, analyst, request, about, weight, body, hash."""
@@ -53,31 +65,34 @@ ORIGIN = bytes(32)
 CHARGES = frozenset({"reserve", "shared", "answered", "failed"})
 """The kinds that can only spend; all others are acts of an owner."""
 
+OUTCOMES = frozenset({"answered", "failed"})
+"""The kinds that move no budget, and are about a reservation."""
+
 _BREAKS = 7
+_LONGEST = 200
 _sha256: Callable[[bytes], Any] = hashlib.sha256
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Head(NamedTuple):
     """The last entry's number and hash."""
 
     number: int = 0
     hash: bytes = ORIGIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One entry of the chain."""
 
     number: int
     kind: str
-    data: str = ""
-    analyst: str = ""
-    request: str = ""
-    about: int = 0
+    data: str
+    analyst: str
+    request: str
+    about: int
     """For an outcome, the number of its reservation."""
-    weight: int = 0
+    weight: int
     """For a reservation, its share of the data set's budget at the time, in parts of 10¹²; `heaviest` sorts by it."""
     body: bytes
     hash: bytes
@@ -98,69 +113,37 @@ class Entry:
         """Return the entry that follows ``after``."""
         number, text = after.number + 1, canonical(body)
         columns = (number, kind.encode(), data.encode(), analyst.encode(), request.encode(), about, weight, text)
-        return cls.of((*columns, digest(after.hash, *columns)))
+        return cls(number, kind, data, analyst, request, about, weight, text, digest(after.hash, *columns))
 
     @classmethod
     def of(cls, row: Row) -> Entry:
         """Return the entry in a row, which may be damaged."""
         number, kind, data, analyst, request, about, weight, body, hashed = row
         try:
-            return cls(
-                number=number,
-                kind=kind.decode(),
-                data=data.decode(),
-                analyst=analyst.decode(),
-                request=request.decode(),
-                about=about,
-                weight=weight,
-                body=body,
-                hash=bytes(hashed),
-            )
+            texts = kind.decode(), data.decode(), analyst.decode(), request.decode()
+            return cls(number, *texts, about, weight, body, bytes(hashed))
         except (UnicodeDecodeError, AttributeError, TypeError, ValueError) as error:
             raise damaged(number, "its columns are not text") from error
 
     @property
     def row(self) -> Row:
         """The columns, as stored."""
-        return (
-            self.number,
-            self.kind.encode(),
-            self.data.encode(),
-            self.analyst.encode(),
-            self.request.encode(),
-            self.about,
-            self.weight,
-            self.body,
-            self.hash,
-        )
+        texts = self.kind.encode(), self.data.encode(), self.analyst.encode(), self.request.encode()
+        return (self.number, *texts, self.about, self.weight, self.body, self.hash)
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry as plain JSON values."""
-        return {
-            "number": self.number,
-            "kind": self.kind,
-            "data": self.data,
-            "analyst": self.analyst,
-            "request": self.request,
-            "about": self.about,
-            "weight": self.weight,
-            "body": self.body.decode("ascii"),
-            "hash": self.hash.hex(),
-        }
+        return asdict(self) | {"body": self.body.decode("ascii"), "hash": self.hash.hex()}
 
     @classmethod
     def from_json(cls, content: Any) -> Entry:
         """Return the entry that was written; its hash is still to be checked."""
-        numbers = [content[name] for name in ("number", "about", "weight")]
+        number, about, weight = numbers = content["number"], content["about"], content["weight"]
+        texts = content["kind"], content["data"], content["analyst"], content["request"]
         # Not isinstance: JSON's true is an int in Python, and would have the preimage of 1.
-        if any(type(number) is not int for number in numbers):
-            raise TypeError(numbers)
-        texts = {name: content[name] for name in ("kind", "data", "analyst", "request")}
-        if any(not isinstance(text, str) for text in texts.values()):
-            raise TypeError(texts)
-        number, about, weight = numbers
-        body, hashed = content["body"].encode("ascii"), bytes.fromhex(content["hash"])
-        return cls(number=number, about=about, weight=weight, body=body, hash=hashed, **texts)
+        if set(map(type, numbers)) != {int} or set(map(type, texts)) != {str}:
+            raise TypeError(content)
+        return cls(number, *texts, about, weight, content["body"].encode("ascii"), bytes.fromhex(content["hash"]))
 
     @property
     def same_question(self) -> str:
@@ -209,23 +192,12 @@ def canonical(value: Any) -> bytes:
     return _encode(value).encode("ascii")
 
 
-def digest(
-    previous: bytes,
-    number: int,
-    kind: bytes,
-    data: bytes,
-    analyst: bytes,
-    request: bytes,
-    about: int,
-    weight: int,
-    body: bytes,
-) -> bytes:
-    """Return the hash of an entry that follows the entry with the hash ``previous``."""
-    columns = (previous, number, kind, data, analyst, request, about, weight, body)
-    preimage = b"%b%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % columns
+def digest(previous: bytes, *columns: Any) -> bytes:
+    """Return the hash of an entry, given its columns without their hash, after the entry with the hash ``previous``."""
+    preimage = b"%b%d\n%b\n%b\n%b\n%b\n%d\n%d\n%b" % (previous, *columns)
     # Counted after the previous hash, which is binary and may contain the byte of a line break.
     if preimage.count(b"\n", len(previous)) != _BREAKS:
-        raise damaged(number, "a column contains a line break")
+        raise damaged(columns[0], "a column contains a line break")
     hashed: bytes = _sha256(preimage).digest()
     return hashed
 
@@ -248,3 +220,82 @@ def damaged(number: object, why: str) -> LedgerDamagedError:
     return LedgerDamagedError(
         f"Entry {number} of the ledger cannot be trusted: {why}. No budget is given out. {RESTORE}"
     )
+
+
+def label(value: object, parameter: str) -> str:
+    """Return a name or an id: printable text of 1 to 200 characters on one line, without spaces around it."""
+    if (
+        not isinstance(value, str)
+        or not 0 < len(value) <= _LONGEST
+        or value != value.strip()
+        or not value.isprintable()  # half of a surrogate pair, which cannot be stored, is not
+    ):
+        raise InvalidValueError(parameter, got=value, allowed=f"1 to {_LONGEST} printable characters on one line")
+    return value
+
+
+def prose(value: object, parameter: str, *, longest: int = 1_000_000) -> str:
+    """Return a text of any kind of characters that can be stored."""
+    if isinstance(value, str) and value.strip() and len(value) <= longest:
+        try:
+            value.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair is no character
+            pass
+        else:
+            return value
+    raise InvalidValueError(parameter, got=value, allowed=f"a text of 1 to {longest} characters")
+
+
+def receipt_number(receipt: str | int) -> int:
+    """Return the number on a receipt.
+
+    >>> receipt_number("56")
+    56
+    """
+    text = str(receipt)
+    if isinstance(receipt, bool) or not (text.isascii() and text.isdecimal()) or not 0 < len(text) <= 18:
+        raise InvalidValueError("receipt", got=receipt, allowed="the number on a receipt, such as 56")
+    return int(text)
+
+
+class Role(Enum):
+    """The role of an actor: owners change budgets, analysts spend them.
+
+    >>> Role("owner")
+    <Role.OWNER: 'owner'>
+    """
+
+    OWNER = "owner"
+    ANALYST = "analyst"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Somebody in a role."""
+
+    name: str
+    role: Role
+
+    def __post_init__(self) -> None:
+        label(self.name, "name")
+        if not isinstance(self.role, Role):
+            raise InvalidValueError("role", got=self.role, allowed="Role.OWNER or Role.ANALYST")
+
+    @classmethod
+    def owner(cls, name: str) -> Actor:
+        """Somebody who may open, raise and restore, and sees everything."""
+        return cls(name=name, role=Role.OWNER)
+
+    @classmethod
+    def analyst(cls, name: str) -> Actor:
+        """Somebody who may spend their own budget, and sees their own questions."""
+        return cls(name=name, role=Role.ANALYST)
+
+    def require_owner(self, act: str) -> None:
+        """Refuse an act that only an owner may do."""
+        if self.role is not Role.OWNER:
+            raise NotAllowedError(f"{self.name} may not {act}: that needs the owner role; ask the owner.")
+
+    def sees(self, analyst: str) -> bool:
+        """Say whether the actor may read an analyst's questions."""
+        return self.role is Role.OWNER or self.name == analyst

@@ -1,28 +1,8 @@
 """The errors of a ledger, under the one tree of :mod:`hush.core.errors`.
 
-::
-
-    HushError
-    └── LedgerError
-        ├── LedgerMissingError        there is no ledger here yet
-        ├── LedgerDamagedError        an entry was edited or removed, or the file is not readable as a ledger
-        ├── LedgerRolledBackError     the ledger is gone, older than its anchor, or has a history that it never saw
-        ├── LedgerBusyError           somebody else held the lock for too long
-        ├── LedgerUnavailableError    the storage or the anchor failed: nothing was granted
-        ├── LedgerFullError           there is too little room left for another charge
-        ├── NotAllowedError           the actor lacks the role
-        ├── UnknownAccountError       no such data set, or no such analyst on it
-        ├── UnknownReceiptError       no such charge, or not of this analyst
-        ├── AccountExistsError        a data set or an analyst of that name is there already
-        ├── RequestConflictError      a request id was used before, for another question
-        ├── RequestUnansweredError    a request id was used before, and its answer is not there
-        ├── ApprovalNeededError       the owner has to approve the question first
-        └── TooManyRequestsError      too many requests of an analyst wait for the owner
-
-Under `BudgetExceededError` stands AllowanceError: the budget would suffice, but not what may be spent of it now.
-
-After every error, no grant was given. A charge may have been made all the same (the storage failed after the commit):
-errors cost budget, never privacy.
+All stand directly under `LedgerError`, but for `AllowanceError`, which is a `BudgetExceededError`. After every error,
+no grant was given. A charge may have been made all the same (the storage failed after the commit): errors cost budget,
+never privacy.
 """
 
 from __future__ import annotations
@@ -51,7 +31,7 @@ class LedgerError(HushError):
 
 
 class LedgerMissingError(LedgerError):
-    """There is no ledger at this place."""
+    """There is no ledger at this place yet."""
 
     code = "ledger-missing"
 
@@ -63,7 +43,7 @@ class LedgerDamagedError(LedgerError):
 
 
 class LedgerRolledBackError(LedgerError):
-    """The ledger and its anchor tell different histories."""
+    """The ledger is gone, older than its anchor, or has a history that the anchor never saw."""
 
     code = "ledger-rolled-back"
 
@@ -75,7 +55,7 @@ class LedgerBusyError(LedgerError):
 
 
 class LedgerUnavailableError(LedgerError):
-    """The storage or the anchor failed."""
+    """The storage or the anchor failed; nothing was granted."""
 
     code = "ledger-unavailable"
 

@@ -4,6 +4,19 @@
 probability e^{-t/b} (THEORY, item 12), so a count good to ±t at confidence 1-β needs ε = ln(1/β)/t: at ±50 and 95%,
 ε = 0.0599. The number that fits is what is left of the limit divided by the price of one count in the account's
 own currency; for a Rényi account this is far more than what is left in ε divided by that ε.
+
+**Acts beside budgets**: who let whom in, with which role, and which policy came into force. They are entries of the
+chain like charges are, so nobody can take one away or change it unseen. They move no budget. An act has an identity,
+under which it is recorded once: after a doubt whether it was, it is recorded again. What can happen more than once
+under one identity, such as a policy that comes into force, is recorded when it differs from the last time.
+
+>>> from hush.ledger import Actor, Ledger
+>>> ledger = Ledger.in_memory()
+>>> added = OwnerAct(identity="a1", by="Dr Weiss", what="add-person", whom="alice", detail={"roles": "analyst"})
+>>> ledger.record(added), ledger.record(added)
+(True, False)
+>>> print(ledger.acts(Actor.owner("Dr Weiss"))[-1])
+added alice (roles: analyst)
 """
 
 from __future__ import annotations
@@ -22,12 +35,12 @@ from hush.accounting.events import LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.format import decimal, figure, percent, visible
-from hush.ledger.actors import Actor, in_words
-from hush.ledger.budgets import Taken, binding, budget_of, in_force, price, times
+from hush.ledger.budgets import budget_of, in_force, price, times
 from hush.ledger.chain import Chain
-from hush.ledger.entries import Entry, damaged
+from hush.ledger.charging import bound_by, charge_shares
+from hush.ledger.entries import Actor, Entry, label
 from hush.ledger.errors import UnknownReceiptError
-from hush.ledger.state import Key, account_states
+from hush.ledger.state import Key
 from hush.storage import alive
 
 if TYPE_CHECKING:
@@ -36,7 +49,6 @@ if TYPE_CHECKING:
 _SHOWN = 3
 _CHARGED = frozenset({b"reserve", b"shared"})
 _QUESTION = 60
-_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,12 +133,11 @@ class AccountView:
     @property
     def whose(self) -> str:
         """The name of the budget, for people to read."""
-        return f"{self.analyst}'s budget" if self.analyst is not None else f"the budget of {self.data}"
+        return budget_of((self.data, self.analyst or ""))
 
     def __str__(self) -> str:
         """Return the state in a line: the shares are of the whole budget, and add up to 100 %."""
-        budget = f"ε={figure(self.epsilon)}" + (f", δ={figure(self.delta)}" if self.delta else "")
-        line = f"{self.whose} ({budget}): {percent(self.spent.share)} is spent"
+        line = f"{self.whose} ({_budget(self.account)}): {percent(self.spent.share)} is spent"
         line += f", {percent(self.set_aside)} is set aside for streams" if self.set_aside else ""
         line += f", {percent(self.remaining.share)} is left"
         return line + (f", {self.pending} pending" if self.pending else "") + (", removed" if self.removed else "")
@@ -153,8 +164,7 @@ class Budgets(list[AccountView]):
         >>> ledger.budget(Actor.owner("o")).chart()
         <Chart: Budgets>
         """
-        from hush.core.chart import bar_chart
-        from hush.core.svg import ChartAxis, ChartBar
+        from hush.core.chart import ChartAxis, ChartBar, bar_chart
 
         colours = {"spent": "c1", "set aside": "c4", "left": "h1"}
         if not any(view.set_aside for view in self):
@@ -168,7 +178,7 @@ class Budgets(list[AccountView]):
                 "left": (1 - left, 1.0),
             }
             labels.append(view.whose + " (removed)" * view.removed)
-            total = f"ε={figure(view.epsilon)}" + (f", δ={figure(view.delta)}" if view.delta else "")
+            total = _budget(view.account)
             for part, classes in colours.items():
                 start, end = ends[part]
                 tooltip = f"{labels[-1]}, {total}: {percent(end - start)} {part}"
@@ -265,6 +275,52 @@ class Release:
         )
 
 
+WORDS = {
+    "add-person": "added",
+    "remove-person": "removed",
+    "change-roles": "changed the roles of",
+    "make-link": "made a one-time link for",
+    "make-token": "made a token for",
+    "revoke-token": "revoked a token of",
+    "set-password": "set the password of",
+    "sign-out": "ended all sessions of",
+    "bind-identity": "bound an account at the provider to",
+    "unbind-identity": "took the account at the provider from",
+    "suspend-person": "suspended",
+    "set-factor": "set up the second factor of",
+    "drop-factor": "turned off the second factor of",
+    "restore-people": "restored the people of the service",
+    "write-policy": "wrote the policy",
+    "read-rows": "looked at the first rows of a file",
+    "propose": "proposed",
+    "confirm": "confirmed the proposal of",
+    "policy": "the policy came into force",
+}
+"""The kinds of acts, and their words in reports; no kind is ever removed, because old entries name it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerAct:
+    """Something that somebody did around a service."""
+
+    identity: str
+    """The act is recorded once under this identity."""
+    by: str
+    what: str
+    """One of `WORDS`."""
+    whom: str = ""
+    """Whom it concerns."""
+    detail: Mapping[str, str] = field(default_factory=dict)
+    when: str = ""
+    """The time of the act, if it was earlier than its record; empty for the time of the record."""
+
+    def __post_init__(self) -> None:
+        label(self.identity, "identity")
+        label(self.by, "by")
+        if self.what not in WORDS:
+            raise InvalidValueError("what", got=self.what, allowed=f"one of {', '.join(WORDS)}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
     """Something an owner did.
@@ -290,13 +346,19 @@ class Act:
                 return f"made the ledger{', anew' if reason else ''}{reason}"
             case "data" | "analyst" | "raise":
                 done = {"data": "opened", "analyst": "added", "raise": "raised"}[self.kind]
-                return f"{done} {who}: {self._budget()}{reason}"
+                states = [account.get("state") for account in self.detail.get("accounts", ())]
+                budget = "no budget of their own"
+                if states and states[0] is not None:
+                    budget = _budget(filter_from_json(states[0]))
+                return f"{done} {who}: {budget}{reason}"
             case "restored":
                 lost = self.detail.get("lost", "none")
                 told = lost if isinstance(lost, str) else ", ".join(f"ε={event.get('epsilon')}" for event in lost)
                 return f"restored a copy that lacks {told}{reason}"
             case "act":
-                return in_words(self.detail)
+                more = "; ".join(f"{name}: {value}" for name, value in self.detail.get("of", {}).items())
+                what = WORDS.get(self.detail["act"], self.detail["act"])
+                return f"{what} {self.detail.get('whom', '')}".strip() + (f" ({more})" if more else "")
             case "requested":
                 wanted, price = self.detail.get("wanted"), self.detail.get("epsilon")
                 asked = f"a budget of ε={wanted}" if wanted else f"a question{f' for ε={price}' if price else ''}"
@@ -309,13 +371,9 @@ class Act:
             case _:
                 return f"{self.kind} {who}{reason}".rstrip()
 
-    def _budget(self) -> str:
-        """Return the budget that an act granted, in words."""
-        states = [account.get("state") for account in self.detail.get("accounts", ())]
-        if not states or states[0] is None:
-            return "no budget of their own"
-        account = filter_from_json(states[0])
-        return f"ε={figure(account.epsilon)}" + (f", δ={figure(account.delta)}" if account.delta else "")
+
+def _budget(account: Filter) -> str:
+    return f"ε={figure(account.epsilon)}" + (f", δ={figure(account.delta)}" if account.delta else "")
 
 
 def budget(
@@ -365,18 +423,6 @@ def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) 
         return [_release(chain, entry, outcomes.get(entry.number)) for entry in wanted[:limit]]
 
 
-def receipt_number(receipt: str | int) -> int:
-    """Return the number on a receipt.
-
-    >>> receipt_number("56")
-    56
-    """
-    text = str(receipt)
-    if isinstance(receipt, bool) or not (text.isascii() and text.isdecimal()) or not 0 < len(text) <= _DIGITS:
-        raise InvalidValueError("receipt", got=receipt, allowed="the number on a receipt, such as 56")
-    return int(text)
-
-
 def receipt(chain: Chain, actor: Actor, number: int) -> tuple[Release, Entry]:
     """Return one charge that an actor may see, and its entry."""
     with chain.reading():
@@ -423,43 +469,6 @@ def _release(chain: Chain, entry: Entry, outcome: Entry | None) -> Release:
         finished=result.get("when"),
         reason=result.get("reason"),
     )
-
-
-def charge_shares(chain: Chain, entry: Entry) -> dict[Key, Taken]:
-    """Return the shares that a charge took, by account, as they were on its day: no later raise changes them."""
-    content = entry.read()
-    keys = [(state["data"], state["analyst"]) for state in content["accounts"]]
-    if "shares" in content:
-        return {key: Taken.from_json(share) for key, share in zip(keys, content["shares"], strict=True)}
-    return {key: _taken(chain, entry, key) for key in keys}  # an entry of an earlier version
-
-
-def bound_by(shares: Mapping[Key, Taken]) -> tuple[Key, Taken] | None:
-    """Return the account that bound a charge, and its share; None for a shared answer that cost nothing."""
-    keys = list(shares)
-    if not keys:
-        return None
-    key = keys[binding([(shares[key].took, shares[key].took + shares[key].left) for key in keys])]
-    return key, shares[key]
-
-
-def _taken(chain: Chain, entry: Entry, key: Key) -> Taken:
-    """Return the share that a charge took, from the states of the account before and after it."""
-    after, before, earlier = _state(entry, key), None, entry
-    # An entry of the same data set may leave this account alone (another analyst's charge): go back further.
-    while before is None:
-        previous = chain.store.previous(earlier.number, key[0])
-        if previous is None or after is None:
-            raise damaged(entry.number, "it charges an account that nobody opened")
-        before, earlier = _state(previous, key), previous
-    assert after is not None  # noqa: S101 - looked at above
-    return Taken.of(after, after.share_spent - before.share_spent, 1 - after.share_spent)
-
-
-def _state(entry: Entry, key: Key) -> Filter | None:
-    """Return the state of an account after an entry; None if the entry does not change it."""
-    content = entry.read()  # an outcome has no accounts
-    return account_states(entry, content).get(key) if "accounts" in content else None
 
 
 def acts(chain: Chain) -> list[Act]:

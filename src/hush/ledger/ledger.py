@@ -22,22 +22,32 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from hush.accounting.events import Event
 from hush.accounting.filters import Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, integer, nonnegative, probability
-from hush.ledger import backup, charging, history
-from hush.ledger.actors import Actor, OwnerAct, label, prose
-from hush.ledger.budgets import Allowance, Budget, Spending, budget_of, in_force
+from hush.ledger import charging, requests
+from hush.ledger.budgets import Allowance, Budget, Spending, Whose, budget_of, in_force
 from hush.ledger.chain import Chain
-from hush.ledger.charging import Charge, ChargeLimits, ChargeRequest, Decision, Repeat, TooMuch, check_known
-from hush.ledger.entries import Entry, now
+from hush.ledger.charging import (
+    Charge,
+    ChargeLimits,
+    ChargeRequest,
+    Decision,
+    Repeat,
+    TooMuch,
+    check_known,
+)
+from hush.ledger.entries import Actor, Entry, label, now, prose
 from hush.ledger.errors import AccountExistsError, LedgerError, LedgerMissingError, UnknownReceiptError
-from hush.ledger.history import Act, Release
-from hush.ledger.requests import ParkedQuestion, ask_for_budget, decide, parked
+from hush.ledger.requests import ParkedQuestion
 from hush.ledger.state import Key, LedgerState, account_state
-from hush.ledger.streams import DeclaredStreams
+
+if TYPE_CHECKING:
+    from hush.ledger.backup import Lost, Verification
+    from hush.ledger.history import Act, Budgets, OwnerAct, Release
+    from hush.ledger.streams import DeclaredStreams
 
 
 class Ledger:
@@ -181,21 +191,31 @@ class Ledger:
 
     def requests(self, actor: Actor) -> list[ParkedQuestion]:
         """Return the questions that wait, or waited, for the owner, newest first: to an analyst their own."""
-        return parked(self._chain, actor)
+        with self._chain.reading():
+            listed = requests.listed(self._chain.store)
+        return [request for request in listed if actor.sees(request.analyst)]
 
     def ask_for_budget(self, data: str, *, epsilon: Number, actor: Actor, reason: str = "") -> int:
         """Record that an analyst asks for a new total of their budget on a data set; return the request's number."""
         self.check_made()
-        return ask_for_budget(self._chain, self.budget(actor), data, epsilon=epsilon, actor=actor, reason=reason)
+        key = (label(data, "data"), actor.name)
+        own = next((view.epsilon for view in self.budget(actor) if (view.data, view.analyst) == key), None)
+        return requests.ask_for_budget(self._chain, key, own, epsilon, reason)
 
     def decide(self, number: int, *, approve: bool, actor: Actor, reason: str = "") -> None:
         """Approve or decline a request. An approved question may be charged once; an approved budget is raised."""
         actor.require_owner("decide on a request")
-        decide(self._chain, number, approve=approve, actor=actor, reason=reason, raise_budget=self.raise_budget)
+        request = requests.decide(self._chain, number, approve=approve, actor=actor, reason=reason)
+        # A second entry, so it needs the lock anew: there is one write inside a lock. Another owner may have raised the
+        # budget meanwhile, so compare it with the present state.
+        if approve and request.raises(self._chain.state):
+            self.raise_budget(request.data, request.analyst, epsilon=str(request.wanted), actor=actor, reason=reason)
 
     @property
     def streams(self) -> DeclaredStreams:
         """The declared streams, and the budget set aside for their releases."""
+        from hush.ledger.streams import DeclaredStreams
+
         return DeclaredStreams(self._chain, self._limits, self.check_made)
 
     def analysts(self) -> list[str]:
@@ -209,7 +229,8 @@ class Ledger:
     def check_room(self) -> None:
         """Refuse to write more where the disk is full or a quota is used up."""
         self._chain.store.check_room()
-        self._limits.check_room()
+        if self._limits.check_room is not None:
+            self._limits.check_room()
 
     # The way of one question.
 
@@ -245,7 +266,8 @@ class Ledger:
             epsilon=epsilon,
             reason=reason,
         )
-        self._open_granted(asked)
+        if asked.key in self._granted and asked.key not in self._chain.state.accounts:
+            self._open_granted(asked)
         decision = charging.reserve(self._chain, self._limits, asked)
         if isinstance(decision, TooMuch):  # the message takes longer than the charge: it is made when the lock is free
             raise self._refusal(decision, Actor.analyst(analyst))
@@ -254,7 +276,7 @@ class Ledger:
     def _open_granted(self, asked: ChargeRequest) -> None:
         """Open an analyst's account for their first charge, if that fits."""
         state, key = self._chain.state, asked.key
-        if key not in self._granted or key in state.accounts or (asked.data, "") not in state.accounts:
+        if (asked.data, "") not in state.accounts:
             return
         budget = self._granted[key]
         # Try the charge on a copy of the state: a question that does not fit opens no account. This is a first look,
@@ -270,7 +292,9 @@ class Ledger:
 
     def _refusal(self, refused: TooMuch, analyst: Actor) -> BudgetExceededError:
         """Return the error about a charge that does not fit, with the charges that took most of the budget."""
-        most = history.heaviest(self._chain, refused.key, analyst)
+        from hush.ledger.history import heaviest
+
+        most = heaviest(self._chain, refused.key, analyst)
         try:
             refused.account.admit(refused.charge, owner=refused.key[1] or refused.key[0])
         except BudgetExceededError as error:
@@ -291,20 +315,45 @@ class Ledger:
 
     # What can be read. All of it is public: prices depend on questions and policy, never on data.
 
-    def budget(self, actor: Actor, *, recorded: bool = False) -> history.Budgets:
+    def recorded(self) -> dict[Key, Filter]:
+        """Return all accounts as the entries have them, before a policy lowers or grants any."""
+        with self._chain.reading() as state:
+            return {key: account for key, account in state.accounts.items() if account is not None}
+
+    def budget(self, actor: Actor) -> Budgets:
         """Return budgets with the amounts left: for an owner all, for an analyst their own and their data sets'."""
-        if recorded:  # as the entries have it, whatever a policy lowers or has not opened yet
-            return history.budget(self._chain, actor, {})
         granted = {key: None if budget is None else budget.open() for key, budget in self._granted.items()}
-        return history.budget(self._chain, actor, self._limits.lowered, granted, self._named)
+        from hush.ledger.history import budget
+
+        return budget(self._chain, actor, self._limits.lowered, granted, self._named)
+
+    def accounts(self, data: str, analyst: str, *, shared: bool = False, again: bool = False) -> list[Whose]:
+        """Return the accounts that an analyst's charges must fit, under the budgets that hold now.
+
+        For ``shared`` answers their own alone; none for an analyst who may not ask. ``again`` looks for no entries of
+        others, as after a charge that was just made here.
+        """
+        keys = [(data, analyst)] if shared else [(data, ""), (data, analyst)]
+        with self._chain.mutex if again else self._chain.reading():
+            state = self._chain.state
+            if keys[-1] not in state.accounts and keys[-1] not in self._granted:
+                return []
+            accounts: list[Whose] = []
+            for key in keys:
+                granted = self._granted.get(key)  # of an account that the first charge opens
+                account = None if granted is None else granted.open()
+                account = state.committed(key) if key in state.accounts else account
+                if account is not None:
+                    account = in_force(account, key, self._limits.lowered)
+                    accounts.append(Whose(name=budget_of(key), account=account))
+        return accounts
 
     def spending(self, receipt: int) -> Spending | None:
-        """Return the share that a charge took of the budget that bound it, and the share left now."""
-        with self._chain.reading() as state:
+        """Return the share that a charge took of the budget that bound it, and the share left when last looked."""
+        with self._chain.mutex:
             entry = self._chain.store.entry(receipt)
-            shares = {} if entry is None else history.charge_shares(self._chain, entry)
-            bound = history.bound_by(shares)
-            account = None if bound is None else state.committed(bound[0])
+            bound = None if entry is None else charging.bound_by(charging.charge_shares(self._chain, entry))
+            account = None if bound is None else self._chain.state.committed(bound[0])
         if bound is None or account is None:
             return None
         key, taken = bound
@@ -316,12 +365,16 @@ class Ledger:
         self.check_made()
         if limit is not None:
             integer(limit, "limit", minimum=0)
-        return history.history(self._chain, actor, data=data, limit=limit)
+        from hush.ledger.history import history
+
+        return history(self._chain, actor, data=data, limit=limit)
 
     def receipt(self, number: int, actor: Actor) -> tuple[Release, Entry]:
         """Return one charge that an actor may see, and its entry in the chain."""
+        from hush.ledger.history import receipt
+
         self.check_made()
-        return history.receipt(self._chain, actor, number)
+        return receipt(self._chain, actor, number)
 
     def stored_answer(self, number: int, actor: Actor) -> bytes:
         """Return the answer that was given under a receipt, as it was recorded. Free: nothing new is learned."""
@@ -346,17 +399,23 @@ class Ledger:
 
     def acts(self, actor: Actor) -> list[Act]:
         """Return the acts of owners, oldest first."""
-        actor.require_owner("read what owners did")
-        return history.acts(self._chain)
+        from hush.ledger.history import acts
 
-    def verify(self) -> backup.Verification:
+        actor.require_owner("read what owners did")
+        return acts(self._chain)
+
+    def verify(self) -> Verification:
         """Check every entry, by its hash and by the rules, and account for all events afresh."""
-        return backup.verify(self._chain)
+        from hush.ledger.backup import verify
+
+        return verify(self._chain)
 
     def export(self, file: IO[str], *, actor: Actor) -> int:
         """Write everything as lines of JSON, and return how many entries there are."""
         actor.require_owner("export the ledger")
-        return backup.export(self._chain, file)
+        from hush.ledger.backup import export
+
+        return export(self._chain, file)
 
     @classmethod
     def import_(
@@ -366,15 +425,19 @@ class Ledger:
         *,
         actor: Actor,
         reason: str,
-        lost: backup.Lost,
+        lost: Lost,
         anchor: str | Path | None = None,
     ) -> Self:
         """Make a ledger from exported lines, checked by hash and by the rules; recorded as an act of the owner."""
-        return cls(backup.import_(file, url, actor=actor, reason=reason, lost=lost, anchor=anchor))
+        from hush.ledger.backup import import_
+
+        return cls(import_(file, url, actor=actor, reason=reason, lost=lost, anchor=anchor))
 
     @classmethod
     def restore(
-        cls, url: str | Path, *, actor: Actor, reason: str, lost: backup.Lost, anchor: str | Path | None = None
+        cls, url: str | Path, *, actor: Actor, reason: str, lost: Lost, anchor: str | Path | None = None
     ) -> Self:
         """Accept a copy that does not agree with its anchor; ``lost`` is the privacy loss of releases it lacks."""
-        return cls(backup.restore(url, actor=actor, reason=reason, lost=lost, anchor=anchor))
+        from hush.ledger.backup import restore
+
+        return cls(restore(url, actor=actor, reason=reason, lost=lost, anchor=anchor))

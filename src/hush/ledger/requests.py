@@ -10,27 +10,25 @@ An analyst may also ask for a larger budget: for a new total, so that the owner 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.format import figure
-from hush.ledger.actors import Actor, label, prose
 from hush.ledger.budgets import LARGEST_EPSILON
 from hush.ledger.chain import Chain
-from hush.ledger.entries import Entry, now
+from hush.ledger.entries import Actor, Entry, now, prose
 from hush.ledger.errors import LedgerError, TooManyRequestsError
-from hush.ledger.history import AccountView
 from hush.ledger.state import Key, LedgerState
+from hush.ledger.store import Store
 
 MOST_WAITING, MOST_WAITING_BYTES = 20, 2**18
 """How many requests of one analyst may wait for the owner, and how long their texts may be together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parked:
+class Parked(NamedTuple):
     """A question that was not charged, because the owner decides first, or has declined it.
 
     >>> Parked(number=7, message="It waits for the owner.").number
@@ -86,62 +84,49 @@ class ParkedQuestion:
         return f"{self.number}  {self.state}{decided}  {self.analyst} on {self.data}, {price}{asked}{reasons}"
 
 
-def parked(chain: Chain, actor: Actor) -> list[ParkedQuestion]:
-    """Return the requests that an actor may see, newest first."""
-    with chain.reading():
-        entries = chain.store.parked()
-        used = chain.store.used_approvals()
-    return [found for found in _parked(entries, used) if actor.sees(found.analyst)]
-
-
-def _parked(entries: Iterable[Entry], used: Iterable[Any]) -> list[ParkedQuestion]:
-    listed = list(entries)
-    decisions = {entry.read()["of"]: entry for entry in listed if entry.kind != "requested"}
-    taken = set(used)
-    found = []
-    for entry in reversed(listed):
+def listed(store: Store) -> list[ParkedQuestion]:
+    """Return all requests, newest first."""
+    entries, used = store.parked(), store.used_approvals()
+    decisions = {entry.read()["of"]: entry for entry in entries if entry.kind != "requested"}
+    requests = []
+    for entry in reversed(entries):
         if entry.kind != "requested":
             continue
         content, decision = entry.read(), decisions.get(entry.number)
         told = {} if decision is None else decision.read()
-        state = "waiting" if decision is None else "used" if entry.number in taken else decision.kind
-        found.append(
-            ParkedQuestion(
-                number=entry.number,
-                analyst=entry.analyst,
-                data=entry.data,
-                when=content["when"],
-                question=content["question"],
-                identity=content["identity"],
-                epsilon=content["epsilon"],
-                reason=content["reason"],
-                state=state,
-                by=told.get("by", ""),
-                why=told.get("reason", ""),
-                wanted=content.get("wanted"),
-            )
+        request = ParkedQuestion(
+            number=entry.number,
+            analyst=entry.analyst,
+            data=entry.data,
+            when=content["when"],
+            question=content["question"],
+            identity=content["identity"],
+            epsilon=content["epsilon"],
+            reason=content["reason"],
+            state="waiting" if decision is None else "used" if entry.number in used else decision.kind,
+            by=told.get("by", ""),
+            why=told.get("reason", ""),
+            wanted=content.get("wanted"),
         )
-    return found
+        requests.append(request)
+    return requests
 
 
-def ask_for_budget(
-    chain: Chain, views: Iterable[AccountView], data: str, *, epsilon: Number, actor: Actor, reason: str
-) -> int:
-    """Record that an analyst asks for a new total of their budget, and return the request's number."""
-    key, wanted = (label(data, "data"), actor.name), positive(epsilon, "epsilon")
-    own = next((view for view in views if (view.data, view.analyst) == key), None)
-    if own is None:
-        raise LedgerError(f"{actor.name} has no budget of their own on {data!r}; ask the owner.")
-    if wanted <= own.epsilon:
-        raise InvalidValueError("epsilon", got=epsilon, allowed=f"more than the present budget, {figure(own.epsilon)}")
+def ask_for_budget(chain: Chain, key: Key, present: Fraction | None, epsilon: Number, reason: str) -> int:
+    """Record that an analyst asks for a new total instead of the ``present`` ε; return the request's number."""
+    (data, analyst), wanted = key, positive(epsilon, "epsilon")
+    if present is None:
+        raise LedgerError(f"{analyst} has no budget of their own on {data!r}; ask the owner.")
+    if wanted <= present:
+        raise InvalidValueError("epsilon", got=epsilon, allowed=f"more than the present budget, {figure(present)}")
     if wanted > LARGEST_EPSILON:
         raise InvalidValueError("epsilon", got=epsilon, allowed="a number from 0 to 1e100")
     if reason:
         prose(reason, "reason", longest=2000)
-    body: dict[str, Any] = {"by": key[1], "when": now(), "question": "", "identity": "budget", "epsilon": None}
+    body: dict[str, Any] = {"by": analyst, "when": now(), "question": "", "identity": "budget", "epsilon": None}
     body |= {"wanted": str(wanted), "reason": reason, "accounts": []}
     with chain.locked() as state:
-        for request in _parked(chain.store.parked(), ()):
+        for request in listed(chain.store):
             if request.state == "waiting" and request.wanted is not None and (request.data, request.analyst) == key:
                 raise LedgerError(
                     f"A larger budget is asked for already (request {request.number}); the owner decides."
@@ -156,8 +141,8 @@ def _park(chain: Chain, state: LedgerState, key: Key, body: dict[str, Any]) -> i
     """
     data, analyst = key
     chain.store.check_room()  # requests cost no budget, so only these limits keep them from filling the disk
-    waiting = [one for one in _parked(chain.store.parked(), ()) if one.analyst == analyst and one.state == "waiting"]
-    size = sum(len((one.question + one.reason).encode()) for one in waiting)
+    waiting = [other for other in listed(chain.store) if other.analyst == analyst and other.state == "waiting"]
+    size = sum(len((other.question + other.reason).encode()) for other in waiting)
     size += len((body["question"] + body["reason"]).encode())
     if len(waiting) >= MOST_WAITING or size > MOST_WAITING_BYTES:
         raise TooManyRequestsError(
@@ -170,10 +155,8 @@ def _park(chain: Chain, state: LedgerState, key: Key, body: dict[str, Any]) -> i
     return entry.number
 
 
-def decide(
-    chain: Chain, number: int, *, approve: bool, actor: Actor, reason: str, raise_budget: Callable[..., None]
-) -> None:
-    """Record the owner's decision on a waiting request; then raise the budget, if more budget was approved.
+def decide(chain: Chain, number: int, *, approve: bool, actor: Actor, reason: str) -> ParkedQuestion:
+    """Record the owner's decision on a waiting request, and return the request as it was.
 
     Of two owners who decide at once the first one's word holds, and no budget is raised by a request that was declined.
     """
@@ -181,17 +164,13 @@ def decide(
     if reason:
         body["reason"] = prose(reason, "reason", longest=2000)
     with chain.locked() as state:
-        requests = _parked(chain.store.parked(), chain.store.used_approvals())
-        found = next((request for request in requests if request.number == number), None)
-        if found is None or found.state != "waiting":
-            why = "is no request" if found is None else f"is {found.state} already"
+        waiting = next((request for request in listed(chain.store) if request.number == number), None)
+        if waiting is None or waiting.state != "waiting":
+            why = "is no request" if waiting is None else f"is {waiting.state} already"
             raise LedgerError(f"{number} {why}. See hush requests.")
         kind = "approved" if approve else "declined"
-        chain.write(Entry.draft(kind, body, after=state.head, data=found.data, analyst=found.analyst), {})
-    # A second entry, so it needs the lock anew: there is one write inside a lock. Another owner may have raised the
-    # budget meanwhile, so compare it with the present state.
-    if approve and found.raises(chain.state):
-        raise_budget(found.data, found.analyst, epsilon=str(found.wanted), actor=actor, reason=reason)
+        chain.write(Entry.draft(kind, body, after=state.head, data=waiting.data, analyst=waiting.analyst), {})
+    return waiting
 
 
 def approval(
@@ -204,7 +183,7 @@ def approval(
     data, analyst = key
     # An approval holds for one price: the same question at another ε is another request.
     price = None if epsilon is None else str(epsilon)
-    for request in _parked(chain.store.parked(), chain.store.used_approvals()):
+    for request in listed(chain.store):
         same = (request.data, request.analyst, request.identity) == (data, analyst, wish["identity"])
         if not same or request.epsilon != price:
             continue

@@ -10,21 +10,23 @@ Prices may fall when accounting gets better, so a stored price may be above toda
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any
 
 from hush.accounting import event_from_json
 from hush.accounting.events import Event
 from hush.accounting.filters import Charge, Filter
-from hush.core import HushError, exact
+from hush.core import HushError
 from hush.ledger.budgets import exhausted, price
-from hush.ledger.entries import Entry, canonical, damaged
-from hush.ledger.state import Key, LedgerState, account_states, events_hash
+from hush.ledger.entries import OUTCOMES, Entry, damaged
+from hush.ledger.state import LedgerState, account_states, charge_from_json, charge_to_json, events_hash, question_hash
 
 _SLACK = 1 + Fraction(1, 2**30)
 """Limits of Rényi and similar accounts are rounded; another version of hush may round the last bits differently."""
+
+_NAMES = attrgetter("data", "analyst", "request")
 
 
 def check(before: LedgerState, entry: Entry, reservation: Entry | None = None) -> None:
@@ -34,8 +36,10 @@ def check(before: LedgerState, entry: Entry, reservation: Entry | None = None) -
     """
     content = entry.read()
     try:
-        if entry.kind in {"answered", "failed"}:
-            _outcome(entry, reservation)
+        if entry.kind in OUTCOMES:
+            same = reservation is not None and _NAMES(reservation) == _NAMES(entry)
+            if not same or reservation is None or (reservation.kind, reservation.number) != ("reserve", entry.about):
+                raise damaged(entry.number, "it is the outcome of no reservation")
         elif entry.kind == "reserve":
             _charge(before, entry, content)
         elif entry.kind == "shared":
@@ -59,22 +63,6 @@ def check(before: LedgerState, entry: Entry, reservation: Entry | None = None) -
         raise damaged(entry.number, "something is missing in it") from error
 
 
-def _outcome(entry: Entry, reservation: Entry | None) -> None:
-    same = reservation is not None and (
-        reservation.kind,
-        reservation.data,
-        reservation.analyst,
-        reservation.request,
-    ) == (
-        "reserve",
-        entry.data,
-        entry.analyst,
-        entry.request,
-    )
-    if not same or reservation is None or reservation.number != entry.about:
-        raise damaged(entry.number, "it is the outcome of no reservation")
-
-
 def _shared(before: LedgerState, entry: Entry, content: dict[str, Any], reservation: Entry | None) -> None:
     """Check that a shared answer is its reservation's, and that the analyst is charged its price."""
     if (
@@ -94,29 +82,20 @@ def _set_aside(before: LedgerState, entry: Entry, content: dict[str, Any]) -> No
     account = before.committed((entry.data, ""))
     if entry.request in before.standing or account is None:
         raise damaged(entry.number, "it sets aside what it should not")
-    # On a copy: `take` reads the plan from the entry in the same way as every reader of the ledger.
-    after = LedgerState()
-    after.accounts, after.standing = before.accounts, before.standing
-    after.take(entry)
-    plan = after.standing[entry.request]
+    plan = before.plans_after(entry)[entry.request]
     _check_price(entry, account, plan.price, [event_from_json(item) for item in content["events"]])
     _check_fits(entry, account.spend(plan.price.repeated(plan.releases)))
 
 
-def _standing_release(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
-    """Check that a release without an analyst is the next one of a standing question, as it was declared."""
-    plan, number = before.standing[content["standing"]["name"]], content["standing"]["number"]
-    declared = (plan.data, plan.events, [charge_to_json(plan.price)])
-    if not plan.next <= number < plan.releases or plan.ended:
-        raise damaged(entry.number, "it releases what is not to be released, or not again")
-    if (entry.data, events_hash(content["events"]), content["price"]) != declared:
-        raise damaged(entry.number, "it releases something else than was declared")
-
-
 def _charge(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
-    if not entry.analyst:
-        _standing_release(before, entry, content)
-    keys = charged(before, entry.data, entry.analyst, shared=entry.kind == "shared")
+    if not entry.analyst:  # the next release of a standing question, as it was declared
+        plan, number = before.standing[content["standing"]["name"]], content["standing"]["number"]
+        declared = (plan.data, plan.events, [charge_to_json(plan.price)])
+        if not plan.next <= number < plan.releases or plan.ended:
+            raise damaged(entry.number, "it releases what is not to be released, or not again")
+        if (entry.data, events_hash(content["events"]), content["price"]) != declared:
+            raise damaged(entry.number, "it releases something else than was declared")
+    keys = before.charged(entry.data, entry.analyst, shared=entry.kind == "shared")
     after = account_states(entry, content)
     if set(after) != set(keys) or len(content["price"]) != len(keys):
         raise damaged(entry.number, "it does not charge the accounts it should")
@@ -130,7 +109,7 @@ def _charge(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
         account = before.accounts[key]
         if account is None:
             raise damaged(entry.number, "it charges an account without a budget")
-        charge = charge_from_json(account, paid)
+        charge = charge_from_json(account.currency, paid)
         _check_price(entry, account, charge, events)
         # A release of a standing question is paid from the part that was set aside; nobody else may use that part.
         room = before.committed(key) if entry.analyst else account
@@ -170,7 +149,8 @@ def _raise(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
     old, new = before.accounts.get(key), after.get(key)
     if set(after) != {key} or old is None or new is None or new.currency != old.currency:
         raise damaged(entry.number, "it does not raise a budget that exists")
-    if _spendings(new) != _spendings(old):
+    spendings = (new.spent_loss, new.spent_delta, new.spent_epsilon)
+    if spendings != (old.spent_loss, old.spent_delta, old.spent_epsilon):
         raise damaged(entry.number, "it changes what was spent")
     # δ has two parts, for keys (the reserve) and for the composition; a raise may take from neither.
     if new.epsilon < old.epsilon or new.reserve < old.reserve or new.delta - new.reserve < old.delta - old.reserve:
@@ -185,7 +165,9 @@ def _restored(before: LedgerState, entry: Entry, content: dict[str, Any]) -> Non
         raise damaged(entry.number, "the accounts it changes do not agree with what it says was lost")
     for key, new in after.items():
         old = before.accounts.get(key)
-        if old is None or new is None or _terms(old) != _terms(new):
+        if old is None or new is None or new.currency != old.currency:
+            raise damaged(entry.number, "it changes a budget")
+        if (new.epsilon, new.delta, new.reserve) != (old.epsilon, old.delta, old.reserve):
             raise damaged(entry.number, "it changes a budget")
         back = _less(new.spent_epsilon, old.spent_epsilon)
         if new.spent_loss < old.spent_loss or new.spent_delta < old.spent_delta or back:
@@ -197,46 +179,8 @@ def _less(one: Fraction | None, other: Fraction | None) -> bool:
     return one is not None and (other is None or one < other)
 
 
-def _spendings(account: Filter) -> tuple[object, ...]:
-    return (account.spent_loss, account.spent_delta, account.spent_epsilon)
-
-
-def _terms(account: Filter) -> tuple[object, ...]:
-    return (account.currency, account.epsilon, account.delta, account.reserve)
-
-
 def written_off(account: Filter, lost: Any) -> Filter:
     """Return an account after it was charged for lost releases: with all that is left, or with an (ε, δ)."""
     if lost == "all":
         return exhausted(account)
     return account.spend(price(account, [event_from_json(item) for item in lost]))
-
-
-def charged(state: LedgerState, data: str, analyst: str, *, shared: bool = False) -> list[Key]:
-    """Return the accounts that a charge must fit: the data set's, and the analyst's if there is one.
-
-    For an answer that was released before, which is ``shared``, only the latter. A standing question has no analyst.
-    """
-    own = [(data, analyst)] if analyst and state.accounts.get((data, analyst)) is not None else []
-    return own if shared else [(data, ""), *own]
-
-
-def charge_to_json(charge: Charge) -> dict[str, str]:
-    """Return a price as plain JSON values, exact; without ε where it is infinite."""
-    price = {"loss": str(charge.loss), "delta": str(charge.delta)}
-    return price if charge.epsilon is None else price | {"epsilon": str(charge.epsilon)}
-
-
-def charge_from_json(account: Filter, paid: dict[str, str]) -> Charge:
-    """Return a stored price in an account's currency."""
-    return Charge(
-        currency=account.currency,
-        loss=exact(paid["loss"], "loss"),
-        delta=exact(paid["delta"], "delta"),
-        epsilon=exact(paid["epsilon"], "epsilon") if "epsilon" in paid else None,
-    )
-
-
-def question_hash(data: str, question: str, events: list[Any]) -> str:
-    """Return the hash of a question: of its data set, its text, and its events, which decide the price."""
-    return hashlib.sha256(canonical({"data": data, "question": question, "events": events})).hexdigest()

@@ -6,7 +6,7 @@ back changes nothing that it believes, and the next entry it is asked to follow 
 takes the same time on a long ledger as on a short one.
 
 Reading is fast because nothing is added up: the last entry that mentions an account contains its state. While a long
-chain is read, bodies are only remembered; at the end, one body per account is parsed.
+chain is read, charges are only remembered; at the end, one body per account is parsed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
-from hush.accounting.filters import Charge, Filter, filter_from_json
+from hush.accounting.filters import Charge, Filter, filter_from_json, plus
 from hush.core import HushError
-from hush.ledger.entries import ORIGIN, Entry, Head, Row, canonical, damaged, digest
-from hush.ledger.entries import follow as follow_one
+from hush.ledger.entries import OUTCOMES, Entry, Head, Row, canonical, damaged, digest, follow
 
 _OUTCOMES = frozenset({b"answered", b"failed"})
 
@@ -50,15 +48,10 @@ class SetAside:
         return 0 if self.ended else self.releases - self.next
 
 
-def events_hash(events: Any) -> str:
-    """Return the hash of a release's events."""
-    return hashlib.sha256(canonical(events)).hexdigest()
-
-
 class LedgerState:
     """The head, the ledger's id, and the accounts: a cache that can always be computed again from the chain."""
 
-    __slots__ = ("_replaced", "_stood", "_summed", "accounts", "anchor", "head", "id", "pending", "standing")
+    __slots__ = ("_aside", "accounts", "anchor", "head", "id", "pending", "standing")
 
     def __init__(self) -> None:
         self.head = Head()
@@ -71,9 +64,7 @@ class LedgerState:
         """The account of each reservation without an outcome, by the reservation's number."""
         self.standing: dict[str, SetAside] = {}
         """The parts of budgets that are set aside for standing questions, by their names."""
-        self._replaced: dict[Key, Filter | None] | None = None
-        self._stood = self.standing
-        self._summed: tuple[dict[str, SetAside], dict[str, Charge | None]] | None = None
+        self._aside: tuple[dict[str, SetAside], dict[str, Charge]] | None = None
         """A cache: the plans that were added up, and the sum set aside on each data set's account."""
 
     def committed(self, key: Key) -> Filter | None:
@@ -82,88 +73,64 @@ class LedgerState:
         What is not set aside for them is what others may spend.
         """
         account = self.accounts[key]
-        if account is None or not self.standing:
+        if account is None or key[1] or not self.standing:
             return account
         # `move` makes a new dictionary for every change, so another object means that the sum is out of date.
-        if self._summed is None or self._summed[0] is not self.standing:
-            names = {plan.data for plan in self.standing.values()}
-            self._summed = (self.standing, {name: self._aside(name) for name in names})
-        charge = self._summed[1].get(key[0]) if not key[1] else None
-        return account if charge is None else account.spend(charge)
+        if self._aside is None or self._aside[0] is not self.standing:
+            sums: dict[str, Charge] = {}
+            for plan in self.standing.values():
+                if plan.left:
+                    charge = plan.price.repeated(plan.left)
+                    if (before := sums.get(plan.data)) is not None:
+                        loss, delta = before.loss + charge.loss, before.delta + charge.delta
+                        charge = replace(before, loss=loss, delta=delta, epsilon=plus(before.epsilon, charge.epsilon))
+                    sums[plan.data] = charge
+            self._aside = (self.standing, sums)
+        aside = self._aside[1].get(key[0])
+        return account if aside is None else account.spend(aside)
 
-    def _aside(self, data: str) -> Charge | None:
-        """Return the sum set aside on a data set's budget; None if nothing is set aside."""
-        charges = [plan.price.repeated(plan.left) for plan in self.standing.values() if plan.left and plan.data == data]
-        epsilons = [charge.epsilon for charge in charges if charge.epsilon is not None]
-        if not charges:
-            return None
-        return replace(
-            charges[0],
-            loss=sum((charge.loss for charge in charges), Fraction(0)),
-            delta=sum((charge.delta for charge in charges), Fraction(0)),
-            # One price without a finite ε makes the sum infinite.
-            epsilon=sum(epsilons, Fraction(0)) if len(epsilons) == len(charges) else None,
-        )
+    def charged(self, data: str, analyst: str, *, shared: bool = False) -> list[Key]:
+        """Return the accounts that a charge must fit: the data set's, and the analyst's if there is one.
 
-    def follow(self, row: Row) -> Entry:
-        """Check one entry against the head, and take it over."""
-        head = follow_one(self.head, row)
-        entry = Entry.of(row)
-        self.take(entry)
-        self.head = head
-        return entry
+        For an answer that was released before, which is ``shared``, only the latter. A standing question has no
+        analyst.
+        """
+        own = [(data, analyst)] if analyst and self.accounts.get((data, analyst)) is not None else []
+        return own if shared else [(data, ""), *own]
 
     def take(self, entry: Entry) -> None:
         """Take over the content of an entry that was checked or just made; its hash is not checked again."""
-        if entry.kind in {"answered", "failed"}:
+        if entry.kind in OUTCOMES:
             self.move(entry, {})
             return
         content = entry.read()
-        try:
-            if entry.kind == "ledger":
-                self.id = str(content["id"])
-            if "anchor" in content:
-                self.anchor = str(content["anchor"])
-        except KeyError as error:
-            raise damaged(entry.number, "its accounts cannot be read") from error
+        if entry.kind == "ledger":
+            if "id" not in content:
+                raise damaged(entry.number, "its accounts cannot be read")
+            self.id = str(content["id"])
+        self.anchor = str(content.get("anchor", self.anchor))
         self.move(entry, account_states(entry, content))
 
     def move(self, entry: Entry, accounts: Mapping[Key, Filter | None]) -> None:
         """Make an entry the head, given the accounts that it changes."""
-        # Kept for `rewound`: checking an entry that the anchor lacks needs the state before it.
-        self._replaced = {key: self.accounts[key] for key in accounts if key in self.accounts}
         self.accounts.update(accounts)
-        self._stood = self.standing
         if entry.kind in {"standing", "ended"} or (entry.kind == "reserve" and not entry.analyst):
-            self.standing = self._stands(entry)
+            self.standing = self.plans_after(entry)
         if entry.kind == "reserve":
             self.pending[entry.number] = (entry.data, entry.analyst)
         # `about` is 0 for all entries but outcomes, and no entry has the number 0.
         self.pending.pop(entry.about, None)
         self.head = entry.head
 
-    def _stands(self, entry: Entry) -> dict[str, SetAside]:
+    def plans_after(self, entry: Entry) -> dict[str, SetAside]:
         """Return all plans after an entry about a standing question."""
-        content = entry.read()
+        content, name = entry.read(), entry.request
         try:
             if entry.kind == "standing":
-                name, priced = entry.request, content["price"]
-                summed = priced.get("epsilon")
-                price = Charge(
-                    currency=priced["currency"],
-                    loss=priced["loss"],
-                    delta=priced["delta"],
-                    epsilon=summed,
-                )
-                plan = SetAside(
-                    number=entry.number,
-                    data=entry.data,
-                    price=price,
-                    events=events_hash(content["events"]),
-                    releases=content["releases"],
-                )
+                price = charge_from_json(content["price"]["currency"], content["price"])
+                events, releases = events_hash(content["events"]), content["releases"]
+                plan = SetAside(number=entry.number, data=entry.data, price=price, events=events, releases=releases)
             elif entry.kind == "ended":
-                name = entry.request
                 plan = replace(self.standing[name], ended=True)
             else:
                 name = content["standing"]["name"]
@@ -172,77 +139,78 @@ class LedgerState:
             raise damaged(entry.number, "what it says of a standing question cannot be read") from error
         return {**self.standing, name: plan}
 
-    def rewound(self) -> LedgerState | None:
-        """Return the accounts as they were before the last charge, or None if only the whole chain can tell."""
-        if self._replaced is None:
-            return None
-        before = LedgerState()
-        before.id, before.anchor = self.id, self.anchor
-        before.accounts = self.accounts | self._replaced
-        before.standing = self._stood
-        return before
-
-    def follow_all(self, rows: Iterable[Row]) -> None:
-        """Check a whole chain; the same as :meth:`follow` on every row, at a fraction of the time."""
+    def follow(self, rows: Iterable[Row]) -> None:
+        """Check entries by their hashes, from the head on, and take them over."""
         number, previous = self.head.number, self.head.hash
         # The last charge of each analyst on each data set, and the last one that left the data set's account alone.
         charges: dict[tuple[bytes, bytes, bytes], Row] = {}
-        pending: dict[int, Row] = {}
         try:
             for row in rows:
                 number += 1
                 _, kind, data, analyst, _, about, _, _, hashed = row
                 if row[0] != number or digest(previous, *row[:8]) != hashed:
-                    follow_one(Head(number=number - 1, hash=previous), row)  # says what is wrong
+                    follow(Head(number=number - 1, hash=previous), row)  # says what is wrong
                 previous = hashed
-                if kind == b"reserve" and analyst:
-                    charges[data, analyst, kind] = pending[number] = row
-                elif kind == b"shared":
+                if kind == b"shared" or (kind == b"reserve" and analyst):
                     charges[data, analyst, kind] = row
+                    if kind == b"reserve":
+                        self.pending[number] = (data.decode(), analyst.decode())
                 elif kind in _OUTCOMES:
-                    pending.pop(about, None)
+                    self.pending.pop(about, None)
                 else:
                     # Few. An act of the owner may touch any account: settle what came before it, then take it over.
-                    # So are releases of standing questions, which nobody asks for.
-                    if kind == b"reserve":
-                        pending[number] = row
+                    # So may releases of standing questions, which nobody asks for.
                     self._settle(charges)
                     self.take(Entry.of(row))
         except TypeError as error:
             raise damaged(number, "a column has the wrong type") from error
+        except UnicodeDecodeError as error:
+            raise damaged(number, "its columns are not text") from error
         self._settle(charges)
-        self.pending = {
-            at: (entry.data, entry.analyst) for at, entry in ((at, Entry.of(row)) for at, row in pending.items())
-        }
         self.head = Head(number=number, hash=previous)
 
     def _settle(self, charges: dict[tuple[bytes, bytes, bytes], Row]) -> None:
         """Take over the last charges in order, so that a data set's account comes from its very last charge."""
         # A row begins with its number. Charges of different analysts share the data set's account: the last one wins.
         for row in sorted(charges.values()):
-            self.take(Entry.of(row))
+            entry = Entry.of(row)
+            self.accounts.update(account_states(entry, entry.read()))
         charges.clear()
-        self._replaced = None  # many entries at once: the state before the last one was never held
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is no entry at all."""
-        return self.head.hash == ORIGIN
 
 
 def account_states(entry: Entry, content: Mapping[str, Any]) -> dict[Key, Filter | None]:
     """Return the accounts after an entry; None stands for an analyst without a budget of their own."""
+    states: dict[Key, Filter | None] = {}
     try:
-        return {
-            (str(item["data"]), str(item["analyst"])): None
-            if item["state"] is None
-            else filter_from_json(item["state"])
-            for item in content["accounts"]
-        }
+        for item in content["accounts"]:
+            state = None if item["state"] is None else filter_from_json(item["state"])
+            states[str(item["data"]), str(item["analyst"])] = state
     except (KeyError, TypeError, ValueError, HushError) as error:
         raise damaged(entry.number, "its accounts cannot be read") from error
+    return states
 
 
 def account_state(key: Key, account: Filter | None) -> dict[str, Any]:
     """Return one account in the form in which entries hold it."""
     return {"data": key[0], "analyst": key[1], "state": None if account is None else account.to_json()}
+
+
+def charge_to_json(charge: Charge) -> dict[str, str]:
+    """Return a price as plain JSON values, exact; without ε where it is infinite."""
+    price = {"loss": str(charge.loss), "delta": str(charge.delta)}
+    return price if charge.epsilon is None else price | {"epsilon": str(charge.epsilon)}
+
+
+def charge_from_json(currency: str, price: Mapping[str, Any]) -> Charge:
+    """Return a stored price in an account's currency."""
+    return Charge(currency=currency, loss=price["loss"], delta=price["delta"], epsilon=price.get("epsilon"))
+
+
+def events_hash(events: Any) -> str:
+    """Return the hash of a release's events."""
+    return hashlib.sha256(canonical(events)).hexdigest()
+
+
+def question_hash(data: str, question: str, events: list[Any]) -> str:
+    """Return the hash of a question: of its data set, its text, and its events, which decide the price."""
+    return hashlib.sha256(canonical({"data": data, "question": question, "events": events})).hexdigest()

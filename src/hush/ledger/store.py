@@ -44,8 +44,11 @@ _APPROVED = """kind IN ('reserve', 'shared') AND replace(body, '"approved":', ''
 """The condition for charges that an owner approved; no text can imitate it, for its quotes are escaped in a body."""
 _REMEMBERED = 1000
 """The number of request ids in ``hush_bound`` for each analyst; older ones are deleted."""
-_FROM = f"SELECT {_COLUMNS} FROM hush_entries WHERE number >= ? ORDER BY number"  # noqa: S608
-
+_INSERT = f"INSERT INTO hush_entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_TAIL = (
+    f"SELECT entry.{_COLUMNS.replace(', ', ', entry.')}, head.number, head.hash FROM hush_head head "  # noqa: S608
+    "LEFT JOIN hush_entries entry ON entry.number >= ? WHERE head.id = 1 ORDER BY entry.number"
+)
 
 LEAST_FREE = 64 * 2**20
 """With fewer bytes left on the disk nothing is charged."""
@@ -101,10 +104,6 @@ class Store:
         self.place = storage.place
         """The ledger's name in messages and in default anchors; without any password."""
 
-    def exists(self) -> bool:
-        """Return whether the tables are there."""
-        return self.storage.has_table("hush_entries")
-
     def check_room(self) -> None:
         """Refuse a charge where the disk is nearly full: the answer must be kept too, and the journal."""
         free = self.storage.free_bytes()
@@ -144,54 +143,58 @@ class Store:
         except (IndexError, ValueError, TypeError) as error:
             raise LedgerDamagedError(f"The ledger at {self.place} does not say which version it is.") from error
 
-    def head(self) -> Head:
-        """Return the stored head, which the conditional write compares."""
-        rows = self.storage.rows("SELECT number, hash FROM hush_head WHERE id = 1")
-        if len(rows) != 1:
-            raise LedgerDamagedError(f"The ledger at {self.place} has lost its head.")
-        return Head(number=rows[0][0], hash=rows[0][1])
-
     @contextmanager
     def entries(self) -> Iterator[Iterator[Row]]:
         """Read all entries in order; the query ends with the block, however it is left."""
-        with closing(self.storage.stream(_FROM, 1)) as rows:
+        with closing(self.storage.stream(f"SELECT {_COLUMNS} FROM hush_entries ORDER BY number")) as rows:  # noqa: S608
             yield cast("Iterator[Row]", rows)
 
-    def tail(self, start: int) -> list[Row]:
-        """Return the entries from a number on."""
-        return cast("list[Row]", self.storage.rows(_FROM, start))
+    def tail(self, start: int) -> tuple[list[Row], Head]:
+        """Return the entries from a number on, and the stored head, which the conditional write compares."""
+        rows = self.storage.rows(_TAIL, start)
+        if not rows:
+            raise LedgerDamagedError(f"The ledger at {self.place} has lost its head.")
+        *_, number, hashed = rows[0]
+        return [cast("Row", row[:9]) for row in rows if row[0] is not None], Head(number=number, hash=hashed)
+
+    def find(self, condition: str, *values: Any) -> list[Entry]:
+        """Return the entries that fulfil a condition of SQL."""
+        rows = self.storage.rows(f"SELECT {_COLUMNS} FROM hush_entries WHERE {condition}", *values)  # noqa: S608
+        return list(map(Entry.of, cast("list[Row]", rows)))
 
     def entry(self, number: int) -> Entry | None:
         """Return one entry."""
-        return self._one("number = ?", number)
+        return next(iter(self.find("number = ?", number)), None)
+
+    def outcome(self, number: int) -> Entry | None:
+        """Return the outcome of a reservation."""
+        # "about > 0" is the condition of the unique index, which is used only by queries that repeat it.
+        return next(iter(self.find("about > 0 AND about = ?", number)), None)
 
     def previous(self, number: int, data: str) -> Entry | None:
         """Return the last entry before a number that may have changed an account of a data set."""
         condition = "number < ? AND about = 0 AND (data = ? OR kind = 'restored') ORDER BY number DESC LIMIT 1"
-        return self._one(condition, number, data)
+        return next(iter(self.find(condition, number, data)), None)
 
     def charge_before(self, number: int, data: str, analyst: str) -> Entry | None:
         """Return an analyst's last charge on a data set before a number."""
         condition = "number < ? AND kind IN ('reserve', 'shared') AND data = ? AND analyst = ?"
-        return self._one(f"{condition} ORDER BY number DESC LIMIT 1", number, data, analyst)
+        return next(iter(self.find(f"{condition} ORDER BY number DESC LIMIT 1", number, data, analyst)), None)
 
     def parked(self) -> list[Entry]:
         """Return all requests and all decisions on requests, oldest first."""
-        rows = self.storage.rows(f"SELECT {_COLUMNS} FROM hush_entries WHERE {_PARKED} ORDER BY number")  # noqa: S608
-        return [Entry.of(cast("Row", row)) for row in rows]
+        return self.find(f"{_PARKED} ORDER BY number")
 
     def used_approvals(self) -> set[int]:
         """Return the requests that were approved, and charged."""
-        rows = self.storage.rows(f"SELECT {_COLUMNS} FROM hush_entries WHERE {_APPROVED}")  # noqa: S608
-        return {Entry.of(cast("Row", row)).read()["approved"] for row in rows}
+        return {entry.read()["approved"] for entry in self.find(_APPROVED)}
 
     def reservation(self, analyst: str, request: str) -> Entry | None:
         """Return the charge that an analyst made under a request id: a reservation, or for a shared answer."""
-        # each kind has a partial index of its own
-        own = f"SELECT {_COLUMNS} FROM hush_entries WHERE kind = '%s' AND analyst = ? AND request = ?"  # noqa: S608
-        both = f"{own % 'reserve'} UNION ALL {own % 'shared'} ORDER BY kind, number LIMIT 1"
-        rows = self.storage.rows(both, analyst, request, analyst, request)
-        return Entry.of(cast("Row", rows[0])) if rows else None
+        # Each kind has a partial index of its own.
+        own = "SELECT number FROM hush_entries WHERE kind = '%s' AND analyst = ? AND request = ?"
+        both = f"number IN ({own % 'reserve'} UNION ALL {own % 'shared'}) ORDER BY kind, number LIMIT 1"
+        return next(iter(self.find(both, analyst, request, analyst, request)), None)
 
     def without_analyst(self, first: str, last: str) -> dict[str, tuple[int, str]]:
         """Return the reservations without an analyst that have a request id from ``first`` to ``last``.
@@ -209,17 +212,15 @@ class Store:
 
     def act(self, identity: str) -> Entry | None:
         """Return the last act that was recorded under an identity."""
-        return self._one("kind = 'act' AND request = ? ORDER BY number DESC LIMIT 1", identity)
+        return next(iter(self.find("kind = 'act' AND request = ? ORDER BY number DESC LIMIT 1", identity)), None)
 
     def repeats(self, question: str) -> list[Entry]:
-        """Return the charges for one question, newest first."""
-        rows = self.storage.rows(
-            f"SELECT {_COLUMNS} FROM hush_entries WHERE number IN "  # noqa: S608
-            "(SELECT number FROM hush_repeats WHERE question = ?) ORDER BY number DESC",
-            question,
-        )
-        # The table is not covered by the hashes, the entries are: believe what the entry says.
-        return [entry for entry in (Entry.of(cast("Row", row)) for row in rows) if entry.same_question == question]
+        """Return the charges that are listed for one question, newest first.
+
+        The list is not covered by the hashes, the entries are: believe their `same_question`.
+        """
+        charges = "number IN (SELECT number FROM hush_repeats WHERE question = ?) ORDER BY number DESC"
+        return self.find(charges, question)
 
     def bound(self, analyst: str, request: str) -> str | None:
         """Return the hash of the question that a request id was used for without a charge, if it was."""
@@ -239,46 +240,29 @@ class Store:
         )
         self.storage.change("DELETE FROM hush_bound WHERE analyst = ? AND number <= ?", analyst, number - _REMEMBERED)
 
-    def outcome(self, number: int) -> Entry | None:
-        """Return the outcome of a reservation."""
-        # "about > 0" is the condition of the unique index, which is used only by queries that repeat it.
-        return self._one("about > 0 AND about = ?", number)
-
-    def _one(self, condition: str, *values: Any) -> Entry | None:
-        rows = self.storage.rows(f"SELECT {_COLUMNS} FROM hush_entries WHERE {condition}", *values)  # noqa: S608
-        return Entry.of(cast("Row", rows[0])) if rows else None
-
     def heaviest(self, data: str, analyst: str, limit: int) -> list[Entry]:
         """Return the reservations that took the largest shares of a budget."""
         condition, values = ("AND analyst = ?", [data, analyst]) if analyst else ("", [data])
-        rows = self.storage.rows(
-            f"SELECT {_COLUMNS} FROM hush_entries WHERE kind = 'reserve' AND data = ? {condition} "  # noqa: S608
-            f"ORDER BY weight DESC, number LIMIT {int(limit)}",
-            *values,
-        )
-        return [Entry.of(cast("Row", row)) for row in rows]
+        order = f"ORDER BY weight DESC, number LIMIT {int(limit)}"
+        return self.find(f"kind = 'reserve' AND data = ? {condition} {order}", *values)
 
-    def append(self, entry: Entry, *, after: Head) -> None:
-        """Write an entry, on the condition that the head is still the one it was made for (inside a lock)."""
-        values = (*(value.decode() if isinstance(value, bytes) else value for value in entry.row[:8]), entry.hash)
-        marks = ", ".join("?" * len(values))
-        self.storage.change(f"INSERT INTO hush_entries ({_COLUMNS}) VALUES ({marks})", *values)  # noqa: S608
+    def append(self, entry: Entry, *, after: Head, answer: bytes | None = None) -> None:
+        """Write an entry, on the condition that the head is still the one it was made for (inside a lock).
+
+        An answer is kept under its reservation's number: there is never an outcome without its answer, nor an answer
+        without its outcome.
+        """
+        change = self.storage.change
+        if answer is not None:
+            change("INSERT INTO hush_answers (number, answer) VALUES (?, ?)", entry.about, answer)
+        names = entry.number, entry.kind, entry.data, entry.analyst, entry.request
+        change(_INSERT, *names, entry.about, entry.weight, entry.body.decode(), entry.hash)
         if question := entry.same_question:
-            self.storage.change("INSERT INTO hush_repeats (number, question) VALUES (?, ?)", entry.number, question)
-        changed = self.storage.change(
-            "UPDATE hush_head SET number = ?, hash = ? WHERE id = 1 AND number = ? AND hash = ?",
-            entry.number,
-            entry.hash,
-            after.number,
-            after.hash,
-        )
+            change("INSERT INTO hush_repeats (number, question) VALUES (?, ?)", entry.number, question)
+        moved = "UPDATE hush_head SET number = ?, hash = ? WHERE id = 1 AND number = ? AND hash = ?"
         # The lock should exclude this. If it did not, two writers decided on the same head, and this one must give up.
-        if changed != 1:
+        if change(moved, entry.number, entry.hash, after.number, after.hash) != 1:
             raise LedgerDamagedError(f"The head of the ledger at {self.place} moved while it was locked.")
-
-    def keep_answer(self, number: int, answer: bytes) -> None:
-        """Store an answer's bytes under its reservation's number."""
-        self.storage.change("INSERT INTO hush_answers (number, answer) VALUES (?, ?)", number, answer)
 
     def answer(self, number: int) -> bytes | None:
         """Return a stored answer."""

@@ -14,7 +14,7 @@ steps, where the sum of the ε's is kε. Prices are exact fractions: the charges
 loss, ε and δ mass. Every other charge, and every declaration, is admitted only if S + A fits with it. A release moves
 its part from A to S, so S + A stays, and S only approaches it: each release fits. An account is a privacy filter
 (Rogers, Roth, Ullman, Vadhan 2016; Whitehouse, Ramdas, Rogers, Wu 2023, fully adaptive composition; the theorem of
-each kind is in `hush.accounting.filters.kinds`): its guarantee holds for all that was charged, in any order and
+each kind is in `hush.accounting.filters`): its guarantee holds for all that was charged, in any order and
 wherever it stops, also if that was decided in the light of earlier answers. A release that was never charged was
 never made, so stopping a stream frees exactly the part A that is left, and nothing that was charged comes back. An
 exact composition of the whole plan that is not additive, such as by privacy-loss distributions, would admit a little
@@ -53,14 +53,13 @@ from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter, filter_from_json
 from hush.core import BudgetExceededError, InvalidValueError, Number, fraction_between, integer, nonnegative, positive
 from hush.core.format import decimal, figure, percent
-from hush.ledger.actors import Actor, label, prose
+from hush.core.numbers import assign
 from hush.ledger.budgets import Taken, event_list, in_force, price, takes, times
-from hush.ledger.chain import Chain, Draft
+from hush.ledger.chain import Chain
 from hush.ledger.charging import Charge, ChargeLimits, TooMuch, check_known, fit, record_outcome, trusted, write_charge
-from hush.ledger.entries import Entry, now
+from hush.ledger.entries import Actor, Entry, label, now, prose
 from hush.ledger.errors import LedgerError
-from hush.ledger.rules import charge_to_json, question_hash
-from hush.ledger.state import LedgerState, SetAside, events_hash
+from hush.ledger.state import LedgerState, SetAside, charge_to_json, events_hash, question_hash
 from hush.storage import alive, this_process
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -102,13 +101,13 @@ class Schedule:
     slots: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "first", _moment(self.first))
+        assign(self, first=_moment(self.first))
         step = _STEP.fullmatch(self.every.strip()) if isinstance(self.every, str) else None
         count = 0 if step is None else int(step[1] or 1)
         if step is None or not count:
             allowed = "day, week, month or year, or several of them such as 14 days or 3 months"
             raise InvalidValueError("every", got=self.every, allowed=allowed)
-        object.__setattr__(self, "every", step[2] if count == 1 else f"{count} {step[2]}s")
+        assign(self, every=step[2] if count == 1 else f"{count} {step[2]}s")
         integer(self.slots, "releases", minimum=1, maximum=_MOST_SLOTS)
         # Every month and year at its longest, so the estimated end is never before the real one.
         days = count * {"day": 1, "week": 7, "month": 31, "year": 366}[step[2]]
@@ -204,17 +203,16 @@ class StreamDeclaration:
         label(self.data, "data")
         prose(self.question, "question", longest=64_000)
         given = [name for name in PRICES if getattr(self, name) is not None]
-        for name in given:
-            object.__setattr__(self, name, positive(getattr(self, name), name))
+        assign(self, **{name: positive(getattr(self, name), name) for name in given})
         if len(given) != 1:
             raise InvalidValueError("epsilon", got=given, allowed=f"given, or one of {', '.join(PRICES[1:])} instead")
-        object.__setattr__(self, "confidence", fraction_between(self.confidence, "confidence"))
+        assign(self, confidence=fraction_between(self.confidence, "confidence"))
         if self.delta is not None:
-            object.__setattr__(self, "delta", nonnegative(self.delta, "delta"))
+            assign(self, delta=nonnegative(self.delta, "delta"))
         if not isinstance(self.late, bool):
             raise InvalidValueError("late", got=self.late, allowed="True to make a missed release late, or False")
         if not isinstance(self.readers, str):
-            object.__setattr__(self, "readers", tuple(label(name, "readers") for name in self.readers))
+            assign(self, readers=tuple(label(name, "readers") for name in self.readers))
         elif self.readers not in {"analysts", "public"}:
             raise InvalidValueError("readers", got=self.readers, allowed="a list of names, analysts or public")
 
@@ -253,8 +251,6 @@ class DeclaredStream:
     """A stream that was declared, and how far it has come."""
 
     declaration: StreamDeclaration
-    number: int
-    """The entry that declared it."""
     by: str
     when: str
     epsilon: Fraction
@@ -321,12 +317,7 @@ class StreamPeriod:
 class DeclaredStreams:
     """The declared streams of a ledger."""
 
-    def __init__(
-        self,
-        chain: Chain,
-        limits: ChargeLimits,
-        check_made: Callable[[], None],
-    ) -> None:
+    def __init__(self, chain: Chain, limits: ChargeLimits, check_made: Callable[[], None]) -> None:
         self._chain, self._limits, self._lowered, self._check_made = chain, limits, limits.lowered, check_made
 
     # for owners
@@ -352,37 +343,33 @@ class DeclaredStreams:
         self._check_made()
         steps, data, releases = event_list(events), declaration.data, declaration.schedule.slots
         written = [event.to_json() for event in steps]
-        body = {
-            "by": actor.name,
-            "when": now(),
-            "declared": declaration.to_json(),
-            "epsilon": str(epsilon),
-            "releases": releases,
-            "events": written,
-            "terms": terms.to_json(),
-            "gaussian": gaussian,
-        }
-
-        def make(state: LedgerState) -> Draft:
+        with self._chain.locked() as state:
             check_known(state, data, "")
-            if any(name.casefold() == declaration.name.casefold() for name in state.standing):
-                raise _DeclaredBeforeError
-            account = state.committed((data, ""))
-            assert account is not None  # noqa: S101 - data sets have budgets
-            unit = price(account, steps)
-            plan = SetAside(data=data, price=unit, events=events_hash(written), releases=releases)
-            taken = self._fit(declaration, account, plan, steps, epsilon)
-            content = body | {"price": charge_to_json(unit) | {"currency": unit.currency}, "accounts": []}
-            content["shares"] = [taken.to_json()]
-            return Entry.draft("standing", content, after=state.head, data=data, request=declaration.name), {}
-
-        try:
-            self._chain.append(make)
-        except _DeclaredBeforeError:  # out of the lock first: `find` takes it again
-            stream = self.find(declaration.name)
+            known = any(name.casefold() == declaration.name.casefold() for name in state.standing)
+            if not known:
+                account = state.committed((data, ""))
+                assert account is not None  # noqa: S101 - data sets have budgets
+                unit = price(account, steps)
+                plan = SetAside(data=data, price=unit, events=events_hash(written), releases=releases)
+                body = {
+                    "by": actor.name,
+                    "when": now(),
+                    "declared": declaration.to_json(),
+                    "epsilon": str(epsilon),
+                    "releases": releases,
+                    "events": written,
+                    "terms": terms.to_json(),
+                    "gaussian": gaussian,
+                    "price": charge_to_json(unit) | {"currency": unit.currency},
+                    "accounts": [],
+                    "shares": [self._fit(declaration, account, plan, steps, epsilon).to_json()],
+                }
+                entry = Entry.draft("standing", body, after=state.head, data=data, request=declaration.name)
+                self._chain.write(entry, {})
+        stream = self.find(declaration.name)
+        if known:
             check_same(stream, declaration)
-            return stream
-        return self.find(declaration.name)
+        return stream
 
     def _fit(
         self, declaration: StreamDeclaration, account: Filter, plan: SetAside, events: Any, epsilon: Fraction
@@ -393,7 +380,7 @@ class DeclaredStreams:
         rooms = [(account, plan.price), (smaller, cost)]
         if all(room.fits(priced.repeated(plan.releases)) for room, priced in rooms):
             share = takes(smaller, cost.repeated(plan.releases))
-            return Taken.of(smaller, share, 1 - smaller.share_spent - share)
+            return Taken(smaller.epsilon, smaller.delta, share, 1 - smaller.share_spent - share)
         fitting = min(times(room, priced) for room, priced in rooms)
         left = 1 - smaller.share_spent
         does = f"1 release at ε={figure(epsilon)} does"
@@ -414,12 +401,11 @@ class DeclaredStreams:
         body: dict[str, Any] = {"by": actor.name, "when": now(), "accounts": []}
         body |= {"reason": prose(reason, "reason", longest=2000)} if reason else {}
 
-        def make(state: LedgerState) -> Draft:
+        with self._chain.locked() as state:
             if not state.standing[stream.name].left:
                 raise LedgerError(f"The stream {stream.name!r} has ended already.")
-            return Entry.draft("ended", body, after=state.head, data=stream.declaration.data, request=stream.name), {}
-
-        self._chain.append(make)
+            data = stream.declaration.data
+            self._chain.write(Entry.draft("ended", body, after=state.head, data=data, request=stream.name), {})
 
     # releasing
 
@@ -446,16 +432,9 @@ class DeclaredStreams:
                     f"The release {asked.name}/{period} was set aside, but the budget of {asked.data} is smaller now "
                     "than what was spent and this. Raise it, or stop the stream. Nothing was charged."
                 )
-            body: dict[str, Any] = {
-                "when": now(),
-                "question": asked.question,
-                "process": this_process(),
-                "epsilon": decimal(stream.epsilon),
-                "question_hash": hashed,
-                "events": written,
-                "standing": {"name": asked.name, "number": due},
-                **fitting.to_json(),
-            }
+            body: dict[str, Any] = {"when": now(), "question": asked.question, "process": this_process()}
+            body |= {"epsilon": decimal(stream.epsilon), "question_hash": hashed, "events": written}
+            body |= {"standing": {"name": asked.name, "number": due}, **fitting.content}
             request, weight = _request_of(asked.name, period), fitting.weight
             entry = Entry.draft("reserve", body, after=state.head, data=asked.data, request=request, weight=weight)
             write_charge(self._chain, self._limits, entry, fitting)
@@ -467,10 +446,17 @@ class DeclaredStreams:
             pending = [number for number, (_, analyst) in state.pending.items() if not analyst]
             entries = [entry for number in pending if (entry := self._chain.store.entry(number)) is not None]
         # A charge in `ungranted` ended in an error of this very process, which is alive but will not make the release.
-        dead = [entry for entry in entries if entry.hash in self._limits.ungranted or _given_up(entry.read())]
-        for entry in dead:
-            record_outcome(self._chain, "failed", Charge.of(entry), {"when": now(), "reason": FAILED}, None)
-        return len(dead)
+        closed = 0
+        for entry in entries:
+            charge = entry.read()
+            running = alive(charge["process"])
+            # Nobody will answer it: its process is dead, or on another host and silent for long.
+            age = dt.datetime.fromisoformat(now()) - dt.datetime.fromisoformat(charge["when"])
+            dead = running is False or (running is None and age > _LONGEST)
+            if dead or entry.hash in self._limits.ungranted:
+                record_outcome(self._chain, "failed", Charge.of(entry), {"when": now(), "reason": FAILED}, None)
+                closed += 1
+        return closed
 
     # reading
 
@@ -539,13 +525,6 @@ def check_same(stream: DeclaredStream, declaration: StreamDeclaration) -> None:
         )
 
 
-def _given_up(charge: Mapping[str, Any]) -> bool:
-    """Return whether nobody will answer a charge: its process is dead, or on another host and silent for long."""
-    running = alive(charge["process"])
-    age = dt.datetime.fromisoformat(now()) - dt.datetime.fromisoformat(charge["when"])
-    return running is False or (running is None and age > _LONGEST)
-
-
 def _request_of(name: str, period: str) -> str:
     """Return the request id of a release: each name and period has one, for ever."""
     return f"standing {name} {period}"
@@ -562,16 +541,9 @@ def _read(entry: Entry, state: LedgerState) -> DeclaredStream:
     return DeclaredStream(
         declaration=StreamDeclaration.from_json(entry.request, entry.data, content["declared"]),
         epsilon=Fraction(content["epsilon"]),
-        number=entry.number,
-        by=content["by"],
-        when=content["when"],
         events=tuple(event_from_json(event) for event in content["events"]),
         terms=terms,
-        gaussian=content["gaussian"],
         aside=aside,
         share=share,
+        **{name: content[name] for name in ("by", "when", "gaussian")},
     )
-
-
-class _DeclaredBeforeError(Exception):
-    """Ends the transaction of a declaration that is in the ledger already."""

@@ -1,20 +1,34 @@
-"""Columns of the policy: from ``{ type = "integer", lower = 0, upper = 120 }`` to a type that the engine enforces."""
+"""Columns of the policy: from ``{ type = "integer", lower = 0, upper = 120 }`` to a type that the engine enforces.
+
+The arguments of `protect` that describe columns are read by the same rules (`describe`). There a type is never taken
+from the rows. It comes from ``types`` or ``formats``, else from the source's schema; and where a source has none (CSV,
+JSON: all is text), from the words in which the owner gives bounds or values: dates, true and false, whole numbers as
+values or with a whole step. Other bounds there mean decimals, since (0, 5000) may well be money with cents.
+
+>>> stored = {"age": "BIGINT", "day": "DATE", "photo": "BLOB"}
+>>> found, unsupported = describe(stored, bounds={"day": ("2024-01-01", "2024-12-31")})
+>>> found["day"].bounded, unsupported
+(True, {'photo': 'BLOB'})
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from hush.core import InvalidValueError, exact
+import numpy as np
+
+from hush.core import HushError, InvalidValueError, exact
 from hush.core.errors import shown
-from hush.policy.document import Section
-from hush.query.date_formats import DateFormat
-from hush.query.errors import did_you_mean
-from hush.query.functions.rules import common_step
+from hush.policy.document import Document, Path, Section
+from hush.query.errors import QuestionError, did_you_mean
+from hush.query.functions.record import common_step
 from hush.query.types import Kind, Type, Value, position
 
 MAX_VALUES = 1_000_000
@@ -53,63 +67,54 @@ def plain_type(kind: Kind) -> Type:
 
 def read_columns(section: Section) -> dict[str, Type]:
     """Return the declared columns of a table."""
-    _check_names(section)
+    section.check_names("a column's name", 200)
 
     def read(name: str, value: object) -> Type:
         if isinstance(value, str):  # columns.age = "integer" is short for { type = "integer" }
             value = {"type": value}
         if not isinstance(value, Mapping):
-            raise section.error(
-                name, f'{section.name}.{name} must be like {{ type = "integer", lower = 0, upper = 120 }}.'
-            )
+            example = '{ type = "integer", lower = 0, upper = 120 }'
+            raise section.error(name, f"{section.name}.{name} must be like {example}.")
         return column_type(Section(section.document, (*section.path, name), value))
 
     return section.document.each(section.values.items(), read)
 
 
-def _check_names(section: Section) -> None:
-    spellings: dict[str, str] = {}
-    for name in section.values:
-        if not name.strip() or not name.isprintable() or len(name) > 200:
-            raise section.error(name, "a column's name must be 1 to 200 printable characters.")
-        if name.casefold() in spellings:
-            raise section.error(
-                name, f"'{name}' and '{spellings[name.casefold()]}' differ in case alone.", "Rename one."
-            )
-        spellings[name.casefold()] = name
-
-
 def column_type(section: Section) -> Type:
     """Return the type that a column's words declare."""
     section.only(_KEYS)
-    kinds = [kind.value for kind in Kind]
-    name = section.text("type")
+    words, name, kinds = section.values, section.text("type"), [kind.value for kind in Kind]
     if name is None:
         raise section.error(None, f"{section.name} needs a type.", f"Types are {', '.join(kinds)}.")
     if name not in kinds:
         hint = did_you_mean(name, kinds, otherwise=f"Types are {', '.join(kinds)}.")
         raise section.error("type", f"{section.name}.type is no type: {shown(name)}.", hint)
     kind = Kind(name)
-    if not kind.ranged:
-        for key in ("lower", "upper", "step"):
-            if key in section.values:
-                hint = 'List the values instead: values = ["a", "b"].' if kind is Kind.TEXT else "Leave it out."
-                raise section.error(key, f"a {kind.value} column has no {key}.", hint)
-    if "step" in section.values and not kind.numeric:
-        raise section.error("step", f"a {kind.value} column has no step.", "Leave it out.")
-    lower, upper = (_place(section, key, kind) for key in ("lower", "upper"))
+    for key in () if kind.ranged else ("lower", "upper", "step"):
+        if key in words:
+            hint = 'List the values instead: values = ["a", "b"].' if kind is Kind.TEXT else "Leave it out."
+            raise section.error(key, f"a {name} column has no {key}.", hint)
+    if "step" in words and not kind.numeric:
+        raise section.error("step", f"a {name} column has no step.", "Leave it out.")
+    lower, upper = (
+        position(_value(section, key, words[key], kind)) if key in words else None for key in ("lower", "upper")
+    )
     if lower is not None and upper is not None and lower > upper:
-        raise section.error(
-            "upper", f"{section.name}.upper must not be below lower; got {shown(section.values['upper'])}."
-        )
-    values = _values(section, kind)
+        raise section.error("upper", f"{section.name}.upper must not be below lower; got {shown(words['upper'])}.")
+    values = _values(section, kind) if "values" in words else None
     if values and kind.ranged:
         places = [position(value) for value in values]
         if (lower is not None and min(places) < lower) or (upper is not None and max(places) > upper):
             raise section.error("values", f"{section.name}.values must lie between lower and upper.")
         lower, upper = min(places), max(places)
-    step = _step(section, kind, lower, upper, values)
-    date_format = _format(section, kind)
+    step = _step(section, kind, lower, upper, values) if kind.ranged else None
+    date_format = ""
+    if "format" in words:
+        if kind not in _EXAMPLES:
+            raise section.error("format", f"a {name} column has no format.", "It is for dates and timestamps.")
+        from hush.query.date_formats import DateFormat
+
+        date_format = section.parsed("format", DateFormat.parse, None).text
     nullable = section.flag("nullable", default=True)
     if not nullable and not (kind is Kind.BOOLEAN or (kind.numeric and lower is not None and upper is not None)):
         raise section.error(
@@ -121,82 +126,39 @@ def column_type(section: Section) -> Type:
         values = (False, True)
     if kind is Kind.INTEGER and any(end is not None and not -(2**63) <= end < 2**63 for end in (lower, upper)):
         kind = Kind.DECIMAL  # an engine's integers have 64 bits; a value must not be lost between them and a bound
-    return Type(
-        kind,
-        nullable,
-        lower,
-        upper,
-        step,
-        values,
-        lists_null=nullable and "nullable" in section.values,
-        format=date_format,
-    )
-
-
-def _format(section: Section, kind: Kind) -> str:
-    """Return how a column's dates are written in texts, if it is declared."""
-    if "format" not in section.values:
-        return ""
-    if kind not in _EXAMPLES:
-        raise section.error("format", f"a {kind.value} column has no format.", "It is for dates and timestamps.")
-    try:
-        return DateFormat.parse(section.values["format"]).text
-    except InvalidValueError as error:
-        what = f"{section.name}.format must be {error.allowed}; got {shown(error.got)}."
-        raise section.error("format", what, error.hint) from None
-
-
-def _place(section: Section, key: str, kind: Kind) -> Fraction | None:
-    """Return a bound as a place on the line of its kind."""
-    if key not in section.values:
-        return None
-    value = _value(section, key, section.values[key], kind)
-    return position(value)
+    lists_null = nullable and "nullable" in words
+    return Type(kind, nullable, lower, upper, step, values, lists_null=lists_null, format=date_format)
 
 
 def _value(section: Section, key: str, value: Any, kind: Kind) -> Value:
-    """Return one written value as a value of the column's kind."""
+    """Return one written value, a bound or a listed one, as a value of the column's kind."""
+    expected, hint = "text", ""
     if kind.numeric:
         try:
             number = exact(value, key)
         except InvalidValueError:
             number = None
-        if number is None or (kind is Kind.INTEGER and number.denominator != 1):
-            expected = "a whole number" if kind is Kind.INTEGER else "a number"
-            raise section.error(key, f"{section.name}.{key} must be {expected}; got {shown(value)}.")
-        return number
-    if kind is Kind.TEXT:
-        if not isinstance(value, str):
-            raise section.error(key, f"{section.name}.{key} must be text; got {shown(value)}.")
-        return value
-    return _time(section, key, value, kind)
+        if number is not None and (kind is not Kind.INTEGER or number.denominator == 1):
+            return number
+        expected = "a whole number" if kind is Kind.INTEGER else "a number"
+    elif kind is Kind.TEXT:
+        if isinstance(value, str):
+            return value
+    else:
+        time = value
+        if isinstance(value, str):
+            with suppress(ValueError):
+                time = (dt.date if kind is Kind.DATE else dt.datetime).fromisoformat(value)
+        if isinstance(time, dt.datetime):
+            if kind is Kind.TIMESTAMP and time.tzinfo is None:
+                return time
+        elif isinstance(time, dt.date):
+            return time if kind is Kind.DATE else dt.datetime.combine(time, dt.time())
+        expected, hint = f"a {kind.value}, without a time zone", f"Write {_EXAMPLES[kind]}."
+    raise section.error(key, f"{section.name}.{key} must be {expected}; got {shown(value)}.", hint)
 
 
-def _time(section: Section, key: str, value: Any, kind: Kind) -> Value:
-    error = section.error(
-        key,
-        f"{section.name}.{key} must be a {kind.value}, without a time zone; got {shown(value)}.",
-        f"Write {_EXAMPLES[kind]}.",
-    )
-    if isinstance(value, str):
-        try:
-            value = dt.date.fromisoformat(value) if kind is Kind.DATE else dt.datetime.fromisoformat(value)
-        except ValueError:
-            raise error from None
-    if kind is Kind.DATE:
-        if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
-            raise error
-        return value
-    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-        value = dt.datetime.combine(value, dt.time())
-    if not isinstance(value, dt.datetime) or value.tzinfo is not None:
-        raise error
-    return value
-
-
-def _values(section: Section, kind: Kind) -> tuple[Value, ...] | None:
-    if "values" not in section.values:
-        return None
+def _values(section: Section, kind: Kind) -> tuple[Value, ...]:
     entries = section.values["values"]
     if kind is Kind.BOOLEAN:
         raise section.error("values", "a boolean column has the values true and false.", "Leave values out.")
@@ -213,28 +175,206 @@ def _step(
     section: Section, kind: Kind, lower: Fraction | None, upper: Fraction | None, values: tuple[Value, ...] | None
 ) -> Fraction | None:
     """Return the grid of a column: whole numbers, a declared step, or that of the values; else none."""
-    if not kind.ranged:
-        return None
     step = section.number("step", "a positive number")
-    if step is not None and step <= 0:
-        raise section.error(
-            "step", f"{section.name}.step must be a positive number; got {shown(section.values['step'])}."
-        )
     if step is None:
         if kind is not Kind.DECIMAL:
             return Fraction(1)
         if values is not None:
             return common_step(abs(position(value)) for value in values) or Fraction(1)
         return None  # conditions and keys see what is stored; it is rounded where it is summed
+    if step <= 0:
+        raise section.wrong("step", "a positive number")
     if kind is Kind.INTEGER and step.denominator != 1:
-        raise section.error(
-            "step",
-            f"{section.name} is an integer column, so its step is a whole number; got {shown(section.values['step'])}.",
-        )
+        written = shown(section.values["step"])
+        problem = f"{section.name} is an integer column, so its step is a whole number; got {written}."
+        raise section.error("step", problem)
     if any((position(value) / step).denominator != 1 for value in values or ()):
         raise section.error("values", f"{section.name}.values must be multiples of its step.")
     if lower is not None and upper is not None and math.ceil(lower / step) > math.floor(upper / step):
-        raise section.error(
-            "step", f"{section.name}.step is too large: no multiple of it lies between lower and upper."
-        )
+        problem = f"{section.name}.step is too large: no multiple of it lies between lower and upper."
+        raise section.error("step", problem)
     return step
+
+
+_BOUNDS = "(lower, upper) or (lower, upper, step)"
+_FORMS = {
+    "bounds": ("bounds", '{"age": (0, 120)}'),
+    "values": ("lists of values", '{"city": ["Oslo", "Bergen"]}'),
+    "types": ("types", '{"paid": "boolean"}'),
+    "formats": ("formats of dates", '{"day": "%d/%m/%Y"}'),
+}
+
+
+class _Call(Document):
+    """A call of `protect`, in place of a file."""
+
+    def error(self, path: Path, problem: str, hint: str = "") -> HushError:
+        begins_with_name = problem.startswith(path[0])  # names keep their spelling, sentences begin with a capital
+        return QuestionError(problem if begins_with_name else problem[:1].upper() + problem[1:], hint)
+
+
+def describe(
+    stored: Mapping[str, str],
+    *,
+    unit: str | None = None,
+    untyped: Collection[str] = (),
+    bounds: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
+    types: Mapping[str, str] | None = None,
+    formats: Mapping[str, str] | None = None,
+) -> tuple[dict[str, Type], dict[str, str]]:
+    """Return the columns that can be asked about, and the stored types of the others.
+
+    ``stored`` are the names and types of the source's schema; ``untyped`` are the columns
+    without a type, which are stored as text.
+    """
+    arguments = {"bounds": bounds or {}, "values": values or {}, "types": types or {}, "formats": formats or {}}
+    for parameter, mapping in arguments.items():
+        _check(parameter, mapping, stored, unit)
+    columns, unsupported = {}, {}
+    for name, sql_type in stored.items():
+        words = {parameter: mapping[name] for parameter, mapping in arguments.items() if name in mapping}
+        kind = kind_of(sql_type)
+        if name == unit:
+            continue
+        if not words and kind is not None:
+            columns[name] = plain_type(kind)
+        elif kind is None and "types" not in words:
+            unsupported[name] = sql_type
+            if words:
+                raise QuestionError(f"Column '{name}' has the type {sql_type}, which hush does not support.", _CONVERT)
+        else:
+            columns[name] = _described(name, kind, words, untyped=name in untyped)
+    return columns, unsupported
+
+
+_CONVERT = "Store it as a number, a text, a boolean, a date or a timestamp."
+
+
+def _check(parameter: str, mapping: object, stored: Mapping[str, str], unit: str | None) -> None:
+    form, example = _FORMS[parameter]
+    if not isinstance(mapping, Mapping):
+        raise InvalidValueError(parameter, got=mapping, allowed=f"{form} by column, such as {example}")
+    for name in mapping:
+        if name == unit and unit is not None:
+            raise QuestionError(f"'{name}' is the protected unit, whose values nobody sees.", "Describe other columns.")
+        if name not in stored:
+            hint = did_you_mean(str(name), stored, otherwise=f"It has {', '.join(list(stored)[:20])}.")
+            raise QuestionError(f"The table has no column {shown(name)} to describe.", hint)
+
+
+def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untyped: bool) -> Type:
+    bounds = _bounds(name, words["bounds"]) if "bounds" in words else None
+    values = _listed(name, words["values"]) if "values" in words else None
+    if "types" in words:
+        word = words["types"]
+        kind = Kind(word) if word in [each.value for each in Kind] else kind
+    elif kind is Kind.TEXT and "formats" in words:
+        word = (Kind.TIMESTAMP if "%H" in str(words["formats"]) else Kind.DATE).value
+        kind = Kind(word)
+    elif kind is Kind.TEXT and untyped:
+        word = _kind_of_words(bounds, values).value
+        kind = Kind(word)
+    elif kind is Kind.TEXT and bounds is not None:
+        raise QuestionError(
+            f"Column '{name}' is text, which has no bounds.",
+            f'To read its texts as something else: types={{"{name}": "{_kind_of_words(bounds, None).value}"}}; '
+            "what cannot be read as that is then NULL.",
+        )
+    else:
+        word = "" if kind is None else kind.value
+        _check_texts(name, kind, values)
+    declared: dict[str, Any] = {"type": word} | ({"format": words["formats"]} if "formats" in words else {})
+    if bounds is not None:
+        declared |= dict(zip(("lower", "upper", "step"), (_plain(end, kind) for end in bounds), strict=False))
+    if values is not None:
+        public_values = [_plain(value, kind) for value in values if value is not None]
+        if kind is not Kind.BOOLEAN or set(map(id, public_values)) != {id(True), id(False)}:
+            declared["values"] = public_values
+        if len(public_values) < len(values):
+            declared["nullable"] = True
+    return column_type(Section(_Call(""), (name,), declared))
+
+
+def _check_texts(name: str, kind: Kind | None, values: Sequence[Any] | None) -> None:
+    """Refuse texts as values of a numeric column; a frame takes an empty column for one."""
+    for value in values or () if kind is not None and kind.numeric else ():
+        if isinstance(value, str) and _number(value) is None:
+            raise QuestionError(
+                f"{name}.values must be numbers, as the column is; got {shown(value)}.",
+                f'To read the column as text: types={{"{name}": "text"}}.',
+            )
+
+
+def _bounds(name: str, bounds: object) -> Sequence[Any]:
+    if isinstance(bounds, np.ndarray):
+        bounds = bounds.tolist()
+    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) not in {2, 3}:
+        raise InvalidValueError(f"bounds[{name}]", got=bounds, allowed=_BOUNDS)
+    return bounds
+
+
+def _listed(name: str, values: Any) -> Sequence[Any]:
+    allowed = "a list of at least one value"
+    if isinstance(values, str | bytes | Mapping):
+        raise InvalidValueError(f"values[{name}]", got=values, allowed=allowed)
+    try:
+        entries: list[Any] = list(values)
+    except TypeError:  # a number, say, has no elements
+        entries = []
+    if all(value is None for value in entries):
+        raise InvalidValueError(f"values[{name}]", got=values, allowed=allowed)
+    return entries
+
+
+def _kind_of_words(bounds: Sequence[Any] | None, values: Sequence[Any] | None) -> Kind:
+    """Return the kind of a column without a stored type, by the owner's bounds or values."""
+    words = [*(bounds or ())[:2], *(value for value in values or () if value is not None)]
+    if all(isinstance(word, bool | np.bool_) for word in words):
+        return Kind.BOOLEAN
+    if all(isinstance(word, dt.date | np.datetime64) for word in words):
+        times = any(isinstance(word, dt.datetime | np.datetime64) for word in words)
+        return Kind.TIMESTAMP if times else Kind.DATE
+    # Listed values are categories: whole numbers, or text.
+    if bounds is None:
+        integers = all(isinstance(word, int | np.integer) and not isinstance(word, bool) for word in words)
+        return Kind.INTEGER if integers else Kind.TEXT
+    numbers = [_number(word) for word in bounds]
+    if all(number is not None and number.denominator == 1 for number in numbers) and len(numbers) == 3:
+        return Kind.INTEGER
+    for kind in (Kind.DATE, Kind.TIMESTAMP):
+        if all(isinstance(word, str) and _is_time(word, kind) for word in words):
+            return kind
+    return Kind.DECIMAL
+
+
+def _number(word: object) -> Any:
+    try:
+        return exact(word, "bound")
+    except InvalidValueError:
+        return None
+
+
+def _is_time(word: str, kind: Kind) -> bool:
+    try:
+        (dt.date if kind is Kind.DATE else dt.datetime).fromisoformat(word)
+    except ValueError:
+        return False
+    return _number(word) is None
+
+
+def _plain(value: Any, kind: Kind | None) -> Any:
+    """Return NumPy's and pandas' values as Python's own, and texts of a text column as texts."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, np.bool_):
+        value = bool(value)
+    if isinstance(value, dt.date) and value != value:  # noqa: PLR0124 - pandas' NaT is no time, and says so
+        return str(value)
+    if kind is Kind.DATE and isinstance(value, dt.datetime) and value.time() == dt.time() and value.tzinfo is None:
+        return value.date()
+    if kind is Kind.TEXT and isinstance(value, bool | int | float | Decimal | Fraction | dt.date | np.number):
+        return str(value)
+    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidValueError("values", got=value, allowed="texts that UTF-8 can write")
+    return value

@@ -1,6 +1,6 @@
 r"""The text of a policy: sections, keys with their lines, and errors that point to them.
 
-The standard library's parser does not tell where a key stands. `locate` walks text that ``tomllib`` has already
+The standard library's parser does not tell where a key stands. `locate` goes through text that ``tomllib`` has already
 accepted, so it needs to know only where keys, strings and brackets begin and end, not what is allowed.
 
 >>> locate('[data.clinic]\nunit = "patient_id"\nbudget = { epsilon = 1 }')[("data", "clinic", "budget", "epsilon")]
@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property
 from typing import Any, TypeVar
 
 from hush.core import HushError, InvalidValueError
@@ -21,37 +21,53 @@ from hush.core.errors import shown
 from hush.core.numbers import exact
 from hush.query.errors import did_you_mean
 
+STREAM_SECTIONS = ("streams", "standing")
+"""The name of the section of declared streams: today, and before."""
 Path = tuple[str, ...]
 T = TypeVar("T")
 K = TypeVar("K")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_BLANK = re.compile(r"[ \t]*")
+_TOKEN = re.compile(
+    r'''"""(?:\\[\s\S]|[^\\])*?"""(?:"{0,2})|\'\'\'[\s\S]*?\'\'\'(?:'{0,2})|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|'''  # texts
+    r"""#[^\n]*|\n|[\[\]{}=,.]|[^\s"'#\[\]{}=,.]+"""
+)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
-    """The file: its name for messages, and the line of each key."""
+    """The file: its name for messages, and its text."""
 
     file: str
-    lines: Mapping[Path, int]
+    text: str = ""
     mistakes: list[HushError] | None = None
     """The list that collects mistakes; None if the first one is raised."""
+
+    @cached_property
+    def lines(self) -> Mapping[Path, int]:
+        """The line of each key, which messages alone need."""
+        return locate(self.text)
+
+    def note(self, mistake: HushError) -> None:
+        """Raise a mistake, unless mistakes are collected."""
+        if self.mistakes is None:
+            raise mistake
+        self.mistakes.append(mistake)
 
     def tolerant(self, read: Callable[[], T], default: T) -> T:
         """Return the result of ``read``; if mistakes are collected, note a mistake and return the default instead."""
         try:
             return read()
         except PolicyError as error:
-            if self.mistakes is None:
-                raise
-            self.mistakes.append(error)
+            self.note(error)
             return default
 
     def each(self, entries: Iterable[tuple[str, K]], read: Callable[[str, K], T]) -> dict[str, T]:
         """Return the result of ``read`` by key; if mistakes are collected, keys with a mistake are left out."""
         results: dict[str, T] = {}
         for key, value in entries:
-            self.tolerant(partial(_put, results, key, value, read), None)
+            try:
+                results[key] = read(key, value)
+            except PolicyError as error:
+                self.note(error)
         return results
 
     def error(self, path: Path, problem: str, hint: str = "") -> HushError:
@@ -69,10 +85,6 @@ class Document:
         return self.lines.get(path)
 
 
-def _put(results: dict[str, T], key: str, value: K, read: Callable[[str, K], T]) -> None:
-    results[key] = read(key, value)
-
-
 @dataclass(frozen=True, slots=True)
 class Section:
     """One table of the file."""
@@ -80,13 +92,6 @@ class Section:
     document: Document
     path: Path
     values: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, document: Document, path: Path, values: object) -> Section:
-        """Return a section; refuse a value that is not a table."""
-        if not isinstance(values, Mapping):
-            raise document.error(path, f"{'.'.join(path)} must be a table; got {shown(values)}.")
-        return cls(document, path, values)
 
     @property
     def name(self) -> str:
@@ -97,37 +102,39 @@ class Section:
         """Return an error at one of the section's keys, or at the section."""
         return self.document.error(self.path if key is None else (*self.path, key), problem, hint)
 
+    def wrong(self, key: str, allowed: str, hint: str = "") -> HushError:
+        """Return an error about a value that is not allowed."""
+        return self.error(key, f"{self.name}.{key} must be {allowed}; got {shown(self.values.get(key))}.", hint)
+
     def only(self, allowed: Iterable[str]) -> None:
         """Refuse keys that nobody reads: a misspelt bound must not be passed over."""
         allowed = list(allowed)
         for key in self.values:
-            self.document.tolerant(partial(self._check_key, key, allowed), None)
+            if key not in allowed:
+                hint = did_you_mean(key, allowed, otherwise=f"Allowed are {', '.join(allowed)}.")
+                self.document.note(self.error(key, f"unknown key '{key}' in {self.name or 'the file'}.", hint))
 
-    def _check_key(self, key: str, allowed: list[str]) -> None:
-        if key not in allowed:
-            alternatives = f"Allowed are {', '.join(allowed)}." if allowed else ""
-            raise self.error(
-                key,
-                f"unknown key '{key}' in {self.name or 'the file'}.",
-                did_you_mean(key, allowed, otherwise=alternatives),
-            )
+    def check_names(self, noun: str, longest: int) -> None:
+        """Refuse keys that are no names, or differ in case alone."""
+        spellings: dict[str, str] = {}
+        for key in self.values:
+            if (twin := spellings.setdefault(key.casefold(), key)) != key:
+                raise self.error(key, f"'{key}' and '{twin}' differ in case alone.", "Rename one of them.")
+            if not key.strip() or not key.isprintable() or len(key) > longest:
+                raise self.error(key, f"{noun} must be 1 to {longest} printable characters.")
 
     def section(self, key: str) -> Section:
         """Return a section inside this one; empty if it is not there."""
-        return Section.of(self.document, (*self.path, key), self.values.get(key, {}))
+        path, values = (*self.path, key), self.values.get(key, {})
+        if not isinstance(values, Mapping):
+            raise self.document.error(path, f"{'.'.join(path)} must be a table; got {shown(values)}.")
+        return Section(self.document, path, values)
 
-    def sections(self) -> list[tuple[str, Section]]:
-        """Return all sections inside this one, by name; names that differ in case alone are refused."""
-        spellings: dict[str, str] = {}
-        for key in self.values:
-            if key.casefold() in spellings:
-                raise self.error(
-                    key, f"'{key}' and '{spellings[key.casefold()]}' differ in case alone.", "Rename one of them."
-                )
-            if not key.strip() or not key.isprintable() or len(key) > 100:
-                raise self.error(key, "a name must be 1 to 100 printable characters.")
-            spellings[key.casefold()] = key
-        return [(key, self.section(key)) for key in self.values]
+    def sections(self, key: str) -> list[tuple[str, Section]]:
+        """Return all sections inside one that is inside this one, by name."""
+        outer = self.section(key)
+        outer.check_names("a name", 100)
+        return [(name, outer.section(name)) for name in outer.values]
 
     def text(self, key: str, default: str | None = None, *, hint: str = "") -> str | None:
         """Return text that is not empty."""
@@ -135,24 +142,31 @@ class Section:
             return default
         value = self.values[key]
         if not isinstance(value, str) or not value.strip():
-            raise self.error(key, f"{self.name}.{key} must be text that is not empty; got {shown(value)}.", hint)
+            raise self.wrong(key, "text that is not empty", hint)
         return value.strip()
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return true or false."""
         value = self.values.get(key, default)
         if not isinstance(value, bool):
-            raise self.error(key, f"{self.name}.{key} must be true or false; got {shown(value)}.")
+            raise self.wrong(key, "true or false")
         return value
 
     def whole(self, key: str, default: int, *, maximum: int, hint: str) -> int:
         """Return a whole number from 1 to ``maximum``."""
         value = self.values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
-            raise self.error(
-                key, f"{self.name}.{key} must be a whole number from 1 to {maximum}; got {shown(value)}.", hint
-            )
+            raise self.wrong(key, f"a whole number from 1 to {maximum}", hint)
         return value
+
+    def parsed(self, key: str, parse: Callable[[Any], T], default: Any) -> T:
+        """Return the value that ``parse`` reads; its refusal becomes a mistake at the key."""
+        try:
+            return parse(self.values.get(key, default))
+        except InvalidValueError as error:
+            raise self.error(
+                key, f"{self.name}.{key} must be {error.allowed}; got {shown(error.got)}.", error.hint
+            ) from None
 
     def number(self, key: str, allowed: str = "a finite number") -> Fraction | None:
         """Return an exact number, written as a number or as text."""
@@ -161,122 +175,48 @@ class Section:
         try:
             return exact(self.values[key], key, allowed=allowed)
         except InvalidValueError:
-            raise self.error(key, f"{self.name}.{key} must be {allowed}; got {shown(self.values[key])}.") from None
+            raise self.wrong(key, allowed) from None
 
 
 def locate(text: str) -> dict[Path, int]:
-    """Return the line (from 1) on which each key or table header first stands."""
-    return _Walker(text).walk()
-
-
-class _Walker:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.found: dict[Path, int] = {}
-
-    def walk(self) -> dict[Path, int]:
-        table: Path = ()
-        while self._skip_blank_lines():
-            if self.text[self.at] == "[":
-                self.at += 2 if self.text.startswith("[[", self.at) else 1
-                table = self._key(())
-                self.at = self._end_of_line()
+    """Return the line (from 1) on which each key, table header or item of an array first stands."""
+    lines: dict[Path, int] = {}
+    table: Path = ()
+    path: Path = ()
+    naming, line = True, 1  # whether keys are read, and not values
+    outer: list[tuple[Path, int]] = []  # open arrays, with the number of the item that comes; -1 for inline tables
+    for match in _TOKEN.finditer(text):
+        word = match.group()
+        if word == "\n":
+            line += 1
+            if not outer:
+                path, naming = table, True
+            continue
+        if outer and outer[-1][1] >= 0 and word[0] not in ",]#":  # an item of an array has a path of its own
+            path = (*outer[-1][0], str(outer[-1][1]))
+            lines.setdefault(path, line)
+        if word == "[" and naming and not outer:
+            path = ()  # a header
+        elif word in {"[", "{"}:
+            outer.append((path, 0 if word == "[" else -1))
+            naming = word == "{"
+        elif word in {"]", "}"}:
+            if outer:
+                outer.pop()
             else:
-                self._pair(table)
-        return self.found
-
-    def _line(self) -> int:
-        return self.text.count("\n", 0, self.at) + 1
-
-    def _end_of_line(self) -> int:
-        end = self.text.find("\n", self.at)
-        return len(self.text) if end < 0 else end + 1
-
-    def _skip_blank_lines(self) -> bool:
-        """Go to the next character that is no blank or comment; return False at the end."""
-        while self.at < len(self.text):
-            if self.text[self.at] in " \t\r\n":
-                self.at += 1
-            elif self.text[self.at] == "#":
-                self.at = self._end_of_line()
-            else:
-                return True
-        return False
-
-    def _key(self, table: Path) -> Path:
-        """Read a dotted key, note each of its parts, and return its path."""
-        path = table
-        while True:
-            self.at = self._blank()
-            if self.text[self.at] in "\"'":
-                start = self.at
-                self._string()
-                segment = self.text[start + 1 : self.at - 1]
-            else:
-                match = _BARE.match(self.text, self.at)
-                segment = match.group() if match else ""
-                self.at += max(len(segment), 1)
-            path = (*path, segment)
-            self.found.setdefault(path, self._line())
-            self.at = self._blank()
-            if not self.text.startswith(".", self.at):
-                return path
-            self.at += 1
-
-    def _blank(self) -> int:
-        match = _BLANK.match(self.text, self.at)
-        return match.end() if match else self.at
-
-    def _pair(self, table: Path) -> None:
-        path = self._key(table)
-        self.at = self._blank() + 1  # the equals sign
-        self.at = self._blank()
-        self._value(path)
-
-    def _value(self, path: Path) -> None:
-        # tomllib has accepted the text, so the first character tells the kind of value.
-        start = self.text[self.at : self.at + 1]
-        if start in {'"', "'"}:
-            self._string()
-        elif start == "[":
-            self._items(path, "]")
-        elif start == "{":
-            self._items(path, "}")
-        else:
-            while self.at < len(self.text) and self.text[self.at] not in ",]}\n#":
-                self.at += 1
-
-    def _items(self, path: Path, closing: str) -> None:
-        """Walk an array or an inline table; the path of an array's item ends in its index."""
-        self.at += 1
-        index = 0
-        while self._skip_blank_lines() and self.text[self.at] != closing:
-            if self.text[self.at] == ",":
-                self.at += 1
-            elif closing == "}":
-                self._pair(path)
-            else:
-                item_path = (*path, str(index))
-                self.found.setdefault(item_path, self._line())
-                self._value(item_path)
-                index += 1
-        self.at += 1
-
-    def _string(self) -> None:
-        quote = self.text[self.at]
-        if self.text.startswith(quote * 3, self.at):
-            self.at += 3
-            while self.at < len(self.text) and not self.text.startswith(quote * 3, self.at):
-                self.at += 2 if quote == '"' and self.text[self.at] == "\\" else 1
-            self.at += 3
-            while self.text.startswith(quote, self.at):  # a long string may end in one or two quotes of its own
-                self.at += 1
-            return
-        self.at += 1
-        while self.at < len(self.text) and self.text[self.at] != quote:
-            self.at += 2 if quote == '"' and self.text[self.at] == "\\" else 1
-        self.at += 1
+                table = path
+            naming = False
+        elif word == ",":
+            path, number = outer[-1]
+            outer[-1] = path, number + 1 if number >= 0 else number
+            naming = number < 0
+        elif word == "=":
+            naming = False
+        elif naming and word != "." and word[0] != "#":
+            path = (*path, word[1:-1] if word[0] in "\"'" else word)
+            lines.setdefault(path, line)
+        line += word.count("\n")
+    return lines
 
 
 class PolicyError(HushError):

@@ -1,8 +1,8 @@
 r"""The owner's policy, ``hush.toml``: tables, protected units, budgets for ever, and analysts.
 
 Everything the analyst may know of a data set comes from here and nothing from its rows. A column without a line is
-invisible. A mistake is reported with its line, and a key that nobody reads is a
-mistake, so that a misspelt bound is never passed over.
+invisible. A mistake is reported with its line, and a key that nobody reads is a mistake, so that a misspelt bound is
+never passed over.
 
 >>> policy = Policy.parse('''
 ... [data.clinic]
@@ -18,6 +18,31 @@ Fraction(120, 1)
 Traceback (most recent call last):
 ...
 hush.policy.document.PolicyError: hush.toml:3: unknown key 'buget' in data.clinic. Did you mean 'budget'?
+
+**The unit of each row** is a column, or a path over foreign keys. ``unit = "patient_id"`` of a data set holds for each
+of its private tables. A table may say otherwise:
+
+- ``unit = "pid"``: the same unit under another column name;
+- ``unit = "orders.customer_id via order_id"``: this table's ``order_id`` refers to a row of ``orders``; the unit is
+  its ``customer_id``;
+- ``unit = "orders.customer_id via order_ref = id"``: the same where the key has another name over there;
+- ``unit = "items via item_id"``: the unit of the row of ``items``, however far away; this makes chains.
+
+**Assumption**: a key over there leads to one unit, as a primary key does. Where none has the key, the row belongs to
+nobody and is left out. ``hush check --rows`` tells the owner of keys that lead to several units. No question may: that
+would tell the analyst of rows.
+
+A row behind a key that several units share counts once for each of them. Let *V* be the pairs (row, unit). A unit that
+leaves takes along its own rows over there, and rows here that lead to it alone. Then *V* loses the pairs of this unit,
+and no other: another's pair (row, unit) needs but the row, which stays, and a row over there that is not this unit's.
+So bounds for each unit make sensitivities that hold, whichever keys are shared (``tests/conformance/worlds.py``).
+
+A shared row that leaves *as well* takes along the pairs of all its units: it is protected as that many units are. No
+other way to count would mend this. Let Ada share the key i with the unit i, for m units, with a row here behind each.
+Without Ada the m rows are those of m units; without Ada and the rows there are none. The first two worlds must differ
+by one unit's bound if leaving rows behind is to be protected, the first and the third if taking them along is. Then the
+counts m and 0 of unshared keys would differ by two units' bounds, and they do not. To give a row to the first of its
+units, or to nobody, protects the second and not the first: Ada's absence would move m rows to m other units.
 """
 
 from __future__ import annotations
@@ -30,10 +55,9 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hush.core import MAX_DIGITS, HushError, InvalidValueError, Neighbours
 from hush.core.errors import shown
@@ -48,15 +72,99 @@ from hush.core.storage import (
     text_encoding,
 )
 from hush.ledger.budgets import LARGEST_EPSILON, Allowance
-from hush.ledger.streams import StreamDeclaration
 from hush.policy.columns import kind_of, plain_type, read_columns
-from hush.policy.document import Document, PolicyError, Section, locate
-from hush.policy.streams import SECTIONS, read_streams
-from hush.policy.units import Header, UnitPaths, no_header
+from hush.policy.document import STREAM_SECTIONS, Document, PolicyError, Section
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
-from hush.query.schema import Beyond, Schema, Table
+from hush.query.schema import Beyond, Hop, Schema, Table, UnitPath
 from hush.query.types import Type
+
+if TYPE_CHECKING:
+    from hush.ledger.streams import StreamDeclaration
+
+Header = Callable[[Path, Mapping[str, Any]], Sequence[str]]
+"""Returns the column names of a file in the declared format; empty where they cannot be read."""
+
+_NAME = r'(?:[^\s."=]+|"[^"]+")'
+UNIT_PATH = re.compile(rf"({_NAME})(?:\.({_NAME}))?\s+via\s+({_NAME})(?:\s*=\s*({_NAME}))?", re.IGNORECASE)
+_COLUMN = re.compile(rf"{_NAME}(?:\s+{_NAME})*")
+_EMPTY = (
+    'Name the column, or the row of another table that says it, as in "orders.customer_id via order_id"; '
+    "delete the line to use the data set's unit."
+)
+
+
+class UnitPaths:
+    """The unit paths of a data set's private tables, found one from another."""
+
+    def __init__(
+        self, unit: str | None, tables: dict[str, Section], data: Section, directory: Path, header: Header | None
+    ) -> None:
+        self.unit = unit
+        self._tables, self._data, self._directory, self._header = tables, data, directory, header
+        self._paths: dict[str, UnitPath | None] = {}
+
+    def path(self, table: str, visited: tuple[str, ...] = ()) -> UnitPath | None:
+        """Return the unit path of a table's rows; None if every row is a unit."""
+        if table not in self._paths:
+            self._paths[table] = self._read(table, self._tables[table], (*visited, table))
+        return self._paths[table]
+
+    def _read(self, table: str, section: Section, visited: tuple[str, ...]) -> UnitPath | None:
+        text = section.text("unit", hint=_EMPTY)
+        if text is None:
+            return None if self.unit is None else UnitPath(column=self.unit)
+        if self.unit is None:
+            raise section.error(
+                "unit", f"table {table} has a unit but its data set has none.", "Say unit = … for the data set."
+            )
+        match = UNIT_PATH.fullmatch(text)
+        if match is None:
+            if not _COLUMN.fullmatch(text) or re.search(r"\bvia\b", text, re.IGNORECASE) or "." in text:
+                raise section.error(
+                    "unit",
+                    f"{section.name}.unit cannot be read: '{text[:60]}'.",
+                    'Write a column, or "orders.customer_id via order_id".',
+                )
+            return UnitPath(column=text.strip('"'))
+        target, column, reference, key = ((group or "").strip('"') for group in match.groups())
+        name = next((name for name in self._tables if name.casefold() == target.casefold()), None)
+        if name is None:
+            raise section.error(
+                "unit", f"there is no private table '{target}' in this data set.", did_you_mean(target, self._tables)
+            )
+        if name in visited:  # the tables on the way here
+            raise section.error("unit", f"the units of {' and '.join(dict.fromkeys(visited))} lead round in a circle.")
+        beyond = self.path(name, visited)
+        if beyond is None:
+            raise section.error("unit", f"table {name} has no unit to lead to.")
+        if column and (beyond.hops or beyond.column.casefold() != column.casefold()):
+            self._check_column(name, beyond)
+            actual = f"{name}.{beyond.column}" if not beyond.hops else f"{name} (by a path of its own)"
+            raise section.error(
+                "unit",
+                f"the unit of table {name} is {actual}, not {name}.{column}.",
+                f'Write "{name} via {reference}".',
+            )
+        hop = Hop(column=reference, table=name, key=key or reference)
+        return UnitPath(column=beyond.column, hops=(hop, *beyond.hops))
+
+    def _check_column(self, table: str, path: UnitPath) -> None:
+        """Refuse a unit that the table's source does not have, where another table's path calls it otherwise."""
+        section = self._tables[table]
+        source = section.values.get("source")
+        if self._header is None or path.hops or not isinstance(source, str):
+            return
+        columns = self._header(self._directory / source.strip(), _declared_reading(section))
+        if columns and path.column not in columns:
+            where = section if "unit" in section.values else self._data
+            hint = did_you_mean(path.column, columns, otherwise=f"It has {', '.join(columns[:20])}.")
+            raise where.error("unit", f"table {table} has no column '{path.column}'.", hint)
+
+
+def _declared_reading(section: Section) -> dict[str, Any]:
+    return {key: section.values[key] for key in READING if key in section.values}
+
 
 log = logging.getLogger("hush.curator")
 MAX_SIZE = 10_000_000
@@ -66,7 +174,6 @@ _ROWS_HINT = "Write a round number that the table will not exceed, such as 1_000
 MORE_ROWS = "Noise grows with it: write how many rows of one unit are typical; what is beyond is weighted down."
 MORE_GROUPS = "Noise grows with it: write in how many groups one unit typically is; what is beyond is left out."
 _VERSION_HINT = 'Write for instance version = "2026-06", and another one whenever the rows were replaced.'
-_ENCODED = f"Such as {ENCODINGS}."
 _BEYOND_KEYS = ("max_rows", "max_groups", "by", "share", "error", "receipt", "when")
 _BEYOND_EXAMPLE = (
     'Copy the line that hush bounds prints: beyond = [{ max_rows = 3, share = "0.17", error = "0.02", … }].'
@@ -74,8 +181,7 @@ _BEYOND_EXAMPLE = (
 _TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyBudget:
+class PolicyBudget(NamedTuple):
     """The ε and δ of everything that may ever be learned, as exact numbers."""
 
     epsilon: Fraction
@@ -94,8 +200,7 @@ class SourceTable:
     """A public estimate of the number of rows; a service derives from it when answers leave."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataSet:
+class DataSet(NamedTuple):
     """One protected data set: tables under one unit and one lifetime budget."""
 
     name: str
@@ -114,8 +219,7 @@ class DataSet:
     """Whether analysts get each other's answers, where they ask the same: the data set then pays once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Analyst:
+class Analyst(NamedTuple):
     """An analyst: data sets, own budget, allowance and limit without approval."""
 
     name: str
@@ -142,11 +246,11 @@ class Policy:
     """The id of the ledger, written by ``hush ledger open``. Any other ledger is refused."""
     directory: Path = Path()
     """The directory of the policy, for relative sources."""
-    document: Document = field(default_factory=lambda: Document("hush.toml", MappingProxyType({})))
+    document: Document = field(default_factory=lambda: Document("hush.toml"))
     """The lines of all keys, for errors that show up later."""
 
     @classmethod
-    def read(cls, path: str | Path, *, mistakes: list[HushError] | None = None, header: Header = no_header) -> Policy:
+    def read(cls, path: str | Path, *, mistakes: list[HushError] | None = None, header: Header | None = None) -> Policy:
         """Return the policy in a file.
 
         A list of ``mistakes`` collects all mistakes, if the file is TOML at all; the returned policy lacks those parts.
@@ -173,7 +277,7 @@ class Policy:
         file: str = "hush.toml",
         directory: Path | None = None,
         mistakes: list[HushError] | None = None,
-        header: Header = no_header,
+        header: Header | None = None,
     ) -> Policy:
         """Return the policy in a text."""
         try:
@@ -186,7 +290,7 @@ class Policy:
             raise PolicyError(file, None, f"it has a whole number of more than {MAX_DIGITS:,} digits.") from None
         except RecursionError:
             raise PolicyError(file, None, "the file is nested too deeply.") from None
-        return _policy(Section(Document(file, locate(text), mistakes), (), values), directory or Path(), header)
+        return _policy(Section(Document(file, text, mistakes), (), values), directory or Path(), header)
 
     def data_set(self, name: str) -> DataSet:
         """Return a data set by its name."""
@@ -217,8 +321,15 @@ class Policy:
             tables[name] = table
         schema = Schema(data=data, tables=tables, neighbours=data_set.neighbours, unit=data_set.unit)
         for name, table in tables.items():
-            stored = {} if found is None or table.public else found.get(name, {})
-            tables[name] = replace(table, keys=_undeclared_keys(schema, table, stored))
+            # columns by which paths lead to units and that are not declared, as they are stored
+            declared = set(map(str.casefold, table.columns))
+            if table.unit is not None and not table.unit.hops:
+                declared.add(table.unit.column.casefold())
+            targets, keys = schema.targets(table).keys() - declared, dict[str, Type]()
+            for column, sql_type in ({} if found is None or table.public else found.get(name, {})).items():
+                if column.casefold() in targets and (kind := kind_of(sql_type)):
+                    keys[column] = plain_type(kind)
+            tables[name] = replace(table, keys=keys)
         return replace(schema, tables=tables)
 
     def analyst(self, name: str) -> Analyst:
@@ -233,55 +344,49 @@ class Policy:
         return self.analysts[name]
 
 
-def _undeclared_keys(schema: Schema, table: Table, stored: Mapping[str, str]) -> dict[str, Type]:
-    """Return the columns by which paths lead to units and that are not declared, as they are stored."""
-    declared = {column.casefold() for column in table.columns}
-    if table.unit is not None and not table.unit.hops:
-        declared.add(table.unit.column.casefold())
-    targets = schema.targets(table).keys() - declared
-    kinds = {column: kind_of(sql_type) for column, sql_type in stored.items() if column.casefold() in targets}
-    return {column: plain_type(kind) for column, kind in kinds.items() if kind}
-
-
-def _policy(root: Section, directory: Path, header: Header) -> Policy:
-    root.only(("data", "analysts", *SECTIONS, "ledger", "ledger_id"))
+def _policy(root: Section, directory: Path, header: Header | None) -> Policy:
+    root.only(("data", "analysts", *STREAM_SECTIONS, "ledger", "ledger_id"))
     document = root.document
     none: list[tuple[str, Section]] = []
-    data_sections = document.tolerant(lambda: root.section("data").sections(), none)
+    data_sections = document.tolerant(lambda: root.sections("data"), none)
     if not data_sections:
         raise root.error("data", "the policy has no data set.", "Start one with [data.NAME], or run: hush init FILE…")
-    header_of = partial(_header, directory, header)
-    data = document.each(data_sections, lambda name, section: _data_set(name, section, header_of))
+    data = document.each(data_sections, lambda name, section: _data_set(name, section, directory, header))
     # Also data sets with mistakes: analysts who name one would else be told of a second mistake that is none.
-    names = [name for name, _ in data_sections]
-    people = document.tolerant(lambda: root.section("analysts").sections(), none)
+    names = list(dict(data_sections))
+    people = document.tolerant(lambda: root.sections("analysts"), none)
     analysts = document.each(people, lambda name, section: _analyst(name, section, names))
+    streams: dict[str, StreamDeclaration] = {}
+    if not root.values.keys().isdisjoint(STREAM_SECTIONS):
+        from hush.policy.streams import read_streams
+
+        streams = read_streams(root, names, analysts)
     return Policy(
         data=MappingProxyType(data),
         analysts=MappingProxyType(analysts),
-        streams=MappingProxyType(read_streams(root, dict(data_sections), analysts)),
+        streams=MappingProxyType(streams),
         ledger=document.tolerant(lambda: root.text("ledger"), None),
         ledger_id=document.tolerant(lambda: root.text("ledger_id"), None),
         directory=directory,
-        document=root.document,
+        document=document,
     )
 
 
-def _data_set(name: str, section: Section, header: Callable[[Section], Sequence[str]]) -> DataSet:
+def _data_set(name: str, section: Section, directory: Path, header: Header | None) -> DataSet:
     section.only(_DATA_KEYS)
     tolerant = section.document.tolerant
     unit_hint = "Name the column that says whose row it is; delete the line only if every row is another person."
     unit = tolerant(lambda: section.text("unit", hint=unit_hint), None)
-    neighbours = tolerant(lambda: _neighbours(section), Neighbours.ADD_REMOVE)
+    neighbours = tolerant(
+        lambda: section.parsed("neighbours", Neighbours.parse, Neighbours.ADD_REMOVE), Neighbours.ADD_REMOVE
+    )
     budget = tolerant(lambda: _budget(section), PolicyBudget(epsilon=Fraction(1)))
-    table_sections = section.section("tables").sections()
+    table_sections = section.sections("tables")
     if not table_sections:
         raise section.error(None, f"{section.name} has no tables.", f"Start one with [{section.name}.tables.NAME].")
-    private = {
-        key: table_section for key, table_section in table_sections if table_section.values.get("public") is not True
-    }
-    units = UnitPaths(unit, private, section, header)
-    tables = section.document.each(table_sections, lambda key, table_section: _table(key, table_section, units))
+    private = {key: table for key, table in table_sections if table.values.get("public") is not True}
+    units = UnitPaths(unit, private, section, directory, header)
+    tables = section.document.each(table_sections, lambda key, table: _table(key, table, units))
     if not private:
         raise section.error("tables", f"all tables of {section.name} are public, so there is nothing to protect.")
     return DataSet(
@@ -298,50 +403,28 @@ def _data_set(name: str, section: Section, header: Callable[[Section], Sequence[
     )
 
 
-def _header(directory: Path, header: Header, table: Section) -> Sequence[str]:
-    """Return the column names of a table's source; empty if the policy does not name the source."""
-    source = table.values.get("source")
-    if not isinstance(source, str):
-        return []
-    return header(directory / source.strip(), {key: table.values[key] for key in READING if key in table.values})
-
-
-def _neighbours(section: Section) -> Neighbours:
-    try:
-        return Neighbours.parse(section.values.get("neighbours", Neighbours.ADD_REMOVE.value))
-    except InvalidValueError as error:
-        raise section.error(
-            "neighbours", f"{section.name}.neighbours must be {error.allowed}; got {shown(error.got)}."
-        ) from None
-
-
 def _cache(section: Section) -> str:
     cache = section.text("cache", DEFAULT_CACHE) or DEFAULT_CACHE
-    try:
-        parse_size(cache)
-    except InvalidValueError as error:
-        raise section.error("cache", f"{section.name}.cache must be {error.allowed}; got {shown(error.got)}.") from None
+    section.parsed("cache", parse_size, DEFAULT_CACHE)
     return cache
 
 
 def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
     section.only((*_TABLE_KEYS, "keep"))
-    public = section.document.tolerant(lambda: section.flag("public", default=False), default=False)
+    tolerant = section.document.tolerant
+    public = tolerant(lambda: section.flag("public", default=False), default=False)
     source = section.text("source")
     if source is None:
         raise section.error(None, f"{section.name} needs a source.", 'Write for instance source = "visits.parquet".')
     if "://" in source:
-        raise section.error(
-            "source", f"{section.name}.source must be a file; got {shown(source)}.", "Fetch it, and name the file."
-        )
-    if public:
-        for key in ("unit", "max_groups", "max_rows", "beyond"):
-            if key in section.values:
-                raise section.error(
-                    key, f"a public table has no {key}.", "Delete this line, or the one with public = true."
-                )
+        raise section.wrong("source", "a file", "Fetch it, and name the file.")
+    for key in ("unit", "max_groups", "max_rows", "beyond") if public else ():
+        if key in section.values:
+            raise section.error(
+                key, f"a public table has no {key}.", "Delete this line, or the one with public = true."
+            )
     no_columns: dict[str, Type] = {}
-    columns = section.document.tolerant(lambda: read_columns(section.section("columns")), no_columns)
+    columns = tolerant(lambda: read_columns(section.section("columns")), no_columns)
     path = None if public else units.path(name)
     if not public and not section.values.get("columns"):
         raise section.error(
@@ -353,8 +436,7 @@ def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
         hidden |= {units.unit.casefold()} if units.unit else set()
         for column in columns:
             if column.casefold() in hidden:
-                inside = section.section("columns")
-                raise inside.error(
+                raise section.section("columns").error(
                     column,
                     f"'{column}' is the protected unit and cannot be a column.",
                     f"Delete the line; COUNT(DISTINCT {column}) and joins on it work without.",
@@ -366,7 +448,7 @@ def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
         unit=path,
         max_rows=section.whole("max_rows", 1, maximum=MAX_ROWS, hint=MORE_ROWS),
         max_groups=section.whole("max_groups", 1, maximum=MAX_GROUPS, hint=MORE_GROUPS),
-        beyond=_beyond(section),
+        beyond=_beyond(section) if "beyond" in section.values else (),
     )
     if path is None and not public and (table.max_rows, table.max_groups) != (1, 1):
         key = "max_rows" if table.max_rows > 1 else "max_groups"
@@ -374,7 +456,7 @@ def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
             key, f"every row of {name} is a unit of its own, so {key} is 1.", "Leave it out, or say the unit."
         )
     nothing: Mapping[str, Any] = MappingProxyType({})
-    reading = section.document.tolerant(lambda: _reading(section), nothing)
+    reading = tolerant(lambda: _reading(section), nothing)
     if "keep" in section.values:
         log.warning(
             "%s.keep is no longer used: delete the line, and the directory hush.kept, which holds copies of rows; "
@@ -385,35 +467,33 @@ def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
     return SourceTable(source=source, table=table, reading=reading, rows=rows)
 
 
-def _beyond(section: Section) -> tuple[Beyond, ...]:
+def _beyond(table: Section) -> tuple[Beyond, ...]:
     """Return the estimates of rows beyond the limits that a table of the policy records."""
-    estimates = section.values.get("beyond", [])
+    estimates = table.values["beyond"]
     if not isinstance(estimates, list) or not all(isinstance(estimate, Mapping) for estimate in estimates):
-        raise section.error(
-            "beyond", f"{section.name}.beyond must be a list of estimates; got {shown(estimates)}.", _BEYOND_EXAMPLE
-        )
-    return tuple(
-        _estimate(section, Section(section.document, (*section.path, "beyond"), estimate)) for estimate in estimates
-    )
-
-
-def _estimate(table: Section, section: Section) -> Beyond:
-    section.only(_BEYOND_KEYS)
-    by = section.text("by")
-    key = "max_rows" if by is None else "max_groups"
-    if set(section.values) - {"by"} != {key, "share", "error", "receipt", "when"}:
-        raise table.error("beyond", f"{section.name} must say {key}, share, error, receipt and when.", _BEYOND_EXAMPLE)
-    share, error = (section.number(name, "a number from 0 to 1") for name in ("share", "error"))
-    if share is None or error is None or not (0 <= share <= 1 and 0 <= error <= 1):
-        raise table.error("beyond", f"{section.name} must have a share and an error from 0 to 1.", _BEYOND_EXAMPLE)
-    try:
-        when = dt.date.fromisoformat(str(section.values["when"])).isoformat()
-    except ValueError:
-        raise table.error(
-            "beyond", f"{section.name}.when must be a date; got {shown(section.values['when'])}.", _BEYOND_EXAMPLE
-        ) from None
-    limit = section.whole(key, 1, maximum=MAX_ROWS, hint=_BEYOND_EXAMPLE)
-    return Beyond(by=by, limit=limit, share=share, error=error, receipt=section.text("receipt") or "", when=when)
+        raise table.wrong("beyond", "a list of estimates", _BEYOND_EXAMPLE)
+    read = []
+    for values in estimates:
+        section = Section(table.document, (*table.path, "beyond"), values)
+        section.only(_BEYOND_KEYS)
+        by = section.text("by")
+        key = "max_rows" if by is None else "max_groups"
+        if set(values) - {"by"} != {key, "share", "error", "receipt", "when"}:
+            problem = f"{section.name} must say {key}, share, error, receipt and when."
+            raise table.error("beyond", problem, _BEYOND_EXAMPLE)
+        share, error = (section.number(name, "a number from 0 to 1") for name in ("share", "error"))
+        if share is None or error is None or not (0 <= share <= 1 and 0 <= error <= 1):
+            problem = f"{section.name} must have a share and an error from 0 to 1."
+            raise table.error("beyond", problem, _BEYOND_EXAMPLE)
+        try:
+            when = dt.date.fromisoformat(str(values["when"])).isoformat()
+        except ValueError:
+            problem = f"{section.name}.when must be a date; got {shown(values['when'])}."
+            raise table.error("beyond", problem, _BEYOND_EXAMPLE) from None
+        limit = section.whole(key, 1, maximum=MAX_ROWS, hint=_BEYOND_EXAMPLE)
+        receipt = section.text("receipt") or ""
+        read.append(Beyond(by=by, limit=limit, share=share, error=error, receipt=receipt, when=when))
+    return tuple(read)
 
 
 def _reading(section: Section) -> Mapping[str, Any]:
@@ -421,16 +501,13 @@ def _reading(section: Section) -> Mapping[str, Any]:
     for key, allowed in (("separator", SEPARATORS), ("decimal", DECIMALS)):
         value = section.values.get(key)
         if value is not None and value not in allowed:
-            choices = ", ".join(map(json.dumps, allowed))
-            raise section.error(key, f"{section.name}.{key} must be one of {choices}; got {shown(value)}.")
+            raise section.wrong(key, f"one of {', '.join(map(json.dumps, allowed))}")
     encoding = section.values.get("encoding")
     if encoding is not None and text_encoding(encoding) is None:
-        raise section.error(
-            "encoding", f"{section.name}.encoding must be a name of one; got {shown(encoding)}.", _ENCODED
-        )
+        raise section.wrong("encoding", "a name of one", f"Such as {ENCODINGS}.")
     section.flag("quotes", default=True)
     section.text("timezone", hint='Write for instance timezone = "Europe/Berlin".')
-    return MappingProxyType({key: section.values[key] for key in READING if key in section.values})
+    return MappingProxyType(_declared_reading(section))
 
 
 def _budget(section: Section) -> PolicyBudget:
@@ -442,77 +519,47 @@ def _budget(section: Section) -> PolicyBudget:
     if "epsilon" not in inner.values:
         raise inner.error(None, f"{inner.name} needs an epsilon.", example)
     if inner.values["epsilon"] == "":
-        raise inner.error(
-            "epsilon", f"{inner.name}.epsilon is still empty.", f"Decide how much may be learned. {example}"
-        )
+        hint = f"Decide how much may be learned. {example}"
+        raise inner.error("epsilon", f"{inner.name}.epsilon is still empty.", hint)
     epsilon = inner.number("epsilon", "a positive number")
     delta = inner.number("delta", "a number of at least 0 and below 1") or Fraction(0)
     if epsilon is None or not 0 < epsilon <= LARGEST_EPSILON:
-        raise inner.error(
-            "epsilon",
-            f"{inner.name}.epsilon must be a positive number of at most 1e100; got {shown(_raw(inner, 'epsilon'))}.",
-        )
+        raise inner.wrong("epsilon", "a positive number of at most 1e100")
     if not 0 <= delta < 1:
-        raise inner.error(
-            "delta", f"{inner.name}.delta must be at least 0 and below 1; got {shown(_raw(inner, 'delta'))}."
-        )
+        raise inner.wrong("delta", "at least 0 and below 1")
     return PolicyBudget(epsilon=epsilon, delta=delta)
-
-
-def _allowance(section: Section) -> Allowance | None:
-    example = 'Write for instance allowance = { epsilon = "1", every = "month" }.'
-    if "allowance" not in section.values:
-        return None
-    inner = section.section("allowance")
-    inner.only(("epsilon", "every"))
-    try:
-        return Allowance(epsilon=inner.values.get("epsilon", ""), every=inner.values.get("every", ""))
-    except InvalidValueError as error:
-        key = error.parameter if error.parameter in inner.values else None
-        raise inner.error(key, f"{inner.name}.{error.parameter} must be {error.allowed}.", example) from None
-
-
-def _ask_first(section: Section) -> Fraction | None:
-    example = 'Write for instance ask_first = { epsilon = "0.5" }.'
-    if "ask_first" not in section.values:
-        return None
-    inner = section.section("ask_first")
-    inner.only(("epsilon",))
-    epsilon = inner.number("epsilon", "a number of at least 0")
-    if epsilon is None or epsilon < 0:
-        raise inner.error("epsilon", f"{inner.name}.epsilon must be a number of at least 0.", example)
-    return epsilon
-
-
-def _raw(section: Section, key: str) -> Any:
-    return section.values.get(key)
 
 
 def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
     section.only(("data", "budget", "allowance", "ask_first"))
     data_sets = section.values.get("data")
-    if (
-        not isinstance(data_sets, list)
-        or not data_sets
-        or not all(isinstance(name_of_data, str) for name_of_data in data_sets)
-    ):
-        raise section.error(
-            "data",
-            f"{section.name}.data must be a list of data sets; got {shown(data_sets)}.",
-            f'Write data = ["{next(iter(data))}"].',
-        )
-    for index, name_of_data in enumerate(data_sets):
-        if name_of_data not in data:
+    if not isinstance(data_sets, list) or not data_sets or not all(isinstance(each, str) for each in data_sets):
+        raise section.wrong("data", "a list of data sets", f'Write data = ["{next(iter(data))}"].')
+    for index, named in enumerate(data_sets):
+        if named not in data:
             raise section.document.error(
                 (*section.path, "data", str(index)),
-                f"{section.name}.data names '{name_of_data}', which is no data set.",
-                did_you_mean(name_of_data, data, otherwise=f"There are {', '.join(data)}."),
+                f"{section.name}.data names '{named}', which is no data set.",
+                did_you_mean(named, data, otherwise=f"There are {', '.join(data)}."),
             )
     budget = _budget(section) if "budget" in section.values else None
+    allowance = ask_first = None
+    if "allowance" in section.values:
+        inner = section.section("allowance")
+        inner.only(("epsilon", "every"))
+        try:
+            allowance = Allowance(epsilon=inner.values.get("epsilon", ""), every=inner.values.get("every", ""))
+        except InvalidValueError as error:
+            key = error.parameter if error.parameter in inner.values else None
+            example = 'Write for instance allowance = { epsilon = "1", every = "month" }.'
+            raise inner.error(key, f"{inner.name}.{error.parameter} must be {error.allowed}.", example) from None
+    if "ask_first" in section.values:
+        inner = section.section("ask_first")
+        inner.only(("epsilon",))
+        ask_first = inner.number("epsilon", "a number of at least 0")
+        if ask_first is None or ask_first < 0:
+            example = 'Write for instance ask_first = { epsilon = "0.5" }.'
+            raise inner.error("epsilon", f"{inner.name}.epsilon must be a number of at least 0.", example)
     return Analyst(
-        name=name,
-        data=tuple(dict.fromkeys(data_sets)),
-        budget=budget,
-        allowance=_allowance(section),
-        ask_first=_ask_first(section),
+        name=name, data=tuple(dict.fromkeys(data_sets)), budget=budget, allowance=allowance, ask_first=ask_first
     )

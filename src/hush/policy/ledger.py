@@ -1,4 +1,4 @@
-"""A policy's ledger: its place, its identity, and its creation.
+r"""A policy's ledger: its place, its identity, and its creation.
 
 A ledger that was lost must never become a fresh budget, so no question makes one. The owner makes it once, with ``hush
 ledger open`` or ``hush.open(…, create=True)``. That writes the ledger's id into the policy::
@@ -24,6 +24,13 @@ Nor does a question open the budget of a data set: under another name in the pol
 
 Of a policy and its ledger that were copied together, both go on until the anchor sees the second history, which is
 refused: there is one anchor for one id.
+
+**More budget for an analyst.** A request for more budget (`hush.ledger.requests`) names a new total. To approve it
+takes both: the ledger's account is raised, which is recorded, and the number in the policy's file is written anew.
+Nothing else in the file changes, and where that cannot be made sure of, nothing is decided.
+
+>>> raised('[analysts.ann]\ndata = ["a"]\nbudget = { epsilon = "1" }  # per year\n', "ann", Fraction("1.5"))
+'[analysts.ann]\ndata = ["a"]\nbudget = { epsilon = "1.5" }  # per year\n'
 """
 
 from __future__ import annotations
@@ -38,11 +45,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from hush.core import HushError
 from hush.core.format import decimal
-from hush.ledger import AccountExistsError, AccountView, Actor, Ledger, LedgerMissingError, LedgerRolledBackError
-from hush.policy.file import Policy, PolicyBudget
+from hush.ledger import AccountExistsError, Actor, Ledger, LedgerMissingError, LedgerRolledBackError
+from hush.ledger.errors import UnknownAccountError
+from hush.policy.file import Analyst, Policy, PolicyBudget
 
 log = logging.getLogger("hush.curator")
 POLICY = Actor.owner("policy")
@@ -78,7 +87,7 @@ def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
 
 def check_data(policy: Policy, ledger: Ledger, names: Iterable[str]) -> None:
     """Refuse data sets that the ledger has no budget for."""
-    data_sets = {view.data for view in ledger.budget(POLICY)}
+    data_sets = {name for name, _ in ledger.recorded()}
     lacking = [name for name in names if name not in data_sets]
     if lacking:
         raise LedgerMissingError(
@@ -133,16 +142,6 @@ def ledger_or_stand_in(policy: Policy, names: Iterable[str], *, create: bool = F
     return ledger, True
 
 
-def check_identity(policy: Policy, ledger: Ledger) -> None:
-    """Refuse a ledger that is not the one which the policy names."""
-    if policy.ledger_id is not None and policy.ledger_id != ledger.id:
-        raise LedgerRolledBackError(
-            f"{policy.document.place(('ledger_id',))}: the policy's ledger is {policy.ledger_id}, but at "
-            f"{ledger.place} lies {ledger.id}. It was exchanged, or the policy belongs to another ledger. No budget is "
-            "given out. Put the right one in its place; if this one is right, write its id into the policy."
-        )
-
-
 def name_ledger(path: str | Path, identity: str) -> bool:
     """Write a ledger's id into a policy's file; return whether that was possible. Nothing else in it changes."""
     file = Path(os.path.realpath(path))
@@ -189,11 +188,13 @@ def _opened(policy: Policy, anchor: str | None) -> Ledger:
             "is given out. Put the newest copy in its place; to begin anew on purpose: hush ledger open --new REASON, "
             "which is recorded."
         ) from None
-    try:
-        check_identity(policy, ledger)
-    except HushError:
+    if policy.ledger_id is not None and policy.ledger_id != ledger.id:
         ledger.close()
-        raise
+        raise LedgerRolledBackError(
+            f"{policy.document.place(('ledger_id',))}: the policy's ledger is {policy.ledger_id}, but at "
+            f"{ledger.place} lies {ledger.id}. It was exchanged, or the policy belongs to another ledger. No budget is "
+            "given out. Put the right one in its place; if this one is right, write its id into the policy."
+        )
     return ledger
 
 
@@ -208,8 +209,8 @@ def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False) -> Led
 
 
 def _open_accounts(ledger: Ledger, policy: Policy, *, data: bool) -> None:
-    accounts = {(view.data, view.analyst): view for view in ledger.budget(POLICY)}
-    new = [name for name in policy.data if (name, None) not in accounts]
+    accounts = ledger.recorded()
+    new = [name for name in policy.data if (name, "") not in accounts]
     unnamed = sorted({name for name, _ in accounts} - set(policy.data))
     if data and new and unnamed:
         log.warning(
@@ -225,10 +226,26 @@ def _open_accounts(ledger: Ledger, policy: Policy, *, data: bool) -> None:
     for (name, person), budget in budgets.items():
         if name in new and not data:
             continue  # only `make_ledger` opens data sets: a renamed one would otherwise get a fresh budget
-        if (name, person) not in accounts:
-            _open_account(ledger, name, person, budget, at_once=data)
+        amount = None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta}
+        if (name, person or "") not in accounts:
+            # another process was quicker, or it is an analyst without a budget of their own
+            with suppress(AccountExistsError):
+                if person is None:
+                    ledger.create_data(name, amount or {}, actor=POLICY)
+                else:  # at once, or with their first charge
+                    (ledger.add_analyst if data else ledger.grant)(person, data=name, budget=amount, actor=POLICY)
         elif budget is not None:
-            _warn_of_larger(accounts[name, person], budget)
+            account = accounts[name, person or ""]
+            if budget.epsilon > account.epsilon or budget.delta > account.delta:
+                log.warning(
+                    "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
+                    "hush ledger raise %s%s --epsilon %s --delta %s",
+                    name if person is None else f"{person} on {name}",
+                    name,
+                    "" if person is None else f" --analyst {person}",
+                    decimal(budget.epsilon),
+                    decimal(budget.delta),
+                )
         if budget is not None:
             ledger.lower(name, person, epsilon=budget.epsilon, delta=budget.delta)
     for analyst in policy.analysts.values():
@@ -240,32 +257,79 @@ def _open_accounts(ledger: Ledger, policy: Policy, *, data: bool) -> None:
     ledger.name_analysts((name, person) for name, person in budgets if person is not None)
 
 
-def _open_account(ledger: Ledger, name: str, person: str | None, budget: PolicyBudget | None, *, at_once: bool) -> None:
-    """Open an account that a policy names: at once, or an analyst's with their first charge."""
-    with suppress(AccountExistsError):  # another process was quicker, or an analyst without a budget of their own
-        if person is None:
-            if budget is not None:
-                ledger.create_data(name, _budget(budget), actor=POLICY)
-        elif at_once:
-            ledger.add_analyst(person, data=name, budget=None if budget is None else _budget(budget), actor=POLICY)
-        else:
-            ledger.grant(person, data=name, budget=None if budget is None else _budget(budget), actor=POLICY)
+_SECTION = re.compile(r"(?m)^[ \t]*\[")
+_EPSILON = re.compile(
+    r'(?m)^([ \t]*budget[ \t]*=[ \t]*\{[^}\r\n]*?epsilon[ \t]*=[ \t]*)("[^"\r\n]*"|[0-9][0-9_.eE+-]*)'
+)
 
 
-def _warn_of_larger(view: AccountView, budget: PolicyBudget) -> None:
-    """Warn of a budget that is larger in the policy than in the ledger, which holds."""
-    if budget.epsilon <= view.epsilon and budget.delta <= view.delta:
-        return
-    log.warning(
-        "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
-        "hush ledger raise %s%s --epsilon %s --delta %s",
-        view.data if view.analyst is None else f"{view.analyst} on {view.data}",
-        view.data,
-        "" if view.analyst is None else f" --analyst {view.analyst}",
-        decimal(budget.epsilon),
-        decimal(budget.delta),
+class PolicyEditError(HushError):
+    """The policy's file cannot be changed safely, so nothing was decided."""
+
+    code = "policy-edit"
+
+
+def decide_request(
+    policy: Policy, path: str | Path, ledger: Ledger, number: int, *, approve: bool, actor: Actor, reason: str = ""
+) -> bool:
+    """Decide on a request; return whether the policy's file was changed and must be read again."""
+    request = next((entry for entry in ledger.requests(actor) if entry.number == number), None)
+    changed = False
+    if approve and request is not None and request.state == "waiting" and request.wanted is not None:
+        total, analyst = Fraction(request.wanted), policy.analysts.get(request.analyst)
+        if analyst is None or analyst.budget is None:
+            raise PolicyEditError(f"The policy gives {request.analyst} no budget of their own; decline the request.")
+        if analyst.budget.epsilon < total:
+            changed = bool(raised(_text(path), request.analyst, total))
+            _keep_others(analyst, analyst.budget, request.data, ledger, actor)
+    ledger.decide(number, approve=approve, actor=actor, reason=reason)
+    if changed and request is not None and request.wanted is not None:
+        # After the ledger: should this fail, the policy's smaller budget binds, and is safe. The file is read again,
+        # because another owner may have changed something else in it meanwhile.
+        replace_file(Path(path), raised(_text(path), request.analyst, Fraction(request.wanted)))
+    return changed
+
+
+def _keep_others(analyst: Analyst, budget: PolicyBudget, data: str, ledger: Ledger, actor: Actor) -> None:
+    """Refuse to raise the analyst's budget on any data set but ``data``; the policy has one number for all.
+
+    Accounts that are not open yet are opened as the policy is now. One that only the policy keeps smaller cannot stay.
+    """
+    accounts = {name: account for (name, person), account in ledger.recorded().items() if person == analyst.name}
+    other_data = [name for name in analyst.data if name != data]
+    for name in other_data:
+        if name in accounts and accounts[name].epsilon > budget.epsilon:
+            raise PolicyEditError(
+                f"The policy's number for {analyst.name} is also that on {name!r}, where the ledger holds more, so it "
+                "would be raised there, too. Write the number by hand if it shall, then approve the request again."
+            )
+    for name in other_data:
+        if name not in accounts:
+            with suppress(AccountExistsError, UnknownAccountError):  # no budget of their own there, or no data set yet
+                opened = {"epsilon": budget.epsilon, "delta": budget.delta}
+                ledger.add_analyst(analyst.name, data=name, budget=opened, actor=actor)
+
+
+def _text(path: str | Path) -> str:
+    return Path(path).read_bytes().decode("utf-8")
+
+
+def raised(text: str, analyst: str, epsilon: Fraction) -> str:
+    """Return a policy's text in which an analyst's budget has a new ε, and nothing else is different."""
+    expected: dict[str, Any] = tomllib.loads(text)
+    expected["analysts"][analyst]["budget"]["epsilon"] = decimal(epsilon)
+    # headers of the analyst's section, the name bare or in quotes
+    escaped = analyst.replace("\\", "\\\\").replace('"', '\\"')
+    names = "|".join(map(re.escape, (analyst, f'"{escaped}"', f"'{analyst}'")))
+    for header in re.finditer(rf"(?m)^[ \t]*\[analysts\.(?:{names})\][^\r\n]*$", text):
+        end = _SECTION.search(text, header.end())
+        stop = len(text) if end is None else end.start()
+        section = _EPSILON.sub(lambda match: f'{match[1]}"{decimal(epsilon)}"', text[header.end() : stop], count=1)
+        changed = text[: header.end()] + section + text[stop:]
+        # Found by a pattern, so proven by the parser: only a text with this one difference is returned.
+        if tomllib.loads(changed) == expected:
+            return changed
+    raise PolicyEditError(
+        f'The budget of {analyst} cannot be found in the policy\'s file. Write epsilon = "{decimal(epsilon)}" there '
+        "by hand, then approve the request again."
     )
-
-
-def _budget(budget: PolicyBudget) -> dict[str, Fraction]:
-    return {"epsilon": budget.epsilon, "delta": budget.delta}

@@ -28,11 +28,9 @@ from typing import Any
 from hush.core import HushError, InvalidValueError
 from hush.core.errors import shown
 from hush.ledger.streams import PRICES, Schedule, StreamDeclaration
-from hush.policy.document import Document, Section
+from hush.policy.document import STREAM_SECTIONS, Document, Section
 from hush.query.errors import did_you_mean
 
-SECTIONS = ("streams", "standing")
-"""How the section is called: today, and before."""
 KEYS = ("data", "sql", *PRICES, "confidence", "delta", "every", "first", "releases", "late", "readers")
 _NEEDED = ("sql", "every", "first", "releases")
 _EXAMPLE = 'Write for instance sql = "SELECT …", epsilon = "0.1", every = "week", first = 2026-11-16 and releases = 12.'
@@ -41,12 +39,12 @@ _KEY_OF_PARAMETER = {"name": None, "question": "sql", "slots": "releases"}
 """The policy's keys for parameters with another name."""
 
 
-def read_streams(root: Section, data: Mapping[str, Any], analysts: Mapping[str, Any]) -> dict[str, StreamDeclaration]:
+def read_streams(root: Section, data: Sequence[str], analysts: Mapping[str, Any]) -> dict[str, StreamDeclaration]:
     """Return the declared streams of a policy; ``analysts`` are its analysts by name."""
     document = root.document
     declared: list[tuple[str, Section]] = []
-    for key in SECTIONS:
-        document.tolerant(lambda key=key: declared.extend(root.section(key).sections()), None)  # type: ignore[misc]
+    for key in STREAM_SECTIONS:
+        document.tolerant(lambda key=key: declared.extend(root.sections(key)), None)  # type: ignore[misc]
     names = [name.casefold() for name, _ in declared]
 
     def read(name: str, section: Section) -> StreamDeclaration:
@@ -59,13 +57,11 @@ def read_streams(root: Section, data: Mapping[str, Any], analysts: Mapping[str, 
 
 def mistake_in_sql(document: Document, name: str, error: HushError) -> HushError:
     """Return a mistake in a stream's SQL with its line."""
-    key = next((key for key in SECTIONS if (key, name) in document.lines), SECTIONS[0])
+    key = next((key for key in STREAM_SECTIONS if (key, name) in document.lines), STREAM_SECTIONS[0])
     return document.error((key, name, "sql"), f"{key}.{name}.sql: {error}")
 
 
-def _declaration(
-    name: str, section: Section, data: Mapping[str, Any], analysts: Mapping[str, Any]
-) -> StreamDeclaration:
+def _declaration(name: str, section: Section, data: Sequence[str], analysts: Mapping[str, Any]) -> StreamDeclaration:
     section.only(KEYS)
     values = section.values
     for key in _NEEDED:
@@ -97,7 +93,7 @@ def _declaration(
         ) from None
 
 
-def _data(section: Section, data: Mapping[str, Any]) -> str:
+def _data(section: Section, data: Sequence[str]) -> str:
     """Return the name of the data set: the one named in the section, or the only one."""
     name = section.text("data")
     alternatives = f"There are {', '.join(data)}."
@@ -107,7 +103,7 @@ def _data(section: Section, data: Mapping[str, Any]) -> str:
     if name is not None and name not in data:
         problem = f"{section.name}.data names '{name}', which is no data set."
         raise section.error("data", problem, did_you_mean(name, data, otherwise=alternatives))
-    return next(iter(data)) if name is None else name
+    return data[0] if name is None else name
 
 
 def _readers(section: Section, data: str, analysts: Mapping[str, Any]) -> str | tuple[str, ...]:

@@ -140,7 +140,8 @@ def shown(value: Any, error: float | None = None) -> str:
     if value and _long(max(abs(value), error or 0)):
         if not error:
             return f"{value:.6g}"
-        places = _places(value, error)
+        # As many as reach to the second significant digit of the error.
+        places = max(0, math.floor(math.log10(abs(value))) - math.floor(math.log10(error)) + 1)
         if places <= _FLOAT or isinstance(value, float):
             return f"{value:.{min(places, _FLOAT)}e}"
     if isinstance(value, int):
@@ -171,11 +172,6 @@ _FLOAT = 15
 def _long(size: float) -> bool:
     """Return whether a number is better written with a power of ten."""
     return size >= _LARGE or size < _SMALL
-
-
-def _places(value: float, error: float) -> int:
-    """Return how many decimals before a power of ten reach to the second significant digit of an error."""
-    return max(0, math.floor(math.log10(abs(value))) - math.floor(math.log10(error)) + 1)
 
 
 def _digits(error: float) -> int:

@@ -15,6 +15,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from hush.core.on_demand import optional
@@ -92,7 +93,9 @@ def _cell(value: Any) -> str:
 
 def rows(columns: Sequence[AnswerColumn]) -> list[list[Any]]:
     """Return the values row by row, ready for JSON."""
-    return [list(row) for row in zip(*([_json(v) for v in column.values] for column in columns), strict=True)]
+    plain = (bool, int, float, str, NoneType)
+    cells = ([v if isinstance(v, plain) else str(v) for v in column.values] for column in columns)
+    return [list(row) for row in zip(*cells, strict=True)]
 
 
 def errors(columns: Sequence[AnswerColumn]) -> list[list[float | None]]:
@@ -100,10 +103,6 @@ def errors(columns: Sequence[AnswerColumn]) -> list[list[float | None]]:
     size = len(columns[0].values) if columns else 0
     parts = [column.errors if column.errors is not None else (None,) * size for column in columns]
     return [list(row) for row in zip(*parts, strict=True)]
-
-
-def _json(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def dumps(value: Any) -> str:

@@ -35,8 +35,7 @@ from itertools import pairwise
 from typing import Any
 
 from hush.core import HushError
-from hush.core.format import visible
-from hush.core.svg import (
+from hush.core.chart import (
     DAY,
     LINE,
     MARGIN,
@@ -52,6 +51,7 @@ from hush.core.svg import (
     time_ticks,
     wrapped,
 )
+from hush.core.format import visible
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, shown_error
@@ -156,12 +156,17 @@ def measures(columns: Sequence[AnswerColumn]) -> list[str]:
 def kinds(columns: Sequence[AnswerColumn]) -> list[PlotKind]:
     """Return the kinds of chart that an answer can have, the usual one first."""
     keys = tuple(column for column in columns if not column.noisy)[:2]
-    usual = _kind(keys)
     if not keys:
-        return [usual]
-    ordered = keys[0].kind in TIMES or keys[0].kind.numeric
+        return [PlotKind.NUMBER]
+    numeric, times = keys[0].kind.numeric, keys[0].kind in TIMES
     coloured = len(keys) < 2 or len(set(keys[1].values)) <= COLOURS
-    few = coloured and len(set(keys[0].values)) <= MANY
+    many = len(set(keys[0].values)) > MANY
+    usual = PlotKind.HISTOGRAM if numeric else PlotKind.BARS
+    if not coloured:
+        usual = PlotKind.MAP
+    elif times or (numeric and many):
+        usual = PlotKind.LINE
+    few, ordered = coloured and not many, times or numeric
     possible = {
         PlotKind.BARS: few and usual is not PlotKind.HISTOGRAM,
         PlotKind.DOTS: few,
@@ -173,7 +178,14 @@ def kinds(columns: Sequence[AnswerColumn]) -> list[PlotKind]:
 
 def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "", kind: PlotKind | None = None) -> Plot:
     """Return the chart of a noisy column over the first two keys: the first noisy column unless one is named."""
-    values = _noisy_number(columns, column)
+    numbers = [other for other in columns if other.noisy and other.kind.numeric]
+    values = next((number for number in numbers if column in {"", number.name}), None)
+    if not numbers:
+        raise HushError("there is nothing to draw: the answer has no noisy number")
+    if values is None:
+        known = [number.name for number in numbers]
+        hint = did_you_mean(column, known) or ", ".join(known)
+        raise HushError(f"there is no noisy number {column!r} to draw; {hint}")
     keys = tuple(other for other in columns if not other.noisy)[:2]
     possible = kinds(columns)
     if kind is not None and kind not in possible:
@@ -184,7 +196,16 @@ def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "", 
     for row, value in enumerate(values.values):
         if value is None:
             continue
-        point = _point(values, keys, row)
+        error = None if values.errors is None else values.errors[row]
+        low, high = values.interval(row) or (None, None)
+        point = Point(
+            keys=tuple(key.values[row] for key in keys),
+            value=value,
+            low=low,
+            high=high,
+            tells=values.tells(row),
+            text=f"{shown(value, error)} ± {shown_error(error)}",
+        )
         if kind is PlotKind.LINE and point.keys[0] is None:
             aside.append(f"{visible(keys[0].name)} NULL: {point.text}")
         else:
@@ -221,28 +242,6 @@ def places(key: AnswerColumn) -> list[Any]:
     return [*even, *([None] if None in key.values else [])]
 
 
-def _noisy_number(columns: Sequence[AnswerColumn], name: str) -> AnswerColumn:
-    numbers = [column for column in columns if column.noisy and column.kind.numeric]
-    if not numbers:
-        raise HushError("there is nothing to draw: the answer has no noisy number")
-    named = [column for column in numbers if column.name == name] if name else numbers
-    if not named:
-        known = [column.name for column in numbers]
-        raise HushError(f"there is no noisy number {name!r} to draw; {did_you_mean(name, known) or ', '.join(known)}")
-    return named[0]
-
-
-def _kind(keys: Sequence[AnswerColumn]) -> PlotKind:
-    if not keys:
-        return PlotKind.NUMBER
-    first = keys[0]
-    if len(keys) > 1 and len(set(keys[1].values)) > COLOURS:
-        return PlotKind.MAP
-    if first.kind in TIMES or (first.kind.numeric and len(set(first.values)) > MANY):
-        return PlotKind.LINE
-    return PlotKind.HISTOGRAM if first.kind.numeric else PlotKind.BARS
-
-
 def _compared(points: list[Point], *, single: bool) -> list[Point]:
     """Return points that know whether they say something beside the others."""
     # Bars begin at 0, so the axis holds it too.
@@ -266,19 +265,6 @@ def _unseen(points: list[Point]) -> bool:
     return 0 < longest < _UNSEEN * (max(high, 0.0) - min(low, 0.0)) and longest >= _SEEN * (high - low)
 
 
-def _point(values: AnswerColumn, keys: Sequence[AnswerColumn], row: int) -> Point:
-    value, error = values.values[row], None if values.errors is None else values.errors[row]
-    low, high = values.interval(row) or (None, None)
-    return Point(
-        keys=tuple(key.values[row] for key in keys),
-        value=value,
-        low=low,
-        high=high,
-        tells=values.tells(row),
-        text=f"{shown(value, error)} ± {shown_error(error)}",
-    )
-
-
 def picture(
     columns: Sequence[AnswerColumn],
     *,
@@ -290,25 +276,12 @@ def picture(
     heading: bool = True,
     kind: PlotKind | None = None,
 ) -> Sheet:
-    """Return a picture of a noisy number over the first two keys.
+    """Return a picture, ``width`` pixels wide, of a noisy number over the first two keys.
 
-    Parameters
-    ----------
-    columns
-        The columns of an answer.
-    title, subtitle
-        What is drawn, and its price and confidence; the title says the column and its keys unless given.
-    column
-        Which noisy number, the first unless named.
-    width
-        In pixels.
-    dummy
-        An id, unique in its page, of the hatching that says that values are made up; whiskers then carry their values,
-        so that a script can move them.
-    heading
-        Whether the title and subtitle are drawn; a page may write them itself.
-    kind
-        One of `kinds`; the usual one unless given.
+    ``column`` names the number, else it is the first one; ``kind`` is one of `kinds`, else the usual one. ``subtitle``
+    says price and confidence; without a ``heading`` a page writes title and subtitle itself. ``dummy`` is an id, unique
+    in its page, of the hatching that says that values are made up; whiskers then carry their values, so that a script
+    can move them.
     """
     # made-up bars stay bars, however short their whiskers are
     drawn = plot(columns, column=column, title=title, kind=kind or (kinds(columns)[0] if dummy else None))
@@ -316,8 +289,12 @@ def picture(
     few = "; ".join(_words(point) for point in drawn.points[:20])
     sheet = Sheet(width=width, title=drawn.title, subtitle=said, details=few)
     top = sheet.heading() if heading else MARGIN
-    if dummy:
-        _hatching(sheet, dummy)
+    if dummy:  # the hatching
+        sheet.parts.append(
+            f'<defs><pattern id="{dummy}" width="6" height="6" patternUnits="userSpaceOnUse" '
+            'patternTransform="rotate(45)"><rect class="ground" width="6" height="6"/>'
+            '<line class="stripe" x1="1" y1="0" x2="1" y2="6"/></pattern></defs>'
+        )
     drawing = {
         PlotKind.NUMBER: _number,
         PlotKind.BARS: _bars,
@@ -328,14 +305,6 @@ def picture(
     }[drawn.kind]
     sheet.height = drawing(sheet, drawn, top, dummy) if drawn.points else sheet.nothing(top)
     return sheet
-
-
-def _hatching(sheet: Sheet, name: str) -> None:
-    sheet.parts.append(
-        f'<defs><pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse" '
-        'patternTransform="rotate(45)"><rect class="ground" width="6" height="6"/>'
-        '<line class="stripe" x1="1" y1="0" x2="1" y2="6"/></pattern></defs>'
-    )
 
 
 def _legend(sheet: Sheet, drawn: Plot, top: float) -> float:
@@ -557,28 +526,15 @@ def _map(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
     axis = ChartAxis.around(drawn.column.name, min(low, 0.0) if low < 0.6 * high else low, high)
     shade = Scale(axis=axis, start=0, end=_SHADES - 0.001)
     for point in drawn.points:
-        _cell(sheet, drawn, point, shade, left + slot * across.index(label(point.keys[1])), slot, head, height, down)
+        x, y = left + slot * across.index(label(point.keys[1])), head + height * down.index(label(point.keys[0]))
+        step = int(shade(drawn.shown_value(point)))
+        box = {"x": x + 1, "y": y + 1, "width": max(slot - 2, 0.5), "height": height - 2}
+        sheet.add("rect", f"h{step}" if point.tells else "unknown", _words(point), **box, rx=2)
+        text = point.text.split(" ± ")[0] if point.tells else "?"
+        if text_width(text, 11) <= slot - 6:
+            classes = f"on{step} number" if point.tells else ""
+            sheet.text(x + slot / 2, y + height / 2 + 4, text, classes, anchor="middle")
     return _shades(sheet, left, head + height * len(down) + 16, axis, drawn)
-
-
-def _cell(
-    sheet: Sheet,
-    drawn: Plot,
-    point: Point,
-    shade: Scale,
-    x: float,
-    slot: float,
-    head: float,
-    height: float,
-    down: list[str],
-) -> None:
-    y = head + height * down.index(label(point.keys[0]))
-    step = int(shade(drawn.shown_value(point)))
-    classes = f"h{step}" if point.tells else "unknown"
-    sheet.add("rect", classes, _words(point), x=x + 1, y=y + 1, width=max(slot - 2, 0.5), height=height - 2, rx=2)
-    text = point.text.split(" ± ")[0] if point.tells else "?"
-    if text_width(text, 11) <= slot - 6:
-        sheet.text(x + slot / 2, y + height / 2 + 4, text, f"on{step} number" if point.tells else "", anchor="middle")
 
 
 def _shades(sheet: Sheet, left: float, y: float, axis: ChartAxis, drawn: Plot) -> float:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
-    from hush.core.svg import Sheet
+    from hush.core.chart import Sheet
 
 MAX_ROWS = 100
 MARK = "°"

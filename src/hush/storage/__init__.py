@@ -30,9 +30,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from hush.core import HushError
 
@@ -56,8 +55,7 @@ def _failure(kind: Kind, place: str, error: Exception) -> Exception:
     return ConflictError() if kind == "conflict" else UnavailableError(f"The tables at {place} failed ({error}).")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(NamedTuple):
     """How tables are kept. The defaults are the safe ones."""
 
     lock: str

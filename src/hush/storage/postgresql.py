@@ -106,15 +106,12 @@ class PostgreSQLStorage(Storage):
             return self._connection.execute(text, values)
 
     def rows(self, statement: str, *values: Any) -> list[Row]:
-        """Run a statement and return its rows."""
         return cast("list[Row]", self._run(statement, values).fetchall())
 
     def change(self, statement: str, *values: Any) -> int:
-        """Run a statement and return the number of rows it changed."""
         return int(self._run(statement, values).rowcount)
 
     def stream(self, statement: str, *values: Any) -> Generator[Row]:
-        """Run a query and yield its rows, some thousands at a time."""
         text = cast("Any", statement.replace("?", "%s"))
         with self._connection.transaction(), self._connection.cursor(name="hush_stream") as cursor:
             with self._translated():
@@ -143,7 +140,6 @@ class PostgreSQLStorage(Storage):
             raise
 
     def commit(self) -> None:
-        """Make the transaction durable."""
         # A transaction in which something failed answers COMMIT with a rollback, and no error.
         if self._run("COMMIT", ()).statusmessage != "COMMIT":
             error = RuntimeError("the server did not commit")
@@ -151,14 +147,12 @@ class PostgreSQLStorage(Storage):
         self._in_transaction = False
 
     def rollback(self) -> None:
-        """Forget the transaction, if one is open."""
         self._in_transaction = False
         if not self._connection.closed and self._connection.info.transaction_status:
             with suppress(self._psycopg.Error):
                 self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Close the connection."""
         with self.mutex:
             if self._pid == os.getpid():
                 with suppress(self._psycopg.Error):
@@ -174,7 +168,6 @@ class PostgreSQLStorage(Storage):
         return self.rows(f"SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE {visible})", name)[0][0] is True  # noqa: S608
 
     def has_column(self, table: str, name: str) -> bool:
-        """Return whether a table has a column."""
         of_table = "table_schema = current_schema() AND table_name = ? AND column_name = ?"
         return bool(self.rows(f"SELECT 1 FROM information_schema.columns WHERE {of_table}", table, name))  # noqa: S608
 

@@ -119,7 +119,6 @@ class SQLiteStorage(Storage):
             raise self.options.failure("damaged", self.place, replaced)
 
     def free_bytes(self) -> int | None:
-        """Return the room on the file's disk."""
         if self._path is None:
             return None
         return shutil.disk_usage(os.path.dirname(self.place)).free  # noqa: PTH120 - it is text
@@ -141,17 +140,14 @@ class SQLiteStorage(Storage):
             raise self.options.failure(kind, self.place, error) from error
 
     def rows(self, statement: str, *values: Any) -> list[Row]:
-        """Run a statement and return its rows."""
         with self.mutex, self._translated():
             return self._connection.execute(statement, values).fetchall()
 
     def change(self, statement: str, *values: Any) -> int:
-        """Run a statement and return the number of rows it changed."""
         with self.mutex, self._translated():
             return self._connection.execute(statement, values).rowcount
 
     def stream(self, statement: str, *values: Any) -> Generator[Row]:
-        """Run a query and yield its rows."""
         with self._translated():
             cursor = self._connection.execute(statement, values)
         try:
@@ -166,15 +162,12 @@ class SQLiteStorage(Storage):
                 cursor.close()
 
     def begin(self) -> None:
-        """Take the write lock."""
         self.change("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        """Force the transaction to the disk."""
         self.change("COMMIT")
 
     def rollback(self) -> None:
-        """Forget the transaction, if one is open."""
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
@@ -185,11 +178,9 @@ class SQLiteStorage(Storage):
             self._end()
 
     def has_table(self, name: str) -> bool:
-        """Return whether a table is there."""
         return bool(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name))
 
     def has_column(self, table: str, name: str) -> bool:
-        """Return whether a table has a column."""
         return bool(self.rows("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", table, name))
 
 

@@ -1,9 +1,13 @@
-"""``curator.marginals``: all tables of a set of columns at once, each cell with its error bar."""
+"""Releases of counts. ``curator.marginals``: all tables of a set of columns at once, each cell with its error bar.
+
+``curator.ranges``: every interval, the distribution function and all quantiles of one column, from one release.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from html import escape
 from itertools import product
@@ -18,16 +22,18 @@ from hush import synth
 from hush.core import InvalidValueError, integer
 from hush.core.storage import writing
 from hush.curator.answer import Answer
-from hush.curator.coding import Coding, masks
+from hush.curator.coding import Coding, ReleaseColumn, masks
 from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, plan_rows, price_of, release
-from hush.curator.pipeline import Outlet
 from hush.curator.session import Session
-from hush.curator.terms import MarginalOrder, MarginalTerms
+from hush.curator.terms import MarginalOrder, MarginalTerms, RangeOrder, RangeTerms
 from hush.engines.protocol import CodedRows
+from hush.query.errors import QuestionError
 from hush.query.types import Kind
-from hush.report.columns import AnswerColumn, shown
-from hush.synth import MarginalPlan, Marginals
+from hush.report.columns import AnswerColumn, shown, uniform
+from hush.synth import MarginalPlan, Marginals, Price, Ranges
 from hush.synth.marginals import all_marginals
+from hush.synth.measurements import pack, quantile, unpack
+from hush.synth.ranges import MAX_RANGE_CELLS, RangePlan
 
 MAX_TABLES = 20_000
 
@@ -43,12 +49,8 @@ def rows_of(table: str, by: Sequence[str] | None) -> str:
         return table
     if not by or isinstance(by, str) or not isinstance(by, Iterable):
         raise InvalidValueError("by", got=by, allowed="the columns of the tables, such as ['age', 'sex']")
-    column_list = ", ".join(_quoted(name) for name in by)
-    return f"SELECT {column_list} FROM {_quoted(table)}"  # noqa: S608 - parsed, never run
-
-
-def _quoted(name: str) -> str:
-    return '"' + str(name).replace('"', '""') + '"'
+    *columns, quoted = ('"' + str(name).replace('"', '""') + '"' for name in (*by, table))
+    return f"SELECT {', '.join(columns)} FROM {quoted}"  # noqa: S608 - parsed, never run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,19 +112,19 @@ class MarginalRelease(WholeRelease):
     def __getitem__(self, columns: str | Iterable[str]) -> Answer:
         """Return one table: its keys and ``n`` with ``n_error``, unbiased; some small counts may be negative."""
         marginal = self.marginals[columns]
-        return self._answer(marginal.columns, marginal.values, np.full(marginal.values.shape, marginal.error))
+        return self._answer(marginal.columns, marginal.values, marginal.error)
 
     def nonnegative(self, *columns: str) -> Answer:
         """Return one table without negative counts, in agreement with the others; small counts are biased."""
         names = self.coding.domain.columns(columns)
-        for table_columns, values in self._shown.items():
+        for table_columns, values in self._nonnegative.items():
             if set(names) <= set(table_columns):
                 axes = tuple(axis for axis, name in enumerate(table_columns) if name not in names)
                 return self._answer(names, values.sum(axis=axes), None)
         return self[columns]
 
     @cached_property
-    def _shown(self) -> dict[tuple[str, ...], npt.NDArray[np.float64]]:
+    def _nonnegative(self) -> dict[tuple[str, ...], npt.NDArray[np.float64]]:
         return self.marginals.nonnegative()
 
     def count(self, condition: str) -> Answer:
@@ -139,8 +141,7 @@ class MarginalRelease(WholeRelease):
             low, high = (surer.sum_of(cell_masks.columns, mask) for mask in (cell_masks.surely, cell_masks.maybe))
             value = (low.value + high.value) / 2
             error = max(value - (low.value - low.error), high.value + high.error - value)
-        column = AnswerColumn(name="n", kind=Kind.DECIMAL, values=(value,), errors=(error,), counts=True)
-        return self._table((column,), self.confidence)
+        return self._counts((), (value,), (error,), self.confidence)
 
     def rolled_up(self, columns: Sequence[str], groups: Mapping[str, Mapping[Any, Any]]) -> Answer:
         """Return a table over coarser keys: ``groups`` says for some columns which group each value belongs to."""
@@ -158,20 +159,20 @@ class MarginalRelease(WholeRelease):
             numbers[name] = [group_names.index(group) for group in belongs]
         totals, errors = self.marginals.rolled_up(names, numbers)
         keys = list(zip(*product(*labels), strict=True)) if names else []
-        shown_columns = [
-            AnswerColumn(
-                name=name,
-                kind=_kind(values) if name in groups else self.coding.column(name).coded.type.kind,
-                values=tuple(values),
-            )
-            for name, values in zip(names, keys, strict=True)
-        ]
-        return self._table((*shown_columns, _counts(totals, errors)), self.confidence)
+        shown_columns = []
+        for name, values in zip(names, keys, strict=True):
+            kind = self.coding.column(name).coded.type.kind
+            if name in groups:
+                texts = all(value is None or isinstance(value, str) for value in values)
+                kind = Kind.TEXT if texts else Kind.DECIMAL
+            shown_columns.append(AnswerColumn(name=name, kind=kind, values=tuple(values)))
+        return self._counts(shown_columns, totals.ravel().tolist(), errors.ravel().tolist(), self.confidence)
 
-    def _answer(self, columns: Sequence[str], values: npt.NDArray[Any], errors: npt.NDArray[Any] | None) -> Answer:
+    def _answer(self, columns: Sequence[str], values: npt.NDArray[Any], error: float | None) -> Answer:
         codes = np.unravel_index(np.arange(values.size), values.shape) if columns else ()
         keys = [self.coding.column(name).key(code.tolist()) for name, code in zip(columns, codes, strict=True)]
-        return self._table((*keys, _counts(values, errors)), self.confidence)
+        errors = None if error is None else [error] * values.size
+        return self._counts(keys, values.ravel().tolist(), errors, self.confidence)
 
     # as files
 
@@ -248,20 +249,6 @@ class MarginalRelease(WholeRelease):
         return f"{len(self.tables)} tables, each cell within ±{shown(largest)} ({self.confidence:.0%}), at {self.price}"
 
 
-def _counts(values: npt.NDArray[Any], errors: npt.NDArray[Any] | None) -> AnswerColumn:
-    return AnswerColumn(
-        name="n",
-        kind=Kind.DECIMAL,
-        values=tuple(values.ravel().tolist()),
-        errors=None if errors is None else tuple(errors.ravel().tolist()),
-        counts=True,
-    )
-
-
-def _kind(values: Sequence[Any]) -> Kind:
-    return Kind.TEXT if all(value is None or isinstance(value, str) for value in values) else Kind.DECIMAL
-
-
 def plan_marginals(session: Session, terms: MarginalTerms) -> MarginalExplanation:
     """Plan a release of marginals without reading anything."""
     sql = rows_of(terms.table, terms.by)
@@ -295,11 +282,141 @@ def plan_marginals(session: Session, terms: MarginalTerms) -> MarginalExplanatio
     )
 
 
-def release_marginals(session: Session, outlet: Outlet, order: MarginalOrder) -> MarginalRelease:
+def release_marginals(session: Session, order: MarginalOrder) -> MarginalRelease:
     """Release marginals, and charge them."""
     explained = plan_marginals(session, order)
 
     def measure(rows: CodedRows) -> bytes:
         return explained.plan.measure(explained.coding.table(rows)).to_bytes()
 
-    return release(session, outlet, explained, measure, MarginalRelease.made, order)
+    return release(session, explained, measure, MarginalRelease.made, order)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeExplanation(ReleaseExplanation):
+    """The price of all ranges of a column, and their half-widths. Nothing was read or charged."""
+
+    plan: RangePlan
+    confidence: float = 0.95
+
+    @property
+    def column(self) -> ReleaseColumn:
+        """The column."""
+        return self.coding.columns[0]
+
+    def errors(self) -> dict[str, float]:
+        """Return the half-widths, in rows, of one cell, of half of the cells and of all cells."""
+        cells, certain = self.plan.cells, quantile(self.plan.price.law, self.confidence)
+        lengths = {"one cell": 1, "half of the cells": max(1, cells // 2), "all cells": cells}
+        covariance = self.plan.covariance
+        # the variance of a sum of cells is the sum of their covariances
+        return {name: certain * float(covariance[:n, :n].sum()) ** 0.5 for name, n in lengths.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            **self._price_json(),
+            "noise": self.plan.price.law,
+            "column": self.column.name,
+            "cells": self.plan.cells,
+            "errors": self.errors(),
+            "confidence": self.confidence,
+            "caveats": list(self.caveats),
+        }
+
+    def lines(self) -> list[str]:
+        """Return the price and the half-widths line by line."""
+        headline = f"all ranges of {self.column.name}, {self.plan.cells} cells, at {self.price}"
+        errors = [f"  {name}: ±{shown(error)} rows" for name, error in self.errors().items()]
+        return [f"{headline}, noise: {self.plan.price.law}", *errors]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RangeRelease(WholeRelease):
+    """All ranges of one column."""
+
+    @property
+    def column(self) -> ReleaseColumn:
+        """The column."""
+        return self.coding.columns[0]
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        """The measurements, ready to be computed with; their noise is planned again from the head."""
+        details = self.head.details
+        price = Price(law=details["law"], amount=Fraction(details["amount"]))
+        plan = synth.plan_ranges(self.column.groups, price, rows=details["rows"], touched=details["touched"])
+        return Ranges(plan=plan, measurement=unpack(self.kept)[1][0])
+
+    def histogram(self, edges: Sequence[int] | None = None, *, bins: int = 20) -> Answer:
+        """Return counts of neighbouring cells: between cell numbers, or in about ``bins`` equal bins."""
+        cells = self.ranges.plan.cells
+        if edges is None:
+            step = max(1, -(-cells // bins))
+            edges = [*range(0, cells, step), cells]
+        counts = self.ranges.histogram(list(edges))
+        return self._answer(
+            [self.column.values[edge] for edge in edges[:-1]],
+            [count.value for count in counts],
+            [count.error for count in counts],
+        )
+
+    def distribution(self) -> Answer:
+        """Return the number of rows up to each value: never decreasing, with one error bar for all values at once."""
+        totals = self.ranges.totals.tolist()
+        return self._answer(list(self.column.values[: len(totals)]), totals, [self.ranges.band] * len(totals))
+
+    def quantiles(self, parts: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9)) -> list[dict[str, Any]]:
+        """Return quantiles with the lowest and the highest value that each may have."""
+        quantiles = []
+        for level in parts:
+            middle, low, high = (self.column.values[cell] for cell in self.ranges.quantile(level))
+            quantiles.append({"part": level, "value": middle, "low": low, "high": high})
+        return quantiles
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the column, its quantiles and histogram, and the receipt as plain JSON values."""
+        return {
+            "column": self.column.name,
+            "quantiles": self.quantiles(),
+            "histogram": self.histogram().to_json()["rows"],
+            "confidence": float(self.ranges.confidence),
+            **self._receipt_json(),
+        }
+
+    def _answer(self, keys: list[Any], values: list[float], errors: list[float]) -> Answer:
+        kind = self.column.coded.type.kind
+        key = AnswerColumn(name=self.column.name, kind=kind, values=uniform(keys, kind))
+        return self._counts((key,), values, errors, self.ranges.confidence)
+
+
+def plan_ranges(session: Session, terms: RangeTerms) -> RangeExplanation:
+    """Plan all ranges of the one column that SQL names, without reading anything."""
+    planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
+    if len(planned.plan.columns) != 1:
+        raise QuestionError("Ranges are released of one column.", "Write SELECT age FROM …")
+    coded = planned.plan.columns[0]
+    if coded.factor is None:
+        raise InvalidValueError("column", got=coded.name, allowed="a column with bounds, whose values lie on a line")
+    # the least width at which neighbouring values fit into the largest number of cells
+    column = ReleaseColumn(coded, -(-coded.levels // MAX_RANGE_CELLS))
+    epsilon, price = price_of(planned, terms.epsilon)
+    limits = planned.plan.limits
+    plan = synth.plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched)
+    noise = {"law": price.law, "amount": str(price.amount), "rows": plan.rows, "touched": plan.touched}
+    head = head_of("ranges", planned, "all ranges", epsilon, price, Coding((column,)), **noise)
+    return RangeExplanation(head=head, rows=planned, plan=plan, text=f"RANGES: {terms.question}", events=plan.events)
+
+
+def release_ranges(session: Session, order: RangeOrder) -> RangeRelease:
+    """Release all ranges of the one column that SQL names, and charge them."""
+    explained = plan_ranges(session, order)
+    column, plan = explained.column, explained.plan
+
+    def measure(rows: CodedRows) -> bytes:
+        codes = column.grouped(rows.codes[column.name])
+        # the code of NULL is the last one: it lies on no line, so it is cut off
+        counts = np.bincount(codes, minlength=column.size)[: column.groups]
+        return pack({"release": "ranges", "cells": column.groups}, [plan.measure(counts).measurement])
+
+    return release(session, explained, measure, RangeRelease.made, order)
