@@ -7,8 +7,9 @@ Names are imported when they are first used, so that ``import hush`` is quick an
 DiscreteLaplaceEvent(parameter=1/10, sensitivity=1)
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from hush.core.on_demand import on_demand
 
 if TYPE_CHECKING:
     from hush import accounting, audit, distributed, learn, local, noise, sensitivity, synth, utility
@@ -67,148 +68,44 @@ if TYPE_CHECKING:
         vector_mean,
     )
     from hush.utility import plain
+else:
+    __getattr__, _ = on_demand(
+        __name__,
+        {
+            "hush.accounting": "accounting=. Bound Guarantee best_split calibrate compare compose largest_count",
+            "hush.audit": "audit=.",
+            "hush.client": "RemoteCurator connect",
+            "hush.core": "BudgetExceededError Grid HushError InvalidValueError Neighbours OffGridError PrecisionError "
+            "Unit",
+            "hush.curator.answer": "Answer",
+            "hush.curator.curator": "Curator",
+            "hush.curator.explanation": "Explanation",
+            "hush.curator.opening": "open=open_policy protect",
+            "hush.distributed": "distributed=.",
+            "hush.learn": "learn=.",
+            "hush.local": "local=. LocalHashing SubsetSelection frequency_oracle=frequency",
+            "hush.mechanisms": "AboveThreshold Estimate Exponential Gaussian KeySelection Laplace MetricExponential "
+            "PermuteAndFlip ProposeTestRelease Quantile RandomizedResponse Refused SmoothNoise TopK average count "
+            "histogram max mean median min mode nonnegative propose_delta quantile quantiles ratio rounded std sum "
+            "top_k variance vector_mean",
+            "hush.noise": "noise=.",
+            "hush.sensitivity": "sensitivity=.",
+            "hush.synth": "synth=.",
+            "hush.utility": "utility=. plain",
+        },
+    )
 
-_FROM = {
-    "hush.accounting": ("Bound", "Guarantee", "best_split", "calibrate", "compare", "compose", "largest_count"),
-    "hush.client": ("RemoteCurator", "connect"),
-    "hush.core": (
-        "BudgetExceededError",
-        "Grid",
-        "HushError",
-        "InvalidValueError",
-        "Neighbours",
-        "OffGridError",
-        "PrecisionError",
-        "Unit",
-    ),
-    "hush.curator.answer": ("Answer",),
-    "hush.curator.curator": ("Curator",),
-    "hush.curator.explanation": ("Explanation",),
-    "hush.curator.opening": ("protect",),
-    "hush.local": ("LocalHashing", "SubsetSelection"),
-    "hush.mechanisms": (
-        "AboveThreshold",
-        "Estimate",
-        "Exponential",
-        "Gaussian",
-        "KeySelection",
-        "Laplace",
-        "MetricExponential",
-        "PermuteAndFlip",
-        "ProposeTestRelease",
-        "Quantile",
-        "RandomizedResponse",
-        "Refused",
-        "SmoothNoise",
-        "TopK",
-        "average",
-        "count",
-        "histogram",
-        "max",
-        "mean",
-        "median",
-        "min",
-        "mode",
-        "nonnegative",
-        "propose_delta",
-        "quantile",
-        "quantiles",
-        "ratio",
-        "rounded",
-        "std",
-        "sum",
-        "top_k",
-        "variance",
-        "vector_mean",
-    ),
-    "hush.utility": ("plain",),
-}
-_PACKAGES = ("accounting", "audit", "distributed", "learn", "local", "noise", "sensitivity", "synth", "utility")
-_WHERE = {name: (module, name) for module, names in _FROM.items() for name in names} | {
-    "frequency_oracle": ("hush.local", "frequency"),
-    "open": ("hush.curator.opening", "open_policy"),
-}
 
 __all__ = [
-    "AboveThreshold",
-    "Answer",
-    "Bound",
-    "BudgetExceededError",
-    "Curator",
-    "Estimate",
-    "Explanation",
-    "Exponential",
-    "Gaussian",
-    "Grid",
-    "Guarantee",
-    "HushError",
-    "InvalidValueError",
-    "KeySelection",
-    "Laplace",
-    "LocalHashing",
-    "MetricExponential",
-    "Neighbours",
-    "OffGridError",
-    "PermuteAndFlip",
-    "PrecisionError",
-    "ProposeTestRelease",
-    "Quantile",
-    "RandomizedResponse",
-    "Refused",
-    "RemoteCurator",
-    "SmoothNoise",
-    "SubsetSelection",
-    "TopK",
-    "Unit",
-    "accounting",
-    "audit",
-    "average",
-    "best_split",
-    "calibrate",
-    "compare",
-    "compose",
-    "connect",
-    "count",
-    "distributed",
-    "frequency_oracle",
-    "histogram",
-    "largest_count",
-    "learn",
-    "local",
-    "max",
-    "mean",
-    "median",
-    "min",
-    "mode",
-    "noise",
-    "nonnegative",
-    "open",
-    "plain",
-    "propose_delta",
-    "protect",
-    "quantile",
-    "quantiles",
-    "ratio",
-    "rounded",
-    "sensitivity",
-    "std",
-    "sum",
-    "synth",
-    "top_k",
-    "utility",
-    "variance",
-    "vector_mean",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(f"hush.{name}")
-    if name not in _WHERE:
-        raise AttributeError(f"module 'hush' has no attribute {name!r}")
-    module, attribute = _WHERE[name]
-    value = globals()[name] = getattr(import_module(module), attribute)
-    return value
+    "AboveThreshold", "Answer", "Bound", "BudgetExceededError", "Curator", "Estimate", "Explanation", "Exponential",
+    "Gaussian", "Grid", "Guarantee", "HushError", "InvalidValueError", "KeySelection", "Laplace", "LocalHashing",
+    "MetricExponential", "Neighbours", "OffGridError", "PermuteAndFlip", "PrecisionError", "ProposeTestRelease",
+    "Quantile", "RandomizedResponse", "Refused", "RemoteCurator", "SmoothNoise", "SubsetSelection", "TopK", "Unit",
+    "accounting", "audit", "average", "best_split", "calibrate", "compare", "compose", "connect", "count",
+    "distributed", "frequency_oracle", "histogram", "largest_count", "learn", "local", "max", "mean", "median", "min",
+    "mode", "noise", "nonnegative", "open", "plain", "propose_delta", "protect", "quantile", "quantiles", "ratio",
+    "rounded", "sensitivity", "std", "sum", "synth", "top_k", "utility", "variance", "vector_mean",
+]  # fmt: skip
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING
 from hush.core.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from hush.audit.black_box import assert_private, audit
+    from hush.audit.black_box import Report, Violation, assert_private, audit
     from hush.audit.canaries import OneRun, one_run
     from hush.audit.grey_box import Replayed, replay
     from hush.audit.neighbours import NeighbourPair, hostile
-    from hush.audit.report import Report, Violation
 else:
     __getattr__, __all__ = on_demand(
         __name__,
         {
-            "hush.audit.black_box": "assert_private audit",
+            "hush.audit.black_box": "Report Violation assert_private audit",
             "hush.audit.canaries": "OneRun one_run",
             "hush.audit.grey_box": "Replayed replay",
             "hush.audit.neighbours": "NeighbourPair hostile",
-            "hush.audit.report": "Report Violation",
         },
     )

@@ -15,22 +15,25 @@ pairs and events nor the moment of stopping cost confidence (`hush.audit.statist
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hush.accounting import Guarantee
+from hush.accounting.guarantee import trade_off_chart, trade_off_points
 from hush.audit.events import OutcomeEvent, best_event
 from hush.audit.neighbours import NeighbourPair, Schema, as_pair, hostile, nearby_pair, random_pair
-from hush.audit.outcomes import Outcome, Sample
-from hush.audit.report import Evidence, Report, Violation
-from hush.audit.runs import AuditError, Density, Function, Runs
+from hush.audit.runs import AuditError, Density, Function, Outcome, Runs, Sample
 from hush.audit.statistics import Fortune, LawTest, detectable, gaussian_mu, interval
 from hush.core import InvalidValueError, Neighbours, Number, fraction_between, nonnegative, positive, probability
+from hush.core.chart import Chart, ChartLine
+from hush.core.errors import shown
+from hush.core.format import ToldInLines, figure
 from hush.noise import uniform_integer
 
 Progress = Callable[[str, float], None]
@@ -46,6 +49,181 @@ _REVISITED = 60
 _PROFILE = 24
 _LATER = 2.0
 """How many times the runs are doubled after a violation is proved, for a better lower bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The event that told most, with both probabilities from runs that had no part in choosing it."""
+
+    pair: NeighbourPair
+    event: str
+    kind: str
+    swapped: bool
+    runs: int
+    counts: tuple[int, int]
+    p: tuple[float, float]
+    q: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A proof that a claim does not hold.
+
+    >>> from hush.audit import audit
+    >>> audit(len, epsilon="1", seconds=20).violation.event
+    '...'
+    """
+
+    epsilon: float
+    event: str
+    pair: NeighbourPair
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Report(ToldInLines):
+    """The result of an audit; it prints itself, shows itself in notebooks, and knows its chart and its JSON.
+
+    >>> from hush.audit import audit
+    >>> import hush
+    >>> count = hush.Laplace(sensitivity=1, epsilon=1)
+    >>> report = audit(lambda rows: count.release(len(rows)), epsilon="1", schema=(0, 1), seconds=1, level="1e-6")
+    >>> report.violation is None, report.epsilon <= 1 < report.detectable
+    (True, True)
+    """
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    """The claim: (ε, δ), or several points of a profile."""
+    level: float
+    violation: Violation | None
+    epsilon: float
+    """The proved lower bound of ε at the claim's first δ."""
+    detectable: float
+    """The true ε that would have been found nine times in ten; ∞ if none."""
+    mu: float
+    """The least μ of Gaussian privacy that the best event allows."""
+    runs: int
+    """Runs on each data set of the pair that was tested longest."""
+    pairs: int
+    seconds: float
+    measured: Evidence | None
+    law: str = ""
+    timing: str = ""
+    """The finding about the time of a run, a channel that is not part of the claim."""
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    def lines(self) -> list[str]:
+        """Return the report in lines."""
+        (epsilon, delta), *more = self.points
+        claim = f"ε = {figure(epsilon)}" + (f", δ = {figure(delta)}" if delta else "")
+        claim = f"a profile of {len(self.points)} points, {claim} the first" if more else claim
+        confidence = f"{figure(100 * (1 - self.level), digits=8)} %"
+        if self.violation is not None:
+            proved = self.violation
+            lines = [
+                f"{self.name} is not as private as claimed: ε ≥ {figure(proved.epsilon, digits=4)}, claimed {claim}",
+                f"  proved with confidence {confidence}, {proved.how}",
+                f"  pair       {proved.pair.name}",
+                f"    left     {_rows(proved.pair.left)}",
+                f"    right    {_rows(proved.pair.right)}",
+                f"  event      {proved.event}",
+            ]
+        else:
+            lines = [
+                f"{self.name}: no violation found of {claim}",
+                f"  lower bound of ε {figure(self.epsilon, digits=4)}, confidence {confidence}",
+                f"  a true ε of {figure(self.detectable, digits=4)} would have been found nine times in ten"
+                if math.isfinite(self.detectable)
+                else "  too few runs: no true ε would have been found nine times in ten",
+                "  (if one of these pairs and a threshold of what it shows tells them apart)",
+            ]
+        if self.measured is not None:
+            seen = self.measured
+            sides = ("right", "left") if seen.swapped else ("left", "right")
+            if self.violation is None:
+                lines += [f"  best pair  {seen.pair.name}", f"  event      {seen.event}"]
+            for side, count, ends in zip(sides, seen.counts, (seen.p, seen.q), strict=True):
+                low, high = (figure(end, digits=3) for end in ends)
+                lines.append(f"    on the {side:5} {count} of {seen.runs} runs, {low} to {high}")
+        lines += [f"  Gaussian   μ ≥ {figure(self.mu, digits=3)}"] if self.mu > 0 else []
+        lines += [f"  law        {self.law}"] if self.law else []
+        lines += [f"  time       {self.timing}"] if self.timing else []
+        lines.append(
+            f"  {self.pairs} pairs, {self.runs} runs per side of the longest, {figure(self.seconds, digits=3)} s"
+        )
+        lines += [f"  {note}" for note in self.notes]
+        lines += ["  stopped by hand: the figures hold for the runs so far"] if self.interrupted else []
+        if self.violation is not None:
+            lines.append("  again      audit this pair alone: report.pair_json(), or --save-pair, is a file for --rows")
+        return lines
+
+    def told(self) -> str:
+        """Return the report in one line, for tables."""
+        if self.violation is not None:
+            return f"ε ≥ {figure(self.violation.epsilon, digits=3)}: {self.violation.event}"
+        missed = figure(self.detectable, digits=3) if math.isfinite(self.detectable) else "none"
+        return f"ε ≥ {figure(self.epsilon, digits=3)}; found would be {missed}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON."""
+        plain = ("name", "epsilon", "mu", "runs", "pairs", "seconds", "law", "interrupted")
+        proved, seen = self.violation, self.measured
+        return {name: getattr(self, name) for name in plain} | {
+            "claim": [{"epsilon": epsilon, "delta": delta} for epsilon, delta in self.points],
+            "confidence": 1 - self.level,
+            "violation": proved
+            and {
+                "epsilon": proved.epsilon, "event": proved.event, "pair": proved.pair.name, "how": proved.how,
+                "left": _plain(proved.pair.left), "right": _plain(proved.pair.right),
+            },
+            "detectable": self.detectable if math.isfinite(self.detectable) else None,
+            "event": seen
+            and {
+                "pair": seen.pair.name, "event": seen.event, "runs": seen.runs, "counts": list(seen.counts),
+                "p": list(seen.p), "q": list(seen.q),
+            },
+            "time": self.timing,
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+    def pair_json(self) -> str:
+        """Return the pair of the violation, or the best pair, as ``--rows`` reads it."""
+        best = self.violation or self.measured
+        # Python's JSON has NaN and infinities, and reads them back.
+        return json.dumps([] if best is None else [asdict(best.pair)], default=shown)
+
+    def chart(self) -> Chart:
+        """Return the claimed trade-off curve with the measured point and its interval."""
+        measured = []
+        if self.measured is not None:
+            # Guess "the data set on which the event is likelier" if the event holds: α = q and β = 1 − p.
+            (p_low, p_high), (left, right) = self.measured.p, self.measured.q
+            low, high = 1 - p_high, 1 - p_low
+            alpha, beta = (left + right) / 2, (low + high) / 2
+            cross = [(left, beta), (right, beta), (alpha, beta), (alpha, low), (alpha, high)]
+            measured.append(ChartLine(name="measured", points=cross, dot=(alpha, beta)))
+        return trade_off_chart(
+            [trade_off_points(self.points)], names=["claimed"], title=f"Audit of {self.name}",
+            subtitle="a point below the claimed curve is a violation", measured=measured,
+        )  # fmt: skip
+
+
+def _rows(rows: Any) -> str:
+    """Return the rows of a pair in one line; they are made up, or the caller's own."""
+    return f"{len(rows)} rows {shown(rows)}" if hasattr(rows, "__len__") else shown(rows)
+
+
+def _plain(value: Any) -> Any:
+    """Return rows as JSON: NaN and infinities as words, objects as their text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(member) for member in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | bool | None) else shown(value)
 
 
 @dataclass(slots=True)
@@ -116,7 +294,10 @@ def audit(
     listed = [as_pair(pair, index) for index, pair in enumerate(pairs)] if pairs is not None else None
     game = _Game(
         name=name or str(getattr(function, "__name__", type(function).__name__)),
-        runs=Runs(function, density=density, limit=float(positive(limit, "limit")), isolated=isolated),
+        runs=Runs(
+            function, density=density, limit=float(positive(limit, "limit")), isolated=isolated,
+            known=[rows for pair in listed or () for rows in (pair.left, pair.right)],
+        ),
         arms=[_Arm(pair) for pair in (listed or hostile(schema, neighbours, unit=unit, outside=outside))],
         points=points, level=float(fraction_between(level, "level")),
         ends=time.monotonic() + float(positive(seconds, "seconds")), most=runs, timing=timing, low_bits=low_bits,
@@ -128,9 +309,6 @@ def audit(
     notes: list[str] = []
     interrupted = False
     with game.runs:
-        for pair in listed or ():
-            game.runs.knows(pair.left)
-            game.runs.knows(pair.right)
         try:
             game.play()
         except KeyboardInterrupt:
@@ -170,8 +348,6 @@ class _Game:
         self.fortune = Fortune(delta=self.points[0][1])
         # Of α, a tenth is for the law where one is claimed.
         self.share = self.level if self.law is None else 0.9 * self.level
-
-    # -- running --------------------------------------------------------------------------------------------------
 
     def play(self) -> None:
         """Run until the claim is refuted or time is up."""
@@ -233,8 +409,12 @@ class _Game:
         if count <= 0:
             return [], []
         pair = arm.pair
-        if self.timing:
-            left, right = self.in_turns(pair, count)
+        if self.timing:  # by turns, in random order: other work of the machine must not tell the two apart
+            left, right = list[Outcome](), list[Outcome]()
+            while len(left) < count and (not left or time.monotonic() < self.ends):
+                turns = [(pair.left, left), (pair.right, right)]
+                for rows, outcomes in turns if uniform_integer(2) else turns[::-1]:
+                    outcomes.extend(self.runs.of(rows, times=1))
         else:
             left = self.runs.of(pair.left, other=pair.right, times=count, until=self.ends)
             right = self.runs.of(pair.right, other=pair.left, times=min(count, len(left)), until=self.ends + 1)
@@ -255,16 +435,6 @@ class _Game:
                 arm.left, arm.right, self.points, timing=self.timing, ratio=self.runs.density is not None,
                 low_bits=self.low_bits,
             )  # fmt: skip
-        return left, right
-
-    def in_turns(self, pair: NeighbourPair, count: int) -> tuple[list[Outcome], list[Outcome]]:
-        """Run both data sets by turns, in random order: other work of the machine must not tell them apart."""
-        left: list[Outcome] = []
-        right: list[Outcome] = []
-        while len(left) < count and (not left or time.monotonic() < self.ends):
-            turns = [(pair.left, left), (pair.right, right)]
-            for rows, outcomes in turns if uniform_integer(2) else turns[::-1]:
-                outcomes.extend(self.runs.of(rows, times=1))
         return left, right
 
     def batch(self, arm: _Arm) -> None:
@@ -288,14 +458,19 @@ class _Game:
             whole = max(self.ends - self.begun, 1e-9)
             self.progress(doing, min((time.monotonic() - self.begun) / whole, 1.0))
 
-    # -- telling --------------------------------------------------------------------------------------------------
-
     def report(self, notes: list[str], *, interrupted: bool) -> Report:
         """Return the report of this audit."""
         epsilon, delta = self.points[0]
         bound = self.fortune.epsilon(self.share)
-        measured, mu = self.measured()
-        violation, law = None, ""
+        measured, mu, violation, law = None, 0.0, None, ""
+        if self.tested is not None:  # the last event that was tested, with exact intervals
+            arm, event, left, right = self.tested
+            runs = min(len(left), len(right))
+            sides = (right, left) if event.swapped else (left, right)
+            ours, theirs = (int(np.count_nonzero(event.holds(side))) for side in sides)
+            p, q = (interval(n, runs, level=self.level / 2, look=max(self.looks, 1)) for n in (ours, theirs))
+            measured = Evidence(arm.pair, event.name, event.kind, event.swapped, runs, (ours, theirs), p, q)
+            mu = gaussian_mu(p, q)
         if measured is not None and self.fortune.won(self.share):
             how = f"{measured.kind}, chosen on earlier runs and tested on later ones, {self.looks} batches"
             violation = Violation(max(bound, epsilon), measured.event, measured.pair, how)
@@ -317,20 +492,6 @@ class _Game:
             timing="the only thing that was tested" if self.timing else "", notes=tuple(notes),
             interrupted=interrupted,
         )  # fmt: skip
-
-    def measured(self) -> tuple[Evidence | None, float]:
-        """Return the last event that was tested, with exact intervals, and the μ that they allow."""
-        if self.tested is None:
-            return None, 0.0
-        arm, event, left, right = self.tested
-        runs = min(len(left), len(right))
-        counts = [
-            int(np.count_nonzero(event.holds(side))) for side in ((right, left) if event.swapped else (left, right))
-        ]
-        p, q = (interval(count, runs, level=self.level / 2, look=max(self.looks, 1)) for count in counts)
-        return Evidence(
-            arm.pair, event.name, event.kind, event.swapped, runs, (counts[0], counts[1]), p, q
-        ), gaussian_mu(p, q)
 
 
 def _rank(arm: _Arm) -> float:

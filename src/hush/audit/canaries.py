@@ -129,23 +129,21 @@ def one_run(
         mu = max(0.0, 2 * normal.inv_cdf(often)) if 0 < often < 1 else 0.0
         refuted = often > (1 + min((math.expm1(e) + 2 * d) / (math.exp(e) + 1) for e, d in points)) / 2
     else:
-        mu = _largest(lambda mu: curve_refuted(m, right, _gaussian_curve(normal, mu), alpha / 2), 20.0)
-        refuted = curve_refuted(m, right, _claimed_curve(points), alpha / 2)
+
+        def gaussian(mu: float) -> Callable[[float], float]:
+            return lambda r: normal.cdf(normal.inv_cdf(r) - mu) if 0 < r < 1 else float(r >= 1)
+
+        def claimed(r: float) -> float:
+            return max(0.0, *(max((r - d) / math.exp(e), 1 - d - math.exp(e) * (1 - r)) for e, d in points))
+
+        mu = _largest(lambda mu: curve_refuted(m, right, gaussian(mu), alpha / 2), 20.0)
+        refuted = curve_refuted(m, right, claimed, alpha / 2)
     told = str(delta) if guarantee is None and float(points[0][1]) > 0 else _SMALLEST_DELTA
     return OneRun(
         canaries=m, right=right, points=tuple(points), level=alpha, epsilon=loss, mu=mu,
         violation=loss > points[0][0] or refuted, independent=independent,
         gaussian_epsilon=compose([GaussianEvent(sigma=1 / mu)]).epsilon(told).lower if mu > 0 else 0.0, delta=told,
     )  # fmt: skip
-
-
-def _gaussian_curve(normal: NormalDist, mu: float) -> Callable[[float], float]:
-    return lambda r: normal.cdf(normal.inv_cdf(r) - mu) if 0 < r < 1 else float(r >= 1)
-
-
-def _claimed_curve(points: Sequence[tuple[float, float]]) -> Callable[[float], float]:
-    lines = [(math.exp(epsilon), delta) for epsilon, delta in points]
-    return lambda r: max(0.0, *(max((r - delta) / factor, 1 - delta - factor * (1 - r)) for factor, delta in lines))
 
 
 def curve_refuted(m: int, right: int, least: Callable[[float], float], level: float) -> bool:

@@ -20,8 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 from hush.accounting import GaussianEvent, compose
-from hush.audit.black_box import audit
-from hush.audit.report import Report
+from hush.audit.black_box import Report, audit
 from hush.core import Number
 from hush.noise import bernoulli, bernoulli_exp, discrete_gaussian, discrete_laplace, geometric, uniform_integer
 
@@ -30,7 +29,7 @@ Rows = list[Any]
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A broken function, its fault and the source of the fault, its correct twin, and the claim of both."""
+    """A broken function, its fault and who published it, its correct twin, and the claim that both make."""
 
     name: str
     fault: str

@@ -5,7 +5,7 @@ runs that it was chosen on, so that later runs test it honestly (`hush.audit.sta
 taken whose bet is expected to grow fastest at the claimed (ε, δ), after p and q were moved towards each other by about
 one standard error: the best of thousands looks better than it is.
 
->>> from hush.audit.outcomes import Sample, described
+>>> from hush.audit.runs import Sample, described
 >>> left, right = (Sample([described(value) for value in values * 50]) for values in ([1.0, 2.0], [1.0, 1.0]))
 >>> event = best_event(left, right, [(1.0, 0.0)])
 >>> event.p > 0.3 > event.q
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.audit.outcomes import Sample
+from hush.audit.runs import Sample
 from hush.audit.statistics import Floats, rough_growth
 from hush.core.format import figure
 
@@ -154,7 +154,7 @@ def _scores(left: Sample, right: Sample, ratio: bool, low_bits: bool) -> list[tu
     keys = Counter(key for sample in (left, right) for outcome in sample.outcomes for key in outcome.keys)
     for key, times in keys.most_common(200):
         if times < len(left) + len(right):
-            scores.append(("key", f"shows {key}", partial(_shows, key=key)))
+            scores.append(("key", f"shows {key}", partial(Sample.has, key=key)))
     if ratio:
         scores.append(("likelihood", "likelihood ratio", _column("ratio")))
     widths = [side.numbers().shape[1] for side in (left, right)]
@@ -175,10 +175,6 @@ def _scores(left: Sample, right: Sample, ratio: bool, low_bits: bool) -> list[tu
         models = _models(left.part(0, half), right.part(0, half), width)
         scores += [("model", name, model) for name, model in models.items()]
     return scores
-
-
-def _shows(sample: Sample, key: str) -> Floats:
-    return sample.has(key).astype(float)
 
 
 def _column(name: str) -> Score:

@@ -35,7 +35,7 @@ import numpy as np
 
 from hush.accounting import ApproximateDPEvent, GaussianEvent, LaplaceEvent, compose
 from hush.audit.neighbours import Schema, as_pair, hostile
-from hush.audit.outcomes import Outcome, described, observed
+from hush.audit.runs import Outcome, described, observed
 from hush.core import HushError, Neighbours, Number, exact, nonnegative, probability
 from hush.core.errors import shown
 from hush.core.format import ToldInLines, figure
@@ -197,16 +197,12 @@ class _Place(NamedTuple):
     mechanism: bool = False
 
 
-def _exported(module: Any) -> list[Any]:
-    return [getattr(module, name) for name in dir(module)] if module is not None else []
-
-
 def _places() -> list[_Place]:
     """Return all primitives, also where they were imported by name."""
     labels: dict[int, tuple[str, str]] = {}
     for source, names in _FUNCTIONS.items():
-        home = import_module(source)
-        labels |= {id(getattr(home, name)): (source, name) for name in names.split() or home.__all__}
+        library = import_module(source)
+        labels |= {id(getattr(library, name)): (source, name) for name in names.split() or library.__all__}
     places = []
     for module in [module for module in list(sys.modules.values()) if hasattr(module, "__dict__")]:
         for name, value in list(vars(module).items()):
@@ -215,7 +211,9 @@ def _places() -> list[_Place]:
             if primitive and not source.startswith(module.__name__ + "."):
                 places.append(_Place(module, name, f"{source}.{primitive}", value))
     for source, method in _METHODS.items():
-        kinds = {kind for kind in _exported(sys.modules.get(source)) if isinstance(kind, type) and method in vars(kind)}
+        home = sys.modules.get(source)  # the names of None have no such method
+        exported = [getattr(home, name) for name in dir(home)]
+        kinds = {kind for kind in exported if isinstance(kind, type) and method in vars(kind)}
         places += [
             _Place(kind, method, f"{kind.__name__}.{method}", vars(kind)[method], mechanism=True) for kind in kinds
         ]
@@ -278,16 +276,16 @@ def replay(
     for pair in listed:
         tape = _Tape()
         again = _Tape(before=tape.draws)
-        outcomes = _outcome(function, pair.left, tape, places), _outcome(function, pair.right, again, places)
+        outcomes: list[Outcome] = []
+        for rows, record in ((pair.left, tape), (pair.right, again)):
+            with recording(record, places):
+                outcomes.append(observed(function, _Rows(rows, record) if type(rows) is list else rows))
         most = max(most, len(tape.draws))
-        findings += [Finding(kind, words, pair.name) for kind, words in _compared(tape, again, *outcomes, claim)]
+        findings += [
+            Finding(kind, words, pair.name) for kind, words in _compared(tape, again, outcomes[0], outcomes[1], claim)
+        ]
     label = name or str(getattr(function, "__name__", type(function).__name__))
     return Replayed(name=label, findings=tuple(findings), draws=most, pairs=len(listed))
-
-
-def _outcome(function: Callable[[Any], Any], rows: Any, tape: _Tape, places: Sequence[_Place]) -> Outcome:
-    with recording(tape, places):
-        return observed(function, _Rows(rows, tape) if type(rows) is list else rows)
 
 
 def _compared(tape: _Tape, again: _Tape, first: Outcome, second: Outcome, claim: Any) -> Iterator[tuple[str, str]]:
@@ -318,18 +316,15 @@ def _compared(tape: _Tape, again: _Tape, first: Outcome, second: Outcome, claim:
     epsilon, delta = claim
     if None in events:
         yield "sum", "the outcome moves infinitely far under the same noise"
-    elif (total := _least_epsilon(events, delta)) > float(epsilon) * _SLACK:
-        yield "sum", f"the draws cost ε = {figure(total, digits=4)}, claimed {figure(float(epsilon))}"
+    elif events:
+        try:  # the certified lower end: a violation is told only where the accountant is sure
+            total = compose(events).epsilon(delta).lower
+        except (HushError, ArithmeticError):
+            total = math.inf  # pure ε of Gaussian noise, or δ that no ε has
+        if total > float(epsilon) * _SLACK:
+            yield "sum", f"the draws cost ε = {figure(total, digits=4)}, claimed {figure(float(epsilon))}"
     if max(tape.read_after, again.read_after) >= len(names) > 0:
         yield "late", "rows are read after the last draw"
-
-
-def _least_epsilon(events: list[Any], delta: Any) -> float:
-    """Return the certified lower end of ε: a violation is told only where the accountant is sure."""
-    try:
-        return compose(events).epsilon(delta).lower if events else 0.0
-    except (HushError, ArithmeticError):
-        return math.inf  # pure ε of Gaussian noise, or δ that no ε has
 
 
 def _event(noise: tuple[str, Any], distance: float) -> Any:

@@ -64,14 +64,10 @@ def as_pair(value: Any, index: int = 0) -> NeighbourPair:
 
 
 def hostile(
-    schema: Schema,
-    neighbours: str | Neighbours = "add-remove",
-    *,
-    unit: str | None = None,
-    outside: bool = True,
+    schema: Schema, neighbours: str | Neighbours = "add-remove", *, unit: str | None = None, outside: bool = True
 ) -> list[NeighbourPair]:
     """Return the catalogue of pairs for a schema; ``outside`` adds rows that are not in it: NaN, NULL, outliers."""
-    ordinary, low, high = (_row(schema, pick) for pick in (_middle, _first, _last))
+    ordinary, low, high = (_row(schema, pick) for pick in (lambda size: size // 2, lambda _: 0, lambda size: size - 1))
     instead = [_owned(ordinary, unit, "new")] if Neighbours.parse(neighbours) is Neighbours.REPLACE else []
     pairs = []
 
@@ -124,18 +120,6 @@ def _outside(schema: Schema, ordinary: Any) -> list[tuple[str, Any]]:
             values = [(f"{name} in {column}", {**ordinary, column: value}) for name, value in values]
         rows += values
     return rows
-
-
-def _first(_: int) -> int:
-    return 0
-
-
-def _middle(size: int) -> int:
-    return size // 2
-
-
-def _last(size: int) -> int:
-    return size - 1
 
 
 def _row(schema: Schema, pick: Callable[[int], int] = uniform_integer) -> Any:

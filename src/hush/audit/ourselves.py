@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 import hush
-from hush.audit.black_box import audit
+from hush.audit.black_box import Report, audit
 from hush.audit.canaries import OneRun, one_run
-from hush.audit.report import Report
 
 _CATEGORIES = ["a", "b", "c"]
 _DELTA = "0.05"

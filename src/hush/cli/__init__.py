@@ -33,7 +33,7 @@ COMMANDS = {
     "fit": ("releases", "A private model."),
     "stream": ("stream", "Releases that come again and again."),
     "bounds": ("releases", "How much max_rows and max_groups cut."),
-    "budget": ("budget", "What is left of every budget."),
+    "budget": ("history", "What is left of every budget."),
     "history": ("history", "Which releases spent the budget."),
     "requests": ("ledger", "Questions that wait for the owner."),
     "account": ("account", "What a list of mechanisms reveals together."),
@@ -86,31 +86,18 @@ def application(command: str | None = None, *, listed: bool = False) -> typer.Ty
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    if command is not None:
-        _add(app, command)
+    if command is not None:  # the function or the group of its name in its module; its docstring is its help
+        name, words = COMMANDS[command]
+        module = import_module(f"hush.cli.{name}")
+        if isinstance(target := getattr(module, command), typer.Typer):
+            app.add_typer(target, name=command, short_help=words)
+        else:
+            app.command(command, short_help=words)(target)
     if command is None or listed:
         for name, (_, words) in COMMANDS.items():
             if name != command:
-                app.command(name, help=words)(_nothing)
+                app.command(name, help=words)(lambda: None)
     return app
-
-
-def _add(app: typer.Typer, command: str) -> None:
-    """Add a command, the function or the group of its name in its module; its docstring is its help."""
-    name, words = COMMANDS[command]
-    module = import_module(f"hush.cli.{name}")
-    if hasattr(module, "register"):
-        module.register(app)
-        return
-    target = getattr(module, command)
-    if isinstance(target, typer.Typer):
-        app.add_typer(target, name=command, short_help=words)
-    else:
-        app.command(command, short_help=words)(target)
-
-
-def _nothing() -> None:
-    """Do nothing: a placeholder for a command that is only listed in the help, not run."""
 
 
 def main() -> None:

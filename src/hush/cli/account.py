@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from hush.accounting import Row, compare, comparison_chart, compose, event_from_json
-from hush.cli.output import tell, working
+from hush.cli.output import plain_table, tell, working
 from hush.core import InvalidValueError, exact
 from hush.core.format import figure
 
@@ -51,7 +51,13 @@ def account(
         )
     if chart is not None and (delta is None or exact(delta, "--delta") == 0):
         raise InvalidValueError("--chart", got=str(chart), allowed="given together with a positive --delta")
-    events = [event_from_json(mechanism) for mechanism in _mechanisms(_read(file))]
+    content = _read(file)
+    if isinstance(content, dict) and "mechanisms" in content:
+        content = content["mechanisms"]
+    if not isinstance(content, list) or not content:
+        allowed = 'a list of mechanisms, or an object with "mechanisms"'
+        raise InvalidValueError("FILE", got=content, allowed=allowed, hint="See hush account --help.")
+    events = [event_from_json(mechanism) for mechanism in content]
     with working("accounting", quiet=as_json):
         guarantee = compose(events)
         answer = guarantee.epsilon(delta) if delta is not None else guarantee.delta(epsilon or "0")
@@ -63,7 +69,10 @@ def account(
         with working("comparing theorems", quiet=as_json):
             rows = compare(events, delta=delta)
     if chart is not None:
-        _save(chart, rows)
+        try:
+            comparison_chart(rows).save(chart)
+        except InvalidValueError as error:
+            raise InvalidValueError("--chart", got=error.got, allowed=error.allowed, hint=error.hint) from None
     symbol, given = ("ε", f"δ = {delta}") if delta is not None else ("δ", f"ε = {epsilon}")
     text = f"{figure(answer.lower, digits=12)} ≤ {symbol} ≤ {figure(answer.upper, digits=12)} at {given}"
     told = _table(rows, delta or "") if rows and not as_json else text
@@ -71,11 +80,8 @@ def account(
 
 
 def _table(rows: list[Row], delta: str) -> Table:
-    table = Table(title=f"ε at δ = {delta}", title_justify="left", box=None, pad_edge=False, show_edge=False)
-    table.add_column("theorem")
-    table.add_column("ε", justify="right")
-    table.add_column("ratio", justify="right")
-    table.add_column("note", style="dim")
+    table = plain_table("theorem", "ε", "ratio", "note", right={"ε", "ratio"})
+    table.title, table.title_justify, table.columns[3].style = f"ε at δ = {delta}", "left", "dim"
     truth = rows[-1].epsilon
     for row in rows:
         if row.epsilon is None:
@@ -84,13 +90,6 @@ def _table(rows: list[Row], delta: str) -> Table:
         ratio = figure(row.epsilon / truth, digits=4) if truth else ""
         table.add_row(row.theorem, figure(row.epsilon), ratio, row.note, style="bold" if row is rows[-1] else None)
     return table
-
-
-def _save(path: Path, rows: list[Row]) -> None:
-    try:
-        comparison_chart(rows).save(path)
-    except InvalidValueError as error:
-        raise InvalidValueError("--chart", got=error.got, allowed=error.allowed, hint=error.hint) from None
 
 
 def _read(file: str) -> Any:
@@ -110,16 +109,3 @@ def _read(file: str) -> Any:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not a number that a mechanism may have")
-
-
-def _mechanisms(data: Any) -> list[Any]:
-    if isinstance(data, dict) and "mechanisms" in data:
-        data = data["mechanisms"]
-    if not isinstance(data, list) or not data:
-        raise InvalidValueError(
-            "FILE",
-            got=data,
-            allowed='a list of mechanisms, or an object with "mechanisms"',
-            hint="See hush account --help.",
-        )
-    return data

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from hush.audit import Report
 from hush.audit import audit as look_for_violations
 from hush.cli.options import JsonOption
-from hush.cli.output import tell, working
+from hush.cli.output import plain_table, tell, working
 from hush.core import InvalidValueError
 from hush.core.format import figure
 
@@ -78,9 +76,20 @@ def audit(
     if len(given) > 1:
         raise InvalidValueError("TARGET", got=" and ".join(given), allowed=f"one of {', '.join(modes)}")
     if catalogue:
-        return _catalogue(seconds, as_json=as_json)
+        from hush.audit.catalogue import CATALOGUE
+
+        cases = {case.name: case.audit for case in CATALOGUE}
+        notes = {case.name: f"{case.fault} ({case.source})" if case.source else case.fault for case in CATALOGUE}
+        _many(cases, notes, {"seconds": seconds}, as_json=as_json)
+        return 0
     if not given:
-        return _ourselves(seconds, as_json=as_json)
+        from hush.audit.ourselves import ourselves
+
+        parts = ourselves()
+        # All parts together are accused with the probability that one report has, and share the time.
+        options = {"seconds": float(seconds) / len(parts), "level": 0.05 / len(parts)}
+        accused = _many({name: part.audit for name, part in parts.items()}, {}, options, as_json=as_json)
+        return _VIOLATION if accused else 0
     if epsilon is None:
         raise InvalidValueError("--epsilon", got=None, allowed="the ε that is claimed")
     if once is not None:
@@ -114,10 +123,6 @@ def audit(
         )  # fmt: skip
     if save_pair is not None:
         save_pair.write_text(report.pair_json(), "utf-8")
-    return _show(report, chart=chart, as_json=as_json)
-
-
-def _show(report: Report, *, chart: Path | None, as_json: bool) -> int:
     if chart is not None:
         report.chart().save(chart)
     status = _tell(report, as_json=as_json)
@@ -129,30 +134,12 @@ def _tell(report: Any, *, as_json: bool) -> int:
     return _VIOLATION if report.violation else 0
 
 
-def _catalogue(seconds: str, *, as_json: bool) -> int:
-    from hush.audit.catalogue import CATALOGUE
-
-    cases = {case.name: case.audit for case in CATALOGUE}
-    notes = {case.name: f"{case.fault} ({case.source})" if case.source else case.fault for case in CATALOGUE}
-    _many(cases, notes, {"seconds": seconds}, as_json=as_json)
-    return 0
-
-
-def _ourselves(seconds: str, *, as_json: bool) -> int:
-    from hush.audit.ourselves import ourselves
-
-    parts = ourselves()
-    # All parts together are accused with the probability that one report has, and share the time.
-    options = {"seconds": float(seconds) / len(parts), "level": 0.05 / len(parts)}
-    found = _many({name: part.audit for name, part in parts.items()}, {}, options, as_json=as_json)
-    return _VIOLATION if found else 0
-
-
 def _many(audits: dict[str, Any], notes: dict[str, str], options: dict[str, Any], *, as_json: bool) -> int:
     """Make many audits, print a line for each, and return how many found a violation."""
-    table = Table(box=None, pad_edge=False)
-    for title in ("audit of", "violation", "seconds", "what was found", *(["what is wrong with it"] if notes else [])):
-        table.add_column(title, overflow="fold")
+    titles = ("audit of", "violation", "seconds", "what was found", *(["what is wrong with it"] if notes else []))
+    table = plain_table(*titles)
+    for column in table.columns:
+        column.overflow = "fold"
     reports: list[dict[str, Any]] = []
     with working("auditing", quiet=as_json) as told:
         for index, (name, make) in enumerate(audits.items()):

@@ -168,7 +168,7 @@ def check_role(policy: PolicyOption = POLICY, as_json: JsonOption = False) -> in
     opened = read_policy(policy)
     roles = {name: rights(opened, data) for name, data in opened.data.items() if is_server(data.engine)}
     names = ("role", "missing", "surplus", "grants", "notes")
-    content = {data: {name: _plain(getattr(role, name)) for name in names} for data, role in roles.items()}
+    content = {data: {name: getattr(role, name) for name in names} for data, role in roles.items()}
     lines = [] if roles else ["No data set of this policy lies in a database."]
     for name, role in roles.items():
         good = "can read what it must, and nothing else." if role.exact else "is not as it should be:"
@@ -179,7 +179,3 @@ def check_role(policy: PolicyOption = POLICY, as_json: JsonOption = False) -> in
         lines += ["A role with just what hush needs:", *(f"  {grant}" for grant in role.grants)] if role.grants else []
     tell(content, *lines, as_json=as_json)
     return 0 if all(role.exact for role in roles.values()) else 2
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""``hush history`` and ``hush show``: which releases spent the budget, and their answers once more."""
+"""``hush budget``, ``history`` and ``show``: the remaining budgets, the releases that spent them, and their answers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from hush.cli.options import JsonOption, LedgerOptions, check_data, spread
-from hush.cli.output import FormatOption, console, print_answer, print_json, the_format
+from hush.cli.options import LedgerOptions, check_data, spread
+from hush.cli.output import FormatOption, console, plain_table, print_answer, print_json, the_format
 from hush.core import exact
 from hush.core.format import figure, percent, visible
 from hush.ledger import AccountView, Release
@@ -28,11 +28,96 @@ _LEAST = 40
 
 
 @spread
+def budget(
+    options: LedgerOptions,
+    error: Annotated[str, typer.Option(help="The half-width of the counts.", metavar="±")] = "50",
+    confidence: Annotated[str, typer.Option(help="How sure the half-width is.", metavar="P")] = "0.95",
+    details: Annotated[bool, typer.Option("--details", help="The accountant's currencies as well.")] = False,
+) -> None:
+    """Show the share of every budget that is left, and the number of counts that it pays for.
+
+    "Spent" and "left" are shares of the budget, the scale on which hush ask, explain and history say what a question
+    takes: what all questions took, what is set aside for streams, and what is left make 100%. "Counts" says how many
+    more counts fit that are right within ±ERROR at the confidence. Analysts whom the policy names no longer are shown
+    as removed: what they spent stays spent.
+
+    With --details, a second table has the sums that the accountant keeps, each against its limit: the losses in its
+    own currency (Rényi divergence at an order, ρ, μ² or ε), the sum of ε, and the δ for choosing group keys; and "at
+    once", the largest ε of one further question without Gaussian noise. With --json it adds the ε and δ spent.
+
+    Examples:
+
+        hush budget
+        hush budget --as alice --error 20 --confidence 0.99
+        hush budget --details
+        hush budget --ledger postgresql://ledger.example/hush --json
+    """
+    with options.opened() as book:
+        views = book.budget(options.reader(book))
+        counts = [view.counts(error=error, confidence=confidence) for view in views]
+    if options.as_json:
+        wanted = {"error": error, "confidence": confidence}
+        accounts = [
+            view.to_json(details=details) | {"removed": view.removed, "counts": {**wanted, "left": left}}
+            for view, left in zip(views, counts, strict=True)
+        ]
+        print_json({"accounts": accounts})
+        return
+    console().print(_budgets(views, counts, error))
+    if details:
+        console().print(_details(views))
+    for view in views:
+        if view.removed:
+            console().print(escape(f"{view.analyst} on {view.data}: removed, the policy names them no longer"))
+
+
+def _budgets(views: list[AccountView], counts: list[int], error: str) -> Table:
+    """Return the accounts as a table; the columns for pending and set-aside amounts appear only if needed."""
+    titles = ["data", "analyst", "budget ε", "δ", "spent", "left", f"counts at ±{error}"]
+    pending, aside = any(view.pending for view in views), any(view.set_aside for view in views)
+    titles[5:5] = ["set aside"] if aside else []
+    titles += ["pending"] if pending else []
+    table = plain_table(*titles, right=titles[2:])
+    for view, left in zip(views, counts, strict=True):
+        cells = [
+            escape(view.data),
+            escape(view.analyst or "(all)") + (" (removed)" if view.removed else ""),
+            figure(view.epsilon),
+            figure(view.delta),
+            percent(view.spent.share),
+            *([percent(view.set_aside)] if aside else []),
+            percent(view.remaining.share),
+            "–" if view.removed else f"{left:,}",
+        ]
+        style = "bold" if view.analyst is None else "dim" if view.removed else None
+        table.add_row(*cells, *([str(view.pending)] if pending else []), style=style)
+    return table
+
+
+def _details(views: list[AccountView]) -> Table:
+    """Return the sums that the accountant keeps, each against its limit."""
+    figures = ("losses", "sum of ε", "at once ε", "δ for keys")
+    table = plain_table("data", "analyst", "currency", *figures, right=figures)
+    for view in views:
+        account = view.account
+        summed = "∞" if account.spent_epsilon is None else figure(account.spent_epsilon)
+        table.add_row(
+            escape(view.data),
+            escape(view.analyst or "(all)"),
+            account.currency,
+            f"{figure(account.spent_loss)} of {figure(account.limit)}",
+            f"{summed} of {figure(account.epsilon)}",
+            figure(view.remaining.epsilon),
+            f"{figure(account.spent_delta)} of {figure(account.reserve)}",
+        )
+    return table
+
+
+@spread
 def history(
     options: LedgerOptions,
     data: Annotated[str | None, typer.Option(help="Only this data set.", metavar="NAME")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the newest.", metavar="N", min=1)] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List the charges, newest first: analyst, question, ε, the share of the budget that was taken, and the outcome.
 
@@ -55,7 +140,7 @@ def history(
         who = options.reader(book)
         releases = book.history(who, data=data, limit=limit)
         totals = [view for view in book.budget(who) if data in {None, view.data} and not view.removed]
-    if as_json:
+    if options.as_json:
         print_json({"releases": [asdict(release) for release in releases]})
         return
     out = console()
@@ -70,7 +155,14 @@ def _drawn(releases: list[Release], totals: list[AccountView], width: int, *, ow
     """Return the charges as a table; on a narrow terminal each question is printed below its line."""
     present = {view.whose: view.epsilon for view in totals}
     several = own and len({release.of for release in releases}) > 1
-    rows = [_TITLES, *(_cells(release, present, own=own, several=several) for release in releases)]
+    rows = [_TITLES]
+    for release in releases:
+        # ε as it was asked; Gaussian noise of a given σ has none of its own
+        epsilon = release.epsilon or release.price[0].get("epsilon")
+        asked = "–" if epsilon is None else figure(exact(epsilon, "epsilon"))
+        took = _took(release, release.of if own else budget_of((release.data, "")), present, named=several)
+        names = visible(release.who), visible(release.data)
+        rows.append((str(release.number), release.when[:16].replace("T", " "), *names, asked, took, release.outcome))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     room = width - sum(widths) - 2 * len(widths)
     if room < 0:  # a long name goes on in the next line, and numbers stay in one
@@ -90,18 +182,6 @@ def _drawn(releases: list[Release], totals: list[AccountView], width: int, *, ow
     return drawn
 
 
-def _cells(release: Release, present: dict[str, Fraction], *, own: bool, several: bool) -> tuple[str, ...]:
-    return (
-        str(release.number),
-        release.when[:16].replace("T", " "),
-        visible(release.who),
-        visible(release.data),
-        _epsilon(release),
-        _took(release, release.of if own else budget_of((release.data, "")), present, named=several),
-        release.outcome,
-    )
-
-
 def _took(release: Release, of: str, present: dict[str, Fraction], *, named: bool) -> str:
     """Return the share that was taken of a budget, with the budget's ε of that day if it is another one now."""
     if of not in release.shares:  # another analyst's answer costs the data set nothing
@@ -112,19 +192,12 @@ def _took(release: Release, of: str, present: dict[str, Fraction], *, named: boo
     return f"{percent(share['took'], taken=True)}{f' of {visible(of)}' if named else ''}{then}"
 
 
-def _epsilon(release: Release) -> str:
-    """Return the ε of a charge, as it was asked; Gaussian noise of a given σ has none of its own."""
-    epsilon = release.epsilon or release.price[0].get("epsilon")
-    return "–" if epsilon is None else figure(exact(epsilon, "epsilon"))
-
-
 @spread
 def show(
     receipt: Annotated[str, typer.Argument(metavar="RECEIPT", help="The number below an answer, or in hush history.")],
     *,
     options: LedgerOptions,
     format_: FormatOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show an answer again, by its receipt: the ledger keeps paid answers, and to look at one is free. No row is read.
 
@@ -138,7 +211,7 @@ def show(
     """
     from hush.curator.answer import Answer
 
-    chosen = the_format(format_, as_json=as_json)
+    chosen = the_format(format_, as_json=options.as_json)
     with options.opened() as book:
         answer = Answer.shown(book, receipt, options.reader(book))
     print_answer(answer, chosen, every_note=True)

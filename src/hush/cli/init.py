@@ -1,4 +1,4 @@
-"""``hush init``: a first policy from the schema of files."""
+"""``hush init``: a first policy from the schema of files and from the owner's answers (:mod:`hush.cli.interview`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hush.cli.interview import EVERY_ROW, Interview, Said, a_delta, a_unit, agreed, an_epsilon, interview
 from hush.cli.options import POLICY, JsonOption, actor
 from hush.cli.output import console, owner_log, print_json, warn
 from hush.core import InvalidValueError
+from hush.policy.draft import PUBLIC, draft, first_words, without_unit
 
 if TYPE_CHECKING:
-    from hush.curator.new_data import NewTable
+    from hush.curator.owner import NewTable
 
 
 def init(
@@ -67,9 +69,7 @@ def init(
     Exit status: 0 written, 2 a file cannot be read or the policy is there already.
     """
     from hush.cli.check import check_rows
-    from hush.cli.interview import EVERY_ROW, Interview, Said, a_delta, a_unit, agreed, an_epsilon, interview
     from hush.curator.data_sets import read_policy
-    from hush.policy.draft import PUBLIC, draft, first_words, without_unit
     from hush.policy.ledger import make_ledger
 
     if output.exists() and not force:
@@ -98,7 +98,7 @@ def init(
     types = {(table, column): first_words(sql_type) for table, column, sql_type in columns}
 
     def write() -> str:
-        """Write the policy with what is known by now."""
+        """Write the policy, as far as it is known."""
         text = draft(
             columns,
             sources={table.name: table.origin for table in tables},
@@ -130,7 +130,11 @@ def init(
         names = sorted(table.name for table in tables)
         print_json({"policy": str(output), "tables": names, "without_unit": lacking})
         return
-    _warn_of(tables, lacking, unit)
+    for name in lacking:
+        warn(f"table {name} has no column {unit}: say in its unit = … where its rows find their unit")
+    for table in tables:
+        if table.csv and len(table.columns) == 1:
+            warn(f"table {table.name} has one column; if its first line has several names, say --separator")
     finished = '= ""' not in text
     option = "" if output == POLICY else f" --policy {output}"
     left = "Look through it" if finished else "Fill in the empty places"
@@ -162,7 +166,7 @@ def init(
 
 def _tables(files: list[str], words: Mapping[str, str]) -> tuple[list[NewTable], str]:
     """Return the tables of files, or of a database by its address, and the engine that a policy names for them."""
-    from hush.curator.new_data import tables_of_files, tables_of_server
+    from hush.curator.owner import tables_of_files, tables_of_server
     from hush.engines.registry import is_server
 
     servers = [file for file in files if is_server(file)]
@@ -175,22 +179,13 @@ def _tables(files: list[str], words: Mapping[str, str]) -> tuple[list[NewTable],
 
 
 def _proposed(tables: list[NewTable], given: Mapping[str, str]) -> dict[str, str]:
-    """Return what the first lines of CSV files propose of how they are written, as far as it is to be asked."""
+    """Return the encoding and decimal mark that the first lines of CSV files propose, if they are to be asked for."""
     readings = [table.reading for table in tables if table.csv]
     return {
         key: readings[0][key]
         for key in ("encoding", "decimal")
         if readings and key not in given and all(reading[key] == readings[0][key] for reading in readings)
     }
-
-
-def _warn_of(tables: list[NewTable], lacking: list[str], unit: str) -> None:
-    """Warn about tables without the unit's column, and about files that may have another separator."""
-    for name in lacking:
-        warn(f"table {name} has no column {unit}: say in its unit = … where its rows find their unit")
-    for table in tables:
-        if table.csv and len(table.columns) == 1:
-            warn(f"table {table.name} has one column; if its first line has several names, say --separator")
 
 
 def _files(paths: list[Path]) -> list[Path]:

@@ -29,13 +29,22 @@ from hush.core import HushError, InvalidValueError, exact, positive
 from hush.core.format import visible
 from hush.core.storage import DECIMALS, ENCODINGS, text_encoding
 from hush.ledger import Budget
-from hush.ledger.actors import label
+from hush.ledger.entries import label
 from hush.ledger.history import counts
 from hush.mechanisms import propose_delta
-from hush.policy.column_defaults import LEAVE_OUT, checked_words, known_words, texts, usual_words
 from hush.policy.document import PolicyError
-from hush.policy.draft import PUBLIC, first_words, suggested_paths, without_unit
-from hush.policy.units import UNIT_PATH
+from hush.policy.draft import (
+    LEAVE_OUT,
+    PUBLIC,
+    checked_words,
+    first_words,
+    known_words,
+    suggested_paths,
+    texts,
+    usual_words,
+    without_unit,
+)
+from hush.policy.file import UNIT_PATH
 from hush.query.date_formats import format_like
 from hush.query.errors import did_you_mean
 from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
@@ -176,11 +185,13 @@ def interview(
     talk.say("")
     somebody: tuple[str, ...] = ("alice",)
     analysts = talk.ask("Who may ask? Names, with commas between (empty: alice)", _names, empty=somebody)
-    own = talk.ask(
-        "A budget of their own, ε for each (empty: none, they share the data's)",
-        lambda said: _own(said, epsilon),
-        empty="",
-    )
+
+    def no_more(said: str) -> str:
+        if positive(said, "ε") > (exact(epsilon, "ε") if epsilon else math.inf):
+            raise InvalidValueError("ε", got=said, allowed=f"at most the data's {epsilon}")
+        return said
+
+    own = talk.ask("A budget of their own, ε for each (empty: none, they share the data's)", no_more, empty="")
     return Said(
         reading=reading,
         unit=unit,
@@ -407,13 +418,6 @@ def a_delta(said: str) -> str:
     allowed = "a number of at least 0 and below 1"
     if not 0 <= exact(said, "--delta", allowed=allowed) < 1:
         raise InvalidValueError("--delta", got=said, allowed=allowed)
-    return said
-
-
-def _own(said: str, epsilon: str) -> str:
-    """Return an analyst's own ε, if it is no more than the data's."""
-    if positive(said, "ε") > (exact(epsilon, "ε") if epsilon else math.inf):
-        raise InvalidValueError("ε", got=said, allowed=f"at most the data's {epsilon}")
     return said
 
 

@@ -10,15 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from hush.cli.options import JsonOption, LedgerOptions, LedgerPlace, spread
-from hush.cli.output import private_file, tell, working
+from hush.cli.options import LedgerOptions, LedgerPlace, command, spread
+from hush.cli.output import private_file, working
 from hush.core import exact
 from hush.core.format import decimal, visible
 from hush.curator.data_sets import read_policy
 from hush.ledger import Budget, Ledger
 from hush.ledger.backup import Lost
-from hush.policy import budget_requests
-from hush.policy.ledger import make_ledger
+from hush.policy.ledger import decide_request, make_ledger
 
 ledger = typer.Typer(
     help="Open, raise, check, copy and restore the ledger: what owners do.",
@@ -47,8 +46,7 @@ LostOption = Annotated[
 ]
 
 
-@ledger.command("open")
-@spread
+@command(ledger, "open")
 def open_(
     options: LedgerOptions,
     anew: Annotated[
@@ -59,7 +57,6 @@ def open_(
             help="Begin anew although a ledger was lost; why is recorded, the old budget is not.",
         ),
     ] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Make a policy's ledger, if there is none, with its budgets; and check it.
 
@@ -70,14 +67,13 @@ def open_(
         book = make_ledger(read_policy(options.policy), actor=options.actor, anchor=options.anchor, anew=anew)
     else:
         book = Ledger.open(options.place, anchor=options.anchor, create=options.actor, anew=anew)
-    with book, working("checking every entry", quiet=as_json):
+    with book, working("checking every entry", quiet=options.as_json):
         report = book.verify()
     text = f"The ledger is open at {book.place}, with {report.entries} entries; anchor: {report.anchor}."
-    tell(asdict(report), text, as_json=as_json)
+    options.tell(asdict(report), text)
 
 
-@ledger.command("add-data")
-@spread
+@command(ledger, "add-data")
 def add_data(
     name: Annotated[str, typer.Argument(help="The data set's name.")],
     epsilon: EpsilonOption,
@@ -85,17 +81,15 @@ def add_data(
     kind: KindOption = "auto",
     *,
     options: LedgerOptions,
-    as_json: JsonOption = False,
 ) -> None:
     """Add a data set with a budget for its whole life."""
     with options.opened() as book:
         book.create_data(name, _budget(epsilon, delta, kind), actor=options.actor)
     text = f"Added the data set {name} with ε = {epsilon}, δ = {delta or 0}."
-    tell({"data": name, "epsilon": epsilon}, text, as_json=as_json)
+    options.tell({"data": name, "epsilon": epsilon}, text)
 
 
-@ledger.command("add-analyst")
-@spread
+@command(ledger, "add-analyst")
 def add_analyst(
     name: Annotated[str, typer.Argument(help="The analyst's name.")],
     data: Annotated[str, typer.Option("--data", metavar="NAME", help="The data set they may ask about.")],
@@ -106,7 +100,6 @@ def add_analyst(
     kind: KindOption = "auto",
     *,
     options: LedgerOptions,
-    as_json: JsonOption = False,
 ) -> None:
     """Let an analyst ask about a data set."""
     budget = None if epsilon is None else _budget(epsilon, delta, kind)
@@ -114,11 +107,10 @@ def add_analyst(
         book.add_analyst(name, data=data, budget=budget, actor=options.actor)
     own = f"ε = {epsilon}, δ = {delta or 0}" if epsilon is not None else "no limit of their own"
     added = {"data": data, "analyst": name, "epsilon": epsilon}
-    tell(added, f"{name} may ask about {data} with {own}.", as_json=as_json)
+    options.tell(added, f"{name} may ask about {data} with {own}.")
 
 
-@ledger.command("raise")
-@spread
+@command(ledger, "raise")
 def raise_(
     data: Annotated[str, typer.Argument(help="The data set.")],
     epsilon: EpsilonOption,
@@ -129,7 +121,6 @@ def raise_(
     reason: ReasonOption = "",
     *,
     options: LedgerOptions,
-    as_json: JsonOption = False,
 ) -> None:
     """Raise a budget to a new total. Earlier charges stay."""
     with options.opened() as book:
@@ -140,82 +131,68 @@ def raise_(
     held = decimal(holds.epsilon)
     if holds.epsilon < exact(epsilon, "epsilon"):
         text += f" But {options.policy} says ε = {held}, and the smaller one holds: write the new one there too."
-    tell({"data": data, "analyst": of, "epsilon": epsilon, "holds": held}, text, as_json=as_json)
+    options.tell({"data": data, "analyst": of, "epsilon": epsilon, "holds": held}, text)
 
 
-@ledger.command("verify")
-@spread
-def verify(
-    options: LedgerPlace,
-    as_json: JsonOption = False,
-) -> None:
+@command(ledger, "verify")
+def verify(options: LedgerPlace) -> None:
     """Check every entry: its hash, its price, the totals, the stored answers, and the anchor."""
-    with working("checking every entry", quiet=as_json), options.opened() as book:
+    with working("checking every entry", quiet=options.as_json), options.opened() as book:
         report = book.verify()
     charges = f"{report.answered} answered, {report.failed} failed, {report.pending} pending"
     text = f"In order: {report.entries} entries, {report.charges} charges ({charges}), {report.accounts} budgets."
-    tell(asdict(report), text, f"Head: {report.head}", f"Anchor: {report.anchor}", as_json=as_json)
+    options.tell(asdict(report), text, f"Head: {report.head}", f"Anchor: {report.anchor}")
 
 
-@ledger.command("acts")
-@spread
-def acts(
-    options: LedgerOptions,
-    as_json: JsonOption = False,
-) -> None:
+@command(ledger, "acts")
+def acts(options: LedgerOptions) -> None:
     """List the acts of owners: budgets opened and raised, copies restored."""
     with options.opened() as book:
         done = book.acts(options.actor)
     lines = [f"{act.number:>6}  {act.when[:19].replace('T', ' ')}  {act.by:<10}  {visible(str(act))}" for act in done]
-    tell({"acts": [asdict(act) | {"text": str(act)} for act in done]}, "\n".join(lines), as_json=as_json)
+    options.tell({"acts": [asdict(act) | {"text": str(act)} for act in done]}, "\n".join(lines))
 
 
-@ledger.command("export")
-@spread
+@command(ledger, "export")
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - for standard output.")] = "-",
     *,
     options: LedgerOptions,
-    as_json: JsonOption = False,
 ) -> None:
     """Write everything as lines of JSON, which can be accounted for again and imported elsewhere."""
     with options.opened() as book:
         if file == "-":
             book.export(sys.stdout, actor=options.actor)
             return
-        with private_file(file, "x") as target, working("writing", quiet=as_json):
+        with private_file(file, "x") as target, working("writing", quiet=options.as_json):
             count = book.export(target, actor=options.actor)
-    tell({"entries": count, "file": file}, f"Wrote {count} entries to {file}.", as_json=as_json)
+    options.tell({"entries": count, "file": file}, f"Wrote {count} entries to {file}.")
 
 
-@ledger.command("import")
-@spread
+@command(ledger, "import")
 def import_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Lines written by hush ledger export.")],
     reason: ReasonOption,
     lost: LostOption,
     *,
     options: LedgerOptions,
-    as_json: JsonOption = False,
 ) -> None:
     """Make a ledger from an export, at a place that has none. Recorded as an act of the owner."""
-    with private_file(file, "r") as source, working("importing", quiet=as_json):
+    with private_file(file, "r") as source, working("importing", quiet=options.as_json):
         book = Ledger.import_(
             source, options.place, actor=options.actor, reason=reason, lost=_lost(lost), anchor=options.anchor
         )
-    with book, working("checking every entry", quiet=as_json):
+    with book, working("checking every entry", quiet=options.as_json):
         report = book.verify()
-    tell(asdict(report), f"Imported: {report.entries} entries, {report.charges} charges.", as_json=as_json)
+    options.tell(asdict(report), f"Imported: {report.entries} entries, {report.charges} charges.")
 
 
-@ledger.command("backup")
-@spread
+@command(ledger, "backup")
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write; must not exist.")],
     people: StoreOption = None,
     *,
     options: LedgerOptions,
-    as_json: JsonOption = False,
 ) -> None:
     """Write ledger, people and streams as they are at one moment to one file, while the service goes on.
 
@@ -226,15 +203,14 @@ def backup(
     from hush.server.settings import people_of
 
     store = People(people or people_of(options.policy))
-    with closing(store), options.opened() as book, working("copying", quiet=as_json):
+    with closing(store), options.opened() as book, working("copying", quiet=options.as_json):
         made = write(read_policy(options.policy), book, store, file, actor=options.actor)
     streams = sum(name.endswith(".stream") for name in made["parts"])
     text = f"Wrote {made['entries']} entries of the ledger, its people and {streams} streams to {file}."
-    tell({"file": str(file), "entries": made["entries"], "streams": streams}, text, as_json=as_json)
+    options.tell({"file": str(file), "entries": made["entries"], "streams": streams}, text)
 
 
-@ledger.command("restore")
-@spread
+@command(ledger, "restore")
 def restore(
     reason: ReasonOption,
     lost: LostOption,
@@ -244,7 +220,6 @@ def restore(
     people: StoreOption = None,
     *,
     options: LedgerOptions,
-    as_json: JsonOption = False,
 ) -> None:
     """Accept a copy that its anchor does not vouch for. Recorded as an act of the owner.
 
@@ -258,16 +233,16 @@ def restore(
         from hush.server.settings import people_of
 
         store = str(people or people_of(options.policy))
-        with working("putting back, and checking every entry", quiet=as_json):
+        with working("putting back, and checking every entry", quiet=options.as_json):
             restored = put_back(read_policy(options.policy), store, source, **how)
         text = f"Restored {restored['entries']} entries, {restored['people']} people and {restored['streams']} streams"
         text += f" as of {restored['when']}; {restored['ended']} streams were ended."
-        tell(restored, text, as_json=as_json)
+        options.tell(restored, text)
         return
     book = Ledger.restore(options.place, **how)
-    with book, working("checking every entry", quiet=as_json):
+    with book, working("checking every entry", quiet=options.as_json):
         report = book.verify()
-    tell(asdict(report), f"Restored: {report.entries} entries; anchor: {report.anchor}.", as_json=as_json)
+    options.tell(asdict(report), f"Restored: {report.entries} entries; anchor: {report.anchor}.")
 
 
 def _budget(epsilon: str, delta: str | None, kind: str) -> Budget:
@@ -286,7 +261,6 @@ def requests(
     reason: ReasonOption = "",
     *,
     options: LedgerOptions,
-    as_json: JsonOption = False,
 ) -> None:
     """List the requests to the owner, open and decided: questions above the ask_first of a policy, larger budgets.
 
@@ -307,9 +281,9 @@ def requests(
                 continue
             how: dict[str, Any] = {"approve": approved, "actor": who, "reason": reason}
             if options.ledger is None and options.policy.exists():  # more budget is written into the policy, too
-                budget_requests.decide(read_policy(options.policy), options.policy, book, number, **how)
+                decide_request(read_policy(options.policy), options.policy, book, number, **how)
             else:
                 book.decide(number, **how)
         waiting = book.requests(who)
     lines = [str(request) for request in waiting] or ["No question waits."]
-    tell({"requests": [asdict(request) for request in waiting]}, *lines, as_json=as_json)
+    options.tell({"requests": [asdict(request) for request in waiting]}, *lines)

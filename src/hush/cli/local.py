@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from hush.cli.options import JsonOption
-from hush.cli.output import console, print_data, print_json
-from hush.core import HushError, InvalidValueError
+from hush.cli.output import plain_table, print_data, tell, text_of, write_text
+from hush.core import InvalidValueError
 from hush.core.format import figure
 from hush.local.survey import Form
 
@@ -51,13 +50,13 @@ def make_form(
             raise InvalidValueError("--bounds", got=bounds, allowed="two numbers, such as 0,100")
         form = Form(question=question, kind="mean", epsilon=epsilon, lower=ends[0], upper=ends[1])
     if out is not None:
-        _write(out, form.to_json() + "\n")
-    if as_json:
-        print_json({"form": form.digest, "mechanism": type(form.mechanism).__name__, "file": str(out) if out else None})
-    elif out is None:
+        write_text(out, form.to_json() + "\n")
+    if out is None and not as_json:
         print_data(form.to_json() + "\n")
-    else:
-        console().print(f"Form {form.digest} written to {out}; answers go through {type(form.mechanism).__name__}.")
+        return
+    content = {"form": form.digest, "mechanism": type(form.mechanism).__name__, "file": str(out) if out else None}
+    text = f"Form {form.digest} written to {out}; answers go through {content['mechanism']}."
+    tell(content, text, as_json=as_json)
 
 
 @local.command("report")
@@ -91,34 +90,19 @@ def estimate(
             ) from None
     if chart is not None:
         result.chart().save(chart)
-    if as_json:
-        rows = [[name, value] for name, value in zip(result.names, result.values, strict=True)]
-        print_json({
-            "columns": ["answer", "estimate"], "rows": rows, "errors": [[None, error] for error in result.errors],
-            "confidence": result.confidence, "reports": result.reports, "refused": result.refused,
-        })  # fmt: skip
-        return
-    out = console()
-    table = Table(title=made.question, title_justify="left")
-    table.add_column("answer")
-    table.add_column("estimate", justify="right")
+    table = plain_table("answer", "estimate", right={"estimate"})
     for name, value, half_width in zip(result.names, result.values, result.errors, strict=True):
         table.add_row(name, f"{figure(value, digits=4)} ± {figure(half_width, digits=2)}")
-    out.print(table)
-    out.print(
-        f"{result.reports:,} reports; ± at {100 * result.confidence:.6g}% confidence; refused: {result.refused:,}"
-    )
+    content = {
+        "columns": ["answer", "estimate"],
+        "rows": [[name, value] for name, value in zip(result.names, result.values, strict=True)],
+        "errors": [[None, error] for error in result.errors],
+        "confidence": result.confidence, "reports": result.reports, "refused": result.refused,
+    }  # fmt: skip
+    sure = f"± at {100 * result.confidence:.6g}% confidence"
+    told = f"{result.reports:,} reports; {sure}; refused: {result.refused:,}"
+    tell(content, made.question, table, told, as_json=as_json)
 
 
 def _form(path: Path) -> Form:
-    try:
-        return Form.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidValueError("FORM", got=str(path), allowed=f"a file that can be read ({error})") from None
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise HushError(f"cannot write {path}: {error.strerror}") from None
+    return Form.from_json(text_of(path, "FORM"))

@@ -1,9 +1,7 @@
 """Options that commands share, as dataclasses: a command takes one value, and `spread` shows Typer its fields.
 
-The terms of a request become options in the same way (`hush.cli.terms`).
-
 @spread
-def acts(*, options: LedgerOptions, as_json: JsonOption = False) -> None:
+def acts(*, options: LedgerOptions) -> None:
 ...                                # hush ledger acts [--ledger …] [--policy …] [--anchor …] [--as …] [--json]
 """
 
@@ -12,7 +10,7 @@ from __future__ import annotations
 import getpass
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -21,50 +19,87 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from hush.curator.terms import Terms
     from hush.ledger import Actor, Ledger
 
 Result = TypeVar("Result")
 
 
 def spread(command: Callable[..., Result]) -> Callable[..., Result]:
-    """Return a command for Typer: the fields of its parameters that are dataclasses are options of their own."""
-    defaults = signature(command).parameters
-    groups: dict[str, Any] = {}
+    """Return a command for Typer: the fields of its parameters that are dataclasses are options of their own.
+
+    So are the terms of a request (`hush.curator.terms`): its SQL is an argument.
+    """
+    defaults, hints = signature(command).parameters, get_type_hints(command, include_extras=True)
+    hints.pop("return", None)
+    groups: dict[str, Any] = {name: annotation for name, annotation in hints.items() if is_dataclass(annotation)}
     parameters: list[Parameter] = []
-    for name, annotation in get_type_hints(command, include_extras=True).items():
-        if name == "return":
-            continue
-        if not is_dataclass(annotation):
+    for name, annotation in hints.items():
+        if name not in groups:
             default = defaults[name].default
             parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
-            continue
-        groups[name] = annotation
-        if hasattr(annotation, "given"):  # the terms of a request
-            from hush.cli import terms
-
-            parameters += terms.options(groups[name])
-            continue
-        hints = get_type_hints(annotation, include_extras=True)
-        parameters += [
-            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
-            for field in fields(annotation)
-        ]
+        elif hasattr(annotation, "given"):  # the terms of a request
+            parameters += _term_options(annotation)
+        else:
+            types = get_type_hints(annotation, include_extras=True)
+            parameters += [
+                Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name])
+                for field in fields(annotation)
+            ]
 
     @wraps(command)
     def call(**given: Any) -> Result:
-        values: dict[str, Any] = {}
+        values = {}
         for name, group in groups.items():
-            if hasattr(group, "given"):
-                from hush.cli import terms
-
-                values[name] = terms.gathered(group, given)
-            else:
-                values[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            own = [field for field in fields(group) if field.name in given]
+            values[name] = group(**{field.name: _value(field, given.pop(field.name)) for field in own})
         return command(**values, **given)
 
     # Typer reads the signature, and `wraps` would show it that of the command.
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return call
+
+
+def command(app: typer.Typer, name: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Return a decorator that adds a function to an application, with its options spread."""
+    return lambda function: app.command(name)(spread(function))
+
+
+def _term_options(request: type[Terms]) -> list[Parameter]:
+    """Return the parameters of a command that takes a request: its SQL as an argument, other terms as options."""
+    from hush.curator.terms import TermKind, term_of
+
+    types = {TermKind.COUNT: int, TermKind.FRACTION: float, TermKind.FLAG: bool}  # read by Typer; others are texts
+    parameters = []
+    for field in fields(request):
+        term, default = term_of(field), field.default
+        kind: Any = types.get(term.kind, str)
+        if term.kind in {TermKind.LOCAL, TermKind.VALUES}:
+            continue
+        if term.kind is TermKind.SQL:
+            # Without a metavar of its own the SQL may be left out, and is read from standard input.
+            metavar, default = (term.metavar, Parameter.empty) if term.metavar else ("[SQL]", "-")
+            words = f"{term.help} @FILE reads it from a file, - (or nothing) from standard input."
+            annotation: Any = Annotated[kind, typer.Argument(metavar=metavar, help=words)]
+        else:
+            default = Parameter.empty if default is MISSING else default
+            spelling = f"--{field.name.replace('_', '-')}"
+            option = typer.Option(spelling, metavar=term.metavar or None, help=term.help)
+            annotation = Annotated[kind | None if default is None else kind, option]
+        parameters.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+    return parameters
+
+
+def _value(field: Field[Any], text: Any) -> Any:
+    """Return the value of an option; some terms of a request have texts of their own, such as 50@0.95."""
+    if isinstance(text, str) and not isinstance(field.type, str):  # the type of a request's field has its term
+        from hush.curator.terms import TermKind, term_of
+
+        if term_of(field).kind in {TermKind.ACCURACY, TermKind.NAMES}:
+            return term_of(field).read(text, f"--{field.name}")
+    return text
 
 
 LedgerOption = Annotated[
@@ -111,7 +146,7 @@ def actor(analyst: str | None) -> Actor:
     """Return who acts: the owner, by the name of the account that runs the command, unless an analyst is named."""
     from hush.ledger import Actor
 
-    return Actor.analyst(analyst) if analyst is not None else Actor.owner(_user())
+    return Actor.analyst(analyst) if analyst is not None else Actor.owner(account_name())
 
 
 def check_data(book: Ledger, data: str | None) -> None:
@@ -131,15 +166,29 @@ def _check(option: str, name: str, known: list[str]) -> None:
         raise InvalidValueError(option, got=name, allowed=f"{what} that the ledger knows", hint=hint)
 
 
-def _user() -> str:
+def account_name() -> str:
+    """Return the name of the account that runs the command."""
     try:
         return getpass.getuser() or "owner"
     except (OSError, KeyError, ImportError):  # an account without a name, as in some containers
         return "owner"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerPlace:
+@dataclass(frozen=True, kw_only=True)
+class PrintOptions:
+    """How a command prints its result."""
+
+    as_json: JsonOption = False
+
+    def tell(self, value: Any, *lines: RenderableType) -> None:
+        """Print a result: as JSON, or line by line for people."""
+        from hush.cli.output import tell
+
+        tell(value, *lines, as_json=self.as_json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerPlace(PrintOptions):
     """The options that name a ledger."""
 
     ledger: LedgerOption = None
@@ -170,7 +219,7 @@ class LedgerPlace:
         return Ledger.open(self.place, anchor=self.anchor)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LedgerOptions(LedgerPlace):
     """The options that name a ledger and the actor."""
 

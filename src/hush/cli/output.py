@@ -11,23 +11,24 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
+from rich.table import Table
 
-from hush.core import InvalidValueError
+from hush.core import HushError, InvalidValueError
 from hush.core.format import ascii_controls, visible
 from hush.core.on_demand import optional
 from hush.core.storage import watching_reads
 
 if TYPE_CHECKING:
-    from hush.core import HushError
     from hush.curator.answer import Answer
 
 
@@ -48,6 +49,14 @@ def tell(value: Any, *lines: RenderableType, as_json: bool) -> None:
     out = console()
     for line in lines:
         out.print(line, markup=False, soft_wrap=isinstance(line, str))
+
+
+def plain_table(*titles: str, right: Collection[str] = ()) -> Table:
+    """Return a table without lines, with the columns that are named in ``right`` flush right."""
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for title in titles:
+        table.add_column(title, justify="right" if title in right else "left")
+    return table
 
 
 def print_data(text: str) -> None:
@@ -92,13 +101,9 @@ def owner_log() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def console() -> Console:
-    """Return the console for results."""
-    return _Careful(highlight=False, emoji=False)
-
-
-def _messages() -> Console:
-    return _Careful(file=sys.stderr, highlight=False, emoji=False, soft_wrap=True)
+def console(file: IO[str] | None = None) -> Console:
+    """Return the console for results, or one for messages on standard error."""
+    return _Careful(file=file, highlight=False, emoji=False, soft_wrap=file is not None)
 
 
 @contextmanager
@@ -138,7 +143,7 @@ def fail(error: HushError, *, as_json: bool) -> int:
 
 def warn(message: str) -> None:
     """Print a warning to standard error."""
-    _messages().print(f"[yellow]warning:[/] {escape(message)}")
+    console(sys.stderr).print(f"[yellow]warning:[/] {escape(message)}")
 
 
 def usage_failed(error: Exception, *, as_json: bool) -> int | None:
@@ -156,7 +161,7 @@ def _print_error(code: str, message: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": {"code": code, "message": message}})
     else:
-        _messages().print(f"[bold red]error:[/] {escape(message)}")
+        console(sys.stderr).print(f"[bold red]error:[/] {escape(message)}")
 
 
 class Format(StrEnum):
@@ -207,15 +212,26 @@ def print_answer(answer: Answer, form: Format, *, every_note: bool = False) -> N
             console().print(rich_table(answer.columns, notes=answer.notes()) if every_note else answer)
 
 
-def _private(path: str, flags: int) -> int:
-    """Open a file that, if it is new, nobody but its owner can read: an export holds all that the ledger does."""
-    return os.open(path, flags, 0o600)
-
-
 def private_file(name: str, mode: str) -> IO[str]:
-    """Open a text file to be read, or a new one that nobody but its owner can read."""
+    """Open a text file to be read, or a new one that nobody but its owner can read: an export holds everything."""
     try:
-        return open(name, mode, encoding="utf-8", opener=_private)
+        return open(name, mode, encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600))
     except OSError as error:
         allowed = "a new file that can be written" if mode == "x" else "a readable file"
         raise InvalidValueError("FILE", got=name, allowed=allowed, hint=f"{error.strerror}.") from error
+
+
+def text_of(path: Path, parameter: str) -> str:
+    """Return the text of a file that an argument names."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidValueError(parameter, got=str(path), allowed=f"a file that can be read ({error})") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that an option names."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise HushError(f"cannot write {path}: {error.strerror}") from None

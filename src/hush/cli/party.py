@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from hush.cli.options import JsonOption
-from hush.cli.output import console, tell
+from hush.cli.output import console, private_file, tell, text_of, write_text
 from hush.core import HushError, InvalidValueError
 from hush.core.format import decimal, figure
 from hush.distributed import AggregationError, Session, join, listen, new_key
@@ -53,13 +53,8 @@ def key(
 ) -> None:
     """Make a signing key, and print its public part."""
     private, public = new_key()
-    try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as out:
-            out.write(private.hex() + "\n")
-    except OSError as error:
-        raise InvalidValueError(
-            "FILE", got=str(file), allowed=f"a new file that can be written ({error.strerror})"
-        ) from None
+    with private_file(str(file), "x") as out:
+        out.write(private.hex() + "\n")
     tell({"public": public.hex(), "file": str(file)}, public.hex(), as_json=as_json)
 
 
@@ -179,10 +174,7 @@ def open_(
         name=name, parties=parties, aggregator=public_key(_key(key)), dropouts=dropouts, colluding=colluding,
         length=length, sensitivity=sensitivity, epsilon=epsilon, delta=delta,
     )  # fmt: skip
-    try:
-        out.write_text(session.to_json() + "\n", encoding="utf-8")
-    except OSError as error:
-        raise HushError(f"cannot write {out}: {error.strerror}") from None
+    write_text(out, session.to_json() + "\n")
     facts = {
         "survivors": session.survivors, "honest": session.honest, "quorum": session.quorum,
         "deviation": session.share.deviation, "epsilon": decimal(session.epsilon),
@@ -232,10 +224,7 @@ def run(
 
 
 def _session(path: Path) -> Session:
-    try:
-        return Session.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidValueError("SESSION", got=str(path), allowed=f"a file that can be read ({error})") from None
+    return Session.from_json(text_of(path, "SESSION"))
 
 
 def _key(path: Path) -> bytes:

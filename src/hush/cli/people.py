@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from hush.cli.options import POLICY, JsonOption, PolicyOption, spread
-from hush.cli.output import private_file, tell
+from hush.cli.options import POLICY, PolicyOption, PrintOptions, account_name, command
+from hush.cli.output import plain_table, private_file
 from hush.core import HushError, InvalidValueError
 from hush.curator.data_sets import read_policy
 from hush.ledger import LedgerMissingError, Role
@@ -53,36 +50,28 @@ ADDRESS = "http://127.0.0.1:8000"
 """Where `hush serve` listens if it is not told otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeopleOptions:
+@dataclass(frozen=True, kw_only=True)
+class PeopleOptions(PrintOptions):
     """The options that all commands share: the store of people, the policy, and the output format."""
 
     store: StoreOption = None
     policy: PolicyOption = POLICY
-    as_json: JsonOption = False
 
 
 @contextmanager
 def _opened(options: PeopleOptions) -> Iterator[People]:
     """Open the store of people; afterwards record the changes in the ledger, if there is one."""
     try:
-        from hush.server import audit
+        from hush.server import monitoring
         from hush.server.auth.people import People
         from hush.server.settings import people_of
     except ImportError as error:
         raise HushError(f"hush people needs {error.name}; install it with: pip install 'hush[server]'") from None
-    with closing(People(options.store or people_of(options.policy), by=_at_the_machine())) as people:
+    with closing(People(options.store or people_of(options.policy), by=f"{account_name()} at the machine")) as people:
         yield people
         if people.outbox() and options.policy.exists():
             with suppress(HushError), open_ledger(read_policy(options.policy)) as ledger:  # else a worker does it
-                audit.record(people, ledger)
-
-
-def _at_the_machine() -> str:
-    try:
-        return f"{getpass.getuser()} at the machine"
-    except (KeyError, OSError):  # an account without a name
-        return "machine"
+                monitoring.record(people, ledger)
 
 
 def _roles(words: list[str]) -> list[Role]:
@@ -104,12 +93,11 @@ def _check_named(name: str, policy: Path) -> None:
         raise InvalidValueError("NAME", got=name, allowed=f"an analyst of {policy}", hint=hint)
 
 
-@people.command("list")
-@spread
+@command(people, "list")
 def list_(options: PeopleOptions) -> None:
     """Show everybody, with their roles, tokens and sessions."""
     with _opened(options) as people:
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "name": name,
                 "roles": sorted(role.value for role in roles),
@@ -118,17 +106,13 @@ def list_(options: PeopleOptions) -> None:
             }
             for name, roles in people.names().items()
         ]
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for title in ("name", "roles", "tokens", "sessions"):
-        table.add_column(title, justify="right" if title in {"tokens", "sessions"} else "left")
+    table = plain_table("name", "roles", "tokens", "sessions", right={"tokens", "sessions"})
     for row in rows:
-        roles = ", ".join(map(str, row["roles"]))  # type: ignore[call-overload]
-        table.add_row(escape(str(row["name"])), roles, str(row["tokens"]), str(row["sessions"]))
-    tell({"people": rows}, table, as_json=options.as_json)
+        table.add_row(row["name"], ", ".join(row["roles"]), str(row["tokens"]), str(row["sessions"]))
+    options.tell({"people": rows}, table)
 
 
-@people.command("add")
-@spread
+@command(people, "add")
 def add(
     name: NameArgument,
     role: RolesOption = None,
@@ -143,39 +127,32 @@ def add(
     with _opened(options) as people:
         people.add(name, roles=roles)
         secret = people.make_link(name)
-    _tell_link(name, secret, address, as_json=options.as_json)
+    _tell_link(name, secret, address, options)
 
 
-def _tell_link(name: str, secret: str, address: str, *, as_json: bool) -> None:
-    tell({"name": name, "link": f"/welcome/{secret}"}, f"{address.rstrip('/')}/welcome/{secret}", as_json=as_json)
+def _tell_link(name: str, secret: str, address: str, options: PeopleOptions) -> None:
+    link = f"/welcome/{secret}"
+    options.tell({"name": name, "link": link}, f"{address.rstrip('/')}{link}")
 
 
-@people.command("roles")
-@spread
-def roles(
-    name: NameArgument,
-    role: RolesOption = None,
-    *,
-    options: PeopleOptions,
-) -> None:
+@command(people, "roles")
+def roles(name: NameArgument, role: RolesOption = None, *, options: PeopleOptions) -> None:
     """Give somebody other roles, which hold from their next request on."""
     wanted = _roles(role or [])
     with _opened(options) as people:
         people.set_roles(name, roles=wanted)
-    tell({"name": name, "roles": sorted(role.value for role in wanted)}, as_json=options.as_json)
+    options.tell({"name": name, "roles": sorted(role.value for role in wanted)})
 
 
-@people.command("link")
-@spread
+@command(people, "link")
 def link(name: NameArgument, *, address: AddressOption = ADDRESS, options: PeopleOptions) -> None:
     """Print a link that signs somebody in once, within a day."""
     with _opened(options) as people:
         secret = people.make_link(name)
-    _tell_link(name, secret, address, as_json=options.as_json)
+    _tell_link(name, secret, address, options)
 
 
-@people.command("token")
-@spread
+@command(people, "token")
 def token(
     name: NameArgument,
     label: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
@@ -187,42 +164,38 @@ def token(
     """Make a token for somebody's programs, and print it this once."""
     with _opened(options) as people:
         made, secret = people.make_token(name, label=label, scopes=scope or ("read", "ask"), days=days)
-    tell({"id": made.id, "scopes": list(made.scopes), "token": secret}, secret, as_json=options.as_json)
+    options.tell({"id": made.id, "scopes": list(made.scopes), "token": secret}, secret)
 
 
-@people.command("sign-out")
-@spread
+@command(people, "sign-out")
 def sign_out(name: NameArgument, *, options: PeopleOptions) -> None:
     """End all sessions and tokens of somebody, on all workers at once."""
     with _opened(options) as people:
         sessions = people.end_session(name)
         ended = [made.id for made in people.tokens(name) if people.revoke_token(name, made.id)]
     ends = {"sessions": sessions, "tokens": len(ended)}
-    tell(ends, f"Ended: {sessions} sessions, {len(ended)} tokens.", as_json=options.as_json)
+    options.tell(ends, f"Ended: {sessions} sessions, {len(ended)} tokens.")
 
 
-@people.command("unbind")
-@spread
+@command(people, "unbind")
 def unbind(name: NameArgument, *, options: PeopleOptions) -> None:
     """Take the account at the OpenID provider from somebody, with sessions, tokens and password; links bind others."""
     with _opened(options) as people:
         bound = people.unbind(name)
     lines = [] if bound else [f"{name} is bound to no account at a provider."]
-    tell({"name": name, "unbound": bound}, *lines, as_json=options.as_json)
+    options.tell({"name": name, "unbound": bound}, *lines)
 
 
-@people.command("password")
-@spread
+@command(people, "password")
 def password(name: NameArgument, *, options: PeopleOptions) -> None:
     """Give somebody a password, read from standard input; all their sessions end."""
     word = typer.prompt("Password", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
     with _opened(options) as people:
         people.set_password(name, word)
-    tell({"name": name}, as_json=options.as_json)
+    options.tell({"name": name})
 
 
-@people.command("factor")
-@spread
+@command(people, "factor")
 def factor(
     name: NameArgument,
     off: Annotated[bool, typer.Option("--off", help="Turn it off, as for a lost device.")] = False,
@@ -238,20 +211,18 @@ def factor(
             address = people.begin_factor(name).address(name)
             print(address, file=sys.stderr)
             codes = people.confirm_factor(name, typer.prompt("Code", err=True))
-    tell({"name": name, "recovery": "\n".join(codes)}, "\n".join(codes), as_json=options.as_json)
+    options.tell({"name": name, "recovery": "\n".join(codes)}, "\n".join(codes))
 
 
-@people.command("remove")
-@spread
+@command(people, "remove")
 def remove(name: NameArgument, *, options: PeopleOptions) -> None:
     """Remove somebody with all their sessions and tokens; the ledger keeps their questions."""
     with _opened(options) as people:
         people.remove(name)
-    tell({"removed": name}, as_json=options.as_json)
+    options.tell({"removed": name})
 
 
-@people.command("audit")
-@spread
+@command(people, "audit")
 def audit(
     file: Annotated[str, typer.Argument(metavar="[FILE]", help="A new file; - for standard output.")] = "-",
     *,
@@ -260,7 +231,7 @@ def audit(
     """Write acts of owners, charges and failed sign-ins, as lines of JSON, oldest first."""
     with ExitStack() as stack:
         people = stack.enter_context(_opened(options))
-        from hush.server.audit import export
+        from hush.server.monitoring import export
 
         ledger = None
         if options.policy.exists():
@@ -269,11 +240,10 @@ def audit(
         target = sys.stdout if file == "-" else stack.enter_context(private_file(file, "x"))
         count = export(people, ledger, target)
     if file != "-":
-        tell({"lines": count, "file": file}, str(count), as_json=options.as_json)
+        options.tell({"lines": count, "file": file}, str(count))
 
 
-@people.command("backup")
-@spread
+@command(people, "backup")
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the copy; must not exist.")],
     *,
@@ -282,11 +252,10 @@ def backup(
     """Write a copy of people and tokens to a SQLite file, whichever the store is, while the service goes on."""
     with _opened(options) as people:
         people.backup(file)
-    tell({"file": str(file), "bytes": file.stat().st_size}, as_json=options.as_json)
+    options.tell({"file": str(file), "bytes": file.stat().st_size})
 
 
-@people.command("restore")
-@spread
+@command(people, "restore")
 def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy that hush people backup wrote.")],
     *,
@@ -299,4 +268,4 @@ def restore(
     with _opened(options) as people:
         people.restore(file)
         names = list(people.names())
-    tell({"people": names}, f"Restored {len(names)} people; everybody signs in again.", as_json=options.as_json)
+    options.tell({"people": names}, f"Restored {len(names)} people; everybody signs in again.")

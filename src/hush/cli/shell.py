@@ -75,8 +75,8 @@ class Session:
 
     def words(self) -> list[str]:
         """Return the words for completion: tables, columns, functions, words of SQL and commands."""
-        from hush.query.aggregates import AGGREGATES
         from hush.query.functions import FUNCTIONS, REWRITES
+        from hush.query.question import AGGREGATES
 
         named = [record.names for record in AGGREGATES] + [record.names for record in FUNCTIONS.values()]
         named += [record.names for record in REWRITES]

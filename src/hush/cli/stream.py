@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hush.cli.ask import AskerOptions, DataOption, EpsilonOption, QueryArgument, question, writable
-from hush.cli.options import POLICY, JsonOption, PolicyOption, actor, spread
-from hush.cli.output import Format, FormatOption, console, print_answer, print_json, the_format, warn, working
+from hush.cli.options import POLICY, JsonOption, PolicyOption, actor, command
+from hush.cli.output import Format, FormatOption, print_answer, print_json, tell, the_format, warn, working
 from hush.cli.releases import ExplainOption, MaxRowsOption
 from hush.core import HushError, InvalidValueError
 from hush.core.format import percent
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hush.curator.declared_streams import Publisher
-    from hush.curator.stream_state import StateFiles
+    from hush.curator.streams import StateFiles
     from hush.ledger import Ledger
     from hush.ledger.streams import StreamDeclaration
     from hush.policy.file import Policy
@@ -50,17 +50,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The stream's 
 SomeName = Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; all of the policy, if left out.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-    group.command("declare", help="Set aside the price of all releases, as the owner.")(declare)
-    group.command("run", help="Make every release that is due, each once; declare first what the policy names.")(run)
-    group.command("create", help="Create running totals, and pay for their whole life.")(create)
-    group.command("advance", help="Release all periods that are over. Free, and never twice.")(advance)
-    group.command("list", help="List streams and how far they have come.")(listed)
-    group.command("show", help="Show what was released.")(show)
-    group.command("stop", help="Release nothing more; what is still set aside is free again.")(stop)
-    app.add_typer(group, name="stream", help=_HELP, short_help="Releases that come again and again.")
+stream = typer.Typer(name="stream", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 
 
 # declared streams
@@ -142,7 +132,7 @@ def _publishing(policy: Path) -> Iterator[tuple[Policy, Publisher]]:
         yield read, publisher
 
 
-@spread
+@command(stream, "declare")
 def declare(
     name: SomeName = None,
     *,
@@ -151,7 +141,7 @@ def declare(
     policy: PolicyOption = POLICY,
     as_json: JsonOption = False,
 ) -> None:
-    """Set aside the price of streams, or explain it."""
+    """Set aside the price of all releases, as the owner."""
     with working("planning", quiet=as_json), _publishing(policy) as (read, publisher):
         declarations = options.chosen(read, name)
         if explain:
@@ -159,16 +149,10 @@ def declare(
         else:
             streams = [publisher.declare(declaration, actor=actor(None)) for declaration in declarations]
     if explain:
-        if as_json:
-            print_json({"streams": [item.to_json() for item in explained]})
-            return
-        for item in explained:
-            console().print(f"{item.declaration.name}: {item}", markup=False, soft_wrap=True)
-            console().print(item.release)
+        told: list[Any] = [part for item in explained for part in (f"{item.declaration.name}: {item}", item.release)]
+        tell({"streams": [item.to_json() for item in explained]}, *told, as_json=as_json)
         return
-    if as_json:
-        print_json({"streams": [{"name": stream.name, "share": float(stream.share)} for stream in streams]})
-        return
+    lines = []
     for stream in streams:
         schedule, left = stream.declaration.schedule, stream.aside.left
         text = (
@@ -178,11 +162,14 @@ def declare(
         if left < schedule.slots:
             state = "and has ended" if stream.aside.ended else f"with {left} of {schedule.slots} releases to come"
             text = f"it was declared on {stream.when[:10]}, {state}; nothing more is set aside"
-        console().print(f"{stream.name}: {text}", markup=False, soft_wrap=True)
+        lines.append(f"{stream.name}: {text}")
+    shares = [{"name": stream.name, "share": float(stream.share)} for stream in streams]
+    tell({"streams": shares}, *lines, as_json=as_json)
 
 
+@command(stream, "run")
 def run(name: SomeName = None, policy: PolicyOption = POLICY, as_json: JsonOption = False) -> int:
-    """Make the releases that are due."""
+    """Declare the streams of the policy, then make every release that is due, each once."""
     from hush.curator.declared_streams import declare_all, run_due
 
     with working("releasing", quiet=as_json), _publishing(policy) as (read, publisher):
@@ -190,27 +177,22 @@ def run(name: SomeName = None, policy: PolicyOption = POLICY, as_json: JsonOptio
         outcomes = run_due(publisher, only=name)
     made = [(stream, outcome) for stream, outcome in outcomes if not isinstance(outcome, HushError)]
     refused |= {stream: outcome for stream, outcome in outcomes if isinstance(outcome, HushError)}
-    if as_json:
-        released = [
-            {"name": stream, "period": period.period, "state": period.state, "receipt": period.receipt}
-            for stream, period in made
-        ]
-        errors = {stream: {"code": error.code, "message": str(error)} for stream, error in refused.items()}
-        print_json({"released": released, "refused": errors})
-    else:
-        for stream, period in made:
-            console().print(f"{stream}/{period.period}: {period.state}, receipt {period.receipt}", markup=False)
-        if not made:
-            console().print("Nothing is due.", markup=False)
-        for stream, error in refused.items():
-            warn(f"{stream}: {error}")
+    released = [
+        {"name": stream, "period": period.period, "state": period.state, "receipt": period.receipt}
+        for stream, period in made
+    ]
+    errors = {stream: {"code": error.code, "message": str(error)} for stream, error in refused.items()}
+    lines = [f"{stream}/{period.period}: {period.state}, receipt {period.receipt}" for stream, period in made]
+    tell({"released": released, "refused": errors}, *(lines or ["Nothing is due."]), as_json=as_json)
+    for stream, error in () if as_json else refused.items():
+        warn(f"{stream}: {error}")
     return max((error.exit_status for error in refused.values()), default=0)
 
 
 # running totals
 
 
-@spread
+@command(stream, "create")
 def create(
     query: QueryArgument = "-",
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the stream is called.")] = "",
@@ -225,7 +207,7 @@ def create(
     explain: ExplainOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Create running totals."""
+    """Create running totals, and pay for their whole life."""
     terms: dict[str, Any] = {"horizon": horizon, "epsilon": epsilon, "every": every, "start": start}
     terms |= {"max_rows": max_rows, "data": data}
     text = question(query)
@@ -234,18 +216,13 @@ def create(
         if not explain:
             stream = curator.stream.create(text, name=name, **terms)
             explained |= {"name": stream.name, "receipt": stream.receipt}
-    if as_json:
-        print_json(explained)
-        return
-    screen = console()
-    screen.print(f"{explained['periods']} periods at ε={explained['price']['epsilon']}", markup=False)
-    for label, error in explained["errors"].items():
-        screen.print(f"  each {label}: ±{shown(error)} or less", markup=False)
-    for caveat in explained["caveats"]:
-        screen.print(f"  note: {caveat}", markup=False)
+    lines = [f"{explained['periods']} periods at ε={explained['price']['epsilon']}"]
+    lines += [f"  each {label}: ±{shown(error)} or less" for label, error in explained["errors"].items()]
+    lines += [f"  note: {caveat}" for caveat in explained["caveats"]]
+    tell(explained, *lines, as_json=as_json)
 
 
-@spread
+@command(stream, "advance")
 def advance(
     name: NameArgument,
     through: Annotated[
@@ -255,16 +232,14 @@ def advance(
     asker: AskerOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Release periods."""
+    """Release all periods that are over. Free, and never twice."""
     last = int(through) if through is not None and through.isdecimal() else through
     with working("releasing", quiet=as_json), asker.opened() as curator:
         stream = curator.stream.open(name)
         before = stream.released
         released = stream.advance(last)
-    if as_json:
-        print_json({"name": name, "released": released, "new": released - before})
-    else:
-        console().print(f"{released - before} new periods, {released} altogether", markup=False)
+    content = {"name": name, "released": released, "new": released - before}
+    tell(content, f"{released - before} new periods, {released} altogether", as_json=as_json)
 
 
 # all streams
@@ -277,7 +252,7 @@ class ReaderOptions(AskerOptions):
     def read(self) -> tuple[Policy, StateFiles]:
         """Return the policy, and the running totals of the analyst."""
         from hush.curator.data_sets import read_policy
-        from hush.curator.stream_state import StateFiles
+        from hush.curator.streams import StateFiles
         from hush.policy.ledger import streams_of
 
         policy = read_policy(self.policy)
@@ -295,9 +270,9 @@ class ReaderOptions(AskerOptions):
             yield ledger, self.analyst, None if self.analyst is None else data_of
 
 
-@spread
+@command(stream, "list")
 def listed(*, reader: ReaderOptions, as_json: JsonOption = False) -> None:
-    """List streams."""
+    """List streams and how far they have come."""
     from hush.curator.declared_streams import declared_views
     from hush.curator.streams import own_views
 
@@ -306,22 +281,19 @@ def listed(*, reader: ReaderOptions, as_json: JsonOption = False) -> None:
         views = own_views(files) + declared_views(ledger, analyst, data_of)
     known = {view.name.casefold() for view in views if view.pays == "each release"}
     undeclared = [] if reader.analyst is not None else [name for name in policy.streams if name.casefold() not in known]
-    if as_json:
-        print_json({"streams": [view.to_json() for view in views], "undeclared": undeclared})
-        return
+    lines = []
     for view in views:
-        console().print(str(view), markup=False, soft_wrap=True)
+        lines.append(str(view))
         for release in view.releases or ():
             if release.state not in {"planned", "ended"}:
                 receipt = "" if release.receipt is None else f", receipt {release.receipt}"
-                console().print(f"  {release.period}: {release.state}{receipt}", markup=False)
-    for name in undeclared:
-        console().print(f"{name}: in the policy, not declared yet; see hush stream declare", markup=False)
-    if not views and not undeclared:
-        console().print("There is no stream.", markup=False)
+                lines.append(f"  {release.period}: {release.state}{receipt}")
+    lines += [f"{name}: in the policy, not declared yet; see hush stream declare" for name in undeclared]
+    content = {"streams": [view.to_json() for view in views], "undeclared": undeclared}
+    tell(content, *(lines or ["There is no stream."]), as_json=as_json)
 
 
-@spread
+@command(stream, "show")
 def show(
     name: NameArgument,
     period: Annotated[str, typer.Argument(metavar="DATE", help="Which release of a declared stream.")] = "latest",
@@ -333,7 +305,7 @@ def show(
     reader: ReaderOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the released numbers once more, free."""
+    """Show the released numbers."""
     from hush.curator.declared_streams import declared_release
 
     chosen = the_format(form, as_json=as_json)
@@ -355,7 +327,7 @@ def show(
         answer.save(output)
 
 
-@spread
+@command(stream, "stop")
 def stop(
     name: NameArgument,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why a declared stream is stopped.")] = "",
@@ -363,7 +335,7 @@ def stop(
     reader: ReaderOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop a stream."""
+    """Make no further release; the part still set aside is free again."""
     policy, files = reader.read()
     left = 0
     if name in files.names():
@@ -373,8 +345,5 @@ def stop(
         with reader.ledger(policy) as (ledger, analyst, _):
             left = ledger.streams.find(name).aside.left
             ledger.streams.stop(name, actor=actor(analyst), reason=reason)
-    if as_json:
-        print_json({"name": name, "ended": True, "freed": left})
-    else:
-        free = f"; what was set aside for {left} releases is free again" if left else ""
-        console().print(f"{name} has ended{free}", markup=False)
+    free = f"; what was set aside for {left} releases is free again" if left else ""
+    tell({"name": name, "ended": True, "freed": left}, f"{name} has ended{free}", as_json=as_json)

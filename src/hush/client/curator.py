@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import quote
 
 from hush.accounting.events import Event, event_from_json
@@ -52,18 +52,17 @@ from hush.curator.terms import (
     takes_options,
 )
 from hush.ledger import AccountView, ParkedQuestion, Release
-from hush.ledger.actors import label
+from hush.ledger.entries import label
 from hush.query.builder import Builder
 from hush.query.builder import table as start
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind, Type
 
 if TYPE_CHECKING:
+    from hush.curator.count_release import MarginalRelease, RangeRelease
     from hush.curator.declared_streams import StreamView
-    from hush.curator.marginal_release import MarginalRelease
     from hush.curator.model_release import Recorded
     from hush.curator.owner import Bounding
-    from hush.curator.range_release import RangeRelease
     from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
 
 
@@ -81,7 +80,7 @@ class RemoteCurator:
         """``certificates`` is a file of authorities to be trusted instead of the system's; ``timeout`` in seconds."""
         self._service = Connection(address, token=token, timeout=timeout, certificates=certificates)
         try:
-            self.analyst = str(self._get("/me")["name"])
+            self.analyst = str(self._service.get("/me")["name"])
             """Who asks."""
         except BaseException:
             self.close()
@@ -96,18 +95,15 @@ class RemoteCurator:
     @takes(QuestionTerms)
     def explain(self, terms: QuestionTerms) -> RemoteExplanation:
         """Explain a question: its price and how accurate its answer would be. Reads no data and spends nothing."""
-        return RemoteExplanation(self._post("/explain", body_of(terms)))
+        return RemoteExplanation(self._service.post("/explain", body_of(terms)))
 
     def at_prices(
         self, question: str | Builder, /, parameters: Parameters = (), *, epsilons: Sequence[Number], **terms: Any
     ) -> list[RemoteExplanation]:
         """Explain a question at several prices; see `Curator.at_prices`. Spends nothing."""
-        body = body_of(QuestionTerms(question, parameters, **terms))
         prices = [amount(epsilon, "epsilons") for epsilon in epsilons]
-        return [
-            RemoteExplanation(explained)
-            for explained in self._post("/explain", {**body, "epsilons": prices})["explanations"]
-        ]
+        body = {**body_of(QuestionTerms(question, parameters, **terms)), "epsilons": prices}
+        return [RemoteExplanation(explained) for explained in self._service.post("/explain", body)["explanations"]]
 
     @takes(QuestionOrder)
     def ask(self, terms: QuestionOrder) -> Answer:
@@ -126,7 +122,9 @@ class RemoteCurator:
         """
         from hush.curator.owner import estimate
 
-        schemas = [_schema(public) for public in self._get("/data")["data"] if terms.data in {None, public["name"]}]
+        schemas = [
+            _schema(public) for public in self._service.get("/data")["data"] if terms.data in {None, public["name"]}
+        ]
         return estimate(self, schemas, terms)[1]
 
     # whole releases
@@ -134,8 +132,7 @@ class RemoteCurator:
     @takes(MarginalOrder)
     def marginals(self, terms: MarginalOrder) -> MarginalRelease:
         """Release all tables of some columns at once, and charge them; see `Curator.marginals`."""
-        release: MarginalRelease = self._make("marginals", terms)
-        return release
+        return cast("MarginalRelease", self._make("marginals", terms))
 
     @takes(MarginalTerms)
     def explain_marginals(self, terms: MarginalTerms) -> RemoteReleaseExplanation:
@@ -145,10 +142,7 @@ class RemoteCurator:
     @takes(SynthesisOrder)
     def synth(self, terms: SynthesisOrder) -> SyntheticRelease:
         """Release synthetic rows, and charge them; see `Curator.synth`. A service does not say how far it got."""
-        if terms.progress is not None:
-            terms.progress("asking the service", 0.0)
-        release: SyntheticRelease = self._make("synth", terms)
-        return release
+        return cast("SyntheticRelease", self._make("synth", terms))
 
     @takes(SynthesisTerms)
     def explain_synth(self, terms: SynthesisTerms) -> RemoteReleaseExplanation:
@@ -158,8 +152,7 @@ class RemoteCurator:
     @takes(RangeOrder)
     def ranges(self, terms: RangeOrder) -> RangeRelease:
         """Release every interval and all quantiles of one column, and charge them; see `Curator.ranges`."""
-        release: RangeRelease = self._make("ranges", terms)
-        return release
+        return cast("RangeRelease", self._make("ranges", terms))
 
     @takes(RangeTerms)
     def explain_ranges(self, terms: RangeTerms) -> RemoteReleaseExplanation:
@@ -179,10 +172,7 @@ class RemoteCurator:
     @takes(FamilyOrder)
     def synth_children(self, terms: FamilyOrder) -> FamilyRelease:
         """Release synthetic parents with synthetic children, each for half of the price; `Curator.synth_children`."""
-        if terms.progress is not None:
-            terms.progress("asking the service", 0.0)
-        release: FamilyRelease = self._make("children", terms)
-        return release
+        return cast("FamilyRelease", self._make("children", terms))
 
     @takes(FamilyTerms)
     def explain_children(self, terms: FamilyTerms) -> tuple[RemoteReleaseExplanation, RemoteReleaseExplanation]:
@@ -209,11 +199,11 @@ class RemoteCurator:
         if not isinstance(event, Event):
             raise InvalidValueError("event", got=event, allowed="an event of hush.accounting")
         body = {"event": event.to_json(), "note": note, "data": data, "request": request_id(request)}
-        receipt = self._post("/events", body)
+        reply = self._service.post("/events", body)
         # exact: amounts travel as text, not as floats
-        epsilon, delta = (Fraction(receipt["remaining"][name]) for name in ("epsilon", "delta"))
+        epsilon, delta = (Fraction(reply["remaining"][name]) for name in ("epsilon", "delta"))
         remaining = Money(epsilon=epsilon, delta=delta)
-        return Recorded(event=event, note=note, receipt=receipt["receipt"], remaining=remaining)
+        return Recorded(event=event, note=note, receipt=reply["receipt"], remaining=remaining)
 
     @property
     def stream(self) -> RemoteStreams:
@@ -221,10 +211,12 @@ class RemoteCurator:
         return RemoteStreams(self._service)
 
     def _make(self, kind: str, terms: Order, **more: Any) -> Any:
+        if isinstance(terms, SynthesisOrder | FamilyOrder) and terms.progress is not None:
+            terms.progress("asking the service", 0.0)
         return _release_in(self._service.send("POST", f"/releases/{kind}", {**_paid(terms), **more}, accept=RELEASE))
 
     def _explain(self, kind: str, body: Mapping[str, Any]) -> RemoteReleaseExplanation:
-        return RemoteReleaseExplanation(self._post(f"/releases/{kind}/explain", body))
+        return RemoteReleaseExplanation(self._service.post(f"/releases/{kind}/explain", body))
 
     # what was asked, and what is left
 
@@ -246,35 +238,35 @@ class RemoteCurator:
                 pending=account["pending"],
                 charged=filter_from_json(account["charged"]) if account["charged"] is not None else None,
             )
-            for account in self._get("/budget")["accounts"]
+            for account in self._service.get("/budget")["accounts"]
         ]
 
     def history(self, limit: int | None = None) -> list[Release]:
         """Return the analyst's questions with their prices, newest first."""
         path = "/history" if limit is None else f"/history?limit={quote(str(limit))}"
-        return [Release(**release) for release in self._get(path)["releases"]]
+        return [Release(**release) for release in self._service.get(path)["releases"]]
 
     def tables(self) -> dict[str, dict[str, str]]:
         """Return the columns that can be asked about, by table."""
         return {
             table["name"]: {column["name"]: column["type"] for column in table["columns"]}
-            for data_set in self._get("/data")["data"]
+            for data_set in self._service.get("/data")["data"]
             for table in data_set["tables"]
         }
 
     def request(self, *, epsilon: Number, reason: str = "", data: str | None = None) -> ParkedQuestion:
         """Ask the owner for a larger budget: ``epsilon`` is its new total. Spends nothing; see `Curator.request`."""
         body = {"epsilon": amount(epsilon, "epsilon"), "reason": reason, "data": data}
-        return ParkedQuestion(**self._post("/requests", body))
+        return ParkedQuestion(**self._service.post("/requests", body))
 
     def requests(self) -> list[ParkedQuestion]:
         """Return the requests to the owner, newest first: the analyst's own, or for an owner all requests."""
-        return [ParkedQuestion(**request) for request in self._get("/requests")["requests"]]
+        return [ParkedQuestion(**request) for request in self._service.get("/requests")["requests"]]
 
     def decide(self, number: int, *, approve: bool, reason: str = "") -> ParkedQuestion:
         """Approve or decline a request, as an owner with a token for it; see `Ledger.decide`."""
         body = {"approve": approve, "reason": reason}
-        return ParkedQuestion(**self._post(f"/requests/{quote(str(number), safe='')}/decision", body))
+        return ParkedQuestion(**self._service.post(f"/requests/{quote(str(number), safe='')}/decision", body))
 
     def close(self) -> None:
         """Close all connections; nothing can be asked any more."""
@@ -294,12 +286,6 @@ class RemoteCurator:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _get(self, path: str) -> dict[str, Any]:
-        return self._service.send("GET", path).json()
-
-    def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return self._service.send("POST", path, body).json()
 
 
 class RemoteDummy:
@@ -336,7 +322,6 @@ def _paid(terms: Terms) -> dict[str, Any]:
 
 
 def _release_in(response: Response) -> Any:
-    """Return the release in a response."""
     from hush.curator.curator import release_of
     from hush.curator.kept_release import unpacked, with_spending
 
@@ -468,11 +453,11 @@ class RemoteStreams:
 
     def list(self) -> list[StreamView]:
         """Return the streams, declared ones with every period. Free."""
-        return [_view(content) for content in self._service.send("GET", "/streams").json()["streams"]]
+        return [_view(content) for content in self._service.get("/streams")["streams"]]
 
     def open(self, name: str) -> RemoteStream:
         """Return a stream by its name: one's own, else a declared one."""
-        from hush.curator.stream_state import StreamError
+        from hush.curator.streams import StreamError
 
         names = self.names()
         if name.casefold() not in map(str.casefold, names):
@@ -482,16 +467,16 @@ class RemoteStreams:
     @takes(TotalsTerms)
     def explain(self, terms: TotalsTerms) -> dict[str, Any]:
         """Explain `create`: the price, and how far off days, weeks and totals would be. Spends nothing."""
-        return self._service.send("POST", "/streams/explain", body_of(terms)).json()
+        return self._service.post("/streams/explain", body_of(terms))
 
     @takes(TotalsOrder)
     def create(self, order: TotalsOrder) -> RemoteStream:
         """Create running totals and charge their whole life; see `hush.curator.streams.Streams.create`."""
-        return RemoteStream(self._service, self._service.send("POST", "/streams", _paid(order)).json()["name"])
+        return RemoteStream(self._service, self._service.post("/streams", _paid(order))["name"])
 
     def explain_declaration(self, question: str, **terms: Any) -> dict[str, Any]:
         """Explain `declare`: the price that it would set aside, for an owner's token. Sets nothing aside."""
-        return self._service.send("POST", "/streams/declared/explain", _declaration(question, terms)).json()
+        return self._service.post("/streams/declared/explain", _declaration(question, terms))
 
     def declare(self, question: str, **terms: Any) -> StreamView:
         """Set aside the price of a stream, as an owner with a token for it.
@@ -499,7 +484,7 @@ class RemoteStreams:
         The terms are those of ``[streams.NAME]`` in a policy: ``name``, ``epsilon`` (or ``total_epsilon`` or
         ``rho``), ``every``, ``first``, ``releases``, ``confidence``, ``late``, ``readers``, ``data``.
         """
-        return _view(self._service.send("POST", "/streams/declared", _declaration(question, terms)).json())
+        return _view(self._service.post("/streams/declared", _declaration(question, terms)))
 
     def stop(self, name: str, reason: str = "") -> None:
         """Make no further release of a declared stream, as an owner with a token for it."""
@@ -516,7 +501,7 @@ class RemoteStream:
     @property
     def view(self) -> StreamView:
         """The question, the price and the progress."""
-        return _view(self._service.send("GET", self._path).json())
+        return _view(self._service.get(self._path))
 
     @property
     def released(self) -> int:
@@ -532,7 +517,7 @@ class RemoteStream:
         """Release all periods of running totals that are over and were not released; return how many there are now."""
         last = through if through is None or type(through) is int else str(through)
         while True:  # a service releases one part of bounded work for each request
-            reply = self._service.send("POST", f"{self._path}/advance", {"through": last}).json()
+            reply = self._service.post(f"{self._path}/advance", {"through": last})
             if not reply["due"]:
                 return int(reply["released"])
 

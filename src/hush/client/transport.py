@@ -11,6 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from ipaddress import ip_address
@@ -101,6 +102,14 @@ class Connection:
                 continue
             raise refusal(response)
 
+    def get(self, path: str) -> dict[str, Any]:
+        """Return the JSON at a path."""
+        return self.send("GET", path).json()
+
+    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Send JSON to a path, and return the reply."""
+        return self.send("POST", path, body).json()
+
     def _once(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]) -> Response:
         connection = getattr(self._local, "connection", None)
         if connection is None:
@@ -133,10 +142,9 @@ class Response:
 
     def json(self) -> dict[str, Any]:
         """Return the body as a JSON object."""
-        try:
+        content = None
+        with suppress(ValueError):
             content = json.loads(self.body)
-        except ValueError:
-            raise RemoteError("What answers at this address is not a hush service.") from None
         if not isinstance(content, dict):
             raise RemoteError("What answers at this address is not a hush service.")
         return content
@@ -255,8 +263,7 @@ def amount(value: Any, name: str) -> Any:
     if isinstance(value, float):
         # JSON has no NaN and no infinity: as text they reach the service, which refuses them with its own words
         return value if value - value == 0 else str(value)
-    number = exact(value, name)
-    return str(number)
+    return str(exact(value, name))
 
 
 def remaining_in(told: Mapping[str, str]) -> Money | None:

@@ -6,23 +6,22 @@
 
 `hush.server.app` makes the application of one worker from `ServiceSettings`; `hush.server.workers` starts workers.
 
-*   `routes`: what a route is, and its permission; `_ROUTES` below lists the modules that give routes (``table()``);
-*   `api`, `releases`, `streams`: the API; `pages`: the page; `scheduler`: releases of declared streams at their dates;
-*   `service`: the methods that API and pages call for a person;
-*   `questions`: one question at a time for each person, slots, time limit, cancelling; `queue`: the tickets behind it;
-*   `opened`: policy, engines and ledger, opened once for all and read again when the policy changes;
+*   `routes`: what a route is, and its permission; `_ROUTES` below lists the modules that declare routes;
+*   `api`, `releases`, `streams`: the API, and the scheduler of declared streams; `pages`: the page;
+*   `service`: the methods that API and pages call for a person, and the policy in force;
+*   `questions`: one question at a time for each person, the queue, slots, time limit, cancelling;
 *   `auth`: people, tokens, sessions, passwords, codes, OpenID Connect, CSRF;
 *   `rate_limits`, `middleware`: limits of everything that comes;
-*   `audit`: owners' acts in the ledger's chain;
+*   `monitoring`: owners' acts in the ledger's chain, failed sign-ins, metrics;
 *   `mcp`: the Model Context Protocol, for language models;
 *   `pgwire`: PostgreSQL's protocol, for tools that speak it;
 *   `errors` (and how they leave, as problem+json), `schemas` (schemas, and replies as JSON).
 
-**A new page** is a handler ``async def page(request, service, who) -> Response`` in a module of `hush.server.pages`
-with a ``table()`` of routes. It calls `Service`, and draws a template of ``pages/templates/`` with `pages.layout.show`:
-autoescaped, without undefined names. Forms carry ``{{ csrf_input }}``; scripts send the token as the header
-``Hush-Form-Token``. There is no build step. The content security policy allows nothing inline and nothing from
-elsewhere.
+**A new page** is a handler ``async def page(visit: Visit) -> Response`` in a module of `hush.server.pages`, under
+``@ROUTES.page("GET /address", ANALYST)``. It calls the methods of `Visit`, and draws a template of ``pages/templates/``
+with `pages.layout.show`: autoescaped, without undefined names. Forms carry ``{{ csrf_input }}``; scripts send the token
+as the header ``Hush-Form-Token``. There is no build step. The content security policy allows nothing inline and nothing
+from elsewhere.
 
 State lies in the stores, none in workers: a worker may be killed at any time.
 """
@@ -41,18 +40,13 @@ if TYPE_CHECKING:
     from hush.server.routes import Route
     from hush.server.settings import ServiceSettings
 
-_ROUTES = (
-    "hush.server.api",
-    "hush.server.releases",
-    "hush.server.streams",
-    "hush.server.pages",
-)
-"""The modules with routes. One that is deleted with its line leaves a working service."""
+_ROUTES = ("hush.server.api", "hush.server.releases", "hush.server.streams", "hush.server.pages")
+"""The modules that declare routes."""
 
 
 def table() -> list[Route]:
     """Return the table of all routes."""
-    return [route for name in _ROUTES for route in import_module(name).table()]
+    return [route for name in _ROUTES for route in import_module(name).ROUTES]
 
 
 def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
@@ -62,14 +56,14 @@ def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from hush.server import errors, openapi
+    from hush.server import pages
     from hush.server.middleware import Middleware
-    from hush.server.routes import starlette_routes
-    from hush.server.scheduler import Scheduler
+    from hush.server.routes import document, starlette_routes
     from hush.server.service import Service
+    from hush.server.streams import Scheduler
 
     routes = table()
-    document = openapi.document(routes)
+    api_document = document(routes)
     mcp_door = None
     if settings.mcp:
         from hush.server.mcp import McpDoor
@@ -93,10 +87,8 @@ def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
             await service.close()
 
     def refused(request: Request, error: Exception) -> Response:
-        """Return an error as a page, where there are pages."""
-        if "hush.server.pages" not in _ROUTES:
-            return errors.problem_response(error)
-        return import_module("hush.server.pages").refused(request, service, error)  # type: ignore[no-any-return]
+        """Return an error as a page to browsers."""
+        return pages.refused(request, service, error)
 
     async def unknown_route(request: Request, error: Exception) -> Response:
         return refused(request, error)
@@ -105,5 +97,5 @@ def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
     application.router.redirect_slashes = False
     application.add_exception_handler(HTTPException, unknown_route)
     application.state.service, application.state.refused = service, refused
-    application.state.document = document
+    application.state.document = api_document
     return Middleware(application, service)

@@ -11,9 +11,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -23,13 +22,13 @@ from hush.curator.answer import Answer, Money
 from hush.ledger import Role
 from hush.ledger.budgets import Spending
 from hush.server import schemas
-from hush.server.auth.people import Person, Token
-from hush.server.auth.sessions import client_address
+from hush.server.auth.people import Token
 from hush.server.errors import BadRequestError, ForbiddenError, UnknownPlaceError
 from hush.server.rate_limits import Rate
-from hush.server.routes import Handler, Permission, Query, Route
-from hush.server.service import Service
+from hush.server.routes import ANALYST, ANYBODY, OWNER, SIGNED_IN, Routes, Visit
 
+ROUTES = Routes()
+AnyResponse = TypeVar("AnyResponse", bound=Response)
 JSON = "application/json"
 CSV = "text/csv"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -37,38 +36,45 @@ STORED = "application/vnd.hush.answer+json"
 FORMS = {"json": JSON, "csv": CSV, "arrow": ARROW, "stored": STORED}
 LIMIT = ("limit", {"type": "integer", "minimum": 1, "maximum": 10_000})
 FORMAT = ("format", {"type": "string", "enum": list(FORMS)})
+ANSWERS: Mapping[str, Any] = {"query": (FORMAT,), "media": (CSV, ARROW, STORED)}
+"""What routes of answers have in common in the API's document."""
 
 
-async def data(_: Request, service: Service, who: Person) -> Response:
-    """Show the data sets."""
-    return JSONResponse({"data": await service.data_sets(who)})
+@ROUTES.api("GET /data", ANALYST, "DataSets")
+async def data(visit: Visit) -> Response:
+    """Data sets: schema and policy, never data."""
+    return JSONResponse({"data": await visit.data_sets()})
 
 
-async def explain(_: Request, service: Service, who: Person, body: schemas.Body) -> Response:
-    """Return the price and the expected error of a question."""
+@ROUTES.api("POST /explain", ANALYST, "Explained", schemas.ExplainBody)
+async def explain(visit: Visit, body: schemas.Body) -> Response:
+    """Price and error of a question."""
     terms = body.given()
     if terms.get("epsilons") and "epsilon" in terms:
         raise InvalidValueError("epsilons", got="both", allowed="given instead of epsilon, not beside it")
-    explanations = [schemas.explanation(explanation) for explanation in await service.explain(who, **terms)]
+    explanations = [schemas.explanation(explanation) for explanation in await visit.explain(**terms)]
     return JSONResponse({"explanations": explanations} if terms.get("epsilons") else explanations[0])
 
 
-async def ask(request: Request, service: Service, who: Person, body: schemas.Body) -> Response:
-    """Answer a question."""
-    form = chosen_form(request, FORMS)
-    return written(await service.ask(who, **body.given()), form)
+@ROUTES.api("POST /ask", ANALYST, "Answer", schemas.AskBody, scope="ask", **ANSWERS)
+async def ask(visit: Visit, body: schemas.Body) -> Response:
+    """Ask, and pay."""
+    form = chosen_form(visit.request, FORMS)
+    return written(await visit.ask(**body.given()), form)
 
 
-async def dummy(request: Request, service: Service, who: Person, body: schemas.Body) -> Response:
-    """Answer a question about made-up rows."""
-    form = chosen_form(request, FORMS)
-    return written(await service.dummy(who, **body.given()), form)
+@ROUTES.api("POST /dummy", ANALYST, "Answer", schemas.QuestionBody, **ANSWERS)
+async def dummy(visit: Visit, body: schemas.Body) -> Response:
+    """Try on made-up rows, free."""
+    form = chosen_form(visit.request, FORMS)
+    return written(await visit.dummy(**body.given()), form)
 
 
-async def answer(request: Request, service: Service, who: Person) -> Response:
-    """Show an answer again."""
-    form = chosen_form(request, FORMS)
-    return written(await service.answer(who, number_in(request)), form)
+@ROUTES.api("GET /answers/{number}", ANALYST, "Answer", **ANSWERS)
+async def answer(visit: Visit) -> Response:
+    """An answer that was given, free."""
+    form = chosen_form(visit.request, FORMS)
+    return written(await visit.answer(number_in(visit)), form)
 
 
 def budget_headers(receipt: str, remaining: Money | None, spending: Spending | None) -> dict[str, str]:
@@ -129,134 +135,158 @@ def chosen_form(request: Request, forms: Mapping[str, str]) -> str:
     raise BadRequestError(f"This can be had as {', '.join(forms.values())}.", 406)
 
 
-async def budget(_: Request, service: Service, who: Person) -> Response:
-    """Show the remaining budgets."""
-    return JSONResponse({"accounts": await service.budget(who)})
+@ROUTES.api("GET /budget", ANALYST, "Accounts")
+async def budget(visit: Visit) -> Response:
+    """What is left."""
+    accounts = await visit.with_curator(lambda curator: [schemas.account(view) for view in curator.budget()])
+    return JSONResponse({"accounts": accounts})
 
 
-async def history(request: Request, service: Service, who: Person) -> Response:
-    """Show the questions that were charged, newest first."""
-    limit = request.query_params.get("limit")
+@ROUTES.api("GET /history", ANALYST, "Releases", query=(LIMIT,))
+async def history(visit: Visit) -> Response:
+    """What was asked."""
+    limit = visit.query.get("limit")
     maximum = None if limit is None else integer(whole(limit, "limit"), "limit", minimum=1, maximum=10_000)
-    return JSONResponse({"releases": await service.history(who, maximum)})
+    return JSONResponse({"releases": await visit.history(maximum)})
 
 
-async def receipt(request: Request, service: Service, who: Person) -> Response:
-    """Show a charge."""
-    return JSONResponse(await service.receipt(who, number_in(request)))
+@ROUTES.api("GET /receipts/{number}", ANALYST, "Receipt")
+async def receipt(visit: Visit) -> Response:
+    """One charge, with its place in the ledger."""
+    return JSONResponse(await visit.receipt(number_in(visit)))
 
 
-async def queue(_: Request, service: Service, who: Person) -> Response:
-    """Show the positions of one's questions in the queue."""
-    return JSONResponse({"questions": service.places(who), "limit": service.settings.limit})
+@ROUTES.api("GET /questions", ANALYST, "Queue")
+async def queue(visit: Visit) -> Response:
+    """Where one's questions stand."""
+    return JSONResponse({"questions": visit.places(), "limit": visit.settings.limit})
 
 
-async def cancel(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.api("DELETE /questions/{request}", ANALYST, "Cancelled", scope="ask")
+async def cancel(visit: Visit) -> Response:
     """End a question."""
-    service.cancel(who, request.path_params["request"])
-    return JSONResponse({"cancelled": request.path_params["request"]}, 202)
+    visit.cancel(visit.path["request"])
+    return JSONResponse({"cancelled": visit.path["request"]}, 202)
 
 
-async def requests(_: Request, service: Service, who: Person) -> Response:
-    """Show the requests to the owner, waiting and decided."""
-    return JSONResponse({"requests": await service.requests(who)})
+@ROUTES.api("GET /requests", SIGNED_IN, "Requests")
+async def requests(visit: Visit) -> Response:
+    """What waits, or waited, for the owner."""
+    return JSONResponse({"requests": await visit.requests()})
 
 
-async def request_budget(_: Request, service: Service, who: Person, body: schemas.BudgetRequestBody) -> Response:
+@ROUTES.api("POST /requests", ANALYST, "MadeRequest", schemas.BudgetRequestBody, scope="ask")
+async def request_budget(visit: Visit, body: schemas.BudgetRequestBody) -> Response:
     """Ask for a larger budget."""
-    budget_request = await service.request_budget(who, epsilon=body.epsilon, reason=body.reason, data=body.data)
-    return JSONResponse(budget_request, 201)
+    return JSONResponse(await visit.request_budget(**body.model_dump()), 201)
 
 
-async def decide(request: Request, service: Service, who: Person, body: schemas.DecisionBody) -> Response:
-    """Approve or decline a request."""
-    return JSONResponse(await service.decide(who, number_in(request), approve=body.approve, reason=body.reason))
+@ROUTES.api("POST /requests/{number}/decision", OWNER, "Request", schemas.DecisionBody)
+async def decide(visit: Visit, body: schemas.DecisionBody) -> Response:
+    """Decide."""
+    return JSONResponse(await visit.decide(number_in(visit), **body.model_dump()))
 
 
-async def me(_: Request, service: Service, who: Person) -> Response:
-    """Say who is signed in."""
-    roles = sorted(role.value for role in who.roles)
-    sessions = [asdict(session) for session in service.people.sessions(who.name)]
-    return JSONResponse({"name": who.name, "roles": roles, "scopes": sorted(who.scopes), "sessions": sessions})
+@ROUTES.api("GET /me", SIGNED_IN, "Me")
+async def me(visit: Visit) -> Response:
+    """Who is signed in."""
+    roles = sorted(role.value for role in visit.who.roles)
+    sessions = [asdict(session) for session in visit.people.sessions(visit.name)]
+    return JSONResponse({"name": visit.name, "roles": roles, "scopes": sorted(visit.who.scopes), "sessions": sessions})
 
 
-async def tokens(_: Request, service: Service, who: Person) -> Response:
-    """Show one's tokens."""
-    return JSONResponse({"tokens": [_token(token) for token in service.people.tokens(who.name)]})
+@ROUTES.api("GET /tokens", SIGNED_IN, "Tokens")
+async def tokens(visit: Visit) -> Response:
+    """One's tokens, without their secrets."""
+    return JSONResponse({"tokens": [_token(token) for token in visit.people.tokens(visit.name)]})
 
 
-async def make_token(_: Request, service: Service, who: Person, body: schemas.TokenBody) -> Response:
-    """Make a token; its secret is shown this once."""
-    if not set(body.scopes) <= who.scopes or ("own" in body.scopes and not who.owner):
+@ROUTES.api("POST /tokens", SIGNED_IN, "NewToken", schemas.TokenBody)
+async def make_token(visit: Visit, body: schemas.TokenBody) -> Response:
+    """Make a token."""
+    if not set(body.scopes) <= visit.who.scopes or ("own" in body.scopes and not visit.who.owner):
         raise ForbiddenError("A token cannot allow more than the person who makes it may do.")
-    service.rates.check(Rate.TOKENS, who.name)
-    token, secret = service.people.make_token(
-        who.name, label=body.label, scopes=body.scopes, days=body.days, until=who.expires
+    visit.check_rate(Rate.TOKENS)
+    token, secret = visit.people.make_token(
+        visit.name, label=body.label, scopes=body.scopes, days=body.days, until=visit.who.expires
     )
     return JSONResponse({**_token(token), "token": secret}, 201)
 
 
-async def revoke_token(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.api("DELETE /tokens/{id}", SIGNED_IN)
+async def revoke_token(visit: Visit) -> Response:
     """End a token."""
-    if not service.revoke_token(who, request.path_params["id"]):
+    if not visit.revoke_token(visit.path["id"]):
         raise UnknownPlaceError
     return Response(status_code=204)
 
 
-async def end_session(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.api("DELETE /sessions/{id}", SIGNED_IN)
+async def end_session(visit: Visit) -> Response:
     """End a session."""
-    if not service.end_session(who, request.path_params["id"]):
+    if not visit.end_session(visit.path["id"]):
         raise UnknownPlaceError
     return Response(status_code=204)
 
 
-async def set_password(request: Request, service: Service, who: Person, body: schemas.PasswordBody) -> Response:
-    """Change one's password; all sessions end."""
-    service.rates.check(Rate.PASSWORDS, who.name)
-    right = await asyncio.to_thread(service.people.may_change, who, body.old)
-    if not right:
-        service.failures.note(who.name, client_address(request), "password")
-        raise ForbiddenError(
-            "The old password is not right. A first one is set in a browser, after signing in by link."
-        )
-    await asyncio.to_thread(service.people.set_password, who.name, body.new)
+@ROUTES.api("PUT /password", SIGNED_IN, body=schemas.PasswordBody)
+async def set_password(visit: Visit, body: schemas.PasswordBody) -> Response:
+    """Change one's password."""
+    hint = " A first one is set in a browser, after signing in by link."
+    await check_password(visit, body.old, f"The old password is not right.{hint}")
+    await asyncio.to_thread(visit.people.set_password, visit.name, body.new)
     return Response(status_code=204)
 
 
-async def people(_: Request, service: Service, __: Person) -> Response:
-    """Show everybody."""
-    names = service.people.names()
+async def check_password(visit: Visit, old: str, refusal: str) -> None:
+    """Refuse a change by somebody who does not know the password, and count it among the failed sign-ins."""
+    visit.check_rate(Rate.PASSWORDS)
+    if not await asyncio.to_thread(visit.people.may_change, visit.who, old):
+        visit.note_failure("password")
+        raise ForbiddenError(refusal)
+
+
+@ROUTES.api("GET /people", OWNER, "People")
+async def people(visit: Visit) -> Response:
+    """Everybody, with their roles."""
+    names = visit.people.names()
     accounts = [{"name": name, "roles": sorted(role.value for role in roles)} for name, roles in names.items()]
     return JSONResponse({"people": accounts})
 
 
-async def add_person(_: Request, service: Service, __: Person, body: schemas.PersonBody) -> Response:
-    """Add somebody; the link signs them in once."""
-    service.people.add(body.name, roles=[_role(name) for name in body.roles])
-    return JSONResponse({"name": body.name, "link": f"/welcome/{service.people.make_link(body.name)}"}, 201)
+@ROUTES.api("POST /people", OWNER, "Link", schemas.PersonBody)
+async def add_person(visit: Visit, body: schemas.PersonBody) -> Response:
+    """Add somebody."""
+    if strangers := set(body.roles) - {role.value for role in Role}:
+        raise InvalidValueError("roles", got=", ".join(sorted(strangers)), allowed="owner or analyst")
+    visit.people.add(body.name, roles=[Role(name) for name in body.roles])
+    return JSONResponse({"name": body.name, "link": f"/welcome/{visit.people.make_link(body.name)}"}, 201)
 
 
-async def make_link(request: Request, service: Service, _: Person) -> Response:
-    """Make a one-time link for somebody."""
-    link = service.people.make_link(request.path_params["name"])
-    return JSONResponse({"link": f"/welcome/{link}"}, 201)
+@ROUTES.api("POST /people/{name}/links", OWNER, "Link")
+async def make_link(visit: Visit) -> Response:
+    """A one-time link."""
+    return JSONResponse({"link": f"/welcome/{visit.people.make_link(visit.path['name'])}"}, 201)
 
 
-async def remove_person(request: Request, service: Service, _: Person) -> Response:
+@ROUTES.api("DELETE /people/{name}", OWNER)
+async def remove_person(visit: Visit) -> Response:
     """Remove somebody."""
-    service.people.remove(request.path_params["name"])
+    visit.people.remove(visit.path["name"])
     return Response(status_code=204)
 
 
-async def health(_: Request, service: Service, __: Person) -> Response:
-    """Say that the service answers. It says nothing else to anybody."""
-    service.queue.positions("")
+@ROUTES.api("GET /health", ANYBODY, "Health")
+async def health(visit: Visit) -> Response:
+    """Whether the service answers."""
+    visit.service.queue.positions("")
     return JSONResponse({"status": "ok"})
 
 
-async def document(request: Request, _: Service, __: Person) -> Response:
-    """Show the API's document."""
-    return JSONResponse(cast("dict[str, Any]", request.app.state.document))
+@ROUTES.api("GET /openapi.json", ANYBODY, "Document")
+async def document(visit: Visit) -> Response:
+    """This document."""
+    return JSONResponse(cast("dict[str, Any]", visit.request.app.state.document))
 
 
 def _token(token: Token) -> dict[str, Any]:
@@ -264,93 +294,26 @@ def _token(token: Token) -> dict[str, Any]:
     return {"id": token.id, "label": token.label, "scopes": list(token.scopes), **times}
 
 
-def _role(name: str) -> Role:
-    if name not in {role.value for role in Role}:
-        raise InvalidValueError("roles", got=name, allowed="owner or analyst")
-    return Role(name)
+def number_of(text: str) -> int | None:
+    """Return the whole number that a text is."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def whole(text: str, name: str) -> int:
     """Return a parameter of the query as a whole number."""
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    if (number := number_of(text)) is None:
         raise InvalidValueError(name, got=text, allowed="a whole number")
-    return int(text)
+    return number
 
 
-def number_in(request: Request) -> int:
+def number_in(visit: Visit) -> int:
     """Return the number in the path of a request."""
-    text = str(request.path_params["number"])
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    if (number := number_of(str(visit.path["number"]))) is None:
         raise UnknownPlaceError
-    return int(text)
+    return number
 
 
-def api_route(
-    address: str,
-    handler: Handler,
-    permission: Permission,
-    summary: str,
-    result: str = "",
-    body: type[BaseModel] | None = None,
-    *,
-    scope: str = "read",
-    query: Query = (),
-    media: tuple[str, ...] = (),
-) -> Route:
-    """Return a route of the API by its method and path; those of owners need the scope ``own``."""
-    method, _, path = address.partition(" ")
-    return Route(
-        method=method,
-        path=f"/api/v1{path}",
-        handler=handler,
-        permission=permission,
-        scope="own" if permission is Permission.OWNER else scope,
-        summary=summary,
-        result=result,
-        body=body,
-        query=query,
-        media=media,
-    )
-
-
-def table() -> list[Route]:
-    """Return the API's part of the table of routes."""
-    analyst, owner, signed_in = Permission.ANALYST, Permission.OWNER, Permission.SIGNED_IN
-    answers: Mapping[str, Any] = {"query": (FORMAT,), "media": (CSV, ARROW, STORED)}
-    return [
-        api_route("GET /openapi.json", document, Permission.ANYBODY, "This document", "Document"),
-        api_route("GET /health", health, Permission.ANYBODY, "Whether the service answers", "Health"),
-        api_route("GET /me", me, signed_in, "Who is signed in", "Me"),
-        api_route("GET /data", data, analyst, "Data sets: schema and policy, never data", "DataSets"),
-        api_route("POST /explain", explain, analyst, "Price and error of a question", "Explained", schemas.ExplainBody),
-        api_route("POST /ask", ask, analyst, "Ask, and pay", "Answer", schemas.AskBody, scope="ask", **answers),
-        api_route(
-            "POST /dummy", dummy, analyst, "Try on made-up rows, free", "Answer", schemas.QuestionBody, **answers
-        ),
-        api_route("GET /budget", budget, analyst, "What is left", "Accounts"),
-        api_route("GET /history", history, analyst, "What was asked", "Releases", query=(LIMIT,)),
-        api_route("GET /receipts/{number}", receipt, analyst, "One charge, with its place in the ledger", "Receipt"),
-        api_route("GET /answers/{number}", answer, analyst, "An answer that was given, free", "Answer", **answers),
-        api_route("GET /questions", queue, analyst, "Where one's questions stand", "Queue"),
-        api_route("DELETE /questions/{request}", cancel, analyst, "End a question", "Cancelled", scope="ask"),
-        api_route("GET /requests", requests, signed_in, "What waits, or waited, for the owner", "Requests"),
-        api_route(
-            "POST /requests",
-            request_budget,
-            analyst,
-            "Ask for a larger budget",
-            "MadeRequest",
-            schemas.BudgetRequestBody,
-            scope="ask",
-        ),
-        api_route("POST /requests/{number}/decision", decide, owner, "Decide", "Request", schemas.DecisionBody),
-        api_route("GET /tokens", tokens, signed_in, "One's tokens, without their secrets", "Tokens"),
-        api_route("POST /tokens", make_token, signed_in, "Make a token", "NewToken", schemas.TokenBody),
-        api_route("DELETE /tokens/{id}", revoke_token, signed_in, "End a token"),
-        api_route("DELETE /sessions/{id}", end_session, signed_in, "End a session"),
-        api_route("PUT /password", set_password, signed_in, "Change one's password", body=schemas.PasswordBody),
-        api_route("GET /people", people, owner, "Everybody, with their roles", "People"),
-        api_route("POST /people", add_person, owner, "Add somebody", "Link", schemas.PersonBody),
-        api_route("DELETE /people/{name}", remove_person, owner, "Remove somebody"),
-        api_route("POST /people/{name}/links", make_link, owner, "A one-time link", "Link"),
-    ]
+def attached(response: AnyResponse, name: str) -> AnyResponse:
+    """Return a response as a file of this name."""
+    response.headers["content-disposition"] = f'attachment; filename="{name}"'
+    return response

@@ -1,7 +1,7 @@
 """One file that holds ledger, people and streams as they were at one moment; and putting it back.
 
 *Consistent* means that no part tells of what another part does not know. People are copied first: an act that waits
-there and stands in the ledger too is recorded once (`hush.ledger.actors`). Then no stream moves while the ledger is
+there and stands in the ledger too is recorded once (`hush.ledger.history`). Then no stream moves while the ledger is
 read at one entry and the streams after it; one that was paid for later is left out.
 
 *Putting it back is going back.* What was charged and released since is out in the world. So nothing is put where
@@ -20,13 +20,12 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 from hush.core import HushError, InvalidValueError
-from hush.curator.stream_state import StreamState
+from hush.curator.streams import StreamState
 from hush.ledger import Actor, Ledger, LedgerError, LedgerRolledBackError
 from hush.ledger.anchors import find_marks, open_anchor
 from hush.ledger.backup import Lost
@@ -52,7 +51,9 @@ def backup(policy: Policy, ledger: Ledger, people: People, file: Path, *, actor:
         with target, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive, ExitStack() as stack:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hush-backup-")))
             people.backup(scratch / _PEOPLE)
-            stack.enter_context(_still(folder))
+            for state in sorted(folder.glob("*/*.stream")):  # none advances as long as it is locked
+                lock = stack.enter_context((state.parent / f".{state.stem}.lock").open("w"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
             lines = io.StringIO()
             entries = ledger.export(lines, actor=actor)
             parts = {_PEOPLE: (scratch / _PEOPLE).read_bytes(), _LEDGER: lines.getvalue().encode()}
@@ -74,16 +75,6 @@ def backup(policy: Policy, ledger: Ledger, people: People, file: Path, *, actor:
         file.unlink(missing_ok=True)
         raise
     return manifest
-
-
-@contextmanager
-def _still(folder: Path) -> Iterator[None]:
-    """Lock every stream, so that none advances as long as the context lasts."""
-    with ExitStack() as stack:
-        for state in sorted(folder.glob("*/*.stream")):
-            lock = stack.enter_context((state.parent / f".{state.stem}.lock").open("w"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _streams(folder: Path, entries: int) -> dict[str, bytes]:
@@ -172,11 +163,8 @@ def _check_rollback(manifest: dict[str, Any], place: str, lost: Lost, anchor: st
 def _check_empty(place: str | Path, folder: Path, people: str) -> None:
     paths = [str(path) for path in (place, folder) if isinstance(path, Path) and path.exists()]
     if not paths and (":" in people or Path(people).exists()):
-        store = People(people)
-        try:
+        with closing(People(people)) as store:
             paths = [people] if store.names() else []
-        finally:
-            store.close()
     if paths:
         raise LedgerError(
             f"There is something at {paths[0]} already, and a backup is put where nothing lies. Stop the service, move "

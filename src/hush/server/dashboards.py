@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from hush.accounting.events import event_from_json
 from hush.core import InvalidValueError
@@ -26,17 +26,15 @@ from hush.curator import together
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
 from hush.curator.terms import QuestionTerms
-from hush.curator.together import AnswersTogether
 from hush.ledger import Actor, Release, RequestConflictError
 from hush.ledger.budgets import Outlook
 from hush.policy.streams import unknown_reader
 from hush.query.parameters import from_wire
 from hush.query.question import fingerprint
-from hush.server.auth.people import Person
 from hush.server.errors import ForbiddenError, UnknownPlaceError
-from hush.server.opened import OpenPolicy
 from hush.server.rate_limits import Rate
-from hush.server.service import Service
+from hush.server.routes import Visit
+from hush.server.service import OpenPolicy
 from hush.storage import Storage
 
 MOST = 50
@@ -147,46 +145,45 @@ def _read(row: tuple[Any, ...]) -> Dashboard:
     return Dashboard(identity=row[0], maker=row[1], **content)
 
 
+def _store(visit: Visit) -> DashboardStore:
+    return DashboardStore(visit.people.storage)
+
+
 # who may see
 
 
-def _may_see(opened: OpenPolicy, dashboard: Dashboard, who: Person) -> bool:
-    """Return whether somebody may see a dashboard, under the policy in force."""
-    analyst = opened.policy.analysts.get(who.name)
-    if analyst is None or dashboard.data not in analyst.data or dashboard.data not in opened.data_sets:
+def _may_see(opened: OpenPolicy, dashboard: Dashboard, name: str) -> bool:
+    """Return whether somebody may see a dashboard, under the policy in force: for them and for its maker."""
+    analysts, data = opened.policy.analysts, dashboard.data
+    if data not in opened.data_sets or any(
+        person not in analysts or data not in analysts[person].data for person in (name, dashboard.maker)
+    ):
         return False
-    if dashboard.maker == who.name:
-        return True
-    named = dashboard.readers == "analysts" or who.name in dashboard.readers
-    maker = opened.policy.analysts.get(dashboard.maker)
-    return (
-        opened.data_sets[dashboard.data].share
-        and bool(dashboard.readers)
-        and named
-        and maker is not None
-        and dashboard.data in maker.data
-    )
+    named = dashboard.readers == "analysts" or name in dashboard.readers
+    return dashboard.maker == name or (opened.data_sets[data].share and bool(dashboard.readers) and named)
 
 
-async def listed(service: Service, who: Person) -> list[Dashboard]:
+async def listed(visit: Visit) -> list[Dashboard]:
     """Return the dashboards that somebody may see: their own first."""
-    dashboards = DashboardStore(service.people.storage).all()
-    seen = await service.with_policy(lambda opened: [made for made in dashboards if _may_see(opened, made, who)])
-    return sorted(seen, key=lambda dashboard: dashboard.maker != who.name)
+    dashboards = _store(visit).all()
+    seen = await visit.with_policy(
+        lambda opened: [dashboard for dashboard in dashboards if _may_see(opened, dashboard, visit.name)]
+    )
+    return sorted(seen, key=lambda dashboard: dashboard.maker != visit.name)
 
 
-async def opened_by(service: Service, who: Person, identity: str) -> Dashboard:
+async def opened_by(visit: Visit, identity: str) -> Dashboard:
     """Return a dashboard; one that somebody may not see is not there."""
-    for dashboard in await listed(service, who):
+    for dashboard in await listed(visit):
         if dashboard.identity == identity:
             return dashboard
     raise UnknownPlaceError
 
 
-async def owned(service: Service, who: Person, identity: str) -> Dashboard:
+async def owned(visit: Visit, identity: str) -> Dashboard:
     """Return a dashboard of somebody's own; a reader may not change it."""
-    dashboard = await opened_by(service, who, identity)
-    if dashboard.maker != who.name:
+    dashboard = await opened_by(visit, identity)
+    if dashboard.maker != visit.name:
         raise ForbiddenError("Only its maker changes a dashboard; pin what you need to one of your own.")
     return dashboard
 
@@ -194,22 +191,22 @@ async def owned(service: Service, who: Person, identity: str) -> Dashboard:
 # tiles
 
 
-async def made(service: Service, who: Person, title: str, data: str) -> Dashboard:
+async def made(visit: Visit, title: str, data: str) -> Dashboard:
     """Make an empty dashboard about a data set."""
     title = title.strip()
     if not 0 < len(title) <= _LONGEST_TITLE:
         raise InvalidValueError("title", got=title, allowed=f"1 to {_LONGEST_TITLE} characters")
-    names = [data_set["name"] for data_set in await service.data_sets(who)]
+    names = [data_set["name"] for data_set in await visit.data_sets()]
     if data not in names:
         raise InvalidValueError("data", got=data, allowed=f"one of {', '.join(names)}")
-    dashboard = Dashboard(identity=uuid.uuid4().hex, maker=who.name, title=title, data=data)
-    DashboardStore(service.people.storage).add(dashboard)
+    dashboard = Dashboard(identity=uuid.uuid4().hex, maker=visit.name, title=title, data=data)
+    _store(visit).add(dashboard)
     return dashboard
 
 
-async def pin(service: Service, who: Person, dashboard: Dashboard, receipt: int) -> None:
+async def pin(visit: Visit, dashboard: Dashboard, receipt: int) -> None:
     """Pin an answer of somebody's own to their dashboard."""
-    charged, answer = await service.receipt(who, receipt), await service.answer(who, receipt)
+    charged, answer = await visit.receipt(receipt), await visit.answer(receipt)
     if charged["data"] != dashboard.data:
         raise InvalidValueError("receipt", got=receipt, allowed=f"an answer about {dashboard.data}")
     if answer.terms is None:
@@ -223,77 +220,65 @@ async def pin(service: Service, who: Person, dashboard: Dashboard, receipt: int)
             raise InvalidValueError("tiles", got=len(current.tiles) + 1, allowed=f"at most {together.MOST}")
         return replace(current, tiles=(*current.tiles, tile))
 
-    DashboardStore(service.people.storage).change(dashboard.identity, add)
+    _store(visit).change(dashboard.identity, add)
 
 
-def unpin(service: Service, dashboard: Dashboard, identity: str) -> None:
+def unpin(visit: Visit, dashboard: Dashboard, identity: str) -> None:
     """Take a tile off a dashboard; its receipt stays."""
+    _store(visit).change(
+        dashboard.identity,
+        lambda current: replace(current, tiles=tuple(tile for tile in current.tiles if tile.identity != identity)),
+    )
 
-    def drop(current: Dashboard) -> Dashboard:
-        return replace(current, tiles=tuple(tile for tile in current.tiles if tile.identity != identity))
 
-    DashboardStore(service.people.storage).change(dashboard.identity, drop)
-
-
-async def share_with(service: Service, dashboard: Dashboard, readers: tuple[str, ...] | str) -> None:
+async def share_with(visit: Visit, dashboard: Dashboard, readers: tuple[str, ...] | str) -> None:
     """Name the readers of a dashboard; refuse where the owner does not let analysts have each other's answers."""
 
     def check(opened: OpenPolicy) -> None:
-        if not readers:
-            return
-        if not opened.data_sets[dashboard.data].share:
+        if readers and not opened.data_sets[dashboard.data].share:
             raise ForbiddenError(
                 f"The owner does not let analysts of {dashboard.data} have each other's answers; "
                 "ask for share = true in the policy."
             )
-        if (stranger := unknown_reader(readers, dashboard.data, opened.policy.analysts)) is not None:
+        stranger = unknown_reader(readers, dashboard.data, opened.policy.analysts) if readers else None
+        if stranger is not None:
             raise InvalidValueError("readers", got=stranger, allowed=f"analysts of {dashboard.data}")
 
-    await service.with_policy(check)
-    DashboardStore(service.people.storage).change(dashboard.identity, lambda current: replace(current, readers=readers))
+    await visit.with_policy(check)
+    _store(visit).change(dashboard.identity, lambda current: replace(current, readers=readers))
 
 
 # answers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DashboardPrice:
-    """The price of a refresh, or of its answers to a reader, as it is shown before it is paid."""
+class DashboardPrice(NamedTuple):
+    """The price of a refresh, or of its answers to a reader, as it is shown before it is paid.
+
+    ``identity`` is the fingerprint of the priced plan or refresh: the payment names it, and for another one nothing is
+    charged. ``questions`` counts the distinct questions that are asked: none to a reader.
+    """
 
     identity: str
-    """The fingerprint of the priced plan or refresh: the payment names it, and for another one nothing is charged."""
     epsilon: Fraction
     delta: Fraction
     outlook: Outlook | None
     questions: int
-    """How many distinct questions are asked; 0 to a reader, for whom nothing is."""
 
 
-async def explained(service: Service, who: Person, dashboard: Dashboard) -> DashboardPrice:
+async def explained(visit: Visit, dashboard: Dashboard) -> DashboardPrice:
     """Return the price of a refresh; to a reader that of the answers of the last one. Spends nothing."""
 
-    def look(opened: OpenPolicy) -> DashboardPrice:
-        curator = opened.curator(who)
-        if dashboard.maker == who.name:
-            planned = together.plan(curator.session, dashboard.terms())
-            return DashboardPrice(
-                identity=planned.identity,
-                epsilon=planned.epsilon,
-                delta=planned.delta,
-                outlook=planned.outlook,
-                questions=len(planned.plans),
-            )
+    def look(curator: Curator) -> DashboardPrice:
+        if dashboard.maker == visit.name:
+            plan = together.plan(curator.session, dashboard.terms())
+            return DashboardPrice(plan.identity, plan.epsilon, plan.delta, plan.outlook, len(plan.plans))
         paid = _last_refresh(curator, dashboard)
         events = [event_from_json(event) for event in paid.events]
-        return DashboardPrice(
-            identity=dashboard.refreshed,
-            epsilon=Fraction(paid.epsilon or 0),
-            delta=Fraction(paid.price[0]["delta"]),
-            outlook=curator.session.accounts(dashboard.data, shared=True).outlook(events),
-            questions=0,
-        )
+        outlook = curator.session.accounts(dashboard.data, shared=True).outlook(events)
+        delta = Fraction(paid.price[0]["delta"])
+        return DashboardPrice(dashboard.refreshed, Fraction(paid.epsilon or 0), delta, outlook, 0)
 
-    return await service.for_nothing(who, Rate.EXPLANATIONS, look)
+    return await visit.for_nothing(Rate.EXPLANATIONS, look)
 
 
 def _last_refresh(curator: Curator, dashboard: Dashboard) -> Release:
@@ -314,9 +299,9 @@ def _check_priced(priced: str, present: str) -> None:
         )
 
 
-async def refresh(service: Service, who: Person, dashboard: Dashboard, request: str, priced: str) -> None:
+async def refresh(visit: Visit, dashboard: Dashboard, request: str, priced: str) -> None:
     """Ask all tiles anew in one charge, as the plan was priced; the same request again is free."""
-    same = dashboard.paid_as(who.name)
+    same = dashboard.paid_as(visit.name)
     places = {tile.identity: index for index, tile in enumerate(dashboard.tiles)}
 
     def ask(curator: Curator, name: str) -> None:
@@ -324,7 +309,7 @@ async def refresh(service: Service, who: Person, dashboard: Dashboard, request: 
         planned = together.plan(session, dashboard.terms())
         _check_priced(priced, planned.identity)
         terms: dict[str, Any] = {"text": dashboard.text, "same": same, "request": name}
-        released = together.ask(session, curator.outlet, planned, limit=service.settings.limit, **terms)
+        released = together.ask(session, planned, limit=visit.settings.limit, **terms)
         _, charge = session.ledger.receipt(released.receipt, session.actor)
 
         def take(current: Dashboard) -> Dashboard:
@@ -332,67 +317,56 @@ async def refresh(service: Service, who: Person, dashboard: Dashboard, request: 
             if charge.same_question != same or current.refreshed == same:
                 return current
             tiles = tuple(replace(tile, index=places.get(tile.identity)) for tile in current.tiles)
-            return replace(current, tiles=tiles, refreshed=same, paid={who.name: released.receipt})
+            return replace(current, tiles=tiles, refreshed=same, paid={visit.name: released.receipt})
 
-        DashboardStore(service.people.storage).change(dashboard.identity, take)
+        _store(visit).change(dashboard.identity, take)
 
-    await service.at_work(who, request, ask)
+    await visit.at_work(request, ask)
 
 
-async def read(service: Service, who: Person, dashboard: Dashboard, request: str, priced: str) -> None:
+async def read(visit: Visit, dashboard: Dashboard, request: str, priced: str) -> None:
     """Pay for the last refresh as a reader, as it was priced, from their own account alone."""
 
-    def ask(curator: Curator, name: str) -> AnswersTogether:
+    def ask(curator: Curator, name: str) -> int:
         paid = _last_refresh(curator, dashboard)
         _check_priced(priced, dashboard.refreshed)
-        return together.read(curator.session, curator.outlet, paid, same=dashboard.refreshed, request=name)
+        return together.read(curator.session, paid, same=dashboard.refreshed, request=name).receipt
 
-    released = await service.at_work(who, request, ask)
+    receipt = await visit.at_work(request, ask)
 
     def note(current: Dashboard) -> Dashboard:
         if current.refreshed != dashboard.refreshed:  # refreshed meanwhile: the receipt shows what was paid for
             return current
-        return replace(current, paid={**current.paid, who.name: released.receipt})
+        return replace(current, paid={**current.paid, visit.name: receipt})
 
-    DashboardStore(service.people.storage).change(dashboard.identity, note)
+    _store(visit).change(dashboard.identity, note)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TileAnswer:
-    """What somebody may see of a tile now."""
+class TileAnswer(NamedTuple):
+    """What somebody may see of a tile now: no answer for a reader who has not paid for it."""
 
     tile: Tile
-    answer: Answer | None
-    """None for a reader who has not paid for it, or where a later refresh has it."""
-    receipt: int
-    when: str
+    answer: Answer | None = None
+    receipt: int = 0
+    when: str = ""
 
 
-async def answers(service: Service, who: Person, dashboard: Dashboard) -> list[TileAnswer]:
+async def answers(visit: Visit, dashboard: Dashboard) -> list[TileAnswer]:
     """Return the tiles with the answers that somebody has paid for. Free."""
-    receipt = dashboard.paid.get(who.name)
+    receipt = dashboard.paid.get(visit.name)
 
     def look(opened: OpenPolicy) -> list[TileAnswer]:
-        actor = Actor.analyst(who.name)
-        refreshed: tuple[Answer, ...] = ()
-        refreshed_at = ""
-        if receipt is not None:
-            refreshed = together.unpacked(opened.ledger.stored_answer(receipt, actor))
-            refreshed_at = opened.ledger.receipt(receipt, actor)[0].when
-        shown = []
-        for tile in dashboard.tiles:
-            answer, number, when = None, 0, ""
+        ledger, actor = opened.ledger, visit.analyst
+        refreshed = () if receipt is None else together.unpacked(ledger.stored_answer(receipt, actor))
+
+        def look_at(tile: Tile) -> TileAnswer:
             if tile.index is not None and receipt is not None:
-                answer, number, when = refreshed[tile.index], receipt, refreshed_at
-            elif dashboard.maker == who.name:
-                answer, number = Answer.shown(opened.ledger, tile.receipt, actor), tile.receipt
-                when = opened.ledger.receipt(tile.receipt, actor)[0].when
-            shown.append(TileAnswer(tile=tile, answer=answer, receipt=number, when=when))
-        return shown
+                return TileAnswer(tile, refreshed[tile.index], receipt, ledger.receipt(receipt, actor)[0].when)
+            if dashboard.maker != visit.name:
+                return TileAnswer(tile)
+            answer, when = Answer.shown(ledger, tile.receipt, actor), ledger.receipt(tile.receipt, actor)[0].when
+            return TileAnswer(tile, answer, tile.receipt, when)
 
-    return await service.with_policy(look)
+        return [look_at(tile) for tile in dashboard.tiles]
 
-
-def sum_of_parts(dashboard: Dashboard) -> Fraction:
-    """Return what the tiles' questions cost one by one."""
-    return sum((Fraction(tile.epsilon) for tile in dashboard.tiles), Fraction(0))
+    return await visit.with_policy(look)

@@ -27,7 +27,6 @@ Each has the HTTP status with which it leaves. Over HTTP, texts and codes are th
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -46,74 +45,61 @@ class ServiceError(HushError):
 
     code = "service"
     status: ClassVar[int] = 400
+    message: ClassVar[str] = ""
+    """Its usual text."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.message)
 
 
 class SignInError(ServiceError):
     """The request is not signed in. The text is the same for every cause."""
 
-    code = "sign-in"
-    status = 401
-
-    def __init__(self, message: str = "Sign in first: with a token, or in a browser.") -> None:
-        super().__init__(message)
+    code, status = "sign-in", 401
+    message = "Sign in first: with a token, or in a browser."
 
 
 class ForbiddenError(ServiceError):
     """Who asks is known and may not do this."""
 
-    code = "forbidden"
-    status = 403
+    code, status = "forbidden", 403
 
 
 class UnknownPlaceError(ServiceError):
     """Nothing is there, or nothing that this person may see: both read alike."""
 
-    code = "unknown"
-    status = 404
-
-    def __init__(self, message: str = "There is nothing here, or nothing that you may see.") -> None:
-        super().__init__(message)
+    code, status = "unknown", 404
+    message = "There is nothing here, or nothing that you may see."
 
 
 class TooManyError(ServiceError):
-    """Too many requests."""
+    """Too many requests; one more is allowed after some ``seconds``."""
 
-    code = "too-many"
-    status = 429
+    code, status = "too-many", 429
 
     def __init__(self, seconds: float, what: str = "requests") -> None:
         self.seconds = seconds
-        """After how long one more is allowed."""
         super().__init__(f"Too many {what}; try again in {max(1, round(seconds))} s. Nothing was charged.")
 
 
 class BusyError(ServiceError):
     """The queue is full."""
 
-    code = "busy"
-    status = 503
-
-    def __init__(self, message: str = "Too many questions are waiting; try again soon. Nothing was charged.") -> None:
-        super().__init__(message)
+    code, status = "busy", 503
+    message = "Too many questions are waiting; try again soon. Nothing was charged."
 
 
 class SecondOwnerError(ServiceError):
     """The act needs a second owner."""
 
-    code = "second-owner"
-    status = 409
-
-    def __init__(self) -> None:
-        super().__init__(
-            "This takes two owners. It is noted, and holds once another owner does the same within a week."
-        )
+    code, status = "second-owner", 409
+    message = "This takes two owners. It is noted, and holds once another owner does the same within a week."
 
 
 class CancelledError(ServiceError):
     """The question was cancelled."""
 
-    code = "cancelled"
-    status = 409
+    code, status = "cancelled", 409
 
     def __init__(self, *, charged: bool) -> None:
         after = "It stays charged, and its answer was thrown away." if charged else "Nothing was charged."
@@ -123,43 +109,35 @@ class CancelledError(ServiceError):
 class PeopleError(ServiceError):
     """The store of people refuses."""
 
-    code = "people"
-    status = 422
+    code, status = "people", 422
 
 
 class StorageError(ServiceError):
-    """The state that workers share cannot be reached or written."""
+    """The state that workers share cannot be reached or written; place and cause are for the log, not the client."""
 
-    code = "storage"
-    status = 503
+    code, status = "storage", 503
+    message = (
+        "The service cannot reach its own state at the moment; try again soon. What was charged stays charged, and "
+        "comes again free of charge under the same request."
+    )
 
     def __init__(self, place: str, why: str) -> None:
-        super().__init__(
-            "The service cannot reach its own state at the moment; try again soon. What was charged stays charged, and "
-            "comes again free of charge under the same request."
-        )
+        super().__init__()
         self.place, self.why = place, why
-        """For the log at the machine, not for the client."""
 
 
 class NoPolicyError(ServiceError):
     """The service runs without a policy, so nothing can be asked yet."""
 
-    code = "no-policy"
-    status = 409
-
-    def __init__(self) -> None:
-        super().__init__("There is no policy yet, so nothing can be asked. The owner makes one on the page Data.")
+    code, status = "no-policy", 409
+    message = "There is no policy yet, so nothing can be asked. The owner makes one on the page Data."
 
 
 class InternalError(ServiceError):
     """An unexpected error."""
 
-    code = "internal"
-    status = 500
-
-    def __init__(self) -> None:
-        super().__init__("Something went wrong in the service; its log says what. What was charged stays charged.")
+    code, status = "internal", 500
+    message = "Something went wrong in the service; its log says what. What was charged stays charged."
 
 
 class BadRequestError(ServiceError):
@@ -173,29 +151,18 @@ class BadRequestError(ServiceError):
 
 
 MEDIA = "application/problem+json"
-_STATUS: Mapping[str, int] = {
-    "budget-exceeded": 402,
-    "not-allowed": 403,
-    "account-exists": 409,
-    "approval-needed": 409,
-    "ledger": 409,
-    "ledger-missing": 409,
-    "request-conflict": 409,
-    "too-many-requests": 429,
-    "request-unanswered": 409,
-    "unknown-account": 409,
-    "unknown-receipt": 404,
-    "unknown-stream": 404,
-    "source": 409,
-    "stream": 409,
-    "closed": 503,
-    "forked": 503,
-    "ledger-busy": 503,
-    "ledger-damaged": 503,
-    "ledger-rolled-back": 503,
-    "ledger-unavailable": 503,
-    "ledger-full": 507,
+_MISUSED = "This is not how this address is used."
+_CODES = {
+    402: "budget-exceeded",
+    403: "not-allowed",
+    404: "unknown-receipt unknown-stream",
+    409: "account-exists approval-needed ledger ledger-missing request-conflict request-unanswered unknown-account "
+    "source stream",
+    429: "too-many-requests",
+    503: "closed forked ledger-busy ledger-damaged ledger-rolled-back ledger-unavailable",
+    507: "ledger-full",
 }
+_STATUS = {code: status for status, codes in _CODES.items() for code in codes.split()}
 """The HTTP status of an error by its code; 422 for other errors in a question or a value."""
 
 
@@ -229,7 +196,8 @@ def problem_response(error: Exception) -> Response:
     from starlette.responses import JSONResponse
 
     if isinstance(error, HTTPException):
-        error = _as_used(error.status_code)
+        unknown = error.status_code == 404
+        error = UnknownPlaceError() if unknown else BadRequestError(_MISUSED, error.status_code)
     if not isinstance(error, HushError):
         log.error("an error that nobody foresaw: %s", type(error).__name__)
         log.debug("its trace", exc_info=error)
@@ -243,8 +211,3 @@ def problem_response(error: Exception) -> Response:
     elif status_code == 503:
         headers["Retry-After"] = "1"
     return JSONResponse(body, status_code, headers, MEDIA)
-
-
-def _as_used(status: int) -> ServiceError:
-    """Return the error for a request that the web framework refuses."""
-    return UnknownPlaceError() if status == 404 else BadRequestError("This is not how this address is used.", status)

@@ -18,9 +18,8 @@ import json
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp.server import Server, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -41,10 +40,8 @@ from starlette.types import Receive, Scope, Send
 from hush.core import HushError
 from hush.core.format import visible
 from hush.server import errors, schemas
-from hush.server.auth.people import Person
 from hush.server.errors import UnknownPlaceError
-from hush.server.routes import Permission, Route, endpoint
-from hush.server.service import Service
+from hush.server.routes import ANALYST, Route, Visit, endpoint
 
 PATH = "/mcp"
 INSTRUCTIONS = """\
@@ -65,8 +62,7 @@ class _Receipt(schemas.Body):
     receipt: int
 
 
-@dataclass(frozen=True, slots=True)
-class _ApiTool:
+class _ApiTool(NamedTuple):
     """A tool: a route of the API under a name and a description."""
 
     description: str
@@ -76,21 +72,12 @@ class _ApiTool:
     spends: bool = False
 
 
+_EXPLAIN = "Price and expected error of a question in SQL. Reads no data and spends nothing."
+_ASK = "Answer a question in SQL, and pay for it with epsilon or accuracy. A noisy number has its error beside it."
 TOOLS: Mapping[str, _ApiTool] = {
     "list_tables": _ApiTool("Data sets: tables, columns and policy, never data. Free.", "GET", "/data", _Nothing),
-    "explain": _ApiTool(
-        "Price and expected error of a question in SQL. Reads no data and spends nothing.",
-        "POST",
-        "/explain",
-        schemas.ExplainBody,
-    ),
-    "ask": _ApiTool(
-        "Answer a question in SQL, and pay for it with epsilon or accuracy. A noisy number has its error beside it.",
-        "POST",
-        "/ask",
-        schemas.AskBody,
-        spends=True,
-    ),
+    "explain": _ApiTool(_EXPLAIN, "POST", "/explain", schemas.ExplainBody),
+    "ask": _ApiTool(_ASK, "POST", "/ask", schemas.AskBody, spends=True),
     "show": _ApiTool("An answer that was given, by its receipt. Free.", "GET", "/answers/{number}", _Receipt),
 }
 
@@ -111,7 +98,7 @@ class McpDoor:
         server.middleware.clear()  # spans of OpenTelemetry, which are not ours to record
         logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its warnings quote what was sent
         self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
-        self.route = Route(method="POST", path=PATH, handler=self._handle, permission=Permission.ANALYST)
+        self.route = Route(method="POST", path=PATH, handler=self._handle, permission=ANALYST)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -119,7 +106,7 @@ class McpDoor:
         async with self._manager.run():
             yield
 
-    async def _handle(self, _: Request, __: Service, ___: Person) -> Response:
+    async def _handle(self, _: Visit) -> Response:
         return _Delegated(self._manager)
 
     async def _list_tools(

@@ -231,15 +231,10 @@ class LimitedProtocol(H11Protocol):
 
     def _start_timer(self, seconds: float) -> None:
         self._stop_timer()
-        self._deadline = self.loop.call_later(seconds, self._expire)
+        self._deadline = self.loop.call_later(seconds, self.transport.close)
 
     def _stop_timer(self) -> None:
         self._awaiting_body = False
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-
-    def _expire(self) -> None:
-        self._deadline = None
-        if not self.transport.is_closing():
-            self.transport.close()

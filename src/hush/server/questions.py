@@ -38,6 +38,10 @@ One place decides, `Questions._end`: at ticks whether a cancel came, and at slot
 ticket with a decided outcome takes no cancel any more (`QuestionQueue.close_ticket`), so an analyst who was told that a
 question is cancelled gets no answer to it.
 
+*The queue* lies in a SQLite file beside the people's, or in their database; all workers share it, and it may be lost at
+any time. A worker that was killed locks nobody out: a ticket counts only while its process lives and its time has not
+run out.
+
 The price of a question, and every refusal before the charge, depends on question and policy alone and needs no slot.
 Planning may look at the statistics that a file keeps of its rows, which takes microseconds more or less; so the charge
 itself is made in steps of a twentieth of a second.
@@ -46,21 +50,36 @@ itself is made in steps of a twentieth of a second.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hush.core.work import Work, lift, limited
+from hush.curator.session import Outlet
 from hush.engines.errors import EngineError
 from hush.server.errors import BusyError, CancelledError, StorageError
-from hush.server.queue import QuestionQueue
+from hush.storage import Storage, alive, this_process
 
 log = logging.getLogger("hush.curator")
 Result = TypeVar("Result")
+SCHEMA = (
+    (
+        "CREATE {kept} TABLE IF NOT EXISTS hush_tickets (id {serial} PRIMARY KEY, person TEXT NOT NULL, "
+        "request TEXT NOT NULL, process TEXT NOT NULL, entered {real} NOT NULL, started {real}, until {real} NOT NULL, "
+        "cancelled INTEGER NOT NULL DEFAULT 0)"
+    ),
+)
+_CANCELLED, _CLOSED = 1, 2
+"""Values of the column ``cancelled`` besides 0: the question is to end; its outcome is decided."""
+_GRACE = 60.0
+"""Seconds by which a ticket outlives its time limit at most, should its worker hang."""
 _LOOK = 0.1
 """Seconds between two checks for ended or cancelled questions of other workers."""
 _PLANNED = 0.05
@@ -71,8 +90,111 @@ MOST_WORK = 5_000_000
 """The most steps of work before a charge, and for free operations: some five seconds."""
 
 
-class Turn:
-    """One question at work: the outlet of a service (`hush.curator.pipeline.Outlet`).
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A question's position, in the queue or at work, and for how long. It says nothing of how far the work got."""
+
+    request: str
+    ahead: int
+    """The number of questions that wait before it; 0 when it is at work."""
+    running: bool
+    seconds: float
+
+
+class QuestionQueue:
+    """The queue of a service. Use it from any thread."""
+
+    def __init__(self, storage: Storage, *, clock: Callable[[], float] = time.time) -> None:
+        self._storage, self._clock = storage, clock
+
+    def enter(self, person: str, request: str, *, limit: float, queue: int, each: int) -> int | None:
+        """Return a new ticket; None if the queue or this person's share is full."""
+        with self._storage.changing():
+            now = self._clock()
+            self._drop_dead("")
+            counted = "SELECT COUNT(*), COUNT(CASE WHEN person = ? THEN 1 END) FROM hush_tickets"
+            waiting, tickets = self._storage.rows(counted, person)[0]
+            if waiting >= queue or tickets >= each:
+                return None
+            columns = "(person, request, process, entered, until)"
+            into = f"INSERT INTO hush_tickets {columns} VALUES (?, ?, ?, ?, ?) RETURNING id"  # noqa: S608 - ours
+            # The hour bounds how long a waiting ticket counts whose worker died on another host.
+            row = self._storage.rows(into, person, request, _this_process(), now, now + 3600 + limit)
+            return int(row[0][0])
+
+    def start(self, ticket: int, *, limit: float) -> bool:
+        """Let a ticket's question begin, unless the same person has another one at work on any worker."""
+        with self._storage.changing():
+            tickets = self._storage.rows("SELECT person FROM hush_tickets WHERE id = ?", ticket)
+            if not tickets:
+                return False
+            person = tickets[0][0]
+            self._drop_dead(person)
+            if self._storage.rows("SELECT 1 FROM hush_tickets WHERE person = ? AND started IS NOT NULL", person):
+                return False
+            now = self._clock()
+            begin = "UPDATE hush_tickets SET started = ?, until = ? WHERE id = ?"
+            self._storage.change(begin, now, now + limit + _GRACE, ticket)
+            return True
+
+    def leave(self, ticket: int) -> None:
+        """Hand a ticket back."""
+        with self._storage.changing():
+            self._storage.change("DELETE FROM hush_tickets WHERE id = ?", ticket)
+
+    def cancel(self, person: str, request: str) -> bool:
+        """Mark a question as cancelled; return whether there is one with an outcome that is not decided."""
+        with self._storage.changing():
+            # The outcome of a closed ticket is decided: a cancel comes too late, and must not be confirmed.
+            mark = "UPDATE hush_tickets SET cancelled = ? WHERE person = ? AND request = ? AND cancelled <> ?"
+            return bool(self._storage.change(mark, _CANCELLED, person, request, _CLOSED))
+
+    def cancelled(self) -> set[int]:
+        """Return the cancelled tickets of this process."""
+        query = "SELECT id FROM hush_tickets WHERE cancelled = ? AND process = ?"
+        return {row[0] for row in self._storage.rows(query, _CANCELLED, _this_process())}
+
+    def close_ticket(self, ticket: int) -> bool:
+        """Accept no cancel for a question any more, because it leaves now; False if one came before."""
+        with self._storage.changing():
+            # Read and marked in one transaction: no cancel can come in between.
+            if self._storage.rows("SELECT 1 FROM hush_tickets WHERE id = ? AND cancelled = ?", ticket, _CANCELLED):
+                return False
+            self._storage.change("UPDATE hush_tickets SET cancelled = ? WHERE id = ?", _CLOSED, ticket)
+            return True
+
+    def positions(self, person: str) -> list[Position]:
+        """Return the positions of a person's questions."""
+        now = self._clock()
+        rows = self._storage.rows(
+            "SELECT request, entered, started, (SELECT COUNT(*) FROM hush_tickets o WHERE o.started IS NULL AND "
+            "o.id < t.id) FROM hush_tickets t WHERE person = ? ORDER BY id",
+            person,
+        )
+        return [
+            Position(request, 0 if started else ahead, started is not None, round(now - (started or entered), 1))
+            for request, entered, started, ahead in rows
+        ]
+
+    def _drop_dead(self, person: str) -> None:
+        """Delete the tickets of processes that died, and expired ones."""
+        # An empty name stands for everybody.
+        query = "SELECT id, process, until FROM hush_tickets WHERE process <> ? AND ? IN (person, '')"
+        rows = self._storage.rows(query, _this_process(), person)
+        living: dict[str, bool | None] = {}  # None: another host's process, which only its time limit ends
+        for ticket, process, until in rows:
+            if process not in living:
+                living[process] = alive(json.loads(process))
+            if living[process] is False or until < self._clock():
+                self._storage.change("DELETE FROM hush_tickets WHERE id = ?", ticket)
+
+
+def _this_process() -> str:
+    return json.dumps(this_process(), sort_keys=True)
+
+
+class Turn(Outlet):
+    """A question while it is computed: the `hush.curator.session.Outlet` that holds its outcome until the next slot.
 
     Its thread computes and says when it is ready; the worker's loop decides, at slots.
     """
@@ -88,18 +210,15 @@ class Turn:
         self._since = time.monotonic()
         self.charged_at: float | None = None
         """When rows began to be read, after a charge or within an earlier one: slots are counted from there."""
-        self._fail: Callable[[], None] | None = None
+        self.fail: Callable[[], None] | None = None
+        """Writes into the ledger that there is no answer; None unless this question was charged."""
         self._begun = begun
         self._decided = threading.Lock()
         self._outcome = ""
-        self._ready_after: float | None = None
+        self.ready_after = math.inf
+        """When the result was there, counted from the charge."""
         self._over = threading.Event()
         self.work: Work | None = None
-
-    @property
-    def charged(self) -> bool:
-        """Whether this question was charged."""
-        return self._fail is not None
 
     def before_charge(self) -> None:
         """Wait for the public moment of the charge: an engine looks at the statistics of files when it plans."""
@@ -123,11 +242,11 @@ class Turn:
         # Without ``fail`` nothing was charged just now, so a cancel can still end the question free of charge.
         if fail is None:
             self.check_cancelled()
-        self._fail = fail
+        self.fail = fail
         with self._decided:
             self.first = min(max(self.tick, seconds), self.limit) if self.tick else 0.0
             # A turn may read rows several times: each time it counts its slots anew.
-            self._outcome, self._ready_after = "", None
+            self._outcome, self.ready_after = "", math.inf
             self._over.clear()
             self.charged_at = time.monotonic()
         lift(self.check_wanted)
@@ -154,25 +273,16 @@ class Turn:
         """Whether the question was cancelled or too late."""
         return self._outcome in {"late", "cancelled"}
 
-    def ready_at(self, moment: float) -> bool:
-        """Whether the result was there at a slot, counted from the charge."""
-        return self._ready_after is not None and self._ready_after <= moment and self._ready_after < self.limit
-
     def wait(self) -> bool:
         """Note that the result is there, and return when its slot has come; False if the question ended otherwise."""
         assert self.charged_at is not None  # noqa: S101 - waits after the charge alone
-        elapsed = self._ready_after = time.monotonic() - self.charged_at
+        elapsed = self.ready_after = time.monotonic() - self.charged_at
         # Without slots an outcome leaves as soon as it is ready.
         if not self.tick and elapsed < self.limit:
             return self.end("done")
         if not self._over.wait(self.limit + _PATIENCE):  # the loop that decides is gone, and so is the asker
             self.end("done")
         return self._outcome == "done"
-
-    def record_failure(self) -> None:
-        """Write into the ledger that there is no answer, for a question that was ended from outside."""
-        if self._fail is not None:
-            self._fail()
 
 
 class Questions:
@@ -272,9 +382,10 @@ class Questions:
         if done.done():
             return done.result()
         outcome = ended.result()
-        await asyncio.to_thread(turn.record_failure)
+        if turn.fail is not None:
+            await asyncio.to_thread(turn.fail)
         if outcome == "cancelled":
-            raise CancelledError(charged=turn.charged)
+            raise CancelledError(charged=turn.fail is not None)
         raise EngineError
 
     async def _end(self, turn: Turn, begun: asyncio.Event) -> str:
@@ -308,7 +419,7 @@ class Questions:
         """Return the outcome at a slot, empty for none yet; an earlier cancel counts even if the result is ready."""
         if self._cancel(turn):
             return "cancelled"
-        ready = turn.ready_at(moment)
+        ready = turn.ready_after <= moment and turn.ready_after < self._limit
         if not ready and moment < self._limit:
             return ""
         with suppress(StorageError):  # a cancel that nobody can read did not come

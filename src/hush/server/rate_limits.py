@@ -63,11 +63,11 @@ class RateLimits:
     def __init__(self, storage: Storage, *, clock: Callable[[], float] = time.time) -> None:
         self._storage, self._clock = storage, clock
 
-    def check(self, rate: Rate, key: str, *, what: str = "") -> None:
+    def check(self, rate: Rate, key: str) -> None:
         """Count a visit of a person or an address, or refuse it if it comes too soon."""
         seconds = self.visit(f"{rate.key} {key}", every=rate.every, burst=rate.burst)
         if seconds:
-            raise TooManyError(seconds, what or rate.what)
+            raise TooManyError(seconds, rate.what)
 
     def visit(self, key: str, *, every: float, burst: int) -> float:
         """Count a visit and return 0, or return the seconds after which it may come."""

@@ -21,27 +21,24 @@ import asyncio
 import io
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hush.accounting.events import event_from_json
 from hush.core import InvalidValueError, integer
-from hush.curator.answer import Answer, Money
+from hush.curator.answer import Money
+from hush.curator.count_release import MarginalRelease, RangeRelease
 from hush.curator.curator import Curator
-from hush.curator.marginal_release import MarginalRelease
 from hush.curator.model_release import Recorded
-from hush.curator.range_release import RangeRelease
 from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
 from hush.server import schemas
-from hush.server.api import CSV, JSON, api_route, budget_headers, chosen_form, number_in, whole
-from hush.server.auth.people import Person
-from hush.server.routes import Handler, Permission, Route
-from hush.server.service import Service
+from hush.server.api import CSV, JSON, attached, budget_headers, chosen_form, number_in, whole
+from hush.server.routes import ANALYST, Routes, Visit
 
+ROUTES = Routes()
 STORED = "application/vnd.hush.release"
 PARQUET = "application/vnd.apache.parquet"
 ZIP = "application/zip"
@@ -51,96 +48,117 @@ MOST_ROWS = 1_000_000
 """How many synthetic rows can be had at once."""
 
 
-def _explaining(kind: str) -> Handler:
-    async def explain(_: Request, service: Service, who: Person, body: schemas.Body) -> Response:
-        """Return the price and the expected error of a release."""
-        return JSONResponse(schemas.explanation(await service.explain_release(who, kind, body.given())))
+_KINDS: Mapping[type, str] = {
+    MarginalRelease: "marginals",
+    SyntheticRelease: "synthetic",
+    RangeRelease: "ranges",
+    FamilyRelease: "family",
+}
+_TEXT, _COUNT = {"type": "string"}, {"type": "integer", "minimum": 0, "maximum": 2**53}
+_QUERY = (
+    ("format", {**_TEXT, "enum": list(FORMS)}),
+    ("table", {**_COUNT, "minimum": 1}),
+    ("rows", {**_COUNT, "minimum": 1, "maximum": MOST_ROWS}),
+    ("seed", _COUNT),
+)
 
-    return explain
 
+def _declare(kind: str, path: str, subject: str, free: type[schemas.Body] | None, paid: type[schemas.Body]) -> None:
+    """Declare how a kind of release is explained, where there is a body for that, and how it is made."""
 
-def _making(kind: str) -> Handler:
-    async def make(request: Request, service: Service, who: Person, body: schemas.Body) -> Response:
-        """Make a release, and charge it."""
-        form = chosen_form(request, MADE_FORMS)
-        terms = body.given()
-        artefact, remaining, spending = await service.release(who, kind, terms, request=terms.pop("request", None))
-        headers = budget_headers(artefact.receipt, remaining, spending)
+    async def explain(visit: Visit, body: schemas.Body) -> Response:
+        return JSONResponse(schemas.explanation(await visit.explain_release(kind, body.given())))
+
+    async def make(visit: Visit, body: schemas.Body) -> Response:
+        form, terms = chosen_form(visit.request, MADE_FORMS), body.given()
+        made, remaining, spending = await visit.release(kind, terms, request=terms.pop("request", None))
+        headers = budget_headers(made.receipt, remaining, spending)
         if form == "json":
-            return JSONResponse(await asyncio.to_thread(described, artefact, remaining), headers=headers)
-        content = await _stored(service, who, artefact)
+            return JSONResponse(await asyncio.to_thread(described, made, remaining), headers=headers)
+        if type(made) in _KINDS:
+            content = await asyncio.to_thread(made.to_bytes)
+        else:  # of a model, the bytes that the ledger keeps
+            content = await visit.stored(int(made.receipt))
         return Response(content, headers=headers, media_type=STORED)
 
-    return make
+    if free is not None:
+        summary = f"Price and error of {subject}"
+        ROUTES.api(f"POST {path}/explain", ANALYST, "ReleaseExplained", free, summary=summary)(explain)
+    forms = (("format", {**_TEXT, "enum": list(MADE_FORMS)}),)
+    declare = ROUTES.api(
+        f"POST {path}", ANALYST, "Made", paid, summary=f"Make {subject}", scope="ask", media=(STORED,), query=forms
+    )
+    declare(make)
 
 
-async def _stored(service: Service, who: Person, made: Any) -> bytes:
-    """Return a release as bytes; a model's are those that the ledger keeps."""
-    if isinstance(made, MarginalRelease | SyntheticRelease | RangeRelease | FamilyRelease):
-        return await asyncio.to_thread(made.to_bytes)
-    return await service.stored(who, int(made.receipt))
+for _kind, _subject, _free, _paid in (
+    ("marginals", "all tables of some columns", schemas.MarginalsBody, schemas.PaidMarginalsBody),
+    ("synth", "synthetic rows", schemas.SynthBody, schemas.PaidSynthBody),
+    ("ranges", "all ranges of a column", schemas.RangesBody, schemas.PaidRangesBody),
+    ("fit", "a model", schemas.FitBody, schemas.PaidFitBody),
+):
+    _declare(_kind, f"/releases/{_kind}", _subject, _free, _paid)
+_declare("synth_children", "/releases/children", "parents and children", None, schemas.PaidChildrenBody)
 
 
 def described(made: Any, remaining: Money | None) -> dict[str, Any]:
     """Return a release as plain JSON values."""
-    kinds = {MarginalRelease: "marginals", SyntheticRelease: "synthetic", RangeRelease: "ranges"}
-    kinds |= {FamilyRelease: "family"}
-    if type(made) in kinds:
-        return {"release": kinds[type(made)], **made.to_json()}
-    money = None if remaining is None else remaining.to_json()
+    if type(made) in _KINDS:
+        return {"release": _KINDS[type(made)], **made.to_json()}
     return {
         "release": "model",
         "model": made.to_json(),
         "price": made.price,
         "receipt": made.receipt,
-        "remaining": money,
+        "remaining": None if remaining is None else remaining.to_json(),
     }
 
 
-async def released(request: Request, service: Service, who: Person) -> Response:
-    """Return a release again, in any of its forms."""
-    form, number = chosen_form(request, FORMS), number_in(request)
-    options = {
-        name: whole(text, name) for name in ("table", "rows", "seed") if (text := request.query_params.get(name))
-    }
-    artefact = await service.released(who, number)
+@ROUTES.api("GET /releases/{number}", ANALYST, "Made", query=_QUERY, media=(CSV, PARQUET, ZIP, STORED))
+async def released(visit: Visit) -> Response:
+    """A release again."""
+    form, number = chosen_form(visit.request, FORMS), number_in(visit)
+    options = file_options(visit)
+    made = await visit.released(number)
     if form == "stored":
-        return Response(await service.stored(who, number), media_type=STORED, headers={"hush-receipt": str(number)})
-    return await asyncio.to_thread(written, artefact, form, **options)
+        content = await visit.stored(number)
+        return Response(content, media_type=STORED, headers={"hush-receipt": str(number)})
+    return await asyncio.to_thread(written, made, form, **options)
+
+
+def file_options(visit: Visit) -> dict[str, int]:
+    """Return what the query says of a file of a release."""
+    return {name: whole(text, name) for name in ("table", "rows", "seed") if (text := visit.query.get(name))}
 
 
 def written(made: Any, form: str, *, table: int | None = None, rows: int | None = None, seed: int = 0) -> Response:
     """Return a release as a file."""
     name = f"release-{made.receipt}"
+
+    def saved(save: Callable[[Path], Any]) -> Response:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"file.{form}"
+            save(path)
+            return attached(Response(path.read_bytes(), media_type=FORMS[form]), f"{name}.{form}")
+
     if form == "json":
         return JSONResponse(described(made, None))
     if isinstance(made, MarginalRelease):
         if form == "zip":
-            return _file(_zipped(made), name, "zip")
-        table_count = len(made.tables)
-        if table is None and table_count > 1:
-            raise InvalidValueError(
-                "table", got=None, allowed=f"the number of a table, from 1 to {table_count}; or the zip"
-            )
-        table_number = integer(1 if table is None else table, "table", minimum=1, maximum=table_count)
-        return _answer_file(made[made.tables[table_number - 1]], form, f"{name}-{table_number}")
+            return attached(Response(_zipped(made), media_type=ZIP), f"{name}.zip")
+        tables = len(made.tables)
+        if table is None and tables > 1:
+            raise InvalidValueError("table", got=None, allowed=f"the number of a table, from 1 to {tables}; or the zip")
+        number = integer(1 if table is None else table, "table", minimum=1, maximum=tables)
+        name = f"{name}-{number}"
+        return saved(made[made.tables[number - 1]].save)
     if isinstance(made, RangeRelease) and form != "zip":
-        return _answer_file(made.distribution(), form, name)
+        return saved(made.distribution().save)
     if isinstance(made, SyntheticRelease) and form != "zip":
         count = None if rows is None else integer(rows, "rows", minimum=1, maximum=MOST_ROWS)
         integer(seed, "seed", minimum=0, maximum=2**63 - 1)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"rows.{form}"
-            made.save(path, rows=count, seed=seed)
-            return _file(path.read_bytes(), name, form)
+        return saved(lambda path: made.save(path, rows=count, seed=seed))
     raise InvalidValueError("format", got=form, allowed="a form that this release has, such as json")
-
-
-def _answer_file(answer: Answer, form: str, name: str) -> Response:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"table.{form}"
-        answer.save(path)
-        return _file(path.read_bytes(), name, form)
 
 
 def _zipped(made: MarginalRelease) -> bytes:
@@ -152,52 +170,12 @@ def _zipped(made: MarginalRelease) -> bytes:
     return buffer.getvalue()
 
 
-def _file(content: bytes, name: str, ending: str) -> Response:
-    headers = {"content-disposition": f'attachment; filename="{name}.{ending}"'}
-    return Response(content, media_type=FORMS[ending], headers=headers)
-
-
-async def record(_: Request, service: Service, who: Person, body: schemas.EventBody) -> Response:
-    """Charge an event that the caller states."""
+@ROUTES.api("POST /events", ANALYST, "Recorded", schemas.EventBody, scope="ask")
+async def record(visit: Visit, body: schemas.EventBody) -> Response:
+    """State an event."""
 
     def state(curator: Curator, name: str) -> Recorded:
         return curator.record(event_from_json(body.event), body.note, data=body.data, request=name)
 
-    recorded = await service.at_work(who, body.request, state)
+    recorded = await visit.at_work(body.request, state)
     return JSONResponse({"receipt": recorded.receipt, "remaining": recorded.remaining.to_json()})
-
-
-def table() -> list[Route]:
-    """Return the routes of whole releases."""
-    kinds: Mapping[str, tuple[str, type[schemas.Body], type[schemas.Body]]] = {
-        "marginals": ("all tables of some columns", schemas.MarginalsBody, schemas.PaidMarginalsBody),
-        "synth": ("synthetic rows", schemas.SynthBody, schemas.PaidSynthBody),
-        "ranges": ("all ranges of a column", schemas.RangesBody, schemas.PaidRangesBody),
-        "fit": ("a model", schemas.FitBody, schemas.PaidFitBody),
-    }
-    analyst, form = Permission.ANALYST, {"type": "string"}
-    small = {"type": "integer", "minimum": 0, "maximum": 2**53}
-    query = (
-        ("format", {**form, "enum": list(FORMS)}),
-        ("table", {**small, "minimum": 1}),
-        ("rows", {**small, "minimum": 1, "maximum": MOST_ROWS}),
-        ("seed", small),
-    )
-    extras: dict[str, Any] = {"media": (STORED,), "query": (("format", {**form, "enum": list(MADE_FORMS)}),)}
-    routes = []
-    for kind, (subject, free, paid) in kinds.items():
-        path, summary = f"/releases/{kind}", f"Price and error of {subject}"
-        routes += [
-            api_route(f"POST {path}/explain", _explaining(kind), analyst, summary, "ReleaseExplained", free),
-            api_route(f"POST {path}", _making(kind), analyst, f"Make {subject}", "Made", paid, scope="ask", **extras),
-        ]
-    paid = schemas.PaidChildrenBody
-    family = {"body": paid, "scope": "ask", **extras}
-    make = _making("synth_children")
-    routes.append(api_route("POST /releases/children", make, analyst, "Make parents and children", "Made", **family))
-    files = (CSV, PARQUET, ZIP, STORED)
-    return [
-        *routes,
-        api_route("GET /releases/{number}", released, analyst, "A release again", "Made", query=query, media=files),
-        api_route("POST /events", record, analyst, "State an event", "Recorded", schemas.EventBody, scope="ask"),
-    ]

@@ -1,4 +1,4 @@
-"""The table of all routes, each with its permission. There are no routes outside the table.
+"""The table of all routes, each with its permission, and the document made from it. No route is outside the table.
 
 Every route says who may use it (anybody, people who are signed in, analysts or owners) and which scope a token needs.
 The check is wrapped around the handler here, so that no handler runs before the person is known and allowed, and the
@@ -7,24 +7,26 @@ request is known to be their own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 from starlette import routing
+from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hush.core import InvalidValueError
 from hush.ledger import Role
 from hush.server import errors, schemas
-from hush.server.auth import csrf, sessions
+from hush.server.auth import sessions
 from hush.server.auth.people import Person, acting
 from hush.server.errors import ForbiddenError, SignInError
 from hush.server.rate_limits import Rate
-from hush.server.service import Service
+from hush.server.service import PersonalService, Service
 
 
 class Permission(Enum):
@@ -36,12 +38,31 @@ class Permission(Enum):
     OWNER = "owner"
 
 
+ANYBODY, SIGNED_IN, ANALYST, OWNER = Permission
 Query = tuple[tuple[str, dict[str, Any]], ...]
 """The names of a query, with their JSON schemas."""
 Handler = Callable[..., Awaitable[Response]]
-"""A function of the request, the service, the person, and the body where the route has one."""
+"""A function of a visit, and of the body where the route has one."""
+HandlerOf = TypeVar("HandlerOf", bound=Handler)
 NOBODY = Person(name="-", roles=frozenset(), scopes=frozenset())
 """The person of a request without a sign-in, on routes for anybody."""
+
+
+class Visit(PersonalService):
+    """A request that its route permits: the service for the person who sent it."""
+
+    def __init__(self, service: Service, who: Person, request: Request) -> None:
+        super().__init__(service, who)
+        self.request, self.path, self.query = request, request.path_params, request.query_params
+        self.address = sessions.client_address(request)
+
+    async def field(self, name: str, most: int = 200) -> str:
+        """Return a field of the form, cut to its longest and without spaces around it."""
+        return text_of(await self.request.form(), name, most).strip()
+
+    def note_failure(self, way: str, name: str | None = None) -> None:
+        """Count a failed sign-in of this person, or of another name."""
+        self.service.failures.note(self.name if name is None else name, self.address, way)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +84,59 @@ class Route:
     """The name of the response's schema in the API's document."""
     media: tuple[str, ...] = ()
     """Further media types of the response."""
-    page: bool = field(default=False)
+    page: bool = False
     """Whether it is a page for browsers: people who are not signed in are redirected to the sign-in page."""
 
 
-def page_route(method: str, path: str, handler: Handler, permission: Permission, scope: str = "read") -> Route:
-    """Return the route of a page."""
-    return Route(method=method, path=path, handler=handler, permission=permission, scope=scope, page=True)
+class Routes(list[Route]):
+    """The routes of a module, each declared above its handler; those of owners need the scope ``own``."""
+
+    def page(self, address: str, permission: Permission, scope: str = "read") -> Callable[[HandlerOf], HandlerOf]:
+        """Declare the route of a page by its method and path."""
+        return self._declare(address, permission, scope, page=True)
+
+    def api(
+        self,
+        address: str,
+        permission: Permission,
+        result: str = "",
+        body: type[BaseModel] | None = None,
+        *,
+        summary: str = "",
+        scope: str = "read",
+        **more: Any,
+    ) -> Callable[[HandlerOf], HandlerOf]:
+        """Declare a route of the API; its handler's docstring is its summary, unless there is another one."""
+        method, _, path = address.partition(" ")
+        more |= {"result": result, "body": body}
+        return self._declare(f"{method} /api/v1{path}", permission, scope, summary=summary, **more)
+
+    def _declare(
+        self, address: str, permission: Permission, scope: str, *, page: bool = False, summary: str = "", **more: Any
+    ) -> Callable[[HandlerOf], HandlerOf]:
+        def declare(handler: HandlerOf) -> HandlerOf:
+            method, _, path = address.partition(" ")
+            self.append(
+                Route(
+                    method=method,
+                    path=path,
+                    handler=handler,
+                    permission=permission,
+                    scope="own" if permission is OWNER else scope,
+                    summary="" if page else summary or (handler.__doc__ or "").rstrip("."),
+                    page=page,
+                    **more,
+                )
+            )
+            return handler
+
+        return declare
+
+
+def text_of(values: QueryParams | FormData, name: str, most: int) -> str:
+    """Return a field of a form or a query, cut to its longest."""
+    value = values.get(name, "")
+    return value[:most].replace("\r\n", "\n") if isinstance(value, str) else ""
 
 
 def starlette_routes(table: Sequence[Route]) -> list[routing.Route]:
@@ -90,7 +157,7 @@ def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
             try:
                 with acting(person.name, person.token):
                     body = [] if route.body is None else [await schemas.read(request, route.body)]
-                    return await route.handler(request, service, person, *body)
+                    return await route.handler(Visit(service, person, request), *body)
             finally:
                 # What was changed stands in the ledger's chain before the response leaves.
                 if service.people.acted:
@@ -106,23 +173,23 @@ def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def _authorise(route: Route, request: Request, service: Service) -> Person:
-    """Return the person of a request, or refuse it."""
+    """Return the person of a request, or refuse it: by its origin, sign-in, role, scope and rate."""
     # Before the sign-in check: it protects the sign-in form, too.
-    csrf.check_origin(request)
+    sessions.check_origin(request)
     try:
         person = sessions.identify(request, service.people, service.settings)
     except SignInError:
         service.failures.note("", sessions.client_address(request), "token")
         raise
     if person is None:
-        if route.permission is not Permission.ANYBODY:
+        if route.permission is not ANYBODY:
             raise SignInError
         return NOBODY
-    if route.permission is not Permission.ANYBODY:
+    if route.permission is not ANYBODY:
         # Tokens need no CSRF check: no other site can make a browser send them.
         if person.session:
-            await csrf.check_csrf(request, service.settings)
-        role = {Permission.ANALYST: Role.ANALYST, Permission.OWNER: Role.OWNER}.get(route.permission)
+            await sessions.check_csrf(request, service.settings)
+        role = {ANALYST: Role.ANALYST, OWNER: Role.OWNER}.get(route.permission)
         if role is not None and role not in person.roles:
             raise ForbiddenError(f"This needs the {role.value} role; ask the owner.")
         if route.scope not in person.scopes:
@@ -138,3 +205,86 @@ def _check_query(route: Route, request: Request) -> None:
     if set(names) - set(allowed_names) or len(names) != len(set(names)):
         allowed = f"made of {', '.join(allowed_names)}, each once" if allowed_names else "left out"
         raise InvalidValueError("query", got=", ".join(names), allowed=allowed)
+
+
+# the API's document: OpenAPI 3.1
+
+
+def document(table: Sequence[Route]) -> dict[str, Any]:
+    """Return the OpenAPI document of all API routes."""
+    components = dict(schemas.REPLIES)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in table:
+        if route.page:
+            continue
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "hush",
+            "version": "1",
+            "description": "Noisy answers with error bars, until the budget is spent. Prices are exact texts.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
+    shapes = {"number": {"type": "integer", "minimum": 1}}
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": shapes.get(name, {"type": "string", "minLength": 1})}
+        for name in re.findall(r"{(\w+)}", route.path)
+    ]
+    operation: dict[str, Any] = {
+        "summary": route.summary,
+        "operationId": f"{route.method.lower()}{re.sub(r'[^a-z]+', '_', route.path.removeprefix('/api/v1'))}",
+        "parameters": [*in_path, *({"name": name, "in": "query", "schema": shape} for name, shape in route.query)],
+        "responses": _responses(route),
+    }
+    if route.permission is not Permission.ANYBODY:
+        operation["security"] = [{"token": []}]
+        operation["description"] = f"For: {route.permission.value}; a token needs the scope {route.scope!r}."
+    if route.body is not None:
+        schema = route.body.model_json_schema(ref_template="#/components/schemas/{model}")
+        components.update(schema.pop("$defs", {}))
+        components[route.body.__name__] = schema
+        content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{route.body.__name__}"}}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _responses(route: Route) -> dict[str, Any]:
+    responses: dict[str, Any] = {"204": {"description": "Done"}}
+    if route.result:
+        content: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{route.result}"}}}
+        content |= {media: {} for media in route.media}
+        code = "201" if route.result in schemas.CREATED else "202" if route.result == "Cancelled" else "200"
+        responses = {code: {"description": route.summary, "content": content}}
+    refusals = {
+        400: "Not a proper request",
+        408: "Too slow",
+        413: "Too large",
+        415: "Not JSON, or compressed",
+        421: "Another host name",
+        422: "A value or a question is not right",
+        429: "Too many requests",
+        503: "Busy, or the ledger cannot be used",
+    }
+    if route.permission is not Permission.ANYBODY:
+        refusals |= {401: "Not signed in", 403: "Not allowed"}
+    if "{" in route.path or route.query or route.body is not None:
+        refusals |= {404: "Nothing there that you may see"}
+    if route.media:
+        refusals |= {406: "No such form"}
+    if route.scope == "ask" or route.media:
+        refusals |= {402: "The budget does not suffice; nothing was charged"}
+    if route.path.startswith("/api/v1/streams"):
+        refusals |= {401: "Not signed in", 402: "The budget does not suffice", 409: "Another state than needed"}
+    if route.permission is Permission.ANALYST:
+        refusals |= {409: "Another state than needed: no ledger, a request id used before, or cancelled"}
+    refused = {errors.MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return responses | {str(status): {"description": text, "content": refused} for status, text in refusals.items()}

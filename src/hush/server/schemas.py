@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import MISSING, asdict, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -41,13 +43,11 @@ from hush.curator.terms import (
     TotalsTerms,
     term_of,
 )
-from hush.ledger import AccountView, Release
-from hush.ledger.entries import Entry
+from hush.ledger import AccountView
 from hush.policy.file import PolicyBudget
 from hush.query.parameters import from_wire
-from hush.query.schema import Table
 from hush.query.types import Type, Value, at_position
-from hush.server.auth.passwords import LONGEST, SHORTEST
+from hush.server.auth.credentials import LONGEST, SHORTEST
 from hush.server.auth.people import LONGEST_TOKEN_DAYS, TOKEN_DAYS
 from hush.server.errors import BadRequestError
 
@@ -81,18 +81,12 @@ class Body(BaseModel):
 
     def given(self) -> dict[str, Any]:
         """Return the values that were sent, as a curator takes them; null stands for the default."""
-        values = {name: getattr(self, name) for name in self.model_fields_set}
-        return {name: _READ.get(name, _same)(value) for name, value in values.items() if value is not None}
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-_READ = {
-    "accuracy": lambda accuracy: tuple(accuracy) if isinstance(accuracy, list) else accuracy,
-    "parameters": from_wire,
-}
+        values = {name: value for name in self.model_fields_set if (value := getattr(self, name)) is not None}
+        if isinstance(values.get("accuracy"), list):
+            values["accuracy"] = tuple(values["accuracy"])
+        if "parameters" in values:
+            values["parameters"] = from_wire(values["parameters"])
+        return values
 
 
 def body_of(request: type[Terms], name: str, base: type[Body] = Body) -> type[Body]:
@@ -249,22 +243,21 @@ def parse(content: bytes, model: type[Model]) -> Model:
 def data_set(data: OpenDataSet, budget: PolicyBudget) -> dict[str, Any]:
     """Return the schema and the policy of a data set, which are public."""
     schema = data.schema
+    tables = [
+        {
+            "name": table.name,
+            "public": table.public,
+            **({} if table.public else {"max_rows": table.max_rows, "max_groups": table.max_groups}),
+            "columns": [{"name": name, **_column(column)} for name, column in table.columns.items()],
+        }
+        for table in schema.tables.values()
+    ]
     return {
         "name": schema.data,
         "unit": schema.unit,
         "neighbours": schema.neighbours.value,
         "budget": {"epsilon": decimal(budget.epsilon), "delta": decimal(budget.delta)},
-        "tables": [_table(table) for table in schema.tables.values()],
-    }
-
-
-def _table(table: Table) -> dict[str, Any]:
-    limits = {} if table.public else {"max_rows": table.max_rows, "max_groups": table.max_groups}
-    return {
-        "name": table.name,
-        "public": table.public,
-        **limits,
-        "columns": [{"name": name, **_column(column)} for name, column in table.columns.items()],
+        "tables": tables,
     }
 
 
@@ -272,15 +265,15 @@ def _column(column: Type) -> dict[str, Any]:
     description: dict[str, Any] = {"type": column.kind.value}
     if column.kind.ranged:
         for name, bound in (("lower", column.lower), ("upper", column.upper)):
-            description[name] = None if bound is None else plain(at_position(column.kind, bound))
+            description[name] = None if bound is None else _plain(at_position(column.kind, bound))
     if column.kind.numeric and column.step is not None:
         description["step"] = decimal(column.step)
     if column.values is not None:
-        description["values"] = [plain(value) for value in column.values]
+        description["values"] = [_plain(value) for value in column.values]
     return description
 
 
-def plain(value: Value) -> Any:
+def _plain(value: Value) -> Any:
     """Return a public value as JSON: numbers as exact texts, dates in ISO's form."""
     if isinstance(value, Fraction):
         return decimal(value)
@@ -293,14 +286,91 @@ def account(view: AccountView) -> dict[str, Any]:
     return view.to_json() | {"state": view.account.to_json(), "charged": charged}
 
 
-def receipt(charge: Release, entry: Entry) -> dict[str, Any]:
-    """Return a charge with its place in the chain of the ledger."""
-    return {**asdict(charge), "hash": entry.hash.hex()}
-
-
 def explanation(explained: Any) -> dict[str, Any]:
     """Return the explanation of a question or a release: in figures, exactly, and in words."""
     content = {**explained.to_json(), "exact": explained.price.itemised_json()}
     if isinstance(explained, Explanation):
         return content | {"drawable": explained.drawable(), "lines": explained.lines()}
     return content | {"lines": str(explained).splitlines()}
+
+
+# the schemas of replies, for the API's document
+
+
+_TEXT, _NUMBER, _COUNT, _FLAG = ({"type": name} for name in ("string", "number", "integer", "boolean"))
+_OPTIONAL = {"type": ["string", "null"]}
+_OBJECT: dict[str, Any] = {"type": "object"}
+
+
+def _list(of: Any) -> dict[str, Any]:
+    return {"type": "array", "items": of}
+
+
+def _one_of(*values: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(values)}
+
+
+def _object(texts: str = "", optional: Mapping[str, Any] = MappingProxyType({}), /, **others: Any) -> dict[str, Any]:
+    """Return an object with fields of text, others, and some that may be missing."""
+    properties = {**dict.fromkeys(texts.split(), _TEXT), **others}
+    return {"type": "object", "required": list(properties), "properties": {**properties, **optional}}
+
+
+_TEXTS, _OBJECTS, _ROWS = _list(_TEXT), _list(_OBJECT), _list({"type": "array"})
+_AMOUNT = _object("epsilon delta", {"share": _NUMBER})
+_ERRORS = {"confidence": _NUMBER, "caveats": _TEXTS}
+_EXPLANATION = _object("keys", price=_AMOUNT, items=_OBJECTS, errors=_OBJECT, lines=_TEXTS, **_ERRORS)
+_PAID = {"events": _OBJECTS, "price": _OBJECTS, "share": _NUMBER, "shares": _OBJECT}
+_RELEASE = _object("request analyst data when question of outcome", number=_COUNT, **_PAID)
+_STATE = _one_of("waiting", "approved", "declined", "used")
+_ASKED = {"number": _COUNT, "state": _STATE, "epsilon": _OPTIONAL, "wanted": _OPTIONAL}
+_REQUEST = _object("analyst data when question reason by why", **_ASKED)
+_PERIOD = _object("period slot state", receipt={"type": ["integer", "null"]})
+_DECLARED = {"first": _TEXT, "late": _FLAG, "readers": {"anyOf": [_TEXT, _TEXTS]}, "declared": _TEXT}
+_DECLARED |= {"share": _NUMBER, "left": _COUNT, "releases": _list(_PERIOD)}
+_PROGRESS = {"periods": _COUNT, "released": _COUNT, "ended": _FLAG, "receipt": _OPTIONAL}
+_PAYS = _one_of("each release", "once")
+_STREAM = _object("name data question epsilon every", _DECLARED, pays=_PAYS, confidence=_NUMBER, **_PROGRESS)
+_BUDGET = {"analyst": _OPTIONAL, "budget": _AMOUNT, "spent": _object(share=_NUMBER), "remaining": _AMOUNT}
+_ACCOUNT = _object("data", **_BUDGET, set_aside=_NUMBER, pending=_COUNT, state=_OBJECT)
+_DATA_SET = _object("name neighbours", unit=_OPTIONAL, budget=_AMOUNT, tables=_OBJECTS)
+_PLACE = _object("request", running=_FLAG, ahead=_COUNT, seconds=_NUMBER)
+_MADE = _one_of("marginals", "synthetic", "family", "ranges", "model")
+_LEFT = {"anyOf": [_AMOUNT, {"type": "null"}]}
+
+
+def _with(schema: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {**schema, "properties": {**schema["properties"], **more}}
+
+
+REPLIES: dict[str, Any] = {
+    "Problem": _object("type title code detail", status=_COUNT),
+    "Document": _OBJECT,
+    "Health": _object("status"),
+    "Me": _object("name", roles=_TEXTS, scopes=_TEXTS, sessions=_OBJECTS),
+    "DataSets": _object(data=_list(_DATA_SET)),
+    "Explained": {"anyOf": [_EXPLANATION, _object(explanations=_list(_EXPLANATION))]},
+    "Answer": _object("receipt", columns=_TEXTS, rows=_ROWS, errors=_ROWS, price=_AMOUNT, remaining=_LEFT, **_ERRORS),
+    "Accounts": _object(accounts=_list(_ACCOUNT)),
+    "Releases": _object(releases=_list(_RELEASE)),
+    "Receipt": _with(_RELEASE, hash=_TEXT),
+    "Queue": _object(questions=_list(_PLACE), limit=_NUMBER),
+    "Cancelled": _object("cancelled"),
+    "ReleaseExplained": _object(price=_AMOUNT, caveats=_TEXTS, exact=_OBJECT, lines=_TEXTS),
+    "Made": _object("receipt", release=_MADE, price={}),
+    "Recorded": _object("receipt", remaining=_AMOUNT),
+    "Streams": _object(streams=_list(_STREAM)),
+    "Stream": _STREAM,
+    "NewStream": _STREAM,
+    "AdvancedStream": _with(_STREAM, due=_COUNT),
+    "StreamExplained": _object(price=_AMOUNT, periods=_COUNT, errors=_OBJECT, **_ERRORS),
+    "DeclarationExplained": _object("name epsilon", share=_NUMBER, fitting=_COUNT, fits=_FLAG, release=_OBJECT),
+    "Requests": _object(requests=_list(_REQUEST)),
+    "Request": _REQUEST,
+    "MadeRequest": _REQUEST,
+    "Tokens": _object(tokens=_list(_object("id label created expires", scopes=_TEXTS))),
+    "NewToken": _object("id label created expires token", scopes=_TEXTS),
+    "People": _object(people=_list(_object("name", roles=_TEXTS))),
+    "Link": _object("link", {"name": _TEXT}),
+}
+CREATED = {"NewToken", "Link", "MadeRequest", "NewStream"}

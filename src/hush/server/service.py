@@ -1,50 +1,261 @@
-"""The methods of the service for a person who is signed in. The API and the pages call the same methods.
+"""The service: the stores of one worker, the policy in force, and the methods for a person who is signed in.
 
-Replies are JSON values of `hush.server.schemas`, or an `Answer`. The name of the analyst comes from the session or the
-token, never from a request.
+The API and the pages call the same methods. Replies are JSON values of `hush.server.schemas`, or an `Answer`. The name
+of the analyst comes from the session or the token, never from a request.
+
+**The policy in force** is one reading of its file: its engines and its ledger, opened once for all analysts. Curators
+are cheap: each request makes one for its analyst from what is open. When the file changes, it is opened anew beside the
+old one; the old one is closed when its last question has been answered. A file with a mistake changes nothing: what was
+in force stays in force, and the mistake goes to the log and to the owner.
+
+**Nobody's request waits for a file.** How long it takes to read a CSV file depends on its cells: on a stray quote. So
+files are read before a policy comes into force, which at the start is before the first request, and a thread of its own
+reads the policy and the files again when they change. Up to then questions are answered from the rows as they were.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
+import contextvars
+import hashlib
 import logging
+import math
+import os
 import threading
 import time
 import uuid
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hush.core import HushError
+from hush.core.storage import parse_size
 from hush.core.work import limited
-from hush.curator import together
 from hush.curator.answer import Answer, Money
 from hush.curator.curator import Curator
+from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refuse_sharing
 from hush.curator.explanation import Explanation
-from hush.ledger import Actor, LedgerError
-from hush.ledger.actors import label
+from hush.curator.session import Outlet, Session
+from hush.engines.protocol import DEFAULT_ROWS
+from hush.ledger import Actor, LedgerError, ParkedQuestion
 from hush.ledger.budgets import Spending
-from hush.policy import budget_requests
-from hush.server import audit, metrics, queue, rate_limits, schemas
+from hush.ledger.entries import label
+from hush.ledger.errors import LedgerFullError
+from hush.policy.ledger import decide_request, ledger_of, ledger_or_stand_in, streams_of
+from hush.server import monitoring, questions, rate_limits, schemas
 from hush.server.auth import oidc
 from hush.server.auth.people import SCOPES, People, Person
 from hush.server.errors import ForbiddenError, NoPolicyError, SecondOwnerError, UnknownPlaceError
-from hush.server.opened import CurrentPolicy, OpenPolicy
 from hush.server.questions import MOST_WORK, Questions, Turn
 from hush.server.rate_limits import Rate, RateLimits
 from hush.server.settings import ServiceSettings, open_storage
+from hush.storage import in_database
 
 log = logging.getLogger("hush.server")
 Result = TypeVar("Result")
+_LOOK = 0.5
+"""Seconds between two checks of the policy's file."""
+_RETRY = 60.0
+"""Seconds after which an unreadable file is tried again."""
 _EACH = 8
 """How many explanations are kept for one person …"""
 _PEOPLE = 32
 """… and for how many people: some 6 MB, or 60 MB if every explanation has the largest number of prices."""
 _SECONDS = 60.0
+
+
+class OpenPolicy:
+    """A policy with its engines and its ledger. Use it from any thread."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.digest = hashlib.sha256(Path(settings.policy).read_bytes()).hexdigest()
+        """The SHA-256 of the policy's file, which identifies it in the ledger's chain."""
+        self.policy = read_policy(settings.policy)
+        refuse_sharing(self.policy)
+        self.ledger, self.made = ledger_or_stand_in(self.policy, self.policy.data)
+        self.ledger.limit_room(self.check_room)
+        self._quota = parse_size(settings.quota, "quota") if settings.quota else 0
+        places = (ledger_of(self.policy), settings.people)
+        self._places = [Path(path).resolve() for path in places if not in_database(path)]
+        """The ledger and the store of people; files beside them with the same first part of the name belong to them."""
+        self.data_sets: dict[str, OpenDataSet] = {}
+        self._users = 1
+        """Those who use it, and who has it in force."""
+        self._lock = threading.Lock()
+        try:
+            for name, data in self.policy.data.items():
+                self.data_sets[name] = open_data_set(
+                    self.policy, data, timeout=settings.limit, memory=settings.memory, threads=settings.threads or None
+                )
+            self.load()
+        except BaseException:
+            self.let_go()
+            raise
+
+    def load(self) -> None:
+        """Read the files that were not read yet, and those that have changed."""
+        for data_set in self.data_sets.values():
+            for table, rows in data_set.engine.load().items():
+                declared = data_set.sizes.get(table, DEFAULT_ROWS)
+                if rows > declared and not data_set.schema.tables[table].public:
+                    log.warning(
+                        "table %s has more rows than the %d that the policy declares; when answers leave may then tell "
+                        "something of the rows: write rows = … in [data.%s.tables.%s]",
+                        table,
+                        declared,
+                        data_set.schema.data,
+                        table,
+                    )
+
+    def curator(self, person: Person, outlet: Outlet | None = None) -> Curator:
+        """Return a curator for a person who is signed in; one without an outlet is for free operations alone."""
+        if person.name not in self.policy.analysts:
+            raise ForbiddenError(f"The policy does not name {person.name} as an analyst; ask the owner.")
+        names = self.policy.analysts[person.name].data
+        streams = streams_of(self.policy, person.name)
+        data_sets = {name: self.data_sets[name] for name in names}
+        return Curator(Session(data_sets, self.ledger, person.name, streams=streams, outlet=outlet))
+
+    def check_room(self) -> None:
+        """Refuse a charge when the service has used its quota of the disk."""
+        if not self._quota:
+            return
+        files = [path for root in self._places for path in root.parent.glob(f"{root.name}*")]
+        files += [path for folder in files if folder.is_dir() for path in folder.rglob("*")]
+        used = sum(path.stat().st_size for path in files if path.is_file())
+        if used >= self._quota:
+            raise LedgerFullError(
+                f"Ledger, streams and people take {used:,} bytes of the disk, and the quota of this service is "
+                f"{self._quota:,}. Nothing was charged. The owner raises it: hush serve --quota."
+            )
+
+    def requests(self, actor: Actor) -> list[ParkedQuestion]:
+        """Return the requests to the owner that an actor may see, waiting and decided; none without a ledger."""
+        return self.ledger.requests(actor) if self.made else []
+
+    def hold(self) -> None:
+        """Keep it open for one more user."""
+        with self._lock:
+            self._users += 1
+
+    def let_go(self) -> None:
+        """Close it if this was its last user."""
+        with self._lock:
+            self._users -= 1
+            last = self._users == 0
+        if last:
+            for data_set in self.data_sets.values():
+                data_set.engine.close()
+            self.ledger.close()
+
+
+class CurrentPolicy:
+    """The policy that is in force: the file as it was when it last could be read."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._settings = settings
+        self._stamp = _stamp(settings.policy)
+        self._opened = OpenPolicy(settings) if Path(settings.policy).exists() else None
+        """None as long as there is no policy: the owner makes it on the page."""
+        self._lock = threading.Lock()
+        self._looking = threading.Lock()
+        self._retry_at = 0.0
+        self._tell()
+        self.mistake = ""
+        """The mistake in the present file; empty if the file is in force."""
+        self._closed = threading.Event()
+        threading.Thread(target=_watch, args=(weakref.ref(self), self._closed), name="hush-policy", daemon=True).start()
+
+    @contextmanager
+    def use(self) -> Iterator[OpenPolicy]:
+        """Give the policy in force, and keep it open as long as the context lasts."""
+        with self._lock:
+            opened = self._opened
+            if opened is None:
+                raise NoPolicyError
+            # Held under the lock: else the policy could be closed before it counts as used.
+            opened.hold()
+        try:
+            yield opened
+        finally:
+            opened.let_go()
+
+    def load_again(self) -> None:
+        """Read data files again that have changed; an unreadable one keeps its former rows."""
+        if time.monotonic() < self._retry_at:
+            return
+        try:
+            with self.use() as opened:
+                opened.load()
+        except NoPolicyError:
+            return
+        except HushError as error:
+            self._retry_at = time.monotonic() + _RETRY
+            log.warning("a file has changed and cannot be read, so questions are about its former rows: %s", error)
+
+    def look_again(self) -> None:
+        """Read the policy again if it has changed, and return when it is in force."""
+        with self._looking:
+            stamp = _stamp(self._settings.policy)
+            appeared = False
+            if self._opened is not None and not self._opened.made:
+                # The owner may have made the ledger after the policy was opened without one.
+                place = ledger_of(self._opened.policy)
+                appeared = isinstance(place, Path) and place.exists()
+            if stamp == self._stamp and not appeared:
+                return
+            # Before it is read: a file with a mistake is not read again until it changes.
+            self._stamp = stamp
+            try:
+                fresh = OpenPolicy(self._settings)
+            except HushError as error:
+                self.mistake = str(error)
+                log.warning("the policy was changed and cannot be used, so the one before stays in force: %s", error)
+                return
+            with self._lock:
+                before, self._opened, self.mistake = self._opened, fresh, ""
+        if before is not None:
+            before.let_go()
+        self._tell()
+        log.info("the policy was read again")
+
+    def _tell(self) -> None:
+        """Record the policy that came into force in the ledger's chain."""
+        if self._opened is not None and self._opened.made:
+            monitoring.policy_in_force(self._opened.ledger, self._opened.digest)
+
+    def close(self) -> None:
+        """Close everything once nobody uses it."""
+        self._closed.set()
+        with self._looking, self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.let_go()
+
+
+def _watch(policy: weakref.ref[CurrentPolicy], closed: threading.Event) -> None:
+    """Check the policy and its files for changes, as long as the `CurrentPolicy` is in use."""
+    while not closed.wait(_LOOK) and (current := policy()) is not None:
+        try:
+            current.look_again()
+            current.load_again()
+        except Exception:
+            log.exception("the policy could not be looked at")
+        # This thread must not keep alive a policy that nobody else uses.
+        del current
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a stamp, not a path
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 class Service:
@@ -53,14 +264,14 @@ class Service:
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.people = People(settings.people, two_owners=settings.two_owners)
-        self.failures = audit.FailureCounts(self.people)
-        schema = (*queue.SCHEMA, *rate_limits.SCHEMA, *oidc.SCHEMA, *metrics.SCHEMA)
+        self.failures = monitoring.FailureCounts(self.people)
+        schema = (*questions.SCHEMA, *rate_limits.SCHEMA, *oidc.SCHEMA, *monitoring.SCHEMA)
         self._shared = open_storage(settings.shared_state, schema, durable=False)
         self.rates = RateLimits(self._shared)
-        self.queue = queue.QuestionQueue(self._shared)
+        self.queue = questions.QuestionQueue(self._shared)
         self.flows = oidc.SignInFlows(self._shared)
         self.policy = CurrentPolicy(settings)
-        self.counters = metrics.Counters(self._shared, tick=settings.tick)
+        self.counters = monitoring.Counters(self._shared, tick=settings.tick)
         self.questions = Questions(
             self.queue,
             tick=settings.tick,
@@ -70,9 +281,10 @@ class Service:
             each=settings.each,
         )
         self.oidc = oidc.OpenIdProvider(oidc.OidcSettings.read(settings.oidc)) if settings.oidc else None
-        self._explained = ExplanationCache()
+        self.explained = ExplanationCache()
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="hush-service")
-        self._explaining: dict[str, asyncio.Semaphore] = {}
+        self.explaining: dict[str, asyncio.Semaphore] = {}
+        """Who has free computations under way."""
 
     async def close(self) -> None:
         """Wait for the questions at work, then close all stores and threads."""
@@ -92,7 +304,7 @@ class Service:
 
         def record(opened: OpenPolicy) -> None:
             if opened.made:
-                audit.record(self.people, opened.ledger)
+                monitoring.record(self.people, opened.ledger)
 
         try:
             await self.with_policy(record)
@@ -102,44 +314,64 @@ class Service:
             self.people.acted = True
             log.warning("acts of owners wait for the ledger: %s", error)
 
-    # what threads do
-
     async def with_policy(self, work: Callable[[OpenPolicy], Result]) -> Result:
-        """Do something with the policy in force, in a thread."""
+        """Do something with the policy in force, in a thread that knows who acts (`hush.server.auth.people.acting`)."""
 
         def do() -> Result:
             with self.policy.use() as opened, limited(MOST_WORK):
                 return work(opened)
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, do)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, contextvars.copy_context().run, do)
 
-    async def for_nothing(self, who: Person, rate: Rate, work: Callable[[OpenPolicy], Result]) -> Result:
-        """Run a free computation for a person, two at once at most: others need the threads too."""
-        self.rates.check(rate, who.name)
-        async with self._explaining.setdefault(who.name, asyncio.Semaphore(2)):
-            return await self.with_policy(work)
 
-    async def with_curator(self, who: Person, work: Callable[[Curator], Result]) -> Result:
-        """Do something with somebody's own curator, in a thread. It must neither read rows nor charge."""
-        return await self.with_policy(lambda opened: work(opened.curator(who)))
+class PersonalService:
+    """The service for one person: the methods that the API, the pages and the SQL door share."""
 
-    # what analysts do
+    def __init__(self, service: Service, who: Person) -> None:
+        self.service, self.people, self.settings = service, service.people, service.settings
+        self.with_policy = service.with_policy
+        self.who, self.name = who, who.name
+        self.analyst = Actor.analyst(who.name)
 
-    async def data_sets(self, who: Person) -> list[dict[str, Any]]:
+    def check_rate(self, rate: Rate) -> None:
+        """Count a visit of this person, or refuse it if it comes too soon."""
+        self.service.rates.check(rate, self.name)
+
+    async def with_curator(self, work: Callable[[Curator], Result]) -> Result:
+        """Do something with this person's curator, in a thread. It must neither read rows nor charge."""
+        return await self.with_policy(lambda opened: work(opened.curator(self.who)))
+
+    async def for_nothing(self, rate: Rate, work: Callable[[Curator], Result]) -> Result:
+        """Run a free computation, two at once at most: others need the threads too."""
+        self.check_rate(rate)
+        async with self.service.explaining.setdefault(self.name, asyncio.Semaphore(2)):
+            return await self.with_curator(work)
+
+    async def at_work(self, request: str | None, work: Callable[[Curator, str], Result]) -> Result:
+        """Do something that is charged or reads rows: it waits for its turn, and leaves at its slot."""
+        self.check_rate(Rate.QUESTIONS)
+        name = uuid.uuid4().hex if request is None else label(request, "request")
+
+        def do(turn: Turn) -> Result:
+            with self.service.policy.use() as opened:
+                return work(opened.curator(self.who, turn), name)
+
+        with self.service.counters.question():
+            return await self.service.questions.run(self.name, name, do)
+
+    # questions and whole releases
+
+    async def data_sets(self) -> list[dict[str, Any]]:
         """Return the data sets that somebody may ask about: schema and policy, never data."""
 
         def read(opened: OpenPolicy) -> list[dict[str, Any]]:
-            curator = opened.curator(who)
-            return [
-                schemas.data_set(data_set, opened.policy.data[name].budget)
-                for name, data_set in curator.data_sets.items()
-            ]
+            data_sets = opened.curator(self.who).data_sets.items()
+            return [schemas.data_set(data_set, opened.policy.data[name].budget) for name, data_set in data_sets]
 
         return await self.with_policy(read)
 
     async def explain(
         self,
-        who: Person,
         question: str,
         parameters: Sequence[Any] | Mapping[str, Any] = (),
         *,
@@ -147,23 +379,25 @@ class Service:
         **terms: Any,
     ) -> list[Explanation]:
         """Return the price and error of a question, at several prices or on the given terms. Spends nothing."""
-
-        def explain(curator: Curator) -> list[Explanation]:
-            if epsilons:
-                return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
-            return [curator.explain(question, parameters, **terms)]
+        self.check_rate(Rate.EXPLANATIONS)
 
         def look(opened: OpenPolicy) -> list[Explanation]:
-            curator = opened.curator(who)
+            curator = opened.curator(self.who)
+
+            def explain() -> list[Explanation]:
+                if epsilons:
+                    return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
+                return [curator.explain(question, parameters, **terms)]
+
             budgets = tuple((view.data, view.analyst, view.account) for view in curator.budget())
             words = repr((question, parameters, list(epsilons), sorted(terms.items())))
-            return self._explained.get(who.name, (opened.digest, budgets, words), lambda: explain(curator))
+            return self.service.explained.get(self.name, (opened.digest, budgets, words), explain)
 
-        return await self.for_nothing(who, Rate.EXPLANATIONS, look)
+        async with self.service.explaining.setdefault(self.name, asyncio.Semaphore(2)):
+            return await self.with_policy(look)
 
     async def ask(
         self,
-        who: Person,
         question: str,
         parameters: Sequence[Any] | Mapping[str, Any] = (),
         *,
@@ -171,181 +405,161 @@ class Service:
         **terms: Any,
     ) -> Answer:
         """Answer a question, and charge it. It waits for its turn, and leaves at its slot."""
-
-        def ask(curator: Curator, name: str) -> Answer:
-            return curator.ask(question, parameters, request=name, **terms)
-
-        return await self.at_work(who, request, ask)
-
-    # whole releases
-
-    async def explain_release(self, who: Person, kind: str, how: Mapping[str, Any]) -> Any:
-        """Return the price and the expected error of a whole release. Spends nothing."""
-        return await self.for_nothing(
-            who, Rate.EXPLANATIONS, lambda opened: getattr(opened.curator(who), f"explain_{kind}")(**how)
+        return await self.at_work(
+            request, lambda curator, name: curator.ask(question, parameters, request=name, **terms)
         )
 
-    async def explain_stream(self, who: Person, how: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the price and the expected error of a stream. Spends nothing."""
-        return await self.for_nothing(who, Rate.EXPLANATIONS, lambda opened: opened.curator(who).stream.explain(**how))
+    async def dummy(
+        self,
+        question: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        rate: Rate = Rate.TRIALS,
+        **terms: Any,
+    ) -> Answer:
+        """Answer a question about made-up rows: free, and marked as made up."""
+
+        def ask(curator: Curator) -> Answer:
+            with curator.dummy() as made_up:
+                return made_up.ask(question, parameters, **terms)
+
+        return await self.for_nothing(rate, ask)
+
+    async def explain_release(self, kind: str, how: Mapping[str, Any]) -> Any:
+        """Return the price and the expected error of a whole release. Spends nothing."""
+        return await self.for_nothing(Rate.EXPLANATIONS, lambda curator: getattr(curator, f"explain_{kind}")(**how))
 
     async def release(
-        self, who: Person, kind: str, how: Mapping[str, Any], *, request: str | None = None
+        self, kind: str, how: Mapping[str, Any], *, request: str | None = None
     ) -> tuple[Any, Money, Spending | None]:
-        """Make and charge a whole release; return it, the remaining budget and the share that it took.
-
-        It takes its turn as a question does.
-        """
+        """Make and charge a whole release; return it, the remaining budget and the share that it took."""
 
         def release(curator: Curator, name: str) -> tuple[Any, Money, Spending | None]:
             artefact = getattr(curator, kind)(**how, request=name)
             spending = curator.session.ledger.spending(int(artefact.receipt))
             return artefact, curator.remaining(artefact.receipt), spending
 
-        return await self.at_work(who, request, release)
+        return await self.at_work(request, release)
 
-    async def at_work(
-        self, who: Person, request: str | None, work: Callable[[Curator, str], Result], what: str = "questions"
-    ) -> Result:
-        """Do something that is charged or reads rows: it waits for its turn, and leaves at its slot."""
-        self.rates.check(Rate.QUESTIONS, who.name, what=what)
-        name = uuid.uuid4().hex if request is None else label(request, "request")
+    # what was asked, and what is left
 
-        def do(turn: Turn) -> Result:
-            with self.policy.use() as opened:
-                return work(opened.curator(who, turn), name)
-
-        with self.counters.question():
-            return await self.questions.run(who.name, name, do)
-
-    async def released(self, who: Person, number: int) -> Any:
-        """Return a whole release of somebody's own by its receipt. Free."""
-        return await self.with_curator(who, lambda curator: _found(functools.partial(curator.released, number)))
-
-    async def stored(self, who: Person, number: int) -> bytes:
-        """Return the stored bytes of a person's own release by its receipt."""
-        actor = Actor.analyst(who.name)
-        return await self.with_policy(
-            lambda opened: _found(functools.partial(opened.ledger.stored_answer, number, actor))
-        )
-
-    async def dummy(
-        self, who: Person, question: str, parameters: Sequence[Any] | Mapping[str, Any] = (), **terms: Any
-    ) -> Answer:
-        """Answer a question about made-up rows: free, and marked as made up."""
-
-        def ask(opened: OpenPolicy) -> Answer:
-            with opened.curator(who).dummy() as made_up:
-                return made_up.ask(question, parameters, **terms)
-
-        return await self.for_nothing(who, Rate.TRIALS, ask)
-
-    async def budget(self, who: Person) -> list[dict[str, Any]]:
-        """Return the remaining budgets of an analyst, and those of the data sets above them."""
-        return await self.with_policy(lambda opened: [schemas.account(view) for view in opened.curator(who).budget()])
-
-    async def history(self, who: Person, limit: int | None = None) -> list[dict[str, Any]]:
+    async def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Return an analyst's questions with their prices, newest first."""
-        return await self.with_policy(lambda opened: [asdict(charge) for charge in opened.curator(who).history(limit)])
+        return await self.with_curator(lambda curator: [asdict(charge) for charge in curator.history(limit)])
 
-    async def receipt(self, who: Person, number: int) -> dict[str, Any]:
+    async def receipt(self, number: int) -> dict[str, Any]:
         """Return one charge of somebody's, with its place in the ledger."""
-        return await self.with_policy(
-            lambda opened: schemas.receipt(*_found(functools.partial(opened.ledger.receipt, number, _actor(who))))
-        )
 
-    async def answer(self, who: Person, number: int) -> Answer:
-        """Return the answer that was given under a receipt of somebody's own. Free."""
+        def read(opened: OpenPolicy) -> dict[str, Any]:
+            charge, entry = opened.ledger.receipt(number, self.who.actor)
+            return {**asdict(charge), "hash": entry.hash.hex()}
 
-        def read(opened: OpenPolicy) -> Answer:
-            actor = Actor.analyst(who.name)  # owners do not read analysts' answers here either
-            return replace(_found(functools.partial(Answer.shown, opened.ledger, number, actor)), repeated="")
+        with _unknown_receipts():
+            return await self.with_policy(read)
 
-        return await self.with_policy(read)
+    async def released(self, number: int) -> Any:
+        """Return a whole release of somebody's own by its receipt. Free."""
+        with _unknown_receipts():
+            return await self.with_curator(lambda curator: curator.released(number))
 
-    async def answers(self, who: Person, number: int) -> tuple[Answer, ...]:
-        """Return the answers of a dashboard that somebody has paid for, by their receipt. Free."""
-        return together.unpacked(await self.stored(who, number))
+    async def stored(self, number: int) -> bytes:
+        """Return the stored bytes of a person's own release by its receipt."""
+        with _unknown_receipts():
+            return await self.with_policy(lambda opened: opened.ledger.stored_answer(number, self.analyst))
+
+    async def answer(self, number: int) -> Answer:
+        """Return the answer that was given under a receipt of somebody's own, also to owners. Free."""
+        with _unknown_receipts():
+            answer = await self.with_policy(lambda opened: Answer.shown(opened.ledger, number, self.analyst))
+        return replace(answer, repeated="")
 
     # what waits for the owner
 
-    async def requests(self, who: Person) -> list[dict[str, Any]]:
+    async def requests(self) -> list[dict[str, Any]]:
         """Return the requests that somebody may see, newest first: owners all, analysts their own."""
-        return await self.with_policy(lambda opened: [asdict(parked) for parked in opened.requests(_actor(who))])
+        return await self.with_policy(lambda opened: [asdict(parked) for parked in opened.requests(self.who.actor)])
 
-    async def request_budget(self, who: Person, *, epsilon: Any, reason: str, data: str | None) -> dict[str, Any]:
+    async def request_budget(self, *, epsilon: Any, reason: str, data: str | None) -> dict[str, Any]:
         """Ask the owner for a larger budget."""
-        self.rates.check(Rate.REQUESTS, who.name)
-        return await self.with_policy(
-            lambda opened: asdict(opened.curator(who).request(epsilon=epsilon, reason=reason, data=data))
+        self.check_rate(Rate.REQUESTS)
+        return await self.with_curator(
+            lambda curator: asdict(curator.request(epsilon=epsilon, reason=reason, data=data))
         )
 
-    async def decide(self, who: Person, number: int, *, approve: bool, reason: str) -> dict[str, Any]:
+    async def decide(self, number: int, *, approve: bool, reason: str) -> dict[str, Any]:
         """Approve or decline a request, as an owner. More budget is also written into the policy."""
 
         def decide(opened: OpenPolicy) -> dict[str, Any]:
-            actor = Actor.owner(who.name)
+            actor = Actor.owner(self.name)
             request = next((parked for parked in opened.requests(actor) if parked.number == number), None)
             if request is None:
                 raise UnknownPlaceError
             if approve and request.state == "waiting":
                 epsilon = request.wanted or request.epsilon
                 # The amount is part of the text, so both owners agree to the same raise.
-                self.agree(who, "raise", f"request {number}: {request.analyst} on {request.data}, ε {epsilon}")
+                self.agree("raise", f"request {number}: {request.analyst} on {request.data}, ε {epsilon}")
             policy_path = Path(self.settings.policy).resolve()
-            if budget_requests.decide(
+            if decide_request(
                 opened.policy, policy_path, opened.ledger, number, approve=approve, actor=actor, reason=reason
             ):
-                self.policy.look_again()
+                self.service.policy.look_again()
             return next(asdict(request) for request in opened.requests(actor) if request.number == number)
 
         return await self.with_policy(decide)
 
-    def agree(self, who: Person, what: str, content: str) -> None:
+    def agree(self, what: str, content: str) -> None:
         """Refuse an act that needs two owners until a second owner does the same; the first attempt is stored."""
-        if self.settings.two_owners and not self.people.agreed(who.name, what, content):
+        if self.settings.two_owners and not self.people.agreed(self.name, what, content):
             raise SecondOwnerError
 
-    def places(self, who: Person) -> list[dict[str, Any]]:
-        """Return the positions of a person's questions in the queue."""
-        return [asdict(position) for position in self.queue.positions(who.name)]
+    # questions under way, tokens, sessions
 
-    def cancel(self, who: Person, request: str) -> None:
+    def places(self) -> list[dict[str, Any]]:
+        """Return the positions of a person's questions in the queue."""
+        return [asdict(position) for position in self.service.queue.positions(self.name)]
+
+    def cancel(self, request: str) -> None:
         """End a question of somebody's own."""
-        if not self.queue.cancel(who.name, request):
+        if not self.service.queue.cancel(self.name, request):
             raise UnknownPlaceError(f"No question of yours is waiting or at work under the request {request!r}.")
 
-    def revoke_token(self, who: Person, identity: str) -> bool:
-        """Revoke a person's own token, if the acting token has all its scopes; return whether it existed."""
-        scopes = [token.scopes for token in self.people.tokens(who.name) if token.id == identity]
-        _check_reach(who, *scopes)
-        return bool(self.people.revoke_token(who.name, identity))
+    def revoke_token(self, identity: str) -> bool:
+        """Revoke a person's own token; return whether it existed."""
+        scopes = {scope for token in self.people.tokens(self.name) if token.id == identity for scope in token.scopes}
+        self._check_reach(scopes)
+        return bool(self.people.revoke_token(self.name, identity))
 
-    def end_session(self, who: Person, identity: str) -> bool:
+    def end_session(self, identity: str) -> bool:
         """End a person's own session; return whether it existed."""
-        _check_reach(who, SCOPES if who.owner else SCOPES[:2])
-        return bool(self.people.end_session(who.name, identity))
+        self._check_reach(set(SCOPES if self.who.owner else SCOPES[:2]))
+        return bool(self.people.end_session(self.name, identity))
+
+    def _check_reach(self, scopes: set[str]) -> None:
+        """Refuse to end a token or session with more scopes than the acting token."""
+        if scopes - self.who.scopes:
+            raise ForbiddenError(
+                "A token cannot end what is for more than itself: use one with its scopes, or a browser."
+            )
+
+
+@contextmanager
+def _unknown_receipts() -> Iterator[None]:
+    """Have a receipt of another person give the same error as a missing one."""
+    try:
+        yield
+    except LedgerError as error:
+        if error.code == "unknown-receipt":
+            raise UnknownPlaceError from None
+        raise
 
 
 class ExplanationCache:
-    """A short-lived cache of explanations in one worker, apart for each person. Use it from any thread.
+    """A short-lived cache of explanations in one worker. Use it from any thread.
 
-    A page explains the same question at every turn: when it is opened, when its slider is let go, when it is asked.
-    Planning takes milliseconds each time, and gives the same. So a worker remembers the last explanations, each for
-
-    *   the person it was given to, and nobody else: two people may see different schemas, and that an explanation comes
-        quickly must not tell what others asked;
-    *   the policy in force and the very words of the request;
-    *   the budgets as they were, which are part of what is explained. They are shown to this person anyway;
-    *   a minute, because public tables can change.
-
-    Nothing here depends on a protected row.
-
-    >>> cache = ExplanationCache()
-    >>> cache.get("alice", "key", lambda: ["planned"]), cache.get("alice", "key", lambda: ["planned anew"])
-    (['planned'], ['planned'])
-    >>> cache.get("bob", "key", lambda: ["bob's own"])
-    ["bob's own"]
+    Tools have the same question described and explained before they ask it. So a worker remembers the last
+    explanations: for a minute, because public tables can change; under the policy in force, the very words of the
+    request, and the budgets, which are part of what is explained. They are apart for each person: two may see different
+    schemas, and that an explanation comes quickly must not tell what others asked. Nothing depends on a protected row.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -356,10 +570,9 @@ class ExplanationCache:
     def get(self, person: str, key: Hashable, explain: Callable[[], list[Explanation]]) -> list[Explanation]:
         """Return the stored explanation of a person and key, or compute and store it. Refusals are not stored."""
         with self._lock:
-            explanations = self._people.get(person)
-            entry = None if explanations is None else explanations.get(key)
-        if entry is not None and self._clock() - entry[0] < _SECONDS:
-            return entry[1]
+            moment, explained = self._people.get(person, OrderedDict()).get(key, (-math.inf, []))
+        if self._clock() - moment < _SECONDS:
+            return explained
         # Outside of the lock, so that nobody waits for another person's planning.
         explained = explain()
         with self._lock:
@@ -372,24 +585,3 @@ class ExplanationCache:
             if len(self._people) > _PEOPLE:
                 self._people.popitem(last=False)
         return explained
-
-
-def _check_reach(who: Person, *ended: Collection[str]) -> None:
-    """Refuse to end a token or session with more scopes than the acting token."""
-    if any(set(scopes) - who.scopes for scopes in ended):
-        raise ForbiddenError("A token cannot end what is for more than itself: use one with its scopes, or a browser.")
-
-
-def _actor(who: Person) -> Actor:
-    # A token without the scope "own" acts as an analyst, even for an owner.
-    return Actor.owner(who.name) if who.owner and "own" in who.scopes else Actor.analyst(who.name)
-
-
-def _found(read: Callable[[], Result]) -> Result:
-    """Return the result of ``read``; a receipt of another person gives the same error as a missing one."""
-    try:
-        return read()
-    except LedgerError as error:
-        if error.code == "unknown-receipt":
-            raise UnknownPlaceError from None
-        raise

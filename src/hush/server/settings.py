@@ -10,14 +10,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Self
 
 from hush import storage
 from hush.core import HushError, InvalidValueError
@@ -64,8 +62,8 @@ class ServiceSettings:
     """The names under which the service may be addressed; empty for any."""
 
     def __post_init__(self) -> None:
-        for name in ("tick", "limit"):
-            value = getattr(self, name)
+        object.__setattr__(self, "hosts", tuple(self.hosts))
+        for name, value in (("tick", self.tick), ("limit", self.limit)):
             if not 0 <= value <= 3600 or (name == "limit" and value == 0):
                 raise InvalidValueError(name, got=value, allowed="a number of seconds up to 3600")
         if self.quota:
@@ -78,16 +76,6 @@ class ServiceSettings:
     def shared_state(self) -> str:
         """The SQLite file of queue, rates and counters, which may be lost at any time; or the database of people."""
         return self.people if self.people == ":memory:" or in_database(self.people) else f"{self.people}.traffic"
-
-    def to_json(self) -> str:
-        """Return the settings as text."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the settings in a text."""
-        values = json.loads(text)
-        return cls(**{**values, "hosts": tuple(values["hosts"])})
 
 
 def people_of(policy: str | Path) -> str:

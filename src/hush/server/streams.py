@@ -6,134 +6,140 @@ a question does; the released periods become visible at the slot and not before.
 Releases of declared streams have addresses that stay: ``/streams/NAME/2026-11-16`` and ``/streams/NAME/latest``. Where
 the owner said ``readers = "public"`` nobody needs to sign in. What somebody may not read is not there for them: both
 read alike.
+
+They are made by the `Scheduler`: every worker looks every `LOOK` seconds whether one is due. Which worker makes it is
+decided by the ledger's lock (`hush.ledger.streams`). It takes its turn and its slot as a question does.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
 
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from hush.core import InvalidValueError
+from hush.core import HushError, InvalidValueError
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
 from hush.curator.declared_streams import (
     DeclarationExplanation,
     Publisher,
     StreamView,
+    declare_all,
     declared_release,
     declared_views,
 )
-from hush.curator.stream_state import StateFiles, StreamError
-from hush.curator.streams import StreamRelease, own_views
+from hush.curator.streams import StateFiles, StreamError, StreamRelease, own_views
+from hush.engines.errors import EngineError
 from hush.ledger import Actor, Release, Role
-from hush.ledger.streams import Schedule, StreamDeclaration, UnknownStreamError
+from hush.ledger.entries import now
+from hush.ledger.streams import Schedule, StreamDeclaration, StreamPeriod, UnknownStreamError
 from hush.policy.ledger import streams_of
 from hush.policy.streams import unknown_reader
 from hush.server import schemas
-from hush.server.api import ARROW, CSV, FORMAT, FORMS, STORED, api_route, chosen_form, written
-from hush.server.auth.people import Person
-from hush.server.errors import SignInError, UnknownPlaceError
-from hush.server.opened import OpenPolicy
+from hush.server.api import ANSWERS, FORMS, chosen_form, written
+from hush.server.errors import NoPolicyError, SignInError, UnknownPlaceError
+from hush.server.questions import Turn
 from hush.server.rate_limits import Rate
-from hush.server.routes import NOBODY, Permission, Route
-from hush.server.service import Service
+from hush.server.routes import ANALYST, ANYBODY, NOBODY, OWNER, Routes, Visit
+from hush.server.service import OpenPolicy, Service
 
-# reading
+log = logging.getLogger("hush.server")
+ROUTES = Routes()
+LOOK = 2.0
+"""The seconds between two looks of a worker for due releases."""
+AGAIN = 60.0
+"""The seconds after which a refused declaration is tried again, and the next release after a failed one."""
+_NOBODY = "streams\n"
+"""The name under which releases wait in the queue; no person can have it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRelease:
-    """A release, as somebody may read it."""
+class ReadRelease(NamedTuple):
+    """A release, as somebody may read it, with the hash of its charge in the ledger's chain."""
 
     view: StreamView
     period: str
     answer: Answer
     receipt: Release
     hash: str
-    """The hash of its charge in the ledger's chain."""
 
 
-def owns(who: Person) -> bool:
-    """Return whether somebody acts as an owner."""
-    return who.owner and "own" in who.scopes
-
-
-def _reader(request: Request, service: Service, who: Person) -> str | None:
+def _reader(visit: Visit) -> str | None:
     """Return the name of the reader; None without the scope to read. Anonymous visitors have a rate limit."""
-    if who is NOBODY:
-        service.rates.check(Rate.VISITS, request.client.host if request.client else "")
-    return who.name if "read" in who.scopes else None
+    if visit.who is NOBODY:
+        visit.service.rates.check(Rate.VISITS, visit.address)
+    return visit.name if "read" in visit.who.scopes else None
 
 
-def _data_of(opened: OpenPolicy, who: Person) -> dict[str, tuple[str, ...]] | None:
+def _data_of(opened: OpenPolicy, visit: Visit) -> dict[str, tuple[str, ...]] | None:
     """Return the data sets of each analyst; None for an owner, who reads everything."""
-    return None if owns(who) else {name: person.data for name, person in opened.policy.analysts.items()}
+    return None if visit.who.owns else {name: analyst.data for name, analyst in opened.policy.analysts.items()}
 
 
-async def listed(request: Request, service: Service, who: Person) -> list[StreamView]:
+async def listed(visit: Visit) -> list[StreamView]:
     """Return the streams that somebody may read: their own, then declared ones."""
-    reader = _reader(request, service, who)
+    reader = _reader(visit)
 
     def look(opened: OpenPolicy) -> list[StreamView]:
-        declared = declared_views(opened.ledger, reader, _data_of(opened, who)) if opened.made else []
-        if reader is None or Role.ANALYST not in who.roles or reader not in opened.policy.analysts:
+        declared = declared_views(opened.ledger, reader, _data_of(opened, visit)) if opened.made else []
+        if reader is None or Role.ANALYST not in visit.who.roles or reader not in opened.policy.analysts:
             return declared
         return own_views(StateFiles(streams_of(opened.policy, reader), {})) + declared
 
-    return await service.with_policy(look)
+    return await visit.with_policy(look)
 
 
-async def found(request: Request, service: Service, who: Person, name: str) -> StreamView:
+async def found(visit: Visit, name: str) -> StreamView:
     """Return a stream by its name; a visitor who is not signed in and may not read it is asked to sign in."""
-    views = await listed(request, service, who)
-    matches = [view for view in views if view.name == name or (view.releases is not None and _same(view.name, name))]
-    if not matches:
-        raise SignInError if who is NOBODY else UnknownPlaceError
-    return matches[0]
+    for view in await listed(visit):
+        # Names of declared streams may be written in small letters or capitals.
+        if view.name == name or (view.releases is not None and view.name.casefold() == name.casefold()):
+            return view
+    raise SignInError if visit.who is NOBODY else UnknownPlaceError
 
 
-def _same(name: str, other: str) -> bool:
-    return name.casefold() == other.casefold()
-
-
-async def read(request: Request, service: Service, who: Person, name: str, period: str) -> ReadRelease:
+async def read(visit: Visit, name: str, period: str) -> ReadRelease:
     """Return a release of a stream by its period; for running totals only ``all`` exists."""
-    view, reader = await found(request, service, who, name), _reader(request, service, who)
+    view, reader = await found(visit, name), _reader(visit)
     if view.pays == "once" and period != "all":
         raise UnknownPlaceError
 
     def look(opened: OpenPolicy) -> ReadRelease:
         if view.pays == "once":
-            dated, answer = period, opened.curator(who).stream.open(name).answer
+            dated, answer = period, opened.curator(visit.who).stream.open(name).answer
         else:
-            dated, answer = declared_release(opened.ledger, name, period, reader, _data_of(opened, who))
+            dated, answer = declared_release(opened.ledger, name, period, reader, _data_of(opened, visit))
         receipt, entry = opened.ledger.receipt(int(answer.receipt), Actor.owner("policy"))
-        return ReadRelease(view=view, period=dated, answer=answer, receipt=receipt, hash=entry.hash.hex())
+        return ReadRelease(view, dated, answer, receipt, entry.hash.hex())
 
     try:
-        return await service.with_policy(look)
+        return await visit.with_policy(look)
     except UnknownStreamError:
         raise UnknownPlaceError from None
 
 
-async def streams(request: Request, service: Service, who: Person) -> Response:
-    """Show the streams that one may read."""
-    return JSONResponse({"streams": [view.to_json() for view in await listed(request, service, who)]})
+@ROUTES.api("GET /streams", ANYBODY, "Streams")
+async def streams(visit: Visit) -> Response:
+    """Streams that one may read."""
+    return JSONResponse({"streams": [view.to_json() for view in await listed(visit)]})
 
 
-async def stream(request: Request, service: Service, who: Person) -> Response:
-    """Show a stream and its periods."""
-    return JSONResponse((await found(request, service, who, request.path_params["name"])).to_json())
+@ROUTES.api("GET /streams/{name}", ANYBODY, "Stream")
+async def stream(visit: Visit) -> Response:
+    """A stream and its periods."""
+    return JSONResponse((await found(visit, visit.path["name"])).to_json())
 
 
-async def release(request: Request, service: Service, who: Person) -> Response:
-    """Show a release."""
-    form, name = chosen_form(request, FORMS), request.path_params["name"]
-    stream_release = await read(request, service, who, name, request.path_params["period"])
+@ROUTES.api("GET /streams/{name}/{period}", ANYBODY, "Answer", **ANSWERS)
+async def release(visit: Visit) -> Response:
+    """A release by date, the latest, or all."""
+    form = chosen_form(visit.request, FORMS)
+    stream_release = await read(visit, visit.path["name"], visit.path["period"])
     response = written(stream_release.answer, form)
     response.headers["hush-period"] = stream_release.period
     return response
@@ -149,79 +155,86 @@ def own(curator: Curator, name: str) -> StreamRelease:
     return totals
 
 
-async def explain(_: Request, service: Service, who: Person, body: schemas.Body) -> Response:
-    """Return the price and the errors of running totals."""
-    return JSONResponse(await service.explain_stream(who, body.given()))
+@ROUTES.api("POST /streams/explain", ANALYST, "StreamExplained", schemas.StreamBody)
+async def explain(visit: Visit, body: schemas.Body) -> Response:
+    """Price and error of totals."""
+    return JSONResponse(await explain_totals(visit, body.given()))
 
 
-async def create(_: Request, service: Service, who: Person, body: schemas.Body) -> Response:
-    """Create running totals, and charge their whole life."""
+async def explain_totals(visit: Visit, terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the price and the expected error of running totals. Spends nothing."""
+    return await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**terms))
+
+
+@ROUTES.api("POST /streams", ANALYST, "NewStream", schemas.PaidStreamBody, scope="ask")
+async def create(visit: Visit, body: schemas.Body) -> Response:
+    """Begin totals, and pay."""
     terms = body.given()
-    view = await service.at_work(
-        who, terms.pop("request", None), lambda curator, name: curator.stream.create(**terms, request=name).view
+    view = await visit.at_work(
+        terms.pop("request", None), lambda curator, name: curator.stream.create(**terms, request=name).view
     )
     return JSONResponse(view.to_json(), 201)
 
 
-async def advance(request: Request, service: Service, who: Person, body: schemas.AdvanceBody) -> Response:
-    """Release the periods that are over."""
-    name = request.path_params["name"]
+@ROUTES.api("POST /streams/{name}/advance", ANALYST, "AdvancedStream", schemas.AdvanceBody, scope="ask")
+async def advance(visit: Visit, body: schemas.AdvanceBody) -> Response:
+    """Release more."""
 
     def release(curator: Curator, _: str) -> dict[str, Any]:
-        totals = own(curator, name)
+        totals = own(curator, visit.path["name"])
         totals.advance(body.through, parts=1)  # the next request goes on: others get their turn
         return totals.view.to_json() | {"due": totals.due(body.through)}
 
-    return JSONResponse(await service.at_work(who, body.request, release))
+    return JSONResponse(await visit.at_work(body.request, release))
 
 
-async def stop_own(request: Request, service: Service, who: Person) -> Response:
-    """Stop running totals: nothing more is released."""
-    name = request.path_params["name"]
+@ROUTES.api("DELETE /streams/{name}", ANALYST, scope="ask")
+async def stop_own(visit: Visit) -> Response:
+    """Stop totals of one's own."""
 
     def stop(curator: Curator) -> None:
-        totals = own(curator, name)
+        totals = own(curator, visit.path["name"])
         if totals.view.ended:
-            raise StreamError(f"The stream {name!r} has ended.")
+            raise StreamError(f"The stream {totals.name!r} has ended.")
         totals.stop()
 
-    await service.with_curator(who, stop)
+    await visit.with_curator(stop)
     return Response(status_code=204)
 
 
-# for owners
+# declared streams, for owners
 
 
-async def explained(service: Service, declaration: StreamDeclaration) -> DeclarationExplanation:
+async def explained(visit: Visit, declaration: StreamDeclaration) -> DeclarationExplanation:
     """Return the price of a declared stream. Sets nothing aside."""
-    return await service.with_policy(lambda opened: Publisher(opened.data_sets, opened.ledger).explain(declaration))
+    return await visit.with_policy(lambda opened: Publisher(opened.data_sets, opened.ledger).explain(declaration))
 
 
-async def declared(service: Service, who: Person, declaration: StreamDeclaration) -> StreamView:
+async def declared(visit: Visit, declaration: StreamDeclaration) -> StreamView:
     """Declare a stream, and set its price aside."""
 
     def declare(opened: OpenPolicy) -> StreamView:
         opened.ledger.check_made()
         publisher = Publisher(opened.data_sets, opened.ledger)
-        declared_stream = publisher.declare(declaration, actor=Actor.owner(who.name))
+        declared_stream = publisher.declare(declaration, actor=Actor.owner(visit.name))
         return StreamView.of(declared_stream, publisher.streams.periods(declared_stream))
 
-    return await service.with_policy(declare)
+    return await visit.with_policy(declare)
 
 
-async def stopped(service: Service, who: Person, name: str, reason: str) -> None:
+async def stopped(visit: Visit, name: str, reason: str) -> None:
     """Make no further release of a declared stream."""
     try:
-        await service.with_policy(
-            lambda opened: opened.ledger.streams.stop(name, actor=Actor.owner(who.name), reason=reason)
+        await visit.with_policy(
+            lambda opened: opened.ledger.streams.stop(name, actor=Actor.owner(visit.name), reason=reason)
         )
     except UnknownStreamError:
         raise UnknownPlaceError from None
 
 
-async def declaration_of(service: Service, terms: Mapping[str, Any]) -> StreamDeclaration:
+async def declaration_of(visit: Visit, terms: Mapping[str, Any]) -> StreamDeclaration:
     """Return the declaration in the fields of a form or a body."""
-    policy = await service.with_policy(lambda opened: opened.policy)
+    policy = await visit.with_policy(lambda opened: opened.policy)
     names, readers = list(policy.data), terms["readers"]
     data = terms.get("data") or (names[0] if len(names) == 1 else "")
     if data not in names:
@@ -234,48 +247,109 @@ async def declaration_of(service: Service, terms: Mapping[str, Any]) -> StreamDe
     return StreamDeclaration(data=data, schedule=schedule, readers=readers, **plain)
 
 
-async def explain_declaration(_: Request, service: Service, __: Person, body: schemas.DeclarationBody) -> Response:
-    """Show the price of a declared stream."""
-    return JSONResponse((await explained(service, await declaration_of(service, body.model_dump()))).to_json())
+@ROUTES.api("POST /streams/declared/explain", OWNER, "DeclarationExplained", schemas.DeclarationBody)
+async def explain_declaration(visit: Visit, body: schemas.DeclarationBody) -> Response:
+    """Price of a declared stream."""
+    return JSONResponse((await explained(visit, await declaration_of(visit, body.model_dump()))).to_json())
 
 
-async def declare(_: Request, service: Service, who: Person, body: schemas.DeclarationBody) -> Response:
+@ROUTES.api("POST /streams/declared", OWNER, "NewStream", schemas.DeclarationBody)
+async def declare(visit: Visit, body: schemas.DeclarationBody) -> Response:
     """Declare a stream."""
-    view = await declared(service, who, await declaration_of(service, body.model_dump()))
+    view = await declared(visit, await declaration_of(visit, body.model_dump()))
     return JSONResponse(view.to_json(), 201)
 
 
-async def stop(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.api("DELETE /streams/declared/{name}", OWNER, query=(("reason", {"type": "string", "maxLength": 2000}),))
+async def stop(visit: Visit) -> Response:
     """Stop a declared stream."""
-    await stopped(service, who, request.path_params["name"], request.query_params.get("reason", "")[:2000])
+    await stopped(visit, visit.path["name"], visit.query.get("reason", "")[:2000])
     return Response(status_code=204)
 
 
-def table() -> list[Route]:
-    """Return the routes of streams."""
-    anybody, analyst, owner = Permission.ANYBODY, Permission.ANALYST, Permission.OWNER
-    answers: dict[str, Any] = {"query": (FORMAT,), "media": (CSV, ARROW, STORED)}
-    totals, paid, last = schemas.StreamBody, schemas.PaidStreamBody, schemas.AdvanceBody
-    plan, reason = schemas.DeclarationBody, ("reason", {"type": "string", "maxLength": 2000})
-    path, declarations = "/streams/{name}", "/streams/declared"
-    return [
-        api_route("GET /streams", streams, anybody, "Streams that one may read", "Streams"),
-        api_route(f"GET {path}", stream, anybody, "A stream and its periods", "Stream"),
-        api_route(
-            f"GET {path}/{{period}}", release, anybody, "A release by date, the latest, or all", "Answer", **answers
-        ),
-        api_route("POST /streams/explain", explain, analyst, "Price and error of totals", "StreamExplained", totals),
-        api_route("POST /streams", create, analyst, "Begin totals, and pay", "NewStream", paid, scope="ask"),
-        api_route(f"POST {path}/advance", advance, analyst, "Release more", "AdvancedStream", last, scope="ask"),
-        api_route(f"DELETE {path}", stop_own, analyst, "Stop totals of one's own", scope="ask"),
-        api_route(
-            f"POST {declarations}/explain",
-            explain_declaration,
-            owner,
-            "Price of a declared stream",
-            "DeclarationExplained",
-            plan,
-        ),
-        api_route(f"POST {declarations}", declare, owner, "Declare a stream", "NewStream", plan),
-        api_route(f"DELETE {declarations}/{{name}}", stop, owner, "Stop a declared stream", query=(reason,)),
-    ]
+class Scheduler:
+    """Makes the releases that are due, as long as a worker lives."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._logged: dict[str, str] = {}
+        self._refused: dict[str, float] = {}
+        """The times of refused declarations: they are tried again after `AGAIN` seconds."""
+        self._failed: dict[str, float] = {}
+        """The times of failed releases: the next one waits `AGAIN` seconds, as it would fail alike and be charged."""
+        self._ending = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start the task that looks for due releases."""
+        self._task = asyncio.get_running_loop().create_task(self._look())
+
+    async def close(self) -> None:
+        """Stop the task, after the release at work is finished."""
+        self._ending.set()
+        if self._task is not None:
+            await self._task
+
+    async def _look(self) -> None:
+        while not self._ending.is_set():
+            try:
+                await self.release_due()
+            except HushError as error:
+                self._warn("", error)
+            except Exception as error:  # whatever it is, the next look may do better
+                log.error("looking for due releases failed: %s", type(error).__name__)  # noqa: TRY400 - no values
+                log.debug("its trace", exc_info=error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), LOOK)
+
+    async def release_due(self) -> int:
+        """Declare the streams of the policy, make every release that is due, and return how many were made."""
+        try:
+            names, refused = await self._service.with_policy(self._due)
+        except NoPolicyError:
+            return 0
+        for name, error in refused.items():
+            self._warn(name, error)
+        count = 0
+        for name in names:
+            try:
+                while not self._ending.is_set():  # what is due and was not begun can wait for the next worker
+                    work = partial(self._release, name)
+                    period = await self._service.questions.run(_NOBODY, f"stream {name}", work)
+                    if period is None:
+                        break
+                    count += 1
+                    if period.state == "failed":
+                        self._failed[name] = time.monotonic()
+                        break
+            except EngineError as error:  # it took longer than a question may
+                self._failed[name] = time.monotonic()
+                self._warn(name, error)
+            except HushError as error:
+                self._warn(name, error)
+        return count
+
+    def _due(self, opened: OpenPolicy) -> tuple[list[str], Mapping[str, HushError]]:
+        """Return the streams with a due release; declare those of the policy that are not yet."""
+        if not opened.made:
+            return [], {}
+        publisher = Publisher(opened.data_sets, opened.ledger)
+        soon = time.monotonic() - AGAIN
+        declared = opened.policy.streams.items()
+        wanted = [declaration for name, declaration in declared if self._refused.get(name, soon) <= soon]
+        refused = declare_all(publisher, wanted)
+        self._refused |= dict.fromkeys(refused, time.monotonic())
+        publisher.streams.close_dead()
+        clock = now()
+        streams = [stream for stream in publisher.streams.listed() if self._failed.get(stream.name, soon) <= soon]
+        return [stream.name for stream in streams if stream.due(clock) is not None or stream.over(clock)], refused
+
+    def _release(self, name: str, turn: Turn) -> StreamPeriod | None:
+        with self._service.policy.use() as opened:
+            return Publisher(opened.data_sets, opened.ledger, turn).release_due(name)
+
+    def _warn(self, name: str, error: HushError) -> None:
+        """Log a refusal, once as long as it stays the same."""
+        if self._logged.get(name) != str(error):
+            self._logged[name] = str(error)
+            log.warning("stream %s: %s", name or "-", error)

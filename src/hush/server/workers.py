@@ -16,8 +16,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ from hush.core import InvalidValueError
 from hush.ledger import Role
 from hush.server import app
 from hush.server.auth.people import People
-from hush.server.metrics import show_metrics
+from hush.server.monitoring import show_metrics
 from hush.server.settings import ServiceSettings, is_loopback
 from hush.storage import in_database
 
@@ -57,16 +60,13 @@ def check_address(host: str, *, certificate: str | None, behind_proxy: str | Non
 
 def first_link(settings: ServiceSettings, name: str = "owner", roles: tuple[Role, ...] = (Role.OWNER,)) -> str | None:
     """Return the secret of a link for the first owner; None if there is an owner already who can sign in."""
-    people = People(settings.people)
-    try:
+    with closing(People(settings.people)) as people:
         accounts = people.names()
         if any(Role.OWNER in account_roles for account_roles in accounts.values()) and people.can_sign_in():
             return None
         if name not in accounts:
             people.add(name, roles=roles)
         return people.make_link(name)
-    finally:
-        people.close()
 
 
 def serve(
@@ -89,10 +89,11 @@ def serve(
     if metrics_port is not None:
         show_metrics(settings, metrics_port)
     options = {"certificate": certificate, "key": key, "behind_proxy": behind_proxy}
+    sockets = [listener, *([] if pg is None else [pg])]
     if workers == 1:
-        _work(settings, listener, pg, **options)
+        _work(settings, sockets, options)
     else:
-        _Supervisor(settings, listener, pg, options, workers).run()
+        _supervise(settings, sockets, options, workers)
 
 
 def _tune() -> None:
@@ -120,34 +121,26 @@ async def _give_back() -> None:
         await asyncio.to_thread(ctypes.CDLL(None).malloc_trim, 0)
 
 
-def _work(
-    settings: ServiceSettings,
-    listener: socket.socket,
-    pg: socket.socket | None = None,
-    *,
-    certificate: str | None = None,
-    key: str | None = None,
-    behind_proxy: str | None = None,
-) -> None:
+def _work(settings: ServiceSettings, sockets: list[socket.socket], options: Mapping[str, str | None]) -> None:
     """Run one worker until it is told to end."""
     import uvicorn
 
     from hush.server.middleware import LimitedProtocol
 
     pg_socket = None
-    if pg is not None:
+    if sockets[1:]:
         from hush.server.pgwire.server import PgSocket
 
-        pg_socket = PgSocket(listener=pg, certificate=certificate, key=key)
+        pg_socket = PgSocket(listener=sockets[1], certificate=options["certificate"], key=options["key"])
     config = uvicorn.Config(
         app(settings, pg_socket),
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=behind_proxy is not None,
-        forwarded_allow_ips=behind_proxy or "",
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
+        proxy_headers=options["behind_proxy"] is not None,
+        forwarded_allow_ips=options["behind_proxy"] or "",
+        ssl_certfile=options["certificate"],
+        ssl_keyfile=options["key"],
         timeout_graceful_shutdown=int(settings.limit) + 10,
         timeout_keep_alive=30,
         limit_concurrency=2000,
@@ -162,61 +155,38 @@ def _work(
     gc.freeze()  # what was made so far stays: the collector, which stops everybody, need not look at it again
     try:
         with suppress(KeyboardInterrupt):
-            asyncio.run(uvicorn.Server(config).serve([listener]))
+            asyncio.run(uvicorn.Server(config).serve(sockets[:1]))
     finally:
         gc.unfreeze()
 
 
-class _Supervisor:
-    """Starts worker processes that accept from one socket, replaces those that die, and ends them all in the end."""
-
-    def __init__(
-        self,
-        settings: ServiceSettings,
-        listener: socket.socket,
-        pg: socket.socket | None,
-        options: dict[str, Any],
-        workers: int,
-    ) -> None:
-        self._sockets = [listener, *([] if pg is None else [pg])]
-        self._count = workers
-        places = [listening_socket.fileno() for listening_socket in self._sockets]
-        self._task = json.dumps({"settings": settings.to_json(), "options": options, "sockets": places})
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._ended = False
-
-    def run(self) -> None:
-        """Keep the workers at work until a signal to end arrives."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._end)
-        quick = 0.0
-        while not self._ended:
-            for process in [dead for dead in self._processes if dead.poll() is not None]:
-                self._processes.remove(process)
-                quick += 1
-                log.warning("a worker ended with status %s, and is replaced", process.returncode)
-            if quick > _MOST_DEATHS:
-                log.error("workers end as soon as they start")
-                break
-            while len(self._processes) < self._count and not self._ended:
-                self._processes.append(self._started())
-            time.sleep(_LOOK)
-            # One death a second is tolerated.
-            quick = max(0.0, quick - _LOOK)
-        for process in self._processes:
-            process.terminate()
-        for process in self._processes:
-            process.wait()
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "hush.server.workers"],
-            pass_fds=[listening_socket.fileno() for listening_socket in self._sockets],
-            env={**os.environ, VARIABLE: self._task},
-        )
-
-    def _end(self, *_: object) -> None:
-        self._ended = True
+def _supervise(settings: ServiceSettings, sockets: list[socket.socket], options: dict[str, Any], workers: int) -> None:
+    """Start worker processes that accept from the same sockets, replace those that die, and end them on a signal."""
+    numbers = [listening_socket.fileno() for listening_socket in sockets]
+    task = json.dumps({"settings": asdict(settings), "options": options, "sockets": numbers})
+    command, environment = [sys.executable, "-m", "hush.server.workers"], {**os.environ, VARIABLE: task}
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    processes: list[subprocess.Popen[bytes]] = []
+    quick = 0.0
+    while not ended.is_set():
+        for process in [dead for dead in processes if dead.poll() is not None]:
+            processes.remove(process)
+            quick += 1
+            log.warning("a worker ended with status %s, and is replaced", process.returncode)
+        if quick > _MOST_DEATHS:
+            log.error("workers end as soon as they start")
+            break
+        while len(processes) < workers and not ended.is_set():
+            processes.append(subprocess.Popen(command, pass_fds=numbers, env=environment))
+        time.sleep(_LOOK)
+        # One death a second is tolerated.
+        quick = max(0.0, quick - _LOOK)
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.wait()
 
 
 def _be_worker() -> None:
@@ -224,7 +194,7 @@ def _be_worker() -> None:
     task = json.loads(os.environ[VARIABLE])
     logging.getLogger("hush").addHandler(logging.StreamHandler())
     sockets = [socket.socket(fileno=number) for number in task["sockets"]]
-    _work(ServiceSettings.from_json(task["settings"]), *sockets, **task["options"])
+    _work(ServiceSettings(**task["settings"]), sockets, task["options"])
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ from typing import Any, Self
 from hush.core import InvalidValueError
 from hush.core.on_demand import optional
 from hush.ledger import Role
+from hush.server.auth import sessions
 from hush.server.auth.people import LONGEST_TOKEN_DAYS, People, Person, acting, hashed
 from hush.server.errors import PeopleError, SignInError
 from hush.server.settings import is_loopback
@@ -51,8 +52,6 @@ log = logging.getLogger("hush.server")
 ALGORITHMS = ("RS256", "PS256", "ES256", "ES384", "EdDSA")
 """The allowed signatures of tokens: by key pairs alone, so that no public key can be taken for a shared secret."""
 _KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
-FLOW = 600.0
-"""Seconds within which a browser must come back from the provider."""
 CALLBACK = "/sign-in/oidc/callback"
 _LEEWAY = 30
 _KNOWN = 3600.0
@@ -218,7 +217,7 @@ class OpenIdProvider:
         endpoint = self.metadata()["authorization_endpoint"]
         flow = {"nonce": nonce, "verifier": verifier, "browser": hashed(browser).hex(), "issuer": self.settings.issuer}
         flow["link"] = hashed(link).hex() if link else ""
-        flows.begin(hashed(state).hex(), json.dumps(flow), seconds=FLOW)
+        flows.begin(hashed(state).hex(), json.dumps(flow), seconds=sessions.FLOW.seconds)
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urllib.parse.urlencode(parameters)}", browser
 
     def sign_in(self, flows: SignInFlows, people: People, query: Mapping[str, str], browser: str) -> Person:
@@ -292,18 +291,13 @@ class OpenIdProvider:
     def _person(self, people: People, claims: Mapping[str, Any], link: bytes) -> Person:
         """Return the person who is bound to the subject of a token, with the roles from the roles claim, if any."""
         subject = claims["sub"]
-        if (
-            not isinstance(subject, str)
-            or not 0 < len(subject) <= 255
-            or not (subject.isascii() and subject.isprintable())
-        ):
+        printable = isinstance(subject, str) and subject.isascii() and subject.isprintable()
+        if not printable or not 0 < len(subject) <= 255:
             raise _refused("the subject is not one of 1 to 255 printable ASCII characters")
-        until = self.settings.valid_days * 86400
+        issuer, seconds = self.settings.issuer, self.settings.valid_days * 86400
         try:
-            with acting(f"sign-in at {urllib.parse.urlsplit(self.settings.issuer).netloc}"):
-                return people.identified(
-                    self.settings.issuer, subject, roles=self._roles(claims), link=link, seconds=until
-                )
+            with acting(f"sign-in at {urllib.parse.urlsplit(issuer).netloc}"):
+                return people.identified(issuer, subject, roles=self._roles(claims), link=link, seconds=seconds)
         except PeopleError as error:
             raise _refused(str(error)) from None
 

@@ -2,13 +2,13 @@
 
 Budgets are not here but in the ledger. Nothing here is kept in a process's memory, so all workers see a revocation at
 once. Whatever is done here is written down with who did it, in the same change, and goes into the ledger's chain from
-there (`hush.server.audit`). Revoking a token revokes whatever was made with it.
+there (`hush.server.monitoring`). Revoking a token revokes whatever was made with it.
 
 Secrets are stored as hashes only:
 
 *   tokens, sessions and links are 256 random bits, so one SHA-256 hides them as well as anything could, and a lookup
     costs microseconds (a slow hash on every request would be a denial of service by ourselves);
-*   passwords are chosen by people, so they go through a slow one (`hush.server.auth.passwords`).
+*   passwords are chosen by people, so they go through a slow one (`hush.server.auth.credentials`).
 
 >>> people = People.in_memory()
 >>> people.add("alice", roles=[Role.ANALYST])
@@ -26,18 +26,17 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from hush.core import InvalidValueError
-from hush.ledger import OwnerAct, Role
-from hush.ledger.actors import label
-from hush.ledger.entries import now
-from hush.server.auth import passwords
-from hush.server.auth.totp import SecondFactor
+from hush.ledger import Actor, OwnerAct, Role
+from hush.ledger.entries import label, now
+from hush.server.auth import credentials
+from hush.server.auth.credentials import SecondFactor
 from hush.server.errors import PeopleError, SecondOwnerError
 from hush.server.settings import open_storage
 from hush.storage import ConflictError, Storage, in_database
@@ -59,45 +58,25 @@ LONGEST_TOKEN_DAYS = 366
 _SEEN = 60
 """Seconds between two writes of a session's last use."""
 _VERSION = 3
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS hush_service (version INTEGER NOT NULL)",
-    (
-        "CREATE TABLE IF NOT EXISTS hush_people (name TEXT PRIMARY KEY, roles TEXT NOT NULL, password TEXT, "
-        "created {real} NOT NULL)"
-    ),
-    (
-        "CREATE TABLE IF NOT EXISTS hush_tokens (hash {blob} PRIMARY KEY, id TEXT NOT NULL UNIQUE, "
-        "person TEXT NOT NULL REFERENCES hush_people ON DELETE CASCADE, label TEXT NOT NULL, "
-        "scopes TEXT NOT NULL, created {real} NOT NULL, expires {real} NOT NULL, maker TEXT NOT NULL DEFAULT '')"
-    ),
-    (
-        "CREATE TABLE IF NOT EXISTS hush_sessions (hash {blob} PRIMARY KEY, id TEXT NOT NULL UNIQUE, "
-        "person TEXT NOT NULL REFERENCES hush_people ON DELETE CASCADE, created {real} NOT NULL, seen {real} NOT NULL, "
-        "maker TEXT NOT NULL DEFAULT '')"
-    ),
-    (
-        "CREATE TABLE IF NOT EXISTS hush_links (hash {blob} PRIMARY KEY, person TEXT NOT NULL "
-        "REFERENCES hush_people ON DELETE CASCADE, expires {real} NOT NULL, maker TEXT NOT NULL DEFAULT '')"
-    ),
-    (
-        "CREATE TABLE IF NOT EXISTS hush_identities (issuer TEXT NOT NULL, subject TEXT NOT NULL, person TEXT NOT NULL "
-        "UNIQUE REFERENCES hush_people ON DELETE CASCADE, PRIMARY KEY (issuer, subject))"
-    ),
-    (
-        "CREATE TABLE IF NOT EXISTS hush_proposals (id TEXT NOT NULL, person TEXT NOT NULL "
-        "REFERENCES hush_people ON DELETE CASCADE, what TEXT NOT NULL, content TEXT NOT NULL, created {real} NOT NULL, "
-        "PRIMARY KEY (id, person))"
-    ),
-    (
-        "CREATE TABLE IF NOT EXISTS hush_dashboards (id TEXT PRIMARY KEY, person TEXT NOT NULL "
-        "REFERENCES hush_people ON DELETE CASCADE, content TEXT NOT NULL)"
-    ),
-    "CREATE TABLE IF NOT EXISTS hush_outbox (id TEXT PRIMARY KEY, content TEXT NOT NULL)",
-    (
-        "CREATE TABLE IF NOT EXISTS hush_failures (hour TEXT NOT NULL, person TEXT NOT NULL, address TEXT NOT NULL, "
-        "way TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (hour, person, address, way))"
-    ),
-)
+_OF_PERSON = "person TEXT NOT NULL REFERENCES hush_people ON DELETE CASCADE"
+_OF_MAKER = "maker TEXT NOT NULL DEFAULT ''"
+_TABLES = {
+    "hush_service": "version INTEGER NOT NULL",
+    "hush_people": "name TEXT PRIMARY KEY, roles TEXT NOT NULL, password TEXT, created {real} NOT NULL",
+    "hush_tokens": f"hash {{blob}} PRIMARY KEY, id TEXT NOT NULL UNIQUE, {_OF_PERSON}, label TEXT NOT NULL, "
+    f"scopes TEXT NOT NULL, created {{real}} NOT NULL, expires {{real}} NOT NULL, {_OF_MAKER}",
+    "hush_sessions": f"hash {{blob}} PRIMARY KEY, id TEXT NOT NULL UNIQUE, {_OF_PERSON}, created {{real}} NOT NULL, "
+    f"seen {{real}} NOT NULL, {_OF_MAKER}",
+    "hush_links": f"hash {{blob}} PRIMARY KEY, {_OF_PERSON}, expires {{real}} NOT NULL, {_OF_MAKER}",
+    "hush_identities": "issuer TEXT NOT NULL, subject TEXT NOT NULL, "
+    f"{_OF_PERSON.replace('NULL', 'NULL UNIQUE', 1)}, PRIMARY KEY (issuer, subject)",
+    "hush_proposals": f"id TEXT NOT NULL, {_OF_PERSON}, what TEXT NOT NULL, content TEXT NOT NULL, "
+    "created {real} NOT NULL, PRIMARY KEY (id, person)",
+    "hush_dashboards": f"id TEXT PRIMARY KEY, {_OF_PERSON}, content TEXT NOT NULL",
+    "hush_outbox": "id TEXT PRIMARY KEY, content TEXT NOT NULL",
+    "hush_failures": "hour TEXT NOT NULL, person TEXT NOT NULL, address TEXT NOT NULL, way TEXT NOT NULL, "
+    "number INTEGER NOT NULL, PRIMARY KEY (hour, person, address, way)",
+}
 _ADDED = (("hush_identities", "until", "{real} NOT NULL DEFAULT 0"), ("hush_people", "factor", "TEXT"))
 """Columns of later versions. ``until`` is the moment up to which a provider's sign-in holds. It is 0 for people whom an
 earlier version bound by name, without an invitation: they are invited anew, and their tokens wait for that."""
@@ -109,12 +88,6 @@ _COPIED = {
     "hush_outbox": ("id", "content"),
 }
 """The tables and columns in a backup. Sessions and links are left out: an ended one must not become valid again."""
-_RENAMED = ("people", "tokens", "sessions", "links")
-"""The tables of version 1, which lie in SQLite files alone."""
-_ENDED = (("hush_tokens", "id"), ("hush_links", "maker"), ("hush_sessions", "maker"))
-"""The tables with rows that end with a token, and the column with its id."""
-
-
 _CURRENT = "NOT EXISTS (SELECT 1 FROM hush_identities i WHERE i.person = p.name AND i.until <= ?)"
 """The SQL condition that a person, if bound to a provider's subject, has signed in there recently enough."""
 _ACTING: ContextVar[tuple[str, str]] = ContextVar("acting", default=("", ""))
@@ -167,6 +140,16 @@ class Person:
         """Whether this is an owner."""
         return Role.OWNER in self.roles
 
+    @property
+    def owns(self) -> bool:
+        """Whether they act as an owner: with a session, or a token for it."""
+        return self.owner and "own" in self.scopes
+
+    @property
+    def actor(self) -> Actor:
+        """The actor for the ledger; an owner without the scope ``own`` is an analyst."""
+        return Actor.owner(self.name) if self.owns else Actor.analyst(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -211,16 +194,17 @@ class People:
         two_owners: bool = False,
     ) -> None:
         self._two_owners = two_owners
-        self._storage = open_storage(place, (), durable=True)
+        self.storage = open_storage(place, (), durable=True)
+        """The tables themselves, for what lies beside the people (`hush.server.dashboards`)."""
         self._clock = clock
         self._by = label(by, "by")
         self.acted = True
         """Whether there may be acts that are not in the ledger yet."""
         try:
-            with self._storage.changing():
-                _prepare(self._storage)
+            with self.storage.changing():
+                _prepare(self.storage)
         except BaseException:
-            self._storage.close()
+            self.storage.close()
             raise
 
     @classmethod
@@ -230,32 +214,32 @@ class People:
 
     def close(self) -> None:
         """Let go of the file or the connection."""
-        self._storage.close()
+        self.storage.close()
 
     # acts
 
     def _act(self, what: str, whom: str = "", /, **detail: str) -> None:
-        """Store an act in the outbox, in the same transaction as its change (`hush.server.audit`)."""
+        """Store an act in the outbox, in the same transaction as its change (`hush.server.monitoring`)."""
         identity = secrets.token_hex(16)
         content = {"by": _ACTING.get()[0] or self._by, "what": what, "whom": whom, "detail": detail, "when": now()}
-        _insert(self._storage, "hush_outbox", id=identity, content=json.dumps(content))
+        _insert(self.storage, "hush_outbox", id=identity, content=json.dumps(content))
         self.acted = True
 
     def note(self, what: str, whom: str = "", **detail: str) -> None:
         """Store an act that changes nothing in this store, for example that the policy was written."""
-        with self._storage.changing():
+        with self.storage.changing():
             self._act(what, whom, **detail)
 
     def outbox(self) -> list[OwnerAct]:
         """Return the acts that are not in the ledger yet, oldest first."""
-        rows = self._storage.rows("SELECT id, content FROM hush_outbox")
+        rows = self.storage.rows("SELECT id, content FROM hush_outbox")
         acts = [OwnerAct(identity=identity, **json.loads(content)) for identity, content in rows]
         return sorted(acts, key=lambda act: act.when)
 
     def recorded(self, act: OwnerAct) -> None:
         """Delete an act from the outbox, after it was written into the ledger."""
-        with self._storage.changing():
-            self._storage.change("DELETE FROM hush_outbox WHERE id = ?", act.identity)
+        with self.storage.changing():
+            self.storage.change("DELETE FROM hush_outbox WHERE id = ?", act.identity)
 
     def fail(self, failures: Mapping[FailedSignIn, int]) -> None:
         """Add to the counts of failed sign-ins; the oldest lines are deleted."""
@@ -263,16 +247,16 @@ class People:
             "INSERT INTO hush_failures VALUES (?, ?, ?, ?, ?) ON CONFLICT (hour, person, address, way) DO UPDATE "
             "SET number = hush_failures.number + excluded.number"
         )
-        with self._storage.changing():
+        with self.storage.changing():
             for failed, number in failures.items():
-                self._storage.change(into, *failed, number)
+                self.storage.change(into, *failed, number)
             oldest = "SELECT hour FROM hush_failures ORDER BY hour DESC LIMIT 1 OFFSET ?"
-            for (hour,) in self._storage.rows(oldest, _FAILURES):
-                self._storage.change("DELETE FROM hush_failures WHERE hour <= ?", hour)
+            for (hour,) in self.storage.rows(oldest, _FAILURES):
+                self.storage.change("DELETE FROM hush_failures WHERE hour <= ?", hour)
 
     def failures(self) -> dict[FailedSignIn, int]:
         """Return the counts of failed sign-ins by the hour, oldest first."""
-        rows = self._storage.rows("SELECT hour, person, address, way, number FROM hush_failures ORDER BY 1, 2, 3, 4")
+        rows = self.storage.rows("SELECT hour, person, address, way, number FROM hush_failures ORDER BY 1, 2, 3, 4")
         return {FailedSignIn(*row[:4]): row[4] for row in rows}
 
     # people
@@ -282,10 +266,10 @@ class People:
         role_text = _roles(roles)
         self._check_second(name, _read_roles(role_text))
         try:
-            with self._storage.changing():
+            with self.storage.changing():
                 row = {"name": label(name, "name"), "roles": role_text, "created": self._clock()}
-                _insert(self._storage, "hush_people", **row)
-                self._act("add-person", name, roles=_told_roles(role_text))
+                _insert(self.storage, "hush_people", **row)
+                self._act("add-person", name, roles=", ".join(json.loads(role_text)))
         except ConflictError:
             raise PeopleError(f"There is somebody called {name!r} already; choose another name.") from None
 
@@ -297,7 +281,7 @@ class People:
 
     def set_roles(self, name: str, *, roles: Iterable[Role]) -> bool:
         """Set the roles of a person from now on; return whether they differ from before."""
-        with self._storage.changing():
+        with self.storage.changing():
             return self._change_roles(name, roles)
 
     def _change_roles(self, name: str, roles: Iterable[Role]) -> bool:
@@ -308,8 +292,8 @@ class People:
             return False
         if Role.OWNER not in _read_roles(role_text):
             self._check_owner(name, before[name])
-        self._storage.change("UPDATE hush_people SET roles = ? WHERE name = ?", role_text, name)
-        self._act("change-roles", name, roles=_told_roles(role_text))
+        self.storage.change("UPDATE hush_people SET roles = ? WHERE name = ?", role_text, name)
+        self._act("change-roles", name, roles=", ".join(json.loads(role_text)))
         return True
 
     def remove(self, name: str) -> None:
@@ -322,8 +306,8 @@ class People:
         takes_two = self._two_owners and by and Role.OWNER in self.names().get(name, ())
         if takes_two and not self.agreed(by, "remove-owner", name):
             raise SecondOwnerError
-        with self._storage.changing():
-            gone = self._storage.rows("DELETE FROM hush_people WHERE name = ? RETURNING roles", name)
+        with self.storage.changing():
+            gone = self.storage.rows("DELETE FROM hush_people WHERE name = ? RETURNING roles", name)
             if not gone:
                 raise _nobody(name)
             # In the same transaction as the deletion, which a refusal rolls back.
@@ -339,12 +323,12 @@ class People:
     def names(self) -> dict[str, frozenset[Role]]:
         """Return everybody, with their roles."""
         everybody = "SELECT name, roles FROM hush_people ORDER BY name"
-        return {name: _read_roles(roles) for name, roles in self._storage.rows(everybody)}
+        return {name: _read_roles(roles) for name, roles in self.storage.rows(everybody)}
 
     def _insert_of(self, name: str, table: str, **row: Any) -> None:
         """Insert a row about a person, inside of a transaction; refuse a name that nobody has."""
         try:
-            _insert(self._storage, table, person=name, **row)
+            _insert(self.storage, table, person=name, **row)
         except ConflictError:
             raise _nobody(name) from None
 
@@ -357,33 +341,29 @@ class People:
 
     def set_password(self, name: str, password: str) -> None:
         """Give somebody a password; all their sessions end."""
-        scrambled = passwords.scrambled(password)
-        with self._storage.changing():
-            if not self._storage.change("UPDATE hush_people SET password = ? WHERE name = ?", scrambled, name):
+        scrambled = credentials.scrambled(password)
+        with self.storage.changing():
+            if not self.storage.change("UPDATE hush_people SET password = ? WHERE name = ?", scrambled, name):
                 raise _nobody(name)
-            self._storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
+            self.storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
             self._act("set-password", name)
 
     def check_password(self, name: str, password: str) -> Person | None:
         """Return the person with this name and password, if any; an unknown name takes the same time."""
-        stored = self._storage.rows(
-            f"SELECT p.password FROM hush_people p WHERE p.name = ? AND {_CURRENT}",  # noqa: S608 - ours
-            name,
-            self._clock(),
-        )
+        query = f"SELECT p.password FROM hush_people p WHERE p.name = ? AND {_CURRENT}"  # noqa: S608 - ours
+        stored = self.storage.rows(query, name, self._clock())
         # A name without a valid password is compared too, with a stand-in, so that it takes as long.
-        right = passwords.matches(stored[0][0] if stored else None, password)
+        right = credentials.matches(stored[0][0] if stored else None, password)
         return self.person(name) if right else None
 
     # second factors
 
     def _factor(self, name: str) -> SecondFactor | None:
-        stored = self._stored(name, "factor")
-        return SecondFactor.read(stored[0]) if stored else None
+        return SecondFactor.read(next(iter(self._stored(name, "factor")), None))
 
     def _keep_factor(self, name: str, factor: SecondFactor | None) -> None:
-        factor_text = None if factor is None else factor.written()
-        if not self._storage.change("UPDATE hush_people SET factor = ? WHERE name = ?", factor_text, name):
+        content = None if factor is None else factor.written()
+        if not self.storage.change("UPDATE hush_people SET factor = ? WHERE name = ?", content, name):
             raise _nobody(name)
 
     def has_factor(self, name: str) -> bool:
@@ -394,7 +374,7 @@ class People:
     def begin_factor(self, name: str) -> SecondFactor:
         """Store and return a new second factor of a person, which is off until they have shown a code."""
         factor = SecondFactor.new()
-        with self._storage.changing():
+        with self.storage.changing():
             if self.has_factor(name):
                 raise PeopleError(f"{name!r} has a second factor already; turn it off first.")
             self._keep_factor(name, factor)
@@ -402,7 +382,7 @@ class People:
 
     def confirm_factor(self, name: str, code: str) -> list[str]:
         """Turn a second factor on after its first code; return its recovery codes, which are shown this once."""
-        with self._storage.changing():
+        with self.storage.changing():
             factor = self._factor(name)
             used_factor = None if factor is None or factor.on else factor.after(code, self._clock())
             if used_factor is None:
@@ -414,7 +394,7 @@ class People:
 
     def use_code(self, name: str, code: str) -> bool:
         """Return whether a code of somebody's second factor is right, and use it up."""
-        with self._storage.changing():
+        with self.storage.changing():
             factor = self._factor(name)
             # Read and stored in one transaction: no two workers accept the same code.
             used_factor = factor.after(code, self._clock()) if factor is not None and factor.on else None
@@ -424,7 +404,7 @@ class People:
 
     def drop_factor(self, name: str) -> None:
         """Turn somebody's second factor off."""
-        with self._storage.changing():
+        with self.storage.changing():
             if self.has_factor(name):
                 self._act("drop-factor", name)
             self._keep_factor(name, None)
@@ -442,16 +422,13 @@ class People:
 
         It follows from the stored hash, whose salt nobody has who has not read the store, and ends with the password.
         """
-        scrambled = next(iter(self._stored(name, "password")), None)
-        return (
-            ""
-            if scrambled is None
-            else hmac.new(scrambled.encode(), b"familiar\0" + name.encode(), "sha256").hexdigest()
-        )
+        if (scrambled := next(iter(self._stored(name, "password")), None)) is None:
+            return ""
+        return hmac.new(scrambled.encode(), b"familiar\0" + name.encode(), "sha256").hexdigest()
 
     def _stored(self, name: str, column: str) -> list[Any]:
         """Return what a column says of a person; nothing if there is no such person."""
-        return [row[0] for row in self._storage.rows(f"SELECT {column} FROM hush_people WHERE name = ?", name)]  # noqa: S608 - ours
+        return [row[0] for row in self.storage.rows(f"SELECT {column} FROM hush_people WHERE name = ?", name)]  # noqa: S608 - ours
 
     def can_sign_in(self) -> bool:
         """Return whether an owner has a password or a token, signs in at a provider, or is signed in."""
@@ -462,7 +439,7 @@ class People:
             "i.until > ?)"
         )
         now = self._clock()
-        rows = self._storage.rows(ways, now, now - IDLE, now - ABSOLUTE, now)
+        rows = self.storage.rows(ways, now, now - IDLE, now - ABSOLUTE, now)
         return any(Role.OWNER in _read_roles(roles) for (roles,) in rows)
 
     # people of an OpenID provider
@@ -477,14 +454,11 @@ class People:
         where the owner gives them; who has none left is suspended. What it says holds for some ``seconds``.
         """
         now = self._clock()
-        with self._storage.changing():
+        with self.storage.changing():
             if link:
                 self._bind(issuer, subject, link)
-            bound = self._storage.rows(
-                "SELECT person, until FROM hush_identities WHERE issuer = ? AND subject = ? AND until > 0",
-                issuer,
-                subject,
-            )
+            query = "SELECT person, until FROM hush_identities WHERE issuer = ? AND subject = ? AND until > 0"
+            bound = self.storage.rows(query, issuer, subject)
             if not bound:
                 raise PeopleError("the owner has not invited this subject")
             name, until = bound[0]
@@ -498,10 +472,10 @@ class People:
                 refusal, ends = str(error), min(until, now)
             else:
                 refusal, ends = "", now + seconds
-            self._storage.change("UPDATE hush_identities SET until = ? WHERE person = ?", ends, name)
+            self.storage.change("UPDATE hush_identities SET until = ? WHERE person = ?", ends, name)
             # Only the first refusal suspends: later ones would repeat the act.
             if refusal and until > now:
-                self._storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
+                self.storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
                 self._act("suspend-person", name)
         person = self.person(name)
         if refusal or person is None:
@@ -516,7 +490,7 @@ class People:
         bound = (issuer, subject, invited[0])
         columns = "SELECT issuer, subject, person, until FROM hush_identities "
         query = f"{columns} WHERE (issuer = ? AND subject = ?) OR person = ?"
-        for *identity, until in self._storage.rows(query, *bound):
+        for *identity, until in self.storage.rows(query, *bound):
             if tuple(identity) == bound:
                 continue
             if until > 0:
@@ -524,7 +498,7 @@ class People:
             self._unbind(identity[2])  # bound by name, by an earlier version: it was nobody's invitation
         into = "INSERT INTO hush_identities (issuer, subject, person, until) VALUES (?, ?, ?, ?) "
         into += "ON CONFLICT (issuer, subject) DO UPDATE SET until = excluded.until"
-        self._storage.change(into, *bound, self._clock())
+        self.storage.change(into, *bound, self._clock())
         self._act("bind-identity", invited[0], issuer=issuer, subject=subject)
 
     def unbind(self, name: str) -> bool:
@@ -532,15 +506,15 @@ class People:
 
         The subject could have made these, so they end with the binding.
         """
-        with self._storage.changing():
+        with self.storage.changing():
             return self._unbind(name)
 
     def _unbind(self, name: str) -> bool:
-        if not self._storage.change("DELETE FROM hush_identities WHERE person = ?", name):
+        if not self.storage.change("DELETE FROM hush_identities WHERE person = ?", name):
             return False
-        self._storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
-        self._storage.change("DELETE FROM hush_tokens WHERE person = ?", name)
-        self._storage.change("UPDATE hush_people SET password = NULL WHERE name = ?", name)
+        self.storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
+        self.storage.change("DELETE FROM hush_tokens WHERE person = ?", name)
+        self.storage.change("UPDATE hush_people SET password = NULL WHERE name = ?", name)
         self._act("unbind-identity", name)
         return True
 
@@ -550,7 +524,7 @@ class People:
         """Return a secret that signs somebody in once, as long as the token it was made with is not revoked."""
         secret = secrets.token_urlsafe(32)
         self._check_second(name, self.names().get(name, ()))
-        with self._storage.changing():
+        with self.storage.changing():
             row = {"hash": hashed(secret), "expires": self._clock() + seconds, "maker": _ACTING.get()[1]}
             self._insert_of(name, "hush_links", **row)
             self._act("make-link", name)
@@ -558,7 +532,7 @@ class People:
 
     def use_link(self, secret: str) -> Person | None:
         """Return the person of a link, and delete it; None if it is not valid."""
-        with self._storage.changing():
+        with self.storage.changing():
             link = self._take_link(hashed(secret))
         person = None if link is None else self.person(link[0])
         return None if link is None or person is None else replace(person, token=link[1])
@@ -566,13 +540,13 @@ class People:
     def _take_link(self, key: bytes) -> tuple[str, str] | None:
         """Delete a link, inside of a transaction; return its person, and the token that its session must end with."""
         gone = "DELETE FROM hush_links WHERE hash = ? RETURNING person, expires, maker"
-        links = self._storage.rows(gone, key)
+        links = self.storage.rows(gone, key)
         if not links or links[0][1] <= self._clock():
             return None
         name, _, maker = links[0]
         # A link that a token made for its own bearer must end with the token; else a link would outlive a revocation.
         # A link for another person is an invitation, and stays valid without the token.
-        bearer_tokens = self._storage.rows("SELECT expires FROM hush_tokens WHERE id = ? AND person = ?", maker, name)
+        bearer_tokens = self.storage.rows("SELECT expires FROM hush_tokens WHERE id = ? AND person = ?", maker, name)
         if bearer_tokens and bearer_tokens[0][0] <= self._clock():
             return None
         return name, maker if bearer_tokens else ""
@@ -583,49 +557,39 @@ class People:
         """Return the secret of a new session."""
         secret, now = secrets.token_urlsafe(32), self._clock()
         row = {"hash": hashed(secret), "id": secrets.token_hex(8), "created": now, "seen": now, "maker": maker}
-        with self._storage.changing():
-            self._storage.change("DELETE FROM hush_sessions WHERE created < ? OR seen < ?", now - ABSOLUTE, now - IDLE)
+        with self.storage.changing():
+            self.storage.change("DELETE FROM hush_sessions WHERE created < ? OR seen < ?", now - ABSOLUTE, now - IDLE)
             self._insert_of(name, "hush_sessions", **row)
         return secret
 
     def session(self, secret: str) -> Person | None:
         """Return the person of a session; None if it is unknown or has ended."""
         now, key = self._clock(), hashed(secret)
-        sessions = self._storage.rows(
-            "SELECT s.id, s.person, p.roles, s.created, s.seen, s.maker FROM hush_sessions s "
-            "JOIN hush_people p ON p.name = s.person WHERE s.hash = ?",
-            key,
-        )
-        if not sessions:
+        columns = "SELECT s.id, s.person, p.roles, s.created, s.seen, s.maker FROM hush_sessions s "
+        sessions = self.storage.rows(f"{columns} JOIN hush_people p ON p.name = s.person WHERE s.hash = ?", key)
+        if not sessions or now - sessions[0][3] >= ABSOLUTE or now - sessions[0][4] >= IDLE:
             return None
-        identity, name, roles, created, last_use, maker = sessions[0]
-        if now - created >= ABSOLUTE or now - last_use >= IDLE:
-            return None
+        identity, name, roles, _, last_use, maker = sessions[0]
         # Not at every request: a read must not always cost a write.
         if now - last_use >= _SEEN:
-            with self._storage.changing():
-                self._storage.change("UPDATE hush_sessions SET seen = ? WHERE hash = ?", now, key)
+            with self.storage.changing():
+                self.storage.change("UPDATE hush_sessions SET seen = ? WHERE hash = ?", now, key)
         return Person(name=name, roles=_read_roles(roles), session=identity, token=maker)
 
     def sessions(self, name: str) -> list[BrowserSession]:
         """Return somebody's sessions that have not ended, newest first."""
         now = self._clock()
-        rows = self._storage.rows(
-            "SELECT id, person, created, seen FROM hush_sessions WHERE person = ? AND created > ? AND seen > ? "
-            "ORDER BY created DESC",
-            name,
-            now - ABSOLUTE,
-            now - IDLE,
-        )
-        return [BrowserSession(*row) for row in rows]
+        alive = "person = ? AND created > ? AND seen > ? ORDER BY created DESC"
+        query = f"SELECT id, person, created, seen FROM hush_sessions WHERE {alive}"  # noqa: S608 - ours
+        return [BrowserSession(*row) for row in self.storage.rows(query, name, now - ABSOLUTE, now - IDLE)]
 
     def end_session(self, name: str, identity: str | None = None) -> int:
         """End one session or all sessions of a person; return how many ended."""
-        with self._storage.changing():
+        with self.storage.changing():
             if identity is None:
                 self._act("sign-out", name)
-                return self._storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
-            return self._storage.change("DELETE FROM hush_sessions WHERE person = ? AND id = ?", name, identity)
+                return self.storage.change("DELETE FROM hush_sessions WHERE person = ?", name)
+            return self.storage.change("DELETE FROM hush_sessions WHERE person = ? AND id = ?", name, identity)
 
     # tokens
 
@@ -651,13 +615,11 @@ class People:
             raise InvalidValueError("label", got=label, allowed="up to 200 printable characters")
         secret, now, maker = f"hush_{secrets.token_urlsafe(32)}", self._clock(), _ACTING.get()[1]
         # A token must not outlive the token that it was made with.
-        ends = [row[0] for row in self._storage.rows("SELECT expires FROM hush_tokens WHERE id = ?", maker)]
+        ends = [row[0] for row in self.storage.rows("SELECT expires FROM hush_tokens WHERE id = ?", maker)]
         expires = min(now + days * 86400, until, *ends)
-        token = Token(
-            id=secrets.token_hex(8), person=name, label=label, scopes=token_scopes, created=now, expires=expires
-        )
+        token = Token(secrets.token_hex(8), name, label, token_scopes, now, expires)
         row = {**asdict(token), "scopes": " ".join(token_scopes), "hash": hashed(secret), "maker": maker}
-        with self._storage.changing():
+        with self.storage.changing():
             self._insert_of(row.pop("person"), "hush_tokens", **row)
             self._act("make-token", name, id=token.id, scopes=" ".join(token_scopes))
         return token, secret
@@ -666,7 +628,7 @@ class People:
         """Return the person and the scopes of a token; None if it is unknown, expired or waits for a sign-in."""
         columns = "SELECT t.person, p.roles, t.scopes, t.expires, t.id FROM hush_tokens t JOIN hush_people p "
         query = f"{columns} ON p.name = t.person WHERE t.hash = ? AND {_CURRENT}"
-        tokens = self._storage.rows(query, hashed(secret), self._clock())
+        tokens = self.storage.rows(query, hashed(secret), self._clock())
         if not tokens or tokens[0][3] <= self._clock():
             return None
         name, roles, scopes, expires, identity = tokens[0]
@@ -675,11 +637,8 @@ class People:
 
     def tokens(self, name: str) -> list[Token]:
         """Return somebody's tokens, newest first; those that expired too."""
-        names = "id, person, label, scopes, created, expires"
-        rows = self._storage.rows(
-            f"SELECT {names} FROM hush_tokens WHERE person = ? ORDER BY created DESC",  # noqa: S608 - ours
-            name,
-        )
+        query = "SELECT id, person, label, scopes, created, expires FROM hush_tokens WHERE person = ? "
+        rows = self.storage.rows(f"{query} ORDER BY created DESC", name)
         return [Token(key, who, text, tuple(scopes.split()), *times) for key, who, text, scopes, *times in rows]
 
     def revoke_token(self, name: str, identity: str) -> bool:
@@ -688,11 +647,12 @@ class People:
             "WITH RECURSIVE gone (id) AS (SELECT id FROM hush_tokens WHERE person = ? AND id = ? UNION "
             "SELECT t.id FROM hush_tokens t JOIN gone g ON t.maker = g.id) SELECT id FROM gone"
         )
-        with self._storage.changing():
-            gone = [row[0] for row in self._storage.rows(descendants, name, identity)]
+        with self.storage.changing():
+            gone = [row[0] for row in self.storage.rows(descendants, name, identity)]
             for token in gone:
-                for table, column in _ENDED:
-                    self._storage.change(f"DELETE FROM {table} WHERE {column} = ?", token)  # noqa: S608 - ours
+                self.storage.change("DELETE FROM hush_tokens WHERE id = ?", token)
+                for table in ("hush_links", "hush_sessions"):
+                    self.storage.change(f"DELETE FROM {table} WHERE maker = ?", token)  # noqa: S608 - ours
             if gone:
                 more = {"along with": str(len(gone) - 1)} if len(gone) > 1 else {}
                 self._act("revoke-token", name, id=identity, **more)
@@ -703,13 +663,13 @@ class People:
     def agreed(self, name: str, what: str, content: str) -> bool:
         """Return whether another owner has proposed the same; else store the proposal."""
         key, now = hashlib.sha256(json.dumps([what, content]).encode()).hexdigest(), self._clock()
-        with self._storage.changing():
-            self._storage.change("DELETE FROM hush_proposals WHERE created < ?", now - PROPOSAL)
-            proposers = {row[0] for row in self._storage.rows("SELECT person FROM hush_proposals WHERE id = ?", key)}
+        with self.storage.changing():
+            self.storage.change("DELETE FROM hush_proposals WHERE created < ?", now - PROPOSAL)
+            proposers = {row[0] for row in self.storage.rows("SELECT person FROM hush_proposals WHERE id = ?", key)}
             # A proposer who is no owner any more does not count.
             seconders = {person for person in proposers - {name} if Role.OWNER in self.names()[person]}
             if seconders:
-                self._storage.change("DELETE FROM hush_proposals WHERE id = ?", key)
+                self.storage.change("DELETE FROM hush_proposals WHERE id = ?", key)
                 self._act("confirm", min(seconders), what=what, sha256=key)
             elif name not in proposers:
                 self._insert_of(name, "hush_proposals", id=key, what=what, content=content, created=now)
@@ -719,12 +679,7 @@ class People:
     def proposals(self, what: str) -> list[tuple[str, str]]:
         """Return the proposals that wait for a second owner, each as proposer and content, oldest first."""
         query = "SELECT person, content FROM hush_proposals WHERE what = ? AND created >= ? ORDER BY created"
-        return [(row[0], row[1]) for row in self._storage.rows(query, what, self._clock() - PROPOSAL)]
-
-    @property
-    def storage(self) -> Storage:
-        """The tables themselves, for what lies beside the people (`hush.server.dashboards`)."""
-        return self._storage
+        return [(row[0], row[1]) for row in self.storage.rows(query, what, self._clock() - PROPOSAL)]
 
     # backup
 
@@ -732,12 +687,8 @@ class People:
         """Write a copy of everything to a new file, while the service goes on."""
         if Path(place).exists():
             raise InvalidValueError("place", got=str(place), allowed="a file that does not exist yet")
-        copy = People(place)
-        try:
-            with self._storage.changing(), copy._storage.changing():
-                _copy(self._storage, copy._storage)
-        finally:
-            copy.close()
+        with closing(People(place)) as copy, self.storage.changing(), copy.storage.changing():
+            _copy(self.storage, copy.storage)
 
     def restore(self, place: str | Path) -> None:
         """Replace everything here by a copy. All sessions and links end; acts that wait to be recorded stay.
@@ -746,31 +697,24 @@ class People:
         """
         if not Path(place).is_file():
             raise InvalidValueError("place", got=str(place), allowed="a copy that backup wrote")
-        copy = People(place)
-        try:
+        with closing(People(place)) as copy:
             if not any(Role.OWNER in roles for roles in copy.names().values()):
                 raise PeopleError("The copy has no owner, so nobody could act afterwards; nothing was restored.")
-            with self._storage.changing(), copy._storage.changing():
-                self._storage.change("DELETE FROM hush_people")
+            with self.storage.changing(), copy.storage.changing():
+                self.storage.change("DELETE FROM hush_people")
                 # Foreign keys have deleted tokens, sessions and links along with the people; the outbox stays.
-                _copy(copy._storage, self._storage)
+                _copy(copy.storage, self.storage)
                 self._act("restore-people", "", people=str(len(self.names())))
-        finally:
-            copy.close()
 
     def clear(self) -> None:
         """Delete all people and acts, after a restore has failed half-way."""
-        with self._storage.changing():
-            self._storage.change("DELETE FROM hush_people")
-            self._storage.change("DELETE FROM hush_outbox")
+        with self.storage.changing():
+            self.storage.change("DELETE FROM hush_people")
+            self.storage.change("DELETE FROM hush_outbox")
 
 
 def _nobody(name: str) -> PeopleError:
     return PeopleError(f"There is nobody called {name!r}.")
-
-
-def _told_roles(text: str) -> str:
-    return ", ".join(json.loads(text))
 
 
 def _roles(roles: Iterable[Role]) -> str:
@@ -790,12 +734,12 @@ def _read_roles(text: str) -> frozenset[Role]:
 def _prepare(storage: Storage) -> None:
     """Make the tables, or bring older ones to this version; refuse newer ones."""
     if not in_database(storage.place):
-        for name in _RENAMED:
+        for name in ("people", "tokens", "sessions", "links"):  # of version 1, which lie in SQLite files alone
             if storage.has_table(name):
                 storage.change(f"ALTER TABLE {name} RENAME TO hush_{name}")
                 if name != "people":
-                    storage.change(f"ALTER TABLE hush_{name} ADD COLUMN maker TEXT NOT NULL DEFAULT ''")
-    storage.make(_SCHEMA)
+                    storage.change(f"ALTER TABLE hush_{name} ADD COLUMN {_OF_MAKER}")
+    storage.make([f"CREATE TABLE IF NOT EXISTS {table} ({columns})" for table, columns in _TABLES.items()])
     versions = storage.rows("SELECT version FROM hush_service")
     if versions and versions[0][0] > _VERSION:
         raise PeopleError(f"The people at {storage.place} were written by a newer hush; use that one.")

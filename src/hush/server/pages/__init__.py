@@ -1,15 +1,13 @@
 """The page: for analysts and owners, drawn on the server, light and dark, with a script and without.
 
-*   `ask`: the page Ask; `preview`: price and errors of a question before it is paid for; `query_builder`: questions
-    that are clicked together;
+*   `ask`: the page Ask, with price and errors of a question before it is paid for;
 *   `answers`: the answer, its files, Compare;
 *   `dashboards`: answers that stay together on a page, refreshed as one plan;
-*   `budget`: Budget, History, receipts;
-*   `releases`: Releases; `streams`: streams, their releases, and how they are declared and advanced;
-*   `requests`: requests that wait for the owner;
-*   `tables`: Tables, and *What is this?*;
-*   `owner`: Data, People, Audit, and the first steps of an owner; `account`: one's password, tokens and browsers;
-*   `sign_in`: the pages before somebody is signed in;
+*   `releases`: Releases, and models; `streams`: streams, their releases, and how they are declared and advanced;
+*   `budget`: Budget, History, receipts, and requests that wait for the owner;
+*   `tables`: Tables, questions that are clicked together, and *What is this?*;
+*   `owner`: Data, People, Audit, and the first steps of an owner;
+*   `account`: signing in, and one's password, tokens and browsers;
 *   `layout`: the layout of every page.
 
 Each page has an address of its own, and looking never spends. Templates lie in ``templates/``, one style sheet and one
@@ -20,33 +18,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hush.server.pages import (
-    account,
-    answers,
-    ask,
-    budget,
-    dashboards,
-    layout,
-    owner,
-    query_builder,
-    releases,
-    requests,
-    sign_in,
-    streams,
-    tables,
-)
+from hush.server.pages import account, answers, ask, budget, dashboards, layout, owner, releases, streams, tables
 from hush.server.pages.layout import refused, with_problem_page
-from hush.server.routes import Route
+from hush.server.routes import Routes
 
-__all__ = ["refused", "table"]
+__all__ = ["ROUTES", "refused"]
 
-
-def table() -> list[Route]:
-    """Return the routes of all pages."""
-    signed_in = (ask, query_builder, answers, dashboards, releases, streams, budget, tables, requests, owner, account)
-    routes = [route for module in signed_in for route in module.table()]
-    return [
-        *layout.table(),
-        *sign_in.table(),
-        *(replace(route, handler=with_problem_page(route.handler)) for route in routes),
-    ]
+ROUTES = Routes([*layout.ROUTES, *account.SIGN_IN])
+for _module in (ask, answers, dashboards, releases, streams, budget, tables, owner, account):
+    ROUTES += [replace(route, handler=with_problem_page(route.handler)) for route in _module.ROUTES]

@@ -1,106 +1,200 @@
-"""One's own account: password, tokens for programs, browsers that are signed in."""
+"""Signing in by password, at an OpenID provider or by a link; and one's account: password, tokens, browsers."""
 
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+import hmac
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError
+from hush.server.api import check_password
+from hush.server.auth import sessions
+from hush.server.auth.oidc import CALLBACK
 from hush.server.auth.people import SCOPES, Person
-from hush.server.auth.sessions import client_address
-from hush.server.errors import ForbiddenError
-from hush.server.pages.layout import problem_of, show
-from hush.server.rate_limits import Rate
-from hush.server.routes import Permission, Route, page_route
-from hush.server.service import Service
+from hush.server.errors import ForbiddenError, SignInError, TooManyError, UnknownPlaceError
+from hush.server.pages.layout import draw, show
+from hush.server.rate_limits import Rate, address_block
+from hush.server.routes import ANYBODY, SIGNED_IN, Routes, Visit
+
+SIGN_IN, ROUTES = Routes(), Routes()
 
 
-async def account_page(request: Request, service: Service, who: Person) -> Response:
-    """Show one's account."""
-    return await _account(request, service, who)
+@SIGN_IN.page("GET /sign-in", ANYBODY)
+async def sign_in_page(visit: Visit) -> Response:
+    """Show the form."""
+    return draw(visit, "sign_in.html", message="", oidc=visit.service.oidc is not None)
 
 
-async def _account(request: Request, service: Service, who: Person, status: int = 200, **values: Any) -> Response:
-    defaults: dict[str, Any] = {
-        "tokens": [
-            {"id": token.id, "label": token.label, "scopes": ", ".join(token.scopes), "expires": _day(token.expires)}
-            for token in service.people.tokens(who.name)
-        ],
-        "sessions": [
-            {"id": session.id, "since": _day(session.created), "this": session.id == who.session}
-            for session in service.people.sessions(who.name)
-        ],
-        "has_factor": service.people.has_factor(who.name),
-        "factor": None,
-        "recovery": "",
-        "secret": "",
-        "problem": None,
-        "good": "",
-    }
-    return await show(request, service, who, "account.html", status, **{**defaults, **values})
+@SIGN_IN.page("POST /sign-in", ANYBODY)
+async def sign_in(visit: Visit) -> Response:
+    """Sign somebody in by name, password and code; all failures look alike and take alike."""
+    form = await visit.request.form()
+    name, password, code = (
+        str(form.get(field, ""))[:most] for field, most in (("name", 200), ("password", 1000), ("code", 100))
+    )
+    mark, rates = visit.people.familiar(name), visit.service.rates
+    with _noting(visit, name):
+        browser_mark = sessions.BROWSER_MARK.read(visit.request, visit.settings)
+        if mark and hmac.compare_digest(browser_mark.encode(), mark.encode()):
+            # Nobody's guesses keep out a browser in which that name has signed in before: it has attempts of its own.
+            rates.check(Rate.SIGN_INS_OF_A_NAME_FROM_AN_ADDRESS, f"{name} {mark}")
+        else:
+            address = address_block(visit.address)
+            rates.check(Rate.SIGN_INS_OF_AN_ADDRESS, address)
+            rates.check(Rate.SIGN_INS_OF_A_NAME_FROM_AN_ADDRESS, f"{address} {name}")
+            rates.check(Rate.SIGN_INS_OF_A_NAME, name)
+    person = await asyncio.to_thread(visit.people.check_password, name, password)
+    if person is None or not _right_code(visit, person, code):
+        visit.note_failure("password" if person is None else "code", name)
+        message = "Name, password or code are not right."
+        return draw(visit, "sign_in.html", 401, message=message, oidc=visit.service.oidc is not None)
+    return sessions.BROWSER_MARK.set(_begin(visit, person), visit.people.familiar(name), visit.settings)
 
 
-async def change_account(request: Request, service: Service, who: Person) -> Response:
-    """Make or end a token, end a session, or set the password or the second factor."""
-    form = await request.form()
-    act, name = str(form.get("act", "")), str(form.get("id", ""))
+@contextmanager
+def _noting(visit: Visit, name: str = "") -> Iterator[None]:
+    """Count an attempt that a rate limit refuses among the failed sign-ins."""
     try:
-        match act:
+        yield
+    except TooManyError:
+        visit.note_failure("too many", name)
+        raise
+
+
+def _right_code(visit: Visit, who: Person, code: str) -> bool:
+    """Return whether somebody shows a code of their second factor, where they have one; use it up.
+
+    Only who knows the password gets here, so nobody else can use up the attempts. Too many look like a wrong code:
+    otherwise they would tell that the password is right.
+    """
+    if not visit.people.has_factor(who.name):
+        return True
+    try:
+        visit.service.rates.check(Rate.CODES, who.name)
+    except TooManyError:
+        return False
+    return visit.people.use_code(who.name, code)
+
+
+@SIGN_IN.page("GET /sign-in/oidc", ANYBODY)
+async def sign_in_elsewhere(visit: Visit, link: str = "") -> Response:
+    """Send a browser to the OpenID provider."""
+    if visit.service.oidc is None:
+        raise UnknownPlaceError
+    with _noting(visit):
+        visit.service.rates.check(Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
+    provider_url, browser = await asyncio.to_thread(visit.service.oidc.begin, visit.service.flows, link)
+    if link:  # a form must not lead to another site, so says the content security policy: people click once more
+        response = draw(visit, "welcome.html", message="", oidc=True, place=provider_url)
+    else:
+        response = RedirectResponse(provider_url, 303)
+    return sessions.FLOW.set(response, browser, visit.settings)
+
+
+@SIGN_IN.page(f"GET {CALLBACK}", ANYBODY)
+async def back_from_elsewhere(visit: Visit) -> Response:
+    """Sign somebody in who comes back from the OpenID provider; they always arrive at the first page."""
+    provider, flows = visit.service.oidc, visit.service.flows
+    if provider is None:
+        raise UnknownPlaceError
+    with _noting(visit):
+        visit.service.rates.check(Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
+    query, browser = dict(visit.query), sessions.FLOW.read(visit.request, visit.settings)
+    try:
+        person = await asyncio.to_thread(provider.sign_in, flows, visit.people, query, browser)
+    except SignInError as error:
+        visit.note_failure("oidc", "")
+        response = draw(visit, "sign_in.html", 401, message=str(error), oidc=True)
+    else:
+        response = _begin(visit, person)
+    return sessions.FLOW.delete(response, visit.settings)
+
+
+@SIGN_IN.page("GET /welcome/{secret}", ANYBODY)
+async def welcome_page(visit: Visit) -> Response:
+    """Show a button: opening a link must not use it up, as programs that look ahead open links."""
+    return draw(visit, "welcome.html", message="", oidc=visit.service.oidc is not None, place="")
+
+
+@SIGN_IN.page("POST /welcome/{secret}", ANYBODY)
+async def welcome(visit: Visit) -> Response:
+    """Sign somebody in by a one-time link, or have it bind the account that they have at the OpenID provider."""
+    secret = visit.path["secret"]
+    with _noting(visit):
+        visit.service.rates.check(Rate.WELCOMES, visit.address)
+    if await visit.field("with") == "oidc":
+        return await sign_in_elsewhere(visit, secret)
+    person = visit.people.use_link(secret)
+    if person is None:
+        visit.note_failure("link", "")
+        message = "This link was used before, or is too old. Ask the owner for another one."
+        return draw(visit, "welcome.html", 401, message=message, oidc=False, place="")
+    return _begin(visit, person)
+
+
+def _begin(visit: Visit, person: Person) -> Response:
+    if visit.who.session:  # the person who was signed in in this browser before
+        visit.people.end_session(visit.name, visit.who.session)
+    secret = visit.people.begin_session(person.name, maker=person.token)
+    return sessions.SESSION.set(RedirectResponse("/", 303), secret, visit.settings)
+
+
+@SIGN_IN.page("POST /sign-out", SIGNED_IN)
+async def sign_out(visit: Visit) -> Response:
+    """End the session."""
+    visit.people.end_session(visit.name, visit.who.session)
+    return sessions.SESSION.delete(RedirectResponse("/sign-in", 303), visit.settings)
+
+
+@ROUTES.page("GET /account", SIGNED_IN)
+async def account_page(visit: Visit, error: HushError | None = None, **values: Any) -> Response:
+    """Show one's account."""
+    name = visit.name
+    defaults: dict[str, Any] = dict.fromkeys(("recovery", "secret", "good"), "") | {"factor": None}
+    defaults |= {"tokens": visit.people.tokens(name), "sessions": visit.people.sessions(name)}
+    defaults["has_factor"] = visit.people.has_factor(name)
+    return await show(visit, "account.html", 200 if error is None else 422, error=error, **{**defaults, **values})
+
+
+@ROUTES.page("POST /account", SIGNED_IN)
+async def change_account(visit: Visit) -> Response:
+    """Make or end a token, end a session, or set the password or the second factor."""
+    form, people, who = await visit.request.form(), visit.people, visit.who
+    name, old, code = str(form.get("id", "")), str(form.get("old", "")), str(form.get("code", ""))[:100]
+    try:
+        match form.get("act"):
             case "token":
-                service.rates.check(Rate.TOKENS, who.name)
+                visit.check_rate(Rate.TOKENS)
                 scopes = [scope for scope in SCOPES[:2] if scope in who.scopes]
                 label = str(form.get("label", ""))[:200]
-                _, secret = service.people.make_token(who.name, label=label, scopes=scopes, until=who.expires)
-                return await _account(request, service, who, secret=secret)
+                _, secret = people.make_token(who.name, label=label, scopes=scopes, until=who.expires)
+                return await account_page(visit, secret=secret)
             case "revoke":
-                service.revoke_token(who, name)
+                visit.revoke_token(name)
             case "end":
-                service.end_session(who, name)
+                visit.end_session(name)
             case "password":
-                await _check_password(request, service, who, "The old password is not right.")
-                await asyncio.to_thread(service.people.set_password, who.name, str(form.get("new", "")))
-                return await _account(request, service, who, good="The password is set. Sign in with it from now on.")
+                await check_password(visit, old, "The old password is not right.")
+                await asyncio.to_thread(people.set_password, who.name, str(form.get("new", "")))
+                return await account_page(visit, good="The password is set. Sign in with it from now on.")
             case "factor" | "factor-on" | "factor-off" if not who.session or who.token:
                 raise ForbiddenError("A second factor is set up in a browser, by who signed in without a token.")
             case "factor":
-                await _check_password(request, service, who, "The password is not right.")
-                return await _account(request, service, who, factor=service.people.begin_factor(who.name))
+                await check_password(visit, old, "The password is not right.")
+                return await account_page(visit, factor=people.begin_factor(who.name))
             case "factor-on":
-                service.rates.check(Rate.CODES, who.name)
-                codes = service.people.confirm_factor(who.name, str(form.get("code", ""))[:100])
-                return await _account(request, service, who, recovery=", ".join(codes))
+                visit.check_rate(Rate.CODES)
+                return await account_page(visit, recovery=", ".join(people.confirm_factor(who.name, code)))
             case "factor-off":
-                service.rates.check(Rate.CODES, who.name)
-                if not service.people.use_code(who.name, str(form.get("code", ""))[:100]):
-                    service.failures.note(who.name, client_address(request), "code")
+                visit.check_rate(Rate.CODES)
+                if not people.use_code(who.name, code):
+                    visit.note_failure("code")
                     raise ForbiddenError("The code is not right.")
-                service.people.drop_factor(who.name)
+                people.drop_factor(who.name)
     except HushError as error:
-        return await _account(request, service, who, 422, problem=problem_of(error))
-    return await _account(request, service, who)
-
-
-async def _check_password(request: Request, service: Service, who: Person, refusal: str) -> None:
-    """Refuse a change by somebody who does not know the password, and count it among the failed sign-ins."""
-    service.rates.check(Rate.PASSWORDS, who.name)
-    old = str((await request.form()).get("old", ""))
-    if not await asyncio.to_thread(service.people.may_change, who, old):
-        service.failures.note(who.name, client_address(request), "password")
-        raise ForbiddenError(refusal)
-
-
-def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def table() -> list[Route]:
-    """Return the routes of this page."""
-    signed_in = Permission.SIGNED_IN
-    return [
-        page_route("GET", "/account", account_page, signed_in),
-        page_route("POST", "/account", change_account, signed_in),
-    ]
+        return await account_page(visit, error)
+    return await account_page(visit)

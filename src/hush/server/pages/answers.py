@@ -6,31 +6,28 @@ Scripts and notebooks ask again under the same request id, which costs nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hush.core.format import figure, visible
+from hush.curator import together
 from hush.curator.answer import CAVEATS_SHOWN, Answer
 from hush.ledger import LedgerError
 from hush.report.columns import AnswerColumn
 from hush.report.pictures import kinds, measures, picture, plot
 from hush.report.tables import MARK, cell, marks
 from hush.server import dashboards
-from hush.server.api import whole, written
-from hush.server.auth.people import Person
+from hush.server.api import attached, number_of, whole, written
 from hush.server.errors import UnknownPlaceError
 from hush.server.pages.layout import show
-from hush.server.routes import Permission, Route, page_route
-from hush.server.service import Service
+from hush.server.routes import ANALYST, Routes, Visit
 
-WIDE, NARROW = 520.0, 340.0
-"""How wide pictures are on wide screens and on phones."""
-_FILES = ("csv", "json", "arrow", "svg")
+ROUTES = Routes()
+FILES = ("csv", "json", "arrow", "svg")
 _PAID = ("answered", "shared")
 """The outcomes of charges that have an answer."""
 _SHOWN_ROWS = 200
@@ -52,32 +49,31 @@ def kind_of(question: str) -> str:
     return _WORDS.get(question.split(" ", 1)[0], "")
 
 
-async def answer_page(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("GET /answers/{name}", ANALYST)
+async def answer_page(visit: Visit) -> Response:
     """Show an answer again, in any of its forms."""
+    request = visit.request
     name, _, ending = str(request.path_params["name"]).partition(".")
-    if not name.isascii() or not name.isdigit() or len(name) > 18:
+    if (number := number_of(name)) is None:
         raise UnknownPlaceError
-    release = await service.receipt(who, int(name))
+    release = await visit.receipt(number)
     if kind_of(release["question"]) == "dashboard" and release["outcome"] in _PAID:
-        return await _of_dashboard(request, service, who, release, ending)
+        return await _of_dashboard(visit, release, ending)
     try:
-        answer = await service.answer(who, int(name))
+        answer = await visit.answer(number)
     except LedgerError:  # a whole release has a place of its own, which also says what else it may be
         return RedirectResponse(f"/releases/{name}", 303)
-    if ending in _FILES:
-        return _file(answer, name, ending)
+    if ending in FILES:
+        return answer_file(answer, f"answer-{name}", ending)
     if ending in {"py", "ipynb"}:
         address = f"{request.url.scheme}://{request.headers.get('host', 'localhost')}"
         text = script(answer, release, address) if ending == "py" else notebook(answer, release, address)
         media = "text/x-python" if ending == "py" else "application/x-ipynb+json"
-        headers = {"content-disposition": f'attachment; filename="answer-{name}.{ending}"'}
-        return Response(text, media_type=media, headers=headers)
+        return attached(Response(text, media_type=media), f"answer-{name}.{ending}")
     if ending:
         raise UnknownPlaceError
     return await show(
-        request,
-        service,
-        who,
+        visit,
         "answer.html",
         data=release["data"],
         answer=shown(answer, f"/answers/{name}", request.query_params),
@@ -86,70 +82,51 @@ async def answer_page(request: Request, service: Service, who: Person) -> Respon
         again="again" in request.query_params,
         dashboards=[
             (dashboard.identity, visible(dashboard.title))
-            for dashboard in await dashboards.listed(service, who)
-            if dashboard.maker == who.name and dashboard.data == release["data"]
+            for dashboard in await dashboards.listed(visit)
+            if dashboard.maker == visit.name and dashboard.data == release["data"]
         ],
         epsilon=figure(answer.price.epsilon, exact=True),
     )
 
 
-def _file(answer: Answer, name: str, ending: str) -> Response:
+def answer_file(answer: Answer, name: str, ending: str) -> Response:
     """Return an answer as a file."""
     response = Response(answer.chart().svg, media_type="image/svg+xml") if ending == "svg" else written(answer, ending)
-    response.headers["content-disposition"] = f'attachment; filename="answer-{name}.{ending}"'
-    return response
+    return attached(response, f"{name}.{ending}")
 
 
-async def _of_dashboard(
-    request: Request, service: Service, who: Person, release: dict[str, Any], ending: str
-) -> Response:
+async def _of_dashboard(visit: Visit, release: dict[str, Any], ending: str) -> Response:
     """Show all answers of a paid refresh of a dashboard, or give out one as a file, by its place."""
     number = release["number"]
-    answers = await service.answers(who, number)
+    answers = together.unpacked(await visit.stored(number))
     if ending:
-        place = whole(request.query_params.get("place", "1"), "place")
-        if ending not in _FILES or not 1 <= place <= len(answers):
+        place = whole(visit.query.get("place", "1"), "place")
+        if ending not in FILES or not 1 <= place <= len(answers):
             raise UnknownPlaceError
-        return _file(answers[place - 1], f"{number}-{place}", ending)
+        return answer_file(answers[place - 1], f"answer-{number}-{place}", ending)
     drawn = [(visible(answer.question, lines=True), shown(answer)) for answer in answers]
-    return await show(request, service, who, "refreshed.html", data=release["data"], receipt=release, answers=drawn)
+    return await show(visit, "refreshed.html", data=release["data"], receipt=release, answers=drawn)
 
 
-async def compare_page(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("GET /compare", ANALYST)
+async def compare_page(visit: Visit) -> Response:
     """Show two answers beside each other, with their differences."""
-    numbers = [request.query_params.get(name, "") for name in ("a", "b")]
+    numbers = [visit.query.get(name, "") for name in ("a", "b")]
     answers: list[Answer] = []
     problem = None
-    for number in numbers:
-        if number.isascii() and number.isdigit() and len(number) <= 18:
+    for number in map(number_of, numbers):
+        if number is not None:
             try:
-                answers.append(await service.answer(who, int(number)))
+                answers.append(await visit.answer(number))
             except (UnknownPlaceError, LedgerError):
                 problem = {"text": f"There is no answer of yours under receipt {number}.", "pointer": ""}
     pair = answers if len(answers) == 2 else []
-    recent = [
-        release
-        for release in await service.history(who, _RECENT)
-        if release["outcome"] in _PAID and not kind_of(release["question"])
-    ]
-    listed = {str(release["number"]) for release in recent}
-    recent += [
-        {"number": int(answer.receipt), "question": answer.question}
-        for answer in answers
-        if answer.receipt not in listed
-    ]
-    by = [" and ".join(visible(column.name) for column in answer.columns if not column.noisy) for answer in pair]
-    return await show(
-        request,
-        service,
-        who,
-        "compare.html",
-        numbers=numbers,
-        by=by,
-        tables=compared(*pair) if pair else [],
-        recent=recent,
-        problem=problem,
-    )
+    charges = [charge for charge in await visit.history(_RECENT) if charge["outcome"] in _PAID]
+    recent = {charge["number"]: charge["question"] for charge in charges if not kind_of(charge["question"])}
+    recent |= {number: answer.question for answer in answers if (number := int(answer.receipt)) not in recent}
+    by = [" and ".join(map(visible, _keys(answer))) for answer in pair]
+    tables = compared(*pair) if pair else []
+    return await show(visit, "compare.html", numbers=numbers, by=by, tables=tables, recent=recent, problem=problem)
 
 
 def compared(first: Answer, second: Answer) -> list[dict[str, Any]]:
@@ -245,78 +222,59 @@ def drawn(answer: Answer, query: Mapping[str, str]) -> dict[str, Any]:
     names, possible = measures(answer.columns), kinds(answer.columns)
     measure = query.get("measure", "") if query.get("measure") in names else names[0]
     kind = next((kind for kind in possible if kind.value == query.get("chart")), None)
-    sheets = [
-        picture(answer.columns, column=measure, kind=kind, width=width, heading=False) for width in (WIDE, NARROW)
-    ]
     taken = kind or plot(answer.columns, column=measure).kind
     return {
-        "chart": both(sheets),
+        "chart": both(answer.columns, column=measure, kind=kind),
         "measures": [(name, visible(name), name == measure) for name in names],
         "kinds": [(kind.value, kind is taken) for kind in possible],
     }
 
 
-def both(drawn: list[Any]) -> str:
+def both(columns: Sequence[AnswerColumn], *, wide: float = 520.0, dummy: str = "", **how: Any) -> str:
     """Return a picture for wide screens and one for phones; the style sheet hides one, also from screen readers."""
-    kinds = ("wide", "narrow")
-    return "".join(sheet.page(classes=kind) for sheet, kind in zip(drawn, kinds, strict=False) if sheet is not None)
+    sheets = {
+        kind: picture(columns, width=width, heading=False, dummy=dummy and f"{dummy}{width:.0f}", **how)
+        for kind, width in (("wide", wide), ("narrow", 340.0))
+    }
+    return "".join(sheet.page(classes=kind) for kind, sheet in sheets.items() if sheet is not None)
 
 
 def script(answer: Answer, release: dict[str, Any], address: str) -> str:
     """Return a program that shows the answer again."""
-    return (
-        f'"""{_words(release)}"""\n\n' + "\n\n".join([_connect(address), _ask(answer, release), "print(answer)"]) + "\n"
-    )
+    note, connect, ask = _program(answer, release, address)
+    return f'"""{note}"""\n\n{connect}\n\n{ask}\n\nprint(answer)\n'
 
 
 def notebook(answer: Answer, release: dict[str, Any], address: str) -> str:
     """Return a notebook that shows the answer again, with its chart."""
-    cells = [
-        ("markdown", f"# Answer {release['number']}\n\n{_words(release)}"),
-        ("code", _connect(address)),
-        ("code", f"{_ask(answer, release)}\nanswer"),
-        ("code", "answer.chart()"),
-    ]
-    notebook_cells: list[dict[str, Any]] = [
+    note, connect, ask = _program(answer, release, address)
+    sources = (f"# Answer {release['number']}\n\n{note}", connect, f"{ask}\nanswer", "answer.chart()")
+    cells: list[dict[str, Any]] = [
         {
-            "cell_type": kind,
+            "cell_type": "code" if index else "markdown",
             "id": f"cell-{index}",
             "metadata": {},
             "source": source.splitlines(keepends=True),
-            **({"execution_count": None, "outputs": []} if kind == "code" else {}),
+            **({"execution_count": None, "outputs": []} if index else {}),
         }
-        for index, (kind, source) in enumerate(cells)
+        for index, source in enumerate(sources)
     ]
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-    return json.dumps({"cells": notebook_cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+    return json.dumps({"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}, indent=1)
 
 
-def _words(release: dict[str, Any]) -> str:
-    return f"Receipt {release['number']} of {release['when'][:10]}. To run this costs nothing: the answer is kept."
-
-
-def _connect(address: str) -> str:
-    return (
-        "import os\n\nimport hush\n\n# a token from the page Account; it is never written into a file\n"
-        f'curator = hush.connect({json.dumps(address)}, token=os.environ["HUSH_TOKEN"])'
-    )
-
-
-def _ask(answer: Answer, release: dict[str, Any]) -> str:
+def _program(answer: Answer, release: dict[str, Any], address: str) -> tuple[str, str, str]:
     lines = release["question"].splitlines(keepends=True) or [""]
     question = "\n    ".join(json.dumps(line, ensure_ascii=False) for line in lines)
     price = answer.price.epsilon
     epsilon = text if Fraction(text := figure(price, exact=True)) == price else str(price)
-    return (
+    note = f"Receipt {release['number']} of {release['when'][:10]}. To run this costs nothing: the answer is kept."
+    connect = (
+        "import os\n\nimport hush\n\n# a token from the page Account; it is never written into a file\n"
+        f'curator = hush.connect({json.dumps(address)}, token=os.environ["HUSH_TOKEN"])'
+    )
+    ask = (
         f"answer = curator.ask(\n    {question},\n    epsilon={json.dumps(epsilon)},\n"
         f"    data={json.dumps(release['data'])},\n    request={json.dumps(release['request'])},\n)"
     )
-
-
-def table() -> list[Route]:
-    """Return the routes of the answer pages."""
-    analyst = Permission.ANALYST
-    return [
-        page_route("GET", "/answers/{name}", answer_page, analyst),
-        page_route("GET", "/compare", compare_page, analyst),
-    ]
+    return note, connect, ask

@@ -1,192 +1,299 @@
-"""The Ask page: a question, with its price and expected error before it is charged.
+"""The Ask page: a question, with its price and expected error at 25 prices before it is charged.
 
 Looking never spends: ``GET /ask?q=…`` explains, ``POST /ask`` asks and leads to the answer's own address. A request id
 in the form makes a second click, or a second try, bring the same answer for nothing.
+
+*Before you spend* follows from the question, the policy and what is left of the budgets. No row is read and nothing is
+charged. The page gets all prices at once, so that its slider moves without asking again. They are eight to a decade, so
+that each is about a third higher than the one before. The highest is the remaining budget:
+
+>>> ladder(Fraction("1.27"))[-3:], len(ladder(Fraction("1.27")))
+(['0.75', '1', '1.27'], 25)
+
+The odds are those of `hush.utility.posterior`, rounded up, for an observer who starts with even odds about one person.
+
+>>> odds("0.1")
+'Somebody who was 50 in 100 sure of a fact about one person can be at most 53 in 100 sure after this answer.'
 """
 
 from __future__ import annotations
 
 import json
+import math
 import uuid
-from functools import partial
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
 
 from starlette.datastructures import FormData, QueryParams
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hush.core import HushError
-from hush.core.format import figure
+from hush.core import HushError, exact
+from hush.core.format import figure, percent
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
-from hush.server import errors
-from hush.server.auth.people import Person
-from hush.server.opened import OpenPolicy
-from hush.server.pages.answers import NARROW, WIDE, both, shown
-from hush.server.pages.layout import problem_of, quoted, show, text_of
-from hush.server.pages.preview import ROWS, Before, before
-from hush.server.pages.query_builder import choices
-from hush.server.pages.tables import beside
+from hush.curator.explanation import ComposedExplanation, Explanation
+from hush.ledger.budgets import price, takes
+from hush.query.plan.keys import Listed
+from hush.query.types import Kind
+from hush.report.columns import AnswerColumn, shown_error
+from hush.report.pictures import label
+from hush.server.pages.answers import both, shown
+from hush.server.pages.layout import data_set_named, quoted, show
+from hush.server.pages.tables import beside, choices, example_columns
 from hush.server.rate_limits import Rate
-from hush.server.routes import Permission, Route, page_route
-from hush.server.service import Service
+from hush.server.routes import ANALYST, Routes, Visit, text_of
+from hush.utility import posterior
+
+ROUTES = Routes()
+PRICES = 25
+ROWS = 2000
+"""How many rows a group is supposed to have, unless somebody says otherwise."""
+_DECADE = ("1", "1.3", "1.8", "2.4", "3.2", "4.2", "5.6", "7.5")
+_SHAPE = (1.0, 1.6, 0.45, 0.22, 0.72, 1.25, 0.9, 0.35)
+"""Heights of made-up bars, as parts of the rows a group is supposed to have."""
+_MOST_BARS = 8
+_USUAL = 25
+"""The proposed price is the limit of the smaller budget over this, whatever is left: it stays while there is room."""
+_MOVED = ("prices", "odds", "takes", "more", "bars", "outputs")
+"""What the page's script needs to move the slider."""
 
 
-async def ask_page(request: Request, service: Service, who: Person) -> Response:
-    """Show a question, with its price and expected error before it is charged."""
-    return await _asking(request, service, who, request.query_params)
-
-
-async def _asking(
-    request: Request,
-    service: Service,
-    who: Person,
-    values: QueryParams | FormData,
+@ROUTES.page("GET /ask", ANALYST)
+async def ask_page(
+    visit: Visit,
+    values: QueryParams | FormData | None = None,
     *,
     error: HushError | None = None,
     tried: Answer | None = None,
 ) -> Response:
-    question, data = text_of(values, "q", 50_000), text_of(values, "data", 200)
-    schema = await service.data_sets(who)
-    data_set = next((candidate for candidate in schema if candidate["name"] == data), schema[0] if schema else None)
-    preview: Before | None = None
+    """Show a question, with its price and expected error before it is charged."""
+    values = visit.query if values is None else values
+    question = text_of(values, "q", 50_000)
+    data_set = await data_set_named(visit, text_of(values, "data", 200))
+    preview: dict[str, Any] | None = None
     if question.strip():
         try:
-            preview = await _before(service, who, question, values)
+            preview = await _before(visit, question, values)
         except HushError as refusal:
             error = error or refusal
-    status = 200 if error is None else errors.status(error)
-    drawn = (
-        [] if preview is None else [preview.dummy(width=width, name=f"hatch{width:.0f}") for width in (WIDE, NARROW)]
+    # the ε above which a question waits for the owner
+    ask_first = await visit.with_policy(
+        lambda opened: getattr(opened.policy.analysts.get(visit.name), "ask_first", None)
     )
+    script = {} if preview is None else {name: preview[name] for name in _MOVED}
     return await show(
-        request,
-        service,
-        who,
+        visit,
         "ask.html",
-        status,
+        error=error,
         data="" if data_set is None else data_set["name"],
         schema=None if data_set is None else beside(data_set),
         question=question,
         known=preview,
-        prices="" if preview is None else json.dumps(preview.to_json(), ensure_ascii=False),
-        dummy=both(drawn),
-        rows=preview.rows if preview else ROWS,
+        prices=json.dumps(script, ensure_ascii=False) if script else "",
+        dummy="" if preview is None else _dummy(preview),
         examples=_examples(data_set),
-        builders=[choices(table_schema) for table_schema in data_set["tables"] if not table_schema["public"]]
-        if data_set
-        else [],
-        problem=None if error is None else problem_of(error),
+        builders=[choices(table) for table in data_set["tables"] if not table["public"]] if data_set else [],
         answer=None if tried is None else shown(tried),
         request_id=uuid.uuid4().hex,
-        ask_first=await _ask_first(service, who),
+        ask_first="" if ask_first is None else figure(ask_first, exact=True),
         reason=text_of(values, "reason", 2000),
     )
 
 
-async def _ask_first(service: Service, who: Person) -> str:
-    """Return the ε above which a question waits for the owner; empty where none does."""
-
-    def look(opened: OpenPolicy) -> str:
-        analyst = opened.policy.analysts.get(who.name)
-        return "" if analyst is None or analyst.ask_first is None else figure(analyst.ask_first, exact=True)
-
-    return await service.with_policy(look)
-
-
-async def _before(service: Service, who: Person, question: str, values: QueryParams | FormData) -> Before:
-    service.rates.check(Rate.EXPLANATIONS, who.name)
-    epsilon, rows = text_of(values, "epsilon", 60).strip(), text_of(values, "rows", 12)
-    size = int(rows) if rows.isascii() and rows.isdigit() and 0 < int(rows) <= 10**9 else ROWS
-    data = text_of(values, "data", 200) or None
-
-    def look(curator: Curator) -> Before:
-        names = curator.data_sets
-        return before(curator, question, data=data if data in names else None, epsilon=epsilon, rows=size)
-
-    return await service.with_curator(who, look)
-
-
-async def explain(request: Request, _: Service, __: Person) -> Response:
+@ROUTES.page("POST /explain", ANALYST)
+async def explain(visit: Visit) -> Response:
     """Lead to the address at which a question is explained."""
-    form = await request.form()
-    names = {"q": 50_000, "data": 200, "epsilon": 60, "rows": 12}
+    return await led_to("/ask", visit, {"q": 50_000, "data": 200, "epsilon": 60, "rows": 12})
+
+
+async def led_to(address: str, visit: Visit, names: Mapping[str, int]) -> Response:
+    """Return the way to an address with fields of the form as its query, each cut to its longest."""
+    form = await visit.request.form()
     query = {name: text for name, length in names.items() if (text := text_of(form, name, length))}
-    return RedirectResponse(f"/ask?{urlencode(query)}", 303)
+    return RedirectResponse(f"{address}?{urlencode(query)}", 303)
 
 
-async def ask(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("POST /ask", ANALYST, "ask")
+async def ask(visit: Visit) -> Response:
     """Ask, and lead to the answer."""
-    form = await request.form()
-    question, epsilon = text_of(form, "q", 50_000), text_of(form, "epsilon", 60).strip()
-    name = text_of(form, "request", 200) or uuid.uuid4().hex
-    terms: dict[str, Any] = {"epsilon": epsilon} if epsilon else {}
+    form = await visit.request.form()
+    terms: dict[str, Any] = {"data": text_of(form, "data", 200) or None}
+    terms |= {"epsilon": epsilon} if (epsilon := text_of(form, "epsilon", 60).strip()) else {}
     terms |= {"fresh": True} if "fresh" in form else {}
     terms |= {"reason": reason} if (reason := text_of(form, "reason", 2000).strip()) else {}
     try:
-        answer = await service.ask(who, question, request=name, data=text_of(form, "data", 200) or None, **terms)
+        name = text_of(form, "request", 200) or None
+        answer = await visit.ask(text_of(form, "q", 50_000), request=name, **terms)
     except HushError as error:
-        return await _asking(request, service, who, form, error=error)
+        return await ask_page(visit, form, error=error)
     return RedirectResponse(f"/answers/{answer.receipt}{'?again=1' if answer.repeated else ''}", 303)
 
 
-async def try_out(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("POST /try", ANALYST)
+async def try_out(visit: Visit) -> Response:
     """Answer a question from made-up rows, for nothing."""
-    form = await request.form()
-    question, epsilon = text_of(form, "q", 50_000), text_of(form, "epsilon", 60).strip() or "0.1"
-    data = text_of(form, "data", 200) or None
+    form = await visit.request.form()
+    terms: dict[str, Any] = {
+        "epsilon": text_of(form, "epsilon", 60).strip() or "0.1",
+        "data": text_of(form, "data", 200) or None,
+    }
     try:
-        service.rates.check(Rate.TRIES, who.name)
-        answer = await service.with_curator(who, partial(_from_made_up, question, epsilon=epsilon, data=data))
+        answer = await visit.dummy(text_of(form, "q", 50_000), rate=Rate.TRIES, **terms)
     except HushError as error:
-        return await _asking(request, service, who, form, error=error)
-    return await _asking(request, service, who, form, tried=answer)
+        return await ask_page(visit, form, error=error)
+    return await ask_page(visit, form, tried=answer)
 
 
-def _from_made_up(question: str, curator: Curator, **terms: Any) -> Answer:
-    with curator.dummy() as made_up:
-        return made_up.ask(question, **terms)
-
-
-def _examples(schema: dict[str, Any] | None) -> list[str]:
+def _examples(data_set: dict[str, Any] | None) -> list[str]:
     """Return three questions that this schema can answer."""
-    if schema is None:
+    if (columns := example_columns(data_set)) is None:
         return []
-    for table in schema["tables"]:
-        if table["public"]:
-            continue
-        name = quoted(table["name"])
-        keys = [quoted(column["name"]) for column in table["columns"] if column.get("values")]
-        numbers = [
-            quoted(column["name"])
-            for column in table["columns"]
-            if column["type"] in {"integer", "decimal"} and column.get("lower") is not None
-        ]
-        days = [
-            quoted(column["name"]) for column in table["columns"] if column["type"] == "date" and column.get("lower")
-        ]
-        questions = []
-        if keys:
-            questions.append(f"SELECT {keys[-1]}, COUNT(*) AS n\nFROM {name}\nGROUP BY {keys[-1]}")
-        if numbers:
-            by = f"{keys[0]}, " if keys else ""
-            group = f"\nGROUP BY {keys[0]}" if keys else ""
-            questions.append(f"SELECT {by}AVG({numbers[-1]}) AS mean\nFROM {name}{group}")
-        if days:
-            month = f"DATE_TRUNC('month', {days[0]})"
-            questions.append(f"SELECT {month} AS month, COUNT(*) AS n\nFROM {name}\nGROUP BY month")
-        questions.append(f"SELECT COUNT(*) AS n\nFROM {name}")
-        return questions[:3]
-    return []
+    name, keys, numbers, times = columns
+    questions = []
+    if keys:
+        questions.append(f"SELECT {keys[-1]}, COUNT(*) AS n\nFROM {name}\nGROUP BY {keys[-1]}")
+    if numbers:
+        by, group = (f"{keys[0]}, ", f"\nGROUP BY {keys[0]}") if keys else ("", "")
+        questions.append(f"SELECT {by}AVG({numbers[-1]}) AS mean\nFROM {name}{group}")
+    if days := [quoted(column["name"]) for column in times if column["type"] == "date" and column.get("lower")]:
+        questions.append(f"SELECT DATE_TRUNC('month', {days[0]}) AS month, COUNT(*) AS n\nFROM {name}\nGROUP BY month")
+    return [*questions, f"SELECT COUNT(*) AS n\nFROM {name}"][:3]
 
 
-def table() -> list[Route]:
-    """Return the routes of the Ask page."""
-    analyst = Permission.ANALYST
-    return [
-        page_route("GET", "/ask", ask_page, analyst),
-        page_route("POST", "/explain", explain, analyst),
-        page_route("POST", "/ask", ask, analyst, "ask"),
-        page_route("POST", "/try", try_out, analyst),
-    ]
+# before you spend
+
+
+def ladder(left: Fraction) -> list[str]:
+    """Return the prices that can be chosen, up to the remaining budget."""
+    top = left if left > 0 else Fraction(1)
+    steps: list[Fraction] = []
+    power = math.floor(math.log10(top)) + 1
+    while len(steps) < PRICES - 1:
+        steps += [Fraction(step) * Fraction(10) ** power for step in reversed(_DECADE)]
+        steps = [step for step in steps if step < top]
+        power -= 1
+    return [figure(step, exact=True) for step in [*reversed(steps[: PRICES - 1]), top]]
+
+
+def odds(epsilon: str) -> str:
+    """Return in words how much an answer at a price can reveal about one person."""
+    percent = math.ceil(100 * posterior(epsilon) - 1e-9)
+    parts = f"{percent} in 100" if percent < 100 else "all but"
+    return f"Somebody who was 50 in 100 sure of a fact about one person can be at most {parts} sure after this answer."
+
+
+async def _before(visit: Visit, question: str, values: QueryParams | FormData) -> dict[str, Any]:
+    visit.check_rate(Rate.EXPLANATIONS)
+    text, data = text_of(values, "rows", 12), text_of(values, "data", 200)
+    rows = int(text) if text.isascii() and text.isdigit() and 0 < int(text) <= 10**9 else ROWS
+    epsilon = text_of(values, "epsilon", 60).strip()
+    return await visit.with_curator(
+        lambda curator: before(curator, question, data if data in curator.data_sets else None, epsilon, rows)
+    )
+
+
+def before(curator: Curator, question: str, data: str | None, epsilon: str, rows: int) -> dict[str, Any]:
+    """Return what is known of a question at each price; raise the refusal of a question that cannot be asked.
+
+    ``takes`` is the share of the binding budget that each price takes, in words, and ``more`` how many questions like
+    it fit. ``bars`` have for each account its remaining share, and then the share that each price takes.
+    """
+    data_set, _ = curator.parse(question, (), data)
+    views = [view for view in curator.budget() if view.data == data_set.schema.data]
+    prices = ladder(min((view.remaining.epsilon for view in views), default=Fraction(0)))
+    if epsilon and epsilon not in prices:
+        wanted = exact(epsilon, "epsilon")
+        prices = sorted([epsilon, *(step for step in prices if Fraction(step) != wanted)], key=Fraction)
+    usual = min((view.epsilon for view in views), default=Fraction(0)) / _USUAL
+    near = max((index for index, step in enumerate(prices) if Fraction(step) <= usual), default=0)
+    chosen = prices.index(epsilon) if epsilon else near
+    explained = curator.at_prices(question, epsilons=prices, data=data)
+    charges = [[price(view.account, explanation.events) for explanation in explained] for view in views]
+    return {
+        "prices": prices,
+        "chosen": chosen,
+        "odds": [odds(step) for step in prices],
+        "takes": [_takes(explanation) for explanation in explained],
+        "more": [0 if told.outlook is None else told.outlook.more for told in explained],
+        "outputs": _outputs(explained, rows),
+        "bars": [
+            (float(1 - view.account.share_spent), *(float(takes(view.account, charge)) for charge in charges_of))
+            for view, charges_of in zip(views, charges, strict=True)
+        ],
+        "notes": explained[chosen].caveats,
+        "rows": rows,
+        "keys": _keys(explained[0]),
+    }
+
+
+def _takes(explanation: Explanation) -> str:
+    """Return in words the share that a question takes, and the share that is left then."""
+    outlook = explanation.outlook
+    if outlook is None:
+        return "free"
+    share = percent(outlook.takes, taken=True)
+    if not outlook.more:
+        return f"takes {share} of {outlook.whose}: more than the {percent(outlook.left)} that is left"
+    return f"takes {share} of {outlook.whose}; {percent(outlook.left - outlook.takes)} is left then"
+
+
+def _outputs(explained: Sequence[Explanation], rows: int) -> list[dict[str, Any]]:
+    """Return the noisy numbers of a question, each with its error at each price for groups as large as supposed.
+
+    An error is None where it depends on the data. For averages it is a bound; for counts it is told as a part, too.
+    """
+    tables = [{**told.errors(), **told.errors_if_settled()} for told in explained]
+    times = [told.errors_times_rows() for told in explained]
+    first, outputs = explained[0], []
+    kinds = {} if isinstance(first, ComposedExplanation) else dict(first.plan.question.outputs)
+    for name in tables[0]:
+        average, counts = name in times[0], name in kinds and kinds[name].type.kind is Kind.INTEGER
+        errors = [bounds[name] / rows for bounds in times] if average else [table[name] for table in tables]
+        words, parts = [], []
+        for error in errors:
+            part = 0.0 if error is None else 100 * error / rows
+            mark = "≤ about" if average else "±"
+            words.append("known with the answer" if error is None else f"{mark} {shown_error(float(f'{error:.3g}'))}")
+            parts.append("" if error is None or not counts else f"{part:,.0f} %" if part >= 10 else f"{part:.2g} %")
+        outputs.append({"name": name, "errors": errors, "words": words, "parts": parts, "counts": counts})
+    return outputs
+
+
+def _keys(explanation: Explanation) -> AnswerColumn:
+    """Return some keys of the answer: public ones as they are, others made up."""
+    name, values = " ", tuple(f"group {number}" for number in range(1, 6))
+    if not isinstance(explanation, ComposedExplanation):
+        question, domains = explanation.plan.question, explanation.plan.exact_query.domains
+        if question.keys:
+            places = {
+                (getattr(output, "source", ""), getattr(output, "index", None)): key for key, output in question.outputs
+            }
+            name = places.get(("key", 0), question.keys[0][0])
+        else:
+            values = ("all rows",)
+        if question.keys and domains is not None and isinstance(domains[0], Listed):
+            values = tuple(
+                label(value if not isinstance(value, Fraction) else int(value) if value == int(value) else float(value))
+                for value in domains[0].values[:_MOST_BARS]
+            )
+    return AnswerColumn(name=name, kind=Kind.TEXT, values=values)
+
+
+def _dummy(preview: dict[str, Any]) -> str:
+    """Return hatched bars of made-up heights with the error bars that the chosen price would have."""
+    output = next((output for output in preview["outputs"] if output["errors"][preview["chosen"]] is not None), None)
+    if output is None:
+        return ""
+    error, keys = output["errors"][preview["chosen"]], preview["keys"]
+    scale = preview["rows"] if output["counts"] else max(error * 3, 1.0)
+    heights = tuple(round(scale * height, 2) for height in _SHAPE[: len(keys.values)])
+    bars = AnswerColumn(
+        name=output["name"],
+        kind=Kind.DECIMAL,
+        values=heights,
+        errors=(error,) * len(heights),
+        counts=output["counts"],
+    )
+    return both([keys, bars], dummy="hatch")

@@ -8,51 +8,48 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
-from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from hush.core import BudgetExceededError, HushError
+from hush.core.chart import style_sheet
 from hush.core.format import figure, percent, visible
-from hush.core.svg import style_sheet
 from hush.curator.curator import Curator
 from hush.ledger import AccountView, ApprovalNeededError, Role
 from hush.server import errors
-from hush.server.auth import csrf
-from hush.server.auth.people import Person
+from hush.server.auth import sessions
 from hush.server.errors import ForbiddenError, NoPolicyError, SignInError, UnknownPlaceError
-from hush.server.routes import NOBODY, Handler, Permission, Route, page_route
+from hush.server.routes import ANYBODY, NOBODY, Handler, Routes, Visit
 from hush.server.service import Service
 
+ROUTES = Routes()
 _FOLDER = Path(__file__).parent
 _STATIC = _FOLDER / "static"
 _MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _CSRF_INPUT = Markup('<input type="hidden" name="{}" value="{}">')
-_STREAMS, _BUDGETS = ("Streams", "/streams"), ("Budgets", "/budgets")
-_ANALYST = (
-    ("Ask", "/ask"),
-    ("Dashboards", "/dashboards"),
-    ("Releases", "/releases"),
-    _STREAMS,
-    ("Budget", "/budget"),
-    ("History", "/history"),
-    ("Tables", "/tables"),
-)
-_OWNER = (("Data", "/data"), ("People", "/people"), ("Requests", "/requests"), ("Audit", "/audit"))
+_ANALYST = ("Ask", "Dashboards", "Releases", "Streams", "Budget", "History", "Tables")
+_OWNER = ("Data", "People", "Requests", "Audit")
+_ONLY_OWNER = ("Budgets", "Streams")
 
 
 @cache
 def _templates() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(_FOLDER / "templates")
     templates = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    templates.filters["counted"] = counted
+    templates.filters |= {
+        "counted": counted,
+        "minute": minute,
+        "day": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
+        "taken": lambda share: percent(share, taken=True),
+        "visible": lambda value: visible(str(value), lines=True),
+    }
     return templates
 
 
@@ -61,7 +58,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def draw(request: Request, service: Service, who: Person, template: str, status: int = 200, **values: Any) -> Response:
+def draw(visit: Visit, template: str, status: int = 200, **values: Any) -> Response:
     """Return a template as a page, without navigation unless it is among the values."""
     context: dict[str, Any] = {
         "places": [],
@@ -69,10 +66,10 @@ def draw(request: Request, service: Service, who: Person, template: str, status:
         "bars": [],
         "data_sets": [],
         "data": "",
-        "analyst": Role.ANALYST in who.roles,
-        "me": None if who is NOBODY else who,
-        "csrf_input": _CSRF_INPUT.format(csrf.CSRF_FIELD, csrf.csrf_token(request, service.settings)),
-        "path": request.url.path,
+        "analyst": Role.ANALYST in visit.who.roles,
+        "me": None if visit.who is NOBODY else visit.who,
+        "csrf_input": _CSRF_INPUT.format(sessions.CSRF_FIELD, sessions.csrf_token(visit.request, visit.settings)),
+        "path": visit.request.url.path,
     }
     return HTMLResponse(_templates().get_template(template).render({**context, **values}), status)
 
@@ -82,85 +79,93 @@ def refused(request: Request, service: Service, error: Exception) -> Response:
     problem = errors.problem_response(error)
     if "text/html" not in request.headers.get("accept", "") or request.url.path.startswith("/api/"):
         return problem
-    text = json.loads(bytes(problem.body))["detail"]
-    page = draw(request, service, NOBODY, "problem.html", problem.status_code, problem={"text": text, "pointer": ""})
+    told = {"text": json.loads(bytes(problem.body))["detail"], "pointer": ""}
+    page = draw(Visit(service, NOBODY, request), "problem.html", problem.status_code, problem=told)
     if "retry-after" in problem.headers:
         page.headers["retry-after"] = problem.headers["retry-after"]
     return page
 
 
-async def static(request: Request, _: Service, __: Person) -> Response:
+@ROUTES.page("GET /static/{name}", ANYBODY)
+async def static(visit: Visit) -> Response:
     """Return a script, a style sheet or an image."""
-    if request.path_params["name"] == "chart.css":  # the colours of charts belong to charts
+    name = visit.path["name"]
+    if name == "chart.css":  # the colours of charts belong to charts
         return Response(style_sheet(), media_type="text/css")
-    path = _STATIC / request.path_params["name"]
+    path = _STATIC / name
     if path.parent != _STATIC or path.suffix not in _MEDIA or not path.is_file():
         raise UnknownPlaceError
     return FileResponse(path, media_type=_MEDIA[path.suffix])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """One budget and its remaining part, as the head of a page shows them."""
-
-    whose: str
-    left: str
-    budget: str
-    share: float
-
-
-def bar(view: AccountView) -> Bar:
-    """Return a budget as the head of a page shows it."""
-    return Bar(
-        whose=view.analyst or "everybody",
-        left=percent(view.remaining.share),
-        budget=figure(view.epsilon),
-        share=float(100 * view.remaining.share),
-    )
+def account_view(view: AccountView) -> dict[str, Any]:
+    """Return a budget as pages show it, with its bar."""
+    return {
+        "data": visible(view.data),
+        "delta": figure(view.delta) if view.delta else "",
+        "spent": percent(view.spent.share),
+        "set_aside": percent(view.set_aside) if view.set_aside else "",
+        "pending": view.pending,
+        "bar": {
+            "whose": view.analyst or "everybody",
+            "left": percent(view.remaining.share),
+            "budget": figure(view.epsilon),
+            "share": float(100 * view.remaining.share),
+        },
+    }
 
 
 async def show(
-    request: Request, service: Service, who: Person, template: str, status: int = 200, *, data: str = "", **values: Any
+    visit: Visit,
+    template: str,
+    status: int | None = None,
+    *,
+    error: HushError | None = None,
+    data: str = "",
+    **values: Any,
 ) -> Response:
-    """Return a page with its head."""
-    bars: list[Bar] = []
+    """Return a page with its head; a refusal is shown on it, and gives the status unless there is another one."""
+    who = visit.who
+    bars: list[dict[str, Any]] = []
     data_sets: list[str] = []
 
     def look(curator: Curator) -> None:
         data_sets.extend(curator.data_sets)
         data_set = data if data in curator.data_sets else next(iter(curator.data_sets), "")
-        bars.extend(bar(view) for view in curator.budget() if view.data == data_set)
+        bars.extend(account_view(view)["bar"] for view in curator.budget() if view.data == data_set)
 
-    if Role.ANALYST in who.roles:
+    analyst, waiting = Role.ANALYST in who.roles, 0
+    if analyst:
         with suppress(ForbiddenError, NoPolicyError):  # an analyst whom no policy names yet
-            await service.with_curator(who, look)
-    waiting = await _waiting(service, who) if who.owner else 0
-    analyst = Role.ANALYST in who.roles
+            await visit.with_curator(look)
+    if who.owner:
+        with suppress(HushError):  # whatever is wrong with policy or ledger, the page itself says
+            waiting = sum(request["state"] == "waiting" for request in await visit.requests())
     places = [*(_ANALYST if analyst else ()), *(_OWNER if who.owner else ())]
-    places += [] if analyst else [_BUDGETS, _STREAMS] if who.owner else [_STREAMS]
-    data_set = data or (data_sets[0] if data_sets else "")
-    badges = {"/requests": waiting} if waiting else {}
-    head = {"places": places, "badges": badges, "bars": bars, "data_sets": data_sets, "data": data_set}
-    return draw(request, service, who, template, status, **head, **values)
-
-
-async def _waiting(service: Service, who: Person) -> int:
-    """Return how many requests wait for an owner."""
-    with suppress(HushError):  # whatever is wrong with policy or ledger, the page itself says
-        return sum(request["state"] == "waiting" for request in await service.requests(who))
-    return 0
+    places += [] if analyst else _ONLY_OWNER if who.owner else ["Streams"]
+    if status is None:
+        status = 200 if error is None else errors.status(error)
+    head = {
+        "places": [(place, f"/{place.lower()}") for place in places],
+        "badges": {"/requests": waiting} if waiting else {},
+        "bars": bars,
+        "data_sets": data_sets,
+        "data": data or next(iter(data_sets), ""),
+        "problem": None if error is None else problem_of(error),
+    }
+    return draw(visit, template, status, **{**head, **values})
 
 
 def with_problem_page(handler: Handler) -> Handler:
     """Return a handler that shows refusals as pages, with the words of the command line."""
 
-    async def wrapper(request: Request, service: Service, who: Person) -> Response:
+    async def wrapper(visit: Visit) -> Response:
         try:
-            return await handler(request, service, who)
+            return await handler(visit)
         except SignInError:
             raise
         except HushError as error:
-            return await show(request, service, who, "problem.html", errors.status(error), problem=problem_of(error))
+            return await show(visit, "problem.html", error=error)
 
     return wrapper
 
@@ -171,17 +176,17 @@ def problem_of(error: HushError) -> dict[str, Any]:
     return {"text": visible(str(error), lines=True), "pointer": error.pointer(), "waits": waits, "short": short}
 
 
-def text_of(values: QueryParams | FormData, name: str, most: int) -> str:
-    """Return a field of a form or a query, cut to its longest."""
-    value = values.get(name, "")
-    return value[:most].replace("\r\n", "\n") if isinstance(value, str) else ""
+async def data_set_named(visit: Visit, name: str) -> dict[str, Any] | None:
+    """Return a data set of a person by its name, else their first one."""
+    data_sets = await visit.data_sets()
+    return next((data_set for data_set in data_sets if data_set["name"] == name), next(iter(data_sets), None))
+
+
+def minute(when: str) -> str:
+    """Return a time of the ledger up to its minute."""
+    return when[:16].replace("T", " ")
 
 
 def quoted(name: str) -> str:
     """Return a name as SQL takes it."""
     return name if name.isidentifier() and name.islower() else '"' + name.replace('"', '""') + '"'
-
-
-def table() -> list[Route]:
-    """Return the route of scripts, style sheets and images."""
-    return [page_route("GET", "/static/{name}", static, Permission.ANYBODY)]

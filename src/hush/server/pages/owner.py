@@ -23,15 +23,12 @@ from types import MappingProxyType
 from typing import Any
 
 from starlette.datastructures import FormData
-from starlette.requests import Request
 from starlette.responses import Response
 
 from hush.core import HushError, InvalidValueError, exact
-from hush.core.format import figure, percent, visible
 from hush.core.storage import SEPARATORS
 from hush.curator.data_sets import read_policy
-from hush.curator.new_data import NewTable, table_files, tables_of_files
-from hush.curator.owner import check
+from hush.curator.owner import NewTable, check, table_files, tables_of_files
 from hush.ledger import Actor, LedgerMissingError, Role
 from hush.mechanisms import propose_delta
 from hush.policy.draft import draft, first_words
@@ -39,14 +36,12 @@ from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger, open_ledger
 from hush.query.date_formats import format_like
 from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
-from hush.server.auth.csrf import CSRF_FIELD
-from hush.server.auth.people import Person
-from hush.server.opened import OpenPolicy
-from hush.server.pages.layout import bar, problem_of, show
-from hush.server.pages.preview import odds
-from hush.server.routes import Permission, Route, page_route
-from hush.server.service import Service
+from hush.server.auth.sessions import CSRF_FIELD
+from hush.server.pages.ask import odds
+from hush.server.pages.layout import show
+from hush.server.routes import OWNER, Routes, Visit
 
+ROUTES = Routes()
 MOST_COLUMNS = 500
 """The largest number of columns that the form about them has room for."""
 _TYPES = ("text", "integer", "decimal", "boolean", "date", "timestamp")
@@ -102,7 +97,9 @@ def drafted(tables: list[NewTable], form: FormData) -> str:
                 if kind not in _TYPES:
                     raise InvalidValueError(f"type of {column}", got=kind, allowed=f"one of {', '.join(_TYPES)}")
                 words = {"type": kind}
-            if date_format := said(f"format {field}") or (dates if table.untyped and _holds(words, dates) else ""):
+            kind = words.get("type", "")
+            dated = table.untyped and (kind == "date" or (kind == "timestamp" and "%H" in dates))
+            if date_format := said(f"format {field}") or (dates if dated else ""):
                 words["format"] = date_format
             if values := said(f"values {field}"):
                 words["values"] = _listed(values, column)
@@ -135,11 +132,6 @@ def drafted(tables: list[NewTable], form: FormData) -> str:
     return text.replace('unit = ""\n', "") if unit == EVERY_ROW else text
 
 
-def _holds(words: Mapping[str, Any], dates: str) -> bool:
-    """Return whether a column of these words may have dates of a format; a time needs one with a time."""
-    return words.get("type") == "date" or (words.get("type") == "timestamp" and "%H" in dates)
-
-
 def _listed(values: str, column: str) -> list[str]:
     """Return values that are separated by commas; one with a comma in it stands in double quotes."""
     try:
@@ -157,15 +149,12 @@ def _whole(said: str, name: str, largest: int) -> str:
     return said or "1"
 
 
-async def data_page(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("GET /data", OWNER)
+async def data_page(visit: Visit, error: HushError | None = None, **values: Any) -> Response:
     """Show the policy and its state; where there is none, the first step."""
-    return await _data(request, service, who)
-
-
-async def _data(request: Request, service: Service, who: Person, status: int = 200, **values: Any) -> Response:
-    policy = service.settings.policy
+    policy, people = visit.settings.policy, visit.people
     text = await asyncio.to_thread(_text, policy)
-    edits = [(by, *json.loads(content)) for by, content in service.people.proposals(_EDIT)]
+    edits = [(by, *json.loads(content)) for by, content in people.proposals(_EDIT)]
     defaults: dict[str, Any] = {
         "text": text,
         "edits": [
@@ -178,29 +167,19 @@ async def _data(request: Request, service: Service, who: Person, status: int = 2
             if old == text
         ],
         "made": await asyncio.to_thread(_has_ledger, policy) if text else False,
-        "mistake": service.policy.mistake,
+        "mistake": visit.service.policy.mistake,
         "files": files_beside(policy),
-        "found": [],
-        "preview": {},
-        "chosen": "",
-        "review": "",
-        "mistakes": [],
-        "better": {},
-        "proposed": [],
-        "unread": [],
         "separators": SEPARATORS,
         "encodings": _ENCODINGS,
         "types": _TYPES,
         "delta": f"1e{math.log10(propose_delta()):.0f}",
-        "said": {},
-        "problem": None,
-        "good": "",
-        "link": "",
         "every_row": EVERY_ROW,
-        "analysts": [name for name, roles in service.people.names().items() if Role.ANALYST in roles],
+        "analysts": [name for name, roles in people.names().items() if Role.ANALYST in roles],
         "odds": odds("1"),
     }
-    return await show(request, service, who, "data.html", status, **{**defaults, **values})
+    defaults |= dict.fromkeys(("chosen", "review", "good", "link"), "")
+    defaults |= {name: {} for name in ("found", "mistakes", "proposed", "unread", "preview", "better", "said")}
+    return await show(visit, "data.html", 200 if error is None else 422, error=error, **{**defaults, **values})
 
 
 def _text(policy: str) -> str:
@@ -217,11 +196,12 @@ def _has_ledger(policy: str) -> bool:
     return True
 
 
-async def read_page(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("POST /data", OWNER)
+async def read_page(visit: Visit) -> Response:
     """Show the form about the columns of a file; or, with its answers, the policy drafted from them and checked."""
-    form = await request.form()
+    form = await visit.request.form()
     said = {key: value for key, value in form.items() if isinstance(value, str) and key not in {CSRF_FIELD, "again"}}
-    name, policy = said.get("file", ""), service.settings.policy
+    name, policy = said.get("file", ""), visit.settings.policy
     values: dict[str, Any] = {"chosen": name, "said": said}
     try:
         if await asyncio.to_thread(_text, policy):  # rows are shown while data are set up, and not later
@@ -230,14 +210,14 @@ async def read_page(request: Request, service: Service, who: Person) -> Response
             )
         words = {key: said[key] for key in _WRITTEN if said.get(key)}
         values["found"] = tables = await asyncio.to_thread(read_columns, policy, name, words)
-        service.people.note("read-rows", file=name)
+        visit.people.note("read-rows", file=name)
         values["preview"] = await asyncio.to_thread(lambda: {table.name: table.preview() for table in tables})
         if "unit" in said and "again" not in form:
             text = drafted(tables, form)
             values |= {"review": text, **await asyncio.to_thread(_findings, policy, text)}
     except HushError as error:
-        return await _data(request, service, who, 422, problem=problem_of(error), **values)
-    return await _data(request, service, who, **values)
+        return await data_page(visit, error, **values)
+    return await data_page(visit, **values)
 
 
 def _findings(policy: str, text: str) -> dict[str, Any]:
@@ -284,28 +264,29 @@ def _named(error: HushError, new: Path) -> str:
     return str(error).replace(str(new), "hush.toml")
 
 
-async def save_policy(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("POST /data/policy", OWNER)
+async def save_policy(visit: Visit) -> Response:
     """Check and save a policy; on request make its ledger, and add its analysts."""
-    form = await request.form()
+    form = await visit.request.form()
     text = str(form.get("policy", "")).replace("\r\n", "\n")
     try:
-        policy = await asyncio.to_thread(_saved, service, who, text, ledger="ledger" in form)
-        service.people.note("write-policy")
-        await asyncio.to_thread(service.policy.look_again)
+        policy = await asyncio.to_thread(_saved, visit, text, ledger="ledger" in form)
+        visit.people.note("write-policy")
+        await asyncio.to_thread(visit.service.policy.look_again)
     except HushError as error:
-        return await _data(request, service, who, 422, problem=problem_of(error), review=text)
+        return await data_page(visit, error, review=text)
     link = ""
-    accounts = service.people.names()
+    accounts = visit.people.names()
     for name in policy.analysts:
         if name not in accounts and "people" in form:
-            service.people.add(name, roles=[Role.ANALYST])
-            link = f"{request.url.scheme}://{request.headers['host']}/welcome/{service.people.make_link(name)}"
-    return await _data(request, service, who, good="Saved.", link=link)
+            visit.people.add(name, roles=[Role.ANALYST])
+            link = _welcome(visit, visit.people.make_link(name))
+    return await data_page(visit, good="Saved.", link=link)
 
 
-def _saved(service: Service, who: Person, text: str, *, ledger: bool) -> Policy:
+def _saved(visit: Visit, text: str, *, ledger: bool) -> Policy:
     """Check a policy and replace the present file by it atomically."""
-    policy_path = service.settings.policy
+    policy_path = visit.settings.policy
     target = Path(policy_path).resolve()
     with _beside(policy_path, text) as new:
         _check_places(Policy.read(new), Policy.read(target) if target.exists() else None, policy_path)
@@ -313,13 +294,13 @@ def _saved(service: Service, who: Person, text: str, *, ledger: bool) -> Policy:
         mistakes = check(new, rows=True).mistakes if ledger else ()
         if mistakes:
             raise HushError("\n".join(_named(mistake, new) for mistake in mistakes))
-        service.agree(who, _EDIT, json.dumps([_text(policy_path), text]))
+        visit.agree(_EDIT, json.dumps([_text(policy_path), text]))
         if target.exists():
             new.chmod(target.stat().st_mode & 0o7777)
         os.replace(new, target)  # noqa: PTH105 - a move within a folder, all or nothing
     policy = read_policy(target)
     if ledger:
-        make_ledger(policy, actor=Actor.owner(who.name)).close()
+        make_ledger(policy, actor=Actor.owner(visit.name)).close()
     return policy
 
 
@@ -343,161 +324,98 @@ def _check_places(policy: Policy, before: Policy | None, place: str) -> None:
                 raise InvalidValueError("source", got=stored.source, allowed=allowed, hint=hint)
 
 
-async def people_page(request: Request, service: Service, who: Person) -> Response:
+def _welcome(visit: Visit, secret: str) -> str:
+    return f"{visit.request.url.scheme}://{visit.request.headers['host']}/welcome/{secret}"
+
+
+@ROUTES.page("GET /people", OWNER)
+async def people_page(visit: Visit, error: HushError | None = None, **values: Any) -> Response:
     """Show everybody."""
-    return await _people(request, service, who)
-
-
-async def _people(request: Request, service: Service, who: Person, status: int = 200, **values: Any) -> Response:
-    policy = _policy(service)
+    policy, people = _policy(visit), visit.people
     analysts = set() if policy is None else set(policy.analysts)
     accounts = [
         {
             "name": name,
             "roles": ", ".join(sorted(role.value for role in roles)),
             "named": Role.ANALYST not in roles or name in analysts,
-            "sessions": len(service.people.sessions(name)),
-            "tokens": len(service.people.tokens(name)),
+            "sessions": len(people.sessions(name)),
+            "tokens": len(people.tokens(name)),
         }
-        for name, roles in service.people.names().items()
+        for name, roles in people.names().items()
     ]
-    data_sets = [] if policy is None else list(policy.data)
-    defaults = {"shown": accounts, "policy_data": data_sets, "problem": None, "link": "", "added": ""}
-    return await show(request, service, who, "people.html", status, **{**defaults, **values})
+    values = {"link": "", "added": "", "policy_data": [] if policy is None else list(policy.data), **values}
+    return await show(visit, "people.html", 200 if error is None else 422, error=error, shown=accounts, **values)
 
 
-def _policy(service: Service) -> Policy | None:
+def _policy(visit: Visit) -> Policy | None:
+    path = visit.settings.policy
     try:
-        return read_policy(service.settings.policy) if Path(service.settings.policy).exists() else None
+        return read_policy(path) if Path(path).exists() else None
     except HushError:
         return None
 
 
-async def change_people(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("POST /people", OWNER)
+async def change_people(visit: Visit) -> Response:
     """Add somebody, give them a new link, or remove them."""
-    form = await request.form()
-    name, act = str(form.get("name", "")).strip(), str(form.get("act", "add"))
+    form = await visit.request.form()
+    name, act = str(form.get("name", "")).strip(), form.get("act", "add")
     try:
         if act == "remove":
-            service.people.remove(name)
-            return await _people(request, service, who)
+            visit.people.remove(name)
+            return await people_page(visit)
         if act == "add":
-            await asyncio.to_thread(_add, service, who, name, form)
-        secret = service.people.make_link(name)
+            await asyncio.to_thread(_add, visit, name, form)
+        secret = visit.people.make_link(name)
     except HushError as error:
-        return await _people(request, service, who, 422, problem=problem_of(error))
-    link = f"{request.url.scheme}://{request.headers['host']}/welcome/{secret}"
-    return await _people(request, service, who, link=link, added=name)
+        return await people_page(visit, error)
+    return await people_page(visit, link=_welcome(visit, secret), added=name)
 
 
-def _add(service: Service, who: Person, name: str, form: FormData) -> None:
+def _add(visit: Visit, name: str, form: FormData) -> None:
     """Add somebody; an analyst also to the policy, with the data set and budget that were chosen."""
     role = Role.OWNER if form.get("role") == "owner" else Role.ANALYST
-    policy = _policy(service)
-    if role is Role.ANALYST and policy is not None and name not in policy.analysts:
-        data, epsilon = str(form.get("data", "")), str(form.get("epsilon", "")).strip()
-        if data not in policy.data:
-            raise InvalidValueError("data", got=data, allowed=f"one of {', '.join(policy.data)}")
-        delta = str(form.get("delta", "")).strip() or "0"
-        exact(epsilon, "epsilon"), exact(delta, "delta")
-        service.people.add(name, roles=[role])
-        block = (
-            f"\n[analysts.{json.dumps(name)}]\ndata = [{json.dumps(data)}]\n"
-            f"budget = {{ epsilon = {json.dumps(epsilon)}, delta = {json.dumps(delta)} }}\n"
-        )
-        text = Path(service.settings.policy).read_text(encoding="utf-8")
-        try:
-            _saved(service, who, f"{text.rstrip()}\n{block}", ledger=False)
-        except BaseException:
-            service.people.remove(name)
-            raise
-        service.people.note("write-policy", name)
-        service.policy.look_again()
+    policy = _policy(visit)
+    if role is Role.OWNER or policy is None or name in policy.analysts:
+        visit.people.add(name, roles=[role])
         return
-    service.people.add(name, roles=[role])
+    data, epsilon = str(form.get("data", "")), str(form.get("epsilon", "")).strip()
+    if data not in policy.data:
+        raise InvalidValueError("data", got=data, allowed=f"one of {', '.join(policy.data)}")
+    delta = str(form.get("delta", "")).strip() or "0"
+    exact(epsilon, "epsilon"), exact(delta, "delta")
+    visit.people.add(name, roles=[role])
+    block = (
+        f"\n[analysts.{json.dumps(name)}]\ndata = [{json.dumps(data)}]\n"
+        f"budget = {{ epsilon = {json.dumps(epsilon)}, delta = {json.dumps(delta)} }}\n"
+    )
+    text = Path(visit.settings.policy).read_text(encoding="utf-8")
+    try:
+        _saved(visit, f"{text.rstrip()}\n{block}", ledger=False)
+    except BaseException:
+        visit.people.remove(name)
+        raise
+    visit.people.note("write-policy", name)
+    visit.service.policy.look_again()
 
 
-async def audit_page(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("GET /audit", OWNER)
+async def audit_page(visit: Visit) -> Response:
     """Show the owners' acts and all charges, and whether the chain of hashes is whole."""
+    trail: dict[str, Any] = {"report": None, "acts": [], "releases": []}
 
     def look() -> dict[str, Any]:
-        with service.policy.use() as opened:
-            actor = Actor.owner(who.name)
-            report = opened.ledger.verify() if opened.made else None
-            acts = opened.ledger.acts(actor) if opened.made else []
-            releases = opened.ledger.history(actor, limit=_SHOWN_CHARGES) if opened.made else []
+        with visit.service.policy.use() as opened:
+            if not opened.made:
+                return {}
+            ledger, actor = opened.ledger, Actor.owner(visit.name)
             return {
-                "report": report,
-                "acts": [
-                    {
-                        "number": act.number,
-                        "when": act.when[:16].replace("T", " "),
-                        "by": visible(act.by),
-                        "what": visible(str(act), lines=True),
-                    }
-                    for act in acts
-                ],
-                "releases": [
-                    {
-                        "number": release.number,
-                        "when": release.when[:16].replace("T", " "),
-                        "analyst": visible(release.who),
-                        "question": visible(release.question, lines=True),
-                        "share": percent(release.share, taken=True),
-                        "outcome": release.outcome,
-                    }
-                    for release in releases
-                ],
+                "report": ledger.verify(),
+                "acts": ledger.acts(actor),
+                "releases": ledger.history(actor, limit=_SHOWN_CHARGES),
             }
 
-    problem = None
-    trail: dict[str, Any] = {"report": None, "acts": [], "releases": []}
     try:
-        trail = await asyncio.to_thread(look)
+        return await show(visit, "audit.html", **trail | await asyncio.to_thread(look))
     except HushError as error:
-        problem = problem_of(error)
-    return await show(request, service, who, "audit.html", problem=problem, **trail)
-
-
-async def budgets_page(request: Request, service: Service, who: Person) -> Response:
-    """Show the budgets of all data sets and of all analysts on them."""
-
-    def look(opened: OpenPolicy) -> list[dict[str, Any]]:
-        views = opened.ledger.budget(Actor.owner(who.name)) if opened.made else []
-        return [
-            {
-                "data": visible(view.data),
-                "analyst": visible(view.analyst or ""),
-                "bar": bar(view),
-                "delta": figure(view.delta) if view.delta else "",
-                "spent": percent(view.spent.share),
-                "set_aside": percent(view.set_aside) if view.set_aside else "",
-                "left": percent(view.remaining.share),
-                "pending": view.pending,
-                "removed": view.removed,
-            }
-            for view in views
-        ]
-
-    problem, budgets = None, []
-    try:
-        budgets = await service.with_policy(look)
-    except HushError as error:
-        problem = problem_of(error)
-    return await show(request, service, who, "budgets.html", budgets=budgets, problem=problem)
-
-
-def table() -> list[Route]:
-    """Return the routes of the owner's pages."""
-    return [
-        page_route(method, path, handler, Permission.OWNER, "own")
-        for method, path, handler in (
-            ("GET", "/data", data_page),
-            ("POST", "/data", read_page),
-            ("POST", "/data/policy", save_policy),
-            ("GET", "/people", people_page),
-            ("POST", "/people", change_people),
-            ("GET", "/budgets", budgets_page),
-            ("GET", "/audit", audit_page),
-        )
-    ]
+        return await show(visit, "audit.html", 200, error=error, **trail)

@@ -3,40 +3,45 @@
 ``GET /releases?kind=…&q=…`` explains and never spends; ``POST /releases`` makes the release and leads to its own
 address, where it can be taken away as a file. A request id in the form makes a second click bring the same release for
 nothing.
+
+A fitted model has coefficients with intervals, curves of effects, and a form that predicts. They follow from the
+released numbers, so that looking at it and predicting cost nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from starlette.datastructures import FormData, QueryParams
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hush.core import HushError
-from hush.core.format import visible
-from hush.curator.marginal_release import MarginalRelease
+from hush.core import HushError, InvalidValueError
+from hush.core.format import figure, visible
+from hush.curator.count_release import MarginalRelease, RangeRelease
 from hush.curator.model_release import MODELS
-from hush.curator.range_release import RangeRelease
 from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
+from hush.learn.linear import LinearModel
+from hush.learn.model import Classifier, Model
+from hush.learn.regression import AdditiveModel
+from hush.learn.schema import ModelColumn, ModelSchema
 from hush.report.columns import shown_error
-from hush.server import errors
-from hush.server.api import number_in, whole
-from hush.server.auth.people import Person
+from hush.server.api import attached, number_in, whole
 from hush.server.errors import UnknownPlaceError
-from hush.server.pages import models
 from hush.server.pages.answers import kind_of, shown
-from hush.server.pages.layout import problem_of, quoted, show, text_of
-from hush.server.pages.preview import odds
-from hush.server.releases import FORMS, written
-from hush.server.routes import Permission, Route, page_route
-from hush.server.service import Service
+from hush.server.pages.ask import led_to, odds
+from hush.server.pages.layout import data_set_named, problem_of, quoted, show
+from hush.server.pages.tables import example_columns
+from hush.server.releases import FORMS, file_options, written
+from hush.server.routes import ANALYST, Routes, Visit, text_of
+from hush.server.streams import explain_totals
 
+ROUTES = Routes()
 KINDS: Mapping[str, tuple[str, str]] = {
     "marginals": ("Tables", "Every table of some columns at once, all in agreement, each cell with its ±."),
     "synth": ("Synthetic rows", "Rows of people who never were, much like those in the data, with a certificate."),
@@ -51,58 +56,53 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "fit": ("target", "model"),
     "stream": ("horizon", "name"),
 }
+_DEFAULTS = {"degree": "2", "model": "regression", "horizon": "1 year", "epsilon": "0.5"}
 _MOST_LISTED = 1000
 _PREVIEW = 12
+_PREFIX = "in "
+"""How the fields of a prediction begin: a column may be called as one of the page's own fields."""
 
 
-async def releases_page(request: Request, service: Service, who: Person) -> Response:
-    """Show the form for a release, its price and error, and the releases made before."""
-    return await _releasing(request, service, who, request.query_params)
-
-
-async def _releasing(
-    request: Request,
-    service: Service,
-    who: Person,
-    values: QueryParams | FormData,
-    *,
-    error: HushError | None = None,
+@ROUTES.page("GET /releases", ANALYST)
+async def releases_page(
+    visit: Visit, values: QueryParams | FormData | None = None, *, error: HushError | None = None
 ) -> Response:
+    """Show the form for a release, its price and error, and the releases made before."""
+    values = visit.query if values is None else values
     kind = text_of(values, "kind", 20)
     kind = kind if kind in KINDS else "marginals"
-    schema = await service.data_sets(who)
     data = text_of(values, "data", 200)
-    data_set = next((candidate for candidate in schema if candidate["name"] == data), schema[0] if schema else None)
+    data_set = await data_set_named(visit, data)
     fields = {name: text_of(values, name, 200).strip() for name in ("epsilon", *_FIELDS[kind])}
     question = text_of(values, "q", 50_000)
     explanation = None
     if question.strip() and fields["epsilon"]:
         try:
-            explanation = await _explained(service, who, kind, question, fields, data)
+            explanation = await _explained(visit, kind, _terms(kind, question, fields, data))
         except HushError as refusal:
             error = error or refusal
-    defaults = {"degree": "2", "model": "regression", "horizon": "1 year", "epsilon": "0.5"}
+    made = [
+        (KINDS[made_kind][0], release)
+        for release in await visit.history(_MOST_LISTED)
+        if (made_kind := kind_of(release["question"])) in KINDS and made_kind != "stream"
+    ]
     return await show(
-        request,
-        service,
-        who,
+        visit,
         "releases.html",
-        200 if error is None else errors.status(error),
+        error=error,
         data="" if data_set is None else data_set["name"],
         kinds=KINDS,
         kind=kind,
         question=question or _example(data_set, kind),
-        given={name: value or defaults.get(name, "") for name, value in fields.items()},
+        given={name: value or _DEFAULTS.get(name, "") for name, value in fields.items()},
         models=list(MODELS),
         explained=explanation,
-        problem=None if error is None else problem_of(error),
-        made=await _listed(service, who),
+        made=made,
         request_id=uuid.uuid4().hex,
     )
 
 
 def _terms(kind: str, question: str, given: Mapping[str, str], data: str) -> dict[str, Any]:
-    """Return a form's fields as a curator takes them."""
     terms: dict[str, Any] = {"epsilon": given["epsilon"] or None, **({"data": data} if data else {})}
     if kind == "marginals":
         return {**terms, "table": question, "degree": whole(given["degree"] or "2", "degree")}
@@ -114,22 +114,19 @@ def _terms(kind: str, question: str, given: Mapping[str, str], data: str) -> dic
     return terms
 
 
-async def _explained(
-    service: Service, who: Person, kind: str, question: str, given: Mapping[str, str], data: str
-) -> dict[str, Any]:
-    terms = _terms(kind, question, given, data)
+async def _explained(visit: Visit, kind: str, terms: dict[str, Any]) -> dict[str, Any]:
     if kind == "stream":
-        outlook = await service.explain_stream(who, terms)
+        outlook = await explain_totals(visit, terms)
         errors = [(f"each {name}", f"± {_rounded(str(error))}") for name, error in outlook["errors"].items()]
         head = f"{outlook['periods']:,} periods for ε {outlook['price']['epsilon']}"
-        return {"head": head, "rows": errors, "notes": outlook["caveats"], "odds": odds(given["epsilon"])}
-    explanation = await service.explain_release(who, kind, terms)
+        return {"head": head, "rows": errors, "notes": outlook["caveats"], "odds": odds(terms["epsilon"])}
+    explanation = await visit.explain_release(kind, terms)
     head, *lines = str(explanation).splitlines()
     caveats = {f"  note: {caveat}" for caveat in explanation.caveats}
     pairs = [line.strip().partition(": ") for line in lines if line not in caveats]
     rows = [(visible(name), _rounded(value)) if value else ("", _rounded(name)) for name, _, value in pairs]
-    notes = [visible(caveat) for caveat in explanation.caveats]
-    return {"head": visible(head), "rows": rows, "notes": notes, "odds": odds(given["epsilon"])}
+    notes = list(map(visible, explanation.caveats))
+    return {"head": visible(head), "rows": rows, "notes": notes, "odds": odds(terms["epsilon"])}
 
 
 def _rounded(text: str) -> str:
@@ -137,173 +134,208 @@ def _rounded(text: str) -> str:
     return re.sub(r"\d+\.\d+", lambda found: shown_error(float(f"{float(found[0]):.3g}")), visible(text))
 
 
-async def _listed(service: Service, who: Person) -> list[dict[str, Any]]:
-    """Return one's releases, newest first."""
-    return [
-        {
-            "number": release["number"],
-            "when": release["when"][:16].replace("T", " "),
-            "kind": KINDS[kind][0],
-            "question": visible(release["question"], lines=True),
-            "outcome": release["outcome"],
-        }
-        for release in await service.history(who, _MOST_LISTED)
-        if (kind := kind_of(release["question"])) in KINDS and kind != "stream"
-    ]
-
-
-async def explain(request: Request, _: Service, __: Person) -> Response:
+@ROUTES.page("POST /releases/explain", ANALYST)
+async def explain(visit: Visit) -> Response:
     """Lead to the address at which a release is explained."""
-    form = await request.form()
     names = {"kind": 20, "q": 50_000, "data": 200, "epsilon": 60, "degree": 20, "target": 200, "model": 60}
-    names |= {"horizon": 100, "name": 64}
-    query = {name: text for name, length in names.items() if (text := text_of(form, name, length))}
-    return RedirectResponse(f"/releases?{urlencode(query)}", 303)
+    return await led_to("/releases", visit, names | {"horizon": 100, "name": 64})
 
 
-async def make(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("POST /releases", ANALYST, "ask")
+async def make(visit: Visit) -> Response:
     """Make a release, and lead to it."""
-    form = await request.form()
-    kind, question = text_of(form, "kind", 20), text_of(form, "q", 50_000)
+    form = await visit.request.form()
+    kind = text_of(form, "kind", 20)
     if kind not in KINDS:
         raise UnknownPlaceError
     fields = {name: text_of(form, name, 200).strip() for name in ("epsilon", *_FIELDS[kind])}
-    name = text_of(form, "request", 200) or uuid.uuid4().hex
+    request = text_of(form, "request", 200) or uuid.uuid4().hex
     try:
-        terms = _terms(kind, question, fields, text_of(form, "data", 200))
+        terms = _terms(kind, text_of(form, "q", 50_000), fields, text_of(form, "data", 200))
         if kind == "stream":
-            title = fields["name"]
-            await service.at_work(
-                who, name, lambda curator, request: curator.stream.create(name=title, request=request, **terms).name
-            )
-            return RedirectResponse(f"/streams/{quote(title, safe='')}", 303)
+            terms["name"] = fields["name"]
+            await visit.at_work(request, lambda curator, request: curator.stream.create(request=request, **terms).name)
+            return RedirectResponse(f"/streams/{quote(fields['name'], safe='')}", 303)
         terms |= {"fresh": True} if "fresh" in form else {}
-        release, *_ = await service.release(who, kind, terms, request=name)
+        release, *_ = await visit.release(kind, terms, request=request)
     except HushError as error:
-        return await _releasing(request, service, who, form, error=error)
-    before = (await service.receipt(who, int(release.receipt)))["request"] != name
+        return await releases_page(visit, form, error=error)
+    before = (await visit.receipt(int(release.receipt)))["request"] != request
     return RedirectResponse(f"/releases/{release.receipt}{'?again=1' if before else ''}", 303)
 
 
-async def release_page(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("GET /releases/{number}", ANALYST)
+async def release_page(visit: Visit) -> Response:
     """Show a release again, or give it out as a file."""
-    name, _, ending = str(request.path_params["number"]).partition(".")
-    request.path_params["number"] = name
-    number = number_in(request)
-    artefact = await service.released(who, number)
+    visit.path["number"], _, ending = str(visit.path["number"]).partition(".")
+    number = number_in(visit)
+    made = await visit.released(number)
     if ending:
         if ending not in FORMS or ending == "stored":
             raise UnknownPlaceError
-        query = request.query_params
-        options = {option: whole(text, option) for option in ("table", "rows", "seed") if (text := query.get(option))}
-        response = await asyncio.to_thread(written, artefact, ending, **options)
-        if ending == "json":
-            response.headers["content-disposition"] = f'attachment; filename="release-{name}.json"'
-        return response
-    release = await service.receipt(who, number)
-    drawn = await asyncio.to_thread(_drawn, artefact, request.url.path, request.query_params)
+        response = await asyncio.to_thread(written, made, ending, **file_options(visit))
+        return attached(response, f"release-{number}.json") if ending == "json" else response
+    release = await visit.receipt(number)
+    values = await asyncio.to_thread(_drawn, made, visit.request.url.path, visit.query)
+    again = "again" in visit.query
     return await show(
-        request,
-        service,
-        who,
-        "release.html",
-        data=release["data"],
-        receipt=release,
-        number=number,
-        again="again" in request.query_params,
-        **drawn,
+        visit, "release.html", data=release["data"], receipt=release, number=number, again=again, **values
     )
 
 
 def _drawn(made: Any, address: str, query: Mapping[str, str]) -> dict[str, Any]:
     """Return a release as its template draws it; of several tables the one that the query names by its number."""
-    drawn: dict[str, Any] = {"tables": [], "answers": [], "rows": [], "columns": [], "facts": [], "text": ""}
-    drawn |= {"notes": [], "question": "", "headline": "", "kind": "model", "model": None, "table": 0}
-    if isinstance(made, FamilyRelease):
-        made = made.parents
+    made = made.parents if isinstance(made, FamilyRelease) else made
+    values: dict[str, Any] = {name: [] for name in ("tables", "answers", "rows", "columns", "facts", "notes")}
+    values |= {"text": "", "question": "", "kind": "model", "model": None, "table": 0}
+    if not isinstance(made, MarginalRelease | SyntheticRelease | RangeRelease):
+        text, headline = visible(made.explain(), lines=True), f"{type(made).__name__} at {made.price}"
+        return {**values, "text": text, "headline": headline, "model": _drawn_model(made, query)}
+    values |= {"notes": list(map(visible, made.caveats)), "question": visible(made.question, lines=True)}
     if isinstance(made, MarginalRelease):
         tables = [
-            (number, " × ".join(map(visible, columns)), f"{made.coding.domain.cells(columns):,}", _error(made, columns))
+            (
+                number,
+                " × ".join(map(visible, columns)),
+                f"{made.coding.domain.cells(columns):,}",
+                f"± {_rounded(str(made.marginals[columns].error))}",
+            )
             for number, columns in enumerate(made.tables, start=1)
         ]
         wanted = query.get("table", "")
         table = int(wanted) if wanted in {str(number) for number, *_ in tables} else 1
         answer = shown(made[made.tables[table - 1]], address, query, {"table": str(table)})
         answers = [(tables[table - 1][1], {**answer, "notes": []})]
-        drawn |= {"kind": "marginals", "tables": tables, "table": table, "answers": answers}
-        drawn |= {"headline": _rounded(str(made))}
-    elif isinstance(made, SyntheticRelease):
+        values |= {"kind": "marginals", "tables": tables, "table": table, "answers": answers}
+        return {**values, "headline": _rounded(str(made))}
+    if isinstance(made, SyntheticRelease):
         preview = made.table.slice(0, _PREVIEW)
         rows = [["" if cell is None else visible(str(cell)) for cell in row.values()] for row in preview.to_pylist()]
-        drawn |= {"kind": "synthetic", "rows": rows, "columns": [visible(name) for name in preview.column_names]}
-        drawn |= {"headline": str(made), "facts": _certificate(made)}
-    elif isinstance(made, RangeRelease):
-        answers = [(visible(made.column.name), {**shown(made.histogram(), address, query), "notes": []})]
-        facts = [
-            (f"{100 * quantile['part']:g} % lie below", f"{quantile['value']} ({quantile['low']} – {quantile['high']})")
-            for quantile in made.quantiles()
-        ]
-        drawn |= {"kind": "ranges", "answers": answers, "facts": facts, "headline": f"All ranges at {made.price}"}
-    else:
-        text = visible(made.explain(), lines=True)
-        return {
-            **drawn,
-            "text": text,
-            "headline": f"{type(made).__name__} at {made.price}",
-            "model": models.drawn(made, query),
-        }
-    return {
-        **drawn,
-        "notes": [visible(caveat) for caveat in made.caveats],
-        "question": visible(made.question, lines=True),
-    }
-
-
-def _error(made: MarginalRelease, columns: tuple[str, ...]) -> str:
-    return f"± {_rounded(str(made.marginals[columns].error))}"
+        values |= {"kind": "synthetic", "rows": rows, "columns": [visible(name) for name in preview.column_names]}
+        return {**values, "headline": str(made), "facts": _certificate(made)}
+    answers = [(visible(made.column.name), {**shown(made.histogram(), address, query), "notes": []})]
+    facts = [
+        (f"{100 * quantile['part']:g} % lie below", f"{quantile['value']} ({quantile['low']} – {quantile['high']})")
+        for quantile in made.quantiles()
+    ]
+    return {**values, "kind": "ranges", "answers": answers, "facts": facts, "headline": f"All ranges at {made.price}"}
 
 
 def _certificate(made: SyntheticRelease) -> list[tuple[str, str]]:
     """Return how good synthetic rows are known to be."""
-    quality = made.quality
-    if quality is None:
+    if (quality := made.quality) is None:
         return []
     worst = quality.worst
+    furthest = f"{' × '.join(map(visible, worst.columns))}: {worst.distance:.3g} ± {worst.error:.2g}"
     return [
         ("Distance of pairs, in the mean", f"{quality.mean:.3g} ± {quality.mean_error:.2g}"),
-        (
-            "Furthest from the data",
-            f"{' × '.join(map(visible, worst.columns))}: {worst.distance:.3g} ± {worst.error:.2g}",
-        ),
+        ("Furthest from the data", furthest),
     ]
 
 
-def _example(schema: dict[str, Any] | None, kind: str) -> str:
+def _example(data_set: dict[str, Any] | None, kind: str) -> str:
     """Return SQL that this kind of release can begin with."""
-    for table in [] if schema is None else schema["tables"]:
-        if table["public"]:
-            continue
-        name, columns = quoted(table["name"]), table["columns"]
-        categories = [quoted(column["name"]) for column in columns if column.get("values")]
-        numbers = [
-            quoted(column["name"])
-            for column in columns
-            if column["type"] in {"integer", "decimal"} and column.get("lower") is not None
-        ]
-        days = [quoted(column["name"]) for column in columns if column["type"] in {"date", "timestamp"}]
-        if kind == "stream":
-            return f"SELECT {days[0]}, COUNT(*) AS n\nFROM {name}\nGROUP BY {days[0]}" if days else ""
-        outputs = numbers[:1] if kind == "ranges" else [*numbers, *categories][:4]
-        return f"SELECT {', '.join(outputs)}\nFROM {name}" if outputs else ""
-    return ""
+    if (columns := example_columns(data_set)) is None:
+        return ""
+    name, keys, numbers, times = columns
+    if kind == "stream":
+        day = quoted(times[0]["name"]) if times else ""
+        return f"SELECT {day}, COUNT(*) AS n\nFROM {name}\nGROUP BY {day}" if day else ""
+    outputs = numbers[:1] if kind == "ranges" else [*numbers, *keys][:4]
+    return f"SELECT {', '.join(outputs)}\nFROM {name}" if outputs else ""
 
 
-def table() -> list[Route]:
-    """Return the routes of the Releases pages."""
-    analyst = Permission.ANALYST
+# a fitted model
+
+
+def _drawn_model(model: Model, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the page shows of a model beside its explanation, with the prediction that the query asks for."""
+    fields = _fields(model, query)
+    prediction, problem = "", None
+    if any(name.startswith(_PREFIX) for name in query):
+        try:
+            prediction = predicted(model, {name: query.get(_PREFIX + name, "") for name, *_ in fields})
+        except HushError as error:
+            problem = problem_of(error)
+    curves, classes, chosen = _curves(model, query.get("class", ""))
+    return {
+        "coefficients": _coefficients(model),
+        "curves": curves,
+        "classes": classes,
+        "chosen": chosen,
+        "fields": fields,
+        "prediction": prediction,
+        "problem": problem,
+    }
+
+
+def predicted(model: Any, values: Mapping[str, str]) -> str:
+    """Return the prediction for one made-up row, whose values are written as in a form; an empty one is missing."""
+    row: dict[str, list[Any]] = {}
+    for column in _schema(model).columns:
+        row[column.name] = [_value(column, values.get(column.name, "").strip())]
+    if isinstance(model, Classifier):
+        chances = getattr(model, "predict_proba")(row)[0]  # noqa: B009 - every classifier has it
+        names = [visible(str(name)) for name in model.classes_]
+        return ", ".join(f"{name}: {100 * chance:.3g} %" for name, chance in zip(names, chances, strict=True))
+    return figure(float(model.predict(row)[0]), digits=5)
+
+
+def _value(column: ModelColumn, text: str) -> Any:
+    """Return a field's text as a value of a column; None, which is a missing value, for an empty one."""
+    if not text:
+        return None
+    if column.values is not None:
+        match = next((value for value in column.values if str(value) == text), None)
+        if match is None:
+            allowed = f"one of {', '.join(map(str, column.values[:20]))}"
+            raise InvalidValueError(column.name, got=text, allowed=allowed)
+        return match
+    try:
+        if column.unit:
+            return dt.date.fromisoformat(text) if column.unit == "D" else dt.datetime.fromisoformat(text)
+        return float(text)
+    except ValueError:
+        allowed = "a date such as 2025-01-31" if column.unit else "a number"
+        raise InvalidValueError(column.name, got=text, allowed=allowed) from None
+
+
+def _schema(model: Model) -> ModelSchema:
+    return model._schema()  # noqa: SLF001 - of one family
+
+
+def _fields(model: Any, query: Mapping[str, str]) -> list[tuple[str, str, list[str], str, str]]:
+    """Return the fields of the form: name, label, values to choose from, a note, and the text given."""
+    if not hasattr(model, "predict"):
+        return []
+    fields = []
+    for column in _schema(model).columns:
+        choices = [] if column.values is None else [str(value) for value in column.values]
+        note = f"{figure(column.lower)} – {figure(column.upper)}" if column.values is None and not column.unit else ""
+        fields.append((column.name, visible(column.name), choices, note, query.get(_PREFIX + column.name, "")[:100]))
+    return fields
+
+
+def _coefficients(model: Model) -> list[dict[str, str]]:
+    if not isinstance(model, LinearModel):
+        return []
     return [
-        page_route("GET", "/releases", releases_page, analyst),
-        page_route("POST", "/releases/explain", explain, analyst),
-        page_route("POST", "/releases", make, analyst, "ask"),
-        page_route("GET", "/releases/{number}", release_page, analyst),
+        {
+            "name": visible(line.name),
+            "estimate": figure(line.estimate, digits=4),
+            "interval": f"{figure(line.low, digits=3)} – {figure(line.high, digits=3)}",
+            "p": figure(line.p_value, digits=2),
+        }
+        for line in model.summary().coefficients
     ]
+
+
+def _curves(model: Model, wanted: str) -> tuple[list[str], list[str], str]:
+    """Return the curves of a model's effects as pictures, its classes where each has curves, and the one drawn."""
+    if not isinstance(model, AdditiveModel):
+        return [], [], ""
+    fits = len(model.intercept_)
+    classes = [str(name) for name in model.classes_] if isinstance(model, Classifier) and fits > 1 else []
+    fit = classes.index(wanted) if wanted in classes else 0
+    pictures = [model.shape(column.name, fit=fit).chart().bare for column in _schema(model).columns]
+    return pictures, classes, classes[fit] if classes else ""

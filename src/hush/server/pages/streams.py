@@ -12,29 +12,23 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core import HushError, InvalidValueError
 from hush.core.format import percent, visible
 from hush.curator.declared_streams import DeclarationExplanation, StreamView
 from hush.ledger.streams import StreamDeclaration
-from hush.query.types import Kind
-from hush.report import files
-from hush.report.columns import AnswerColumn, shown_error
-from hush.report.pictures import picture
-from hush.server import errors, streams
-from hush.server.api import written
-from hush.server.auth.people import Person
+from hush.report.columns import shown_error
+from hush.server import streams
+from hush.server.api import number_of
 from hush.server.errors import NoPolicyError, UnknownPlaceError
-from hush.server.pages.answers import NARROW, both, shown
-from hush.server.pages.layout import problem_of, show, text_of
-from hush.server.routes import Permission, Route, page_route
-from hush.server.service import Service
+from hush.server.pages.answers import FILES, answer_file, both, shown
+from hush.server.pages.budget import csv_file
+from hush.server.pages.layout import minute, show
+from hush.server.routes import ANALYST, ANYBODY, OWNER, Routes, Visit, text_of
 
-_FILES = ("csv", "json", "arrow", "svg")
+ROUTES = Routes()
 _MOST_ROWS = 60
-_WIDEST = 1040.0
 _SERIES = 3
 """The number of releases from which on they are drawn over time."""
 _PRICES = (("epsilon", "each release"), ("total_epsilon", "all releases together"))
@@ -50,50 +44,47 @@ _WORDS = {
 _FIELDS = ("name", "question", "amount", "price", "every", "first", "releases", "late", "readers", "data")
 
 
-async def streams_page(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("GET /streams", ANYBODY)
+@ROUTES.page("GET /streams.{ending}", ANYBODY)
+async def streams_page(visit: Visit) -> Response:
     """Show the streams that one may read, as a page, JSON or CSV."""
-    ending = request.path_params.get("ending", "")
+    ending = visit.path.get("ending", "")
     if not ending:
-        return await _list(request, service, who, given={})
-    views = await streams.listed(request, service, who)
+        return await _list(visit)
+    views = await streams.listed(visit)
     if ending == "json":
         return JSONResponse({"streams": [view.to_json() for view in views]})
+    if ending != "csv":
+        raise UnknownPlaceError
     rows = [{"name": view.name} | release.to_json() for view in views for release in view.releases or ()]
-    return _csv(rows, ("name", "period", "slot", "state", "receipt"), "streams", ending)
+    return csv_file(rows, ("name", "period", "slot", "state", "receipt"), "streams")
 
 
 async def _list(
-    request: Request,
-    service: Service,
-    who: Person,
-    status: int = 200,
+    visit: Visit,
+    given: dict[str, str] | None = None,
     *,
-    given: dict[str, str],
     explained: DeclarationExplanation | None = None,
     error: HushError | None = None,
 ) -> Response:
-    views = await streams.listed(request, service, who)
-    names = await service.with_policy(lambda opened: list(opened.policy.data))
+    views = await streams.listed(visit)
+    names = await visit.with_policy(lambda opened: list(opened.policy.data))
     defaults = dict.fromkeys(_FIELDS, "") | {"every": "week", "releases": "12", "late": "make", "readers": "analysts"}
     defaults |= {"price": "epsilon", "first": datetime.now(UTC).date().isoformat(), "data": names[0] if names else ""}
     return await show(
-        request,
-        service,
-        who,
+        visit,
         "streams.html",
-        status,
+        error=error,
         streams=[_stream(view) for view in views],
-        owner=streams.owns(who),
+        owner=visit.who.owns,
         known_data=names,
         prices=_PRICES,
-        given=defaults | given,
+        given=defaults | (given or {}),
         explained=None if explained is None else _explanation(explained),
-        problem=None if error is None else problem_of(error),
     )
 
 
 def _stream(view: StreamView) -> dict[str, Any]:
-    """Return a stream as templates draw it."""
     periods_left = view.periods - view.released if view.left is None else view.left
     to_come = [release for release in view.releases or () if release.state in {"planned", "due"}]
     released_periods = [release.period for release in view.releases or () if release.state == "made"]
@@ -111,7 +102,7 @@ def _stream(view: StreamView) -> dict[str, Any]:
         "released": view.released,
         "receipt": view.receipt,
         "latest": released_periods[-1] if released_periods else "",
-        "next": "" if view.ended or not to_come else to_come[0].slot[:16].replace("T", " ") + " UTC",
+        "next": "" if view.ended or not to_come else minute(to_come[0].slot) + " UTC",
     }
 
 
@@ -124,88 +115,67 @@ def _explanation(explained: DeclarationExplanation) -> dict[str, Any]:
     return {"head": visible(str(explained)), "errors": errors, "fits": fits, "share": percent(explained.share)}
 
 
-async def stream_page(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("GET /streams/{name}", ANYBODY)
+async def stream_page(visit: Visit) -> Response:
     """Show a stream: running totals with all that was released, a declared stream with its dates and a chart."""
-    name = str(request.path_params["name"])
+    name = str(visit.path["name"])
     stem, _, ending = name.rpartition(".")
-    match = any(view.name == name for view in await streams.listed(request, service, who))  # its name may have a dot
+    match = any(view.name == name for view in await streams.listed(visit))  # its name may have a dot
     if match or ending not in {"json", "csv"}:
-        return await _one(request, service, who, await streams.found(request, service, who, name))
-    view = await streams.found(request, service, who, stem)
+        return await _one(visit, await streams.found(visit, name))
+    view = await streams.found(visit, stem)
     if ending == "json":
         return JSONResponse(view.to_json())
     rows = [release.to_json() for release in view.releases or ()]
-    return _csv(rows, ("period", "slot", "state", "receipt"), view.name, ending)
+    return csv_file(rows, ("period", "slot", "state", "receipt"), view.name)
 
 
-async def _one(
-    request: Request, service: Service, who: Person, view: StreamView, error: HushError | None = None
-) -> Response:
+async def _one(visit: Visit, view: StreamView, error: HushError | None = None) -> Response:
     series = answer = None
     if view.released >= (1 if view.pays == "once" else _SERIES):
-        released = (await streams.read(request, service, who, view.name, "all")).answer
+        released = (await streams.read(visit, view.name, "all")).answer
         if view.pays == "once":
-            answer = shown(released, request.url.path, request.query_params)
+            answer = shown(released, visit.request.url.path, visit.query)
         else:
-            chart = both([picture(released.columns, width=width, heading=False) for width in (_WIDEST, NARROW)])
-            series = {"chart": chart, "confidence": f"{100 * released.confidence:.6g} %"}
-    return await _drawn(request, service, who, view, error, series=series, answer=answer)
+            series = {"chart": both(released.columns, wide=1040.0), "confidence": f"{100 * released.confidence:.6g} %"}
+    return await _drawn(visit, view, error, series=series, answer=answer)
 
 
-async def release_page(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("GET /streams/{name}/{period}", ANYBODY)
+async def release_page(visit: Visit) -> Response:
     """Show a release, in any of its forms."""
-    name, (period, _, ending) = request.path_params["name"], str(request.path_params["period"]).partition(".")
-    if ending and ending not in _FILES:
+    period, _, ending = str(visit.path["period"]).partition(".")
+    if ending and ending not in FILES:
         raise UnknownPlaceError
-    release = await streams.read(request, service, who, name, period)
+    release = await streams.read(visit, visit.path["name"], period)
     if ending:
-        file = f"{release.view.name}-{release.period}.{ending}"
-        if ending == "svg":
-            response = Response(release.answer.chart().svg, media_type="image/svg+xml")
-        else:
-            response = written(release.answer, ending)
-        response.headers["content-disposition"] = f'attachment; filename="{file}"'
-        return response
+        return answer_file(release.answer, f"{release.view.name}-{release.period}", ending)
     if release.period == "all":
         return RedirectResponse(f"/streams/{quote(release.view.name, safe='')}", 303)
-    charge = release.receipt
-    receipt = {
-        "number": charge.number,
-        "when": charge.when[:16].replace("T", " "),
-        "epsilon": charge.epsilon,
-        "share": percent(charge.share, taken=True),
-        "request": charge.request,
-        "hash": release.hash,
-    }
-    answer = shown(release.answer, request.url.path, request.query_params)
-    return await _drawn(request, service, who, release.view, period=release.period, answer=answer, receipt=receipt)
+    answer = shown(release.answer, visit.request.url.path, visit.query)
+    charge: dict[str, Any] = {"period": release.period, "receipt": release.receipt, "hash": release.hash}
+    return await _drawn(visit, release.view, answer=answer, **charge)
 
 
-async def _drawn(
-    request: Request, service: Service, who: Person, view: StreamView, error: HushError | None = None, **values: Any
-) -> Response:
-    future = {"planned", "ended"}
-    releases = view.releases or ()
+async def _drawn(visit: Visit, view: StreamView, error: HushError | None = None, **values: Any) -> Response:
+    future, releases = {"planned", "ended"}, view.releases or ()
     past = [release for release in releases if release.state not in future]
     ordered = [*reversed(past), *(release for release in releases if release.state in future)]
     rows = [
         {"period": release.period, "state": release.state, "receipt": release.receipt, "words": _WORDS[release.state]}
         for release in ordered[:_MOST_ROWS]
     ]
-    nothing: dict[str, Any] = {"period": "", "answer": None, "receipt": None, "series": None}
+    nothing: dict[str, Any] = {"period": "", "answer": None, "receipt": None, "hash": "", "series": None}
     return await show(
-        request,
-        service,
-        who,
+        visit,
         "stream.html",
-        200 if error is None else errors.status(error),
+        error=error,
         data=view.data,
         stream=_stream(view),
         releases=rows,
         further=max(len(ordered) - _MOST_ROWS, 0),
-        owner=streams.owns(who),
+        owner=visit.who.owns,
         request_id=uuid.uuid4().hex,
-        problem=None if error is None else problem_of(error),
         **nothing | values,
     )
 
@@ -213,108 +183,76 @@ async def _drawn(
 # running totals
 
 
-async def change(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("POST /streams/{name}/change", ANALYST, "ask")
+async def change(visit: Visit) -> Response:
     """Release the periods that are over, or stop running totals."""
-    form, name = await request.form(), request.path_params["name"]
-    last = text_of(form, "through", 40).strip() or None
-    through = int(last) if last is not None and last.isascii() and last.isdigit() else last
+    name, last = visit.path["name"], await visit.field("through", 40)
+    through = int(last) if last.isascii() and last.isdigit() else last or None
     try:
-        if form.get("act") == "stop":
-            await service.with_curator(who, lambda curator: streams.own(curator, name).stop())
+        if await visit.field("act") == "stop":
+            await visit.with_curator(lambda curator: streams.own(curator, name).stop())
         else:
-            await service.at_work(
-                who,
-                text_of(form, "request", 200) or None,
-                lambda curator, _: streams.own(curator, name).advance(through, parts=1),
-            )
+            request = await visit.field("request") or None
+            await visit.at_work(request, lambda curator, _: streams.own(curator, name).advance(through, parts=1))
     except UnknownPlaceError:
         raise
     except HushError as error:
-        view = await streams.found(request, service, who, name)
-        return await _one(request, service, who, view, error)
+        return await _one(visit, await streams.found(visit, name), error)
     return RedirectResponse(f"/streams/{quote(name, safe='')}", 303)
 
 
 # declarations
 
 
-async def _given(request: Request) -> dict[str, str]:
-    form = await request.form()
+async def _given(visit: Visit) -> dict[str, str]:
+    form = await visit.request.form()
     return {name: text_of(form, name, 50_000 if name == "question" else 1000).strip() for name in _FIELDS}
 
 
-async def _declaration(service: Service, given: dict[str, str]) -> StreamDeclaration:
-    if not given["releases"].isascii() or not given["releases"].isdecimal() or len(given["releases"]) > 5:
+async def _declaration(visit: Visit, given: dict[str, str]) -> StreamDeclaration:
+    if (releases := number_of(given["releases"])) is None or len(given["releases"]) > 5:
         raise InvalidValueError("releases", got=given["releases"], allowed="a whole number from 1")
-    price = given["price"] if given["price"] in dict(_PRICES) else "epsilon"
-    readers = given["readers"]
+    readers, price = given["readers"], given["price"] if given["price"] in dict(_PRICES) else "epsilon"
+    names = [name.strip() for name in readers.split(",") if name.strip()]
     terms = {name: given[name] for name in ("name", "question", "every", "first", "data")} | {
         price: given["amount"],
-        "releases": int(given["releases"]),
+        "releases": releases,
         "late": given["late"] != "skip",
-        "readers": readers
-        if readers in {"analysts", "public"}
-        else [name.strip() for name in readers.split(",") if name.strip()],
+        "readers": readers if readers in {"analysts", "public"} else names,
     }
-    return await streams.declaration_of(service, terms)
+    return await streams.declaration_of(visit, terms)
 
 
-async def explain(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("POST /streams/declared/explain", OWNER)
+async def explain(visit: Visit) -> Response:
     """Show the price of a declared stream."""
-    fields = await _given(request)
+    given = await _given(visit)
     try:
-        explained = await streams.explained(service, await _declaration(service, fields))
+        explained = await streams.explained(visit, await _declaration(visit, given))
     except HushError as error:
-        return await _list(request, service, who, errors.status(error), given=fields, error=error)
-    return await _list(request, service, who, given=fields, explained=explained)
+        return await _list(visit, given, error=error)
+    return await _list(visit, given, explained=explained)
 
 
-async def declare(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("POST /streams/declared", OWNER)
+async def declare(visit: Visit) -> Response:
     """Declare a stream."""
-    fields = await _given(request)
+    given = await _given(visit)
     try:
-        view = await streams.declared(service, who, await _declaration(service, fields))
+        view = await streams.declared(visit, await _declaration(visit, given))
     except HushError as error:
-        return await _list(request, service, who, errors.status(error), given=fields, error=error)
+        return await _list(visit, given, error=error)
     return RedirectResponse(f"/streams/{view.name}", 303)
 
 
-async def stop(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("POST /streams/declared/{name}/stop", OWNER)
+async def stop(visit: Visit) -> Response:
     """Stop a declared stream."""
-    name, form = request.path_params["name"], await request.form()
-    view = await streams.found(request, service, who, name)
+    view = await streams.found(visit, visit.path["name"])
     try:
-        await streams.stopped(service, who, view.name, text_of(form, "reason", 2000).strip())
+        await streams.stopped(visit, view.name, await visit.field("reason", 2000))
     except (NoPolicyError, UnknownPlaceError):
         raise
     except HushError as error:
-        return await _drawn(request, service, who, view, error)
+        return await _drawn(visit, view, error)
     return RedirectResponse(f"/streams/{view.name}", 303)
-
-
-def _csv(rows: list[dict[str, Any]], names: tuple[str, ...], file: str, ending: str) -> Response:
-    if ending != "csv":
-        raise UnknownPlaceError
-    columns = [
-        AnswerColumn(
-            name=name, kind=Kind.TEXT, values=tuple("" if row[name] is None else str(row[name]) for row in rows)
-        )
-        for name in names
-    ]
-    headers = {"content-disposition": f'attachment; filename="{file}.csv"'}
-    return Response(files.to_csv(columns), media_type="text/csv", headers=headers)
-
-
-def table() -> list[Route]:
-    """Return the routes of the pages."""
-    anybody, analyst, owner = Permission.ANYBODY, Permission.ANALYST, Permission.OWNER
-    return [
-        page_route("GET", "/streams", streams_page, anybody),
-        page_route("GET", "/streams.{ending}", streams_page, anybody),
-        page_route("POST", "/streams/declared", declare, owner, "own"),
-        page_route("POST", "/streams/declared/explain", explain, owner, "own"),
-        page_route("POST", "/streams/declared/{name}/stop", stop, owner, "own"),
-        page_route("GET", "/streams/{name}", stream_page, anybody),
-        page_route("POST", "/streams/{name}/change", change, analyst, "ask"),
-        page_route("GET", "/streams/{name}/{period}", release_page, anybody),
-    ]

@@ -1,65 +1,99 @@
-"""The Tables page: tables with their columns, and the largest change that one protected unit can make."""
+"""The Tables page, and questions that are clicked together from tables: measure, group and condition become SQL.
+
+The builder's form works without script, spends nothing, and leads to ``/ask?q=…``, where the question can be changed
+before it is asked. Columns are named by their place in the schema, so that no name can be mistaken for SQL.
+
+>>> visits = {"name": "visits", "columns": [{"name": "age", "type": "integer"}, {"name": "City", "type": "text"}]}
+>>> print(sql(visits, {"measure": "average", "of": "0", "by": "1", "where": "0", "how": "at least", "value": "65"}))
+SELECT "City", AVG(age) AS mean_age
+FROM visits
+WHERE age >= 65
+GROUP BY "City"
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
+from urllib.parse import urlencode
 
-from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from hush.core.format import decimal
 from hush.ledger import Role
-from hush.server.auth.people import Person
-from hush.server.pages.layout import draw, show
-from hush.server.routes import NOBODY, Permission, Route, page_route
-from hush.server.service import Service
+from hush.server.errors import UnknownPlaceError
+from hush.server.pages.layout import draw, quoted, show
+from hush.server.routes import ANALYST, ANYBODY, NOBODY, SIGNED_IN, Routes, Visit, text_of
+
+ROUTES = Routes()
+MEASURES: Mapping[str, tuple[str, str]] = {
+    "number of rows": ("COUNT(*)", "n"),
+    "sum": ("SUM({0})", "total_{1}"),
+    "average": ("AVG({0})", "mean_{1}"),
+    "median": ("MEDIAN({0})", "median_{1}"),
+}
+CONDITIONS: Mapping[str, str] = {
+    "is": "=", "is not": "<>", "below": "<", "at most": "<=", "at least": ">=", "above": ">",
+}  # fmt: skip
+_NUMBERS = {"integer", "decimal"}
+_TIMES = {"date", "timestamp"}
 
 
-async def tables_page(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("GET /tables", ANALYST)
+@ROUTES.page("GET /tables.{ending}", ANALYST)
+async def tables_page(visit: Visit) -> Response:
     """Show the tables of all data sets."""
-    data_sets = await service.data_sets(who)
-    if request.path_params.get("ending") == "json":
+    data_sets = await visit.data_sets()
+    if visit.path.get("ending") == "json":
         return JSONResponse({"data": data_sets})
-    data_views = [
-        {**data_set, "tables": [_table(table, data_set["unit"]) for table in data_set["tables"]]}
-        for data_set in data_sets
-    ]
-    return await show(request, service, who, "tables.html", shown=data_views)
+    for data_set in data_sets:
+        data_set["tables"] = [_table(table, data_set["unit"]) for table in data_set["tables"]]
+    return await show(visit, "tables.html", shown=data_sets)
 
 
 def _table(table: dict[str, Any], unit: str | None) -> dict[str, Any]:
-    columns = [
-        {"name": column["name"], "type": column["type"], "range": described(column)} for column in table["columns"]
-    ]
+    columns = [{**column, "range": _described(column)} for column in table["columns"]]
     return {**table, "columns": columns, "unit_example": None if table["public"] else _example(table, unit)}
 
 
-def described(column: dict[str, Any]) -> str:
+def _described(column: dict[str, Any]) -> str:
     """Return a column's bounds or values in a few words."""
     if column.get("values"):
         values = [str(value) for value in column["values"]]
         return ", ".join(values) if len(values) <= 12 else f"{', '.join(values[:8])}, … ({len(values)} values)"
     lower, upper = column.get("lower"), column.get("upper")
-    if lower is None and upper is None:
-        return ""
-    if lower is None or upper is None:
-        return f"from {lower}" if upper is None else f"to {upper}"
-    return f"{lower} – {upper}"
+    if lower is None:
+        return "" if upper is None else f"to {upper}"
+    return f"from {lower}" if upper is None else f"{lower} – {upper}"
 
 
 def beside(data_set: dict[str, Any]) -> dict[str, Any]:
     """Return a data set as it stands beside a question: tables, and of each column a few words."""
+
+    def note(column: dict[str, Any]) -> str:
+        lower, upper = column.get("lower"), column.get("upper")
+        if column.get("values"):
+            return f"{column['type']}, {len(column['values'])} values"
+        return column["type"] if lower is None or upper is None else f"{column['type']} {lower}–{upper}"
+
     tables = [
-        {**table, "columns": [{"name": column["name"], "note": _brief(column)} for column in table["columns"]]}
+        {**table, "columns": [{"name": column["name"], "note": note(column)} for column in table["columns"]]}
         for table in data_set["tables"]
     ]
     return {**data_set, "tables": tables}
 
 
-def _brief(column: dict[str, Any]) -> str:
-    if column.get("values"):
-        return f"{column['type']}, {len(column['values'])} values"
-    lower, upper = column.get("lower"), column.get("upper")
-    return column["type"] if lower is None or upper is None else f"{column['type']} {lower}–{upper}"
+def example_columns(data_set: dict[str, Any] | None) -> tuple[str, list[str], list[str], list[dict[str, Any]]] | None:
+    """Return a private table for examples, as SQL: its name, columns with values, numbers; and columns with times."""
+    for table in [] if data_set is None else data_set["tables"]:
+        if not table["public"]:
+            columns = table["columns"]
+            keys = [quoted(column["name"]) for column in columns if column.get("values")]
+            bounded = [column for column in columns if column["type"] in _NUMBERS and column.get("lower") is not None]
+            times = [column for column in columns if column["type"] in _TIMES]
+            return quoted(table["name"]), keys, [quoted(column["name"]) for column in bounded], times
+    return None
 
 
 def _example(table: dict[str, Any], unit: str | None) -> dict[str, Any]:
@@ -68,7 +102,7 @@ def _example(table: dict[str, Any], unit: str | None) -> dict[str, Any]:
     keys = max((column["values"] for column in table["columns"] if column.get("values")), key=len, default=None)
     names = [str(key) for key in keys] if keys else [f"group {number}" for number in range(1, 9)]
     keys_shown = names[: min(groups + 2, len(names), 6)]
-    stored = [rows + 4, *([1] * (len(keys_shown) - 1))] if len(keys_shown) > 1 else [rows + 4]
+    stored = [rows + 4, *[1] * (len(keys_shown) - 1)]
     counted = [min(count, rows) if index < groups else 0 for index, count in enumerate(stored)]
     steps = [
         {"key": key, "stored": old, "counted": new} for key, old, new in zip(keys_shown, stored, counted, strict=True)
@@ -76,23 +110,89 @@ def _example(table: dict[str, Any], unit: str | None) -> dict[str, Any]:
     return {"unit": unit or "row", "rows": rows, "groups": groups, "steps": steps, "most": rows * groups}
 
 
-async def about_page(request: Request, service: Service, who: Person) -> Response:
+@ROUTES.page("GET /what-is-this", ANYBODY)
+async def about_page(visit: Visit) -> Response:
     """Explain odds, ± and budgets to anybody."""
-    if who is NOBODY:
-        return draw(request, service, who, "about.html", places=[], bars=[], data_sets=[], data="")
-    return await show(request, service, who, "about.html")
+    if visit.who is NOBODY:
+        return draw(visit, "about.html")
+    return await show(visit, "about.html")
 
 
-async def home(_: Request, __: Service, who: Person) -> Response:
+@ROUTES.page("GET /", SIGNED_IN)
+async def home(visit: Visit) -> Response:
     """Lead to where somebody works."""
-    return RedirectResponse("/ask" if Role.ANALYST in who.roles else "/data", 303)
+    return RedirectResponse("/ask" if Role.ANALYST in visit.who.roles else "/data", 303)
 
 
-def table() -> list[Route]:
-    """Return the routes of the Tables page, the first page and the introduction."""
-    return [
-        page_route("GET", "/", home, Permission.SIGNED_IN),
-        page_route("GET", "/tables", tables_page, Permission.ANALYST),
-        page_route("GET", "/tables.{ending}", tables_page, Permission.ANALYST),
-        page_route("GET", "/what-is-this", about_page, Permission.ANYBODY),
-    ]
+# questions that are clicked together
+
+
+def choices(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the choices of the form for a table: columns by their places, for each part of a question."""
+    columns = [(str(index), column["name"], column) for index, column in enumerate(table["columns"])]
+    bounded = [pair for pair in columns if pair[2]["type"] in _NUMBERS and pair[2].get("lower") is not None]
+    keys = [pair for pair in columns if pair[2].get("values") or pair[2]["type"] in {*_TIMES, "boolean"}]
+    fields = {"numbers": bounded, "groups": keys, "columns": columns}
+    options = {field: [(index, name) for index, name, _ in pairs] for field, pairs in fields.items()}
+    months = {index for index, _, column in keys if column["type"] in _TIMES}
+    options["groups"] = [(index, f"month of {name}" if index in months else name) for index, name in options["groups"]]
+    return {"name": table["name"], **options, "measures": list(MEASURES), "conditions": list(CONDITIONS)}
+
+
+def sql(table: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
+    """Return the chosen question as SQL; empty fields of the form add no clause."""
+    of, by, where = (_column(table, chosen.get(field, "")) for field in ("of", "by", "where"))
+    measure = chosen.get("measure", "")
+    if measure not in MEASURES or of is None:
+        measure = "number of rows"
+    form, name = MEASURES[measure]
+    plain = "" if of is None else "".join(letter if letter.isalnum() else "_" for letter in of["name"].lower())
+    outputs = [f"{form.format('' if of is None else quoted(of['name']))} AS {quoted(name.format('', plain))}"]
+    lines, group = [f"FROM {quoted(table['name'])}"], ""
+    if by is not None:
+        key = quoted(by["name"])
+        if by["type"] in _TIMES:
+            outputs.insert(0, f"DATE_TRUNC('month', {key}) AS month")
+            group = "month"
+        else:
+            outputs.insert(0, key)
+            group = key
+    how, value = CONDITIONS.get(chosen.get("how", "")), chosen.get("value", "").strip()
+    if where is not None and how is not None and value:
+        lines.append(f"WHERE {quoted(where['name'])} {how} {_literal(where['type'], value)}")
+    if group:
+        lines.append(f"GROUP BY {group}")
+    return "\n".join([f"SELECT {', '.join(outputs)}", *lines])
+
+
+def _column(table: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
+    if not place.isascii() or not place.isdigit() or int(place[:6]) >= len(table["columns"]):
+        return None
+    column: Mapping[str, Any] = table["columns"][int(place)]
+    return column
+
+
+def _literal(kind: str, value: str) -> str:
+    """Return a value as SQL; a value of the wrong type stays a text, which the question's refusal then names."""
+    text = "'" + value.replace("'", "''") + "'"
+    if kind in _NUMBERS:
+        try:
+            return decimal(Fraction(value)) if len(value) <= 40 else text
+        except (ValueError, ZeroDivisionError):
+            return text
+    if kind == "boolean" and value.lower() in {"true", "false", "yes", "no"}:
+        return "TRUE" if value.lower() in {"true", "yes"} else "FALSE"
+    return {"date": "DATE ", "timestamp": "TIMESTAMP "}.get(kind, "") + text
+
+
+@ROUTES.page("GET /build", ANALYST)
+async def build(visit: Visit) -> Response:
+    """Lead to the question that was clicked together."""
+    names = ("data", "table", "measure", "of", "by", "where", "how", "value")
+    fields = {name: text_of(visit.query, name, 200) for name in names}
+    for data_set in await visit.data_sets():
+        for table in data_set["tables"]:
+            if (data_set["name"], table["name"]) == (fields["data"], fields["table"]):
+                query = {"q": sql(table, fields), "data": data_set["name"]}
+                return RedirectResponse(f"/ask?{urlencode(query)}", 303)
+    raise UnknownPlaceError

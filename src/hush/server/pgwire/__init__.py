@@ -3,15 +3,14 @@ r"""PostgreSQL's wire protocol, so that psql, DBeaver, Metabase, pandas and Exce
 ::
 
     client ─► server (TLS, sign-in) ─► connection (messages in, messages out) ─► Service
-                                              ├─ settings    SET hush.epsilon = '0.1'
+                                              ├─ setting     SET hush.epsilon = '0.1'
                                               ├─ catalogue   \d, information_schema: the schema, never data
                                               └─ question    everything else, at the price that was set
 
 *   `messages`: the bytes of version 3.0 of the protocol, both ways;
 *   `connection`: the simple and the extended query protocol, transactions that mean nothing, errors;
-*   `statements`: texts taken apart: several in one, first words, comments, cursors;
-*   `parameters`: types of parameters that a client leaves open, from the columns beside them;
-*   `settings`: price and confidence, set by SET or in a comment: ``/* hush.epsilon = 0.1 */ SELECT …``;
+*   `statements`: texts taken apart: several in one, first words, comments, cursors; price and confidence, set by SET or
+    in a comment (``/* hush.epsilon = 0.1 */ SELECT …``); types of parameters that a client leaves open;
 *   `catalogue`: tables of the system catalogue, made of the schema in a database of its own, which holds no data;
 *   `server`: the socket, TLS, tokens as passwords.
 

@@ -33,6 +33,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -42,14 +43,85 @@ from sqlglot import exp
 
 from hush.query.errors import QuestionError
 from hush.server.pgwire import messages
-from hush.server.pgwire.catalogue_rows import CATALOGUE_TYPES, SHAPES, VERSION, contents
 from hush.server.pgwire.messages import ResultColumn
 
-MACROS = [
-    line
-    for line in (files("hush.server.pgwire") / "functions.sql").read_text("utf-8").splitlines()
-    if not line.startswith("--")
+_Rows = dict[str, list[dict[str, Any]]]
+VERSION = "14.0"
+"""The version of PostgreSQL that tools are told; they choose their statements by it."""
+_PREFERRED = {"text", "bool", "float8", "oid", "timestamptz"}
+_FIRST = 16_384
+"""The first number of a table, as for the tables of users in PostgreSQL."""
+TYPES = {
+    "boolean": ("boolean", messages.BOOLEAN, "bool"),
+    "integer": ("bigint", messages.WHOLE, "int8"),
+    "decimal": ("double precision", messages.FLOAT, "float8"),
+    "text": ("text", messages.TEXT, "text"),
+    "date": ("date", messages.DATE, "date"),
+    "timestamp": ("timestamp without time zone", messages.TIMESTAMP, "timestamp"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueType:
+    """A type as the catalogue lists it: its numbers, its names, how many bytes it takes, and its category."""
+
+    oid: int
+    name: str
+    shown: str
+    size: int
+    category: str
+    array: int
+
+
+def _lines(name: str) -> list[str]:
+    """Return the lines of a file beside this module, without comments."""
+    text = (files("hush.server.pgwire") / name).read_text("utf-8")
+    return [line for line in text.splitlines() if not line.startswith(("#", "--"))]
+
+
+_OWN_TYPES = [
+    CatalogueType(int(oid), name, shown, int(size), category, int(array))
+    for oid, name, shown, size, category, array in (line.split("\t") for line in _lines("types.tsv"))
 ]
+CATALOGUE_TYPES = _OWN_TYPES + [
+    CatalogueType(kind.array, f"_{kind.name}", f"{kind.shown}[]", -1, "A", 0) for kind in _OWN_TYPES if kind.array
+]
+"""PostgreSQL's own types that drivers look up, with those of their lists, whether or not a column has them."""
+SHAPES = {
+    name: [(column, kind) for column, _, kind in (definition.partition(":") for definition in columns.split())]
+    for name, _, columns in (line.partition("\t") for line in _lines("catalogue.tsv"))
+}
+"""The columns of every table of the catalogue, with PostgreSQL's names of their types."""
+PARAMETERS = {
+    "server_version": VERSION,
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "TimeZone": "UTC",
+    "IntervalStyle": "postgres",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+    "is_superuser": "off",
+    "default_transaction_read_only": "on",
+    "transaction_isolation": "read committed",
+    "search_path": "public",
+    "max_identifier_length": "63",
+    "max_index_keys": "32",
+    "application_name": "",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "client_min_messages": "notice",
+    "statement_timeout": "0",
+    "lc_collate": "C",
+    "lc_ctype": "C",
+    "lc_messages": "C",
+    "server_version_num": "140000",
+    "default_transaction_isolation": "read committed",
+    "transaction_read_only": "on",
+    "row_security": "on",
+}
+"""The values of SHOW; most are also sent to a client as it connects."""
+MACROS = _lines("functions.sql")
 _CASTS = {"oid": "BIGINT", "xid": "BIGINT", "name": "VARCHAR", "regtype": "VARCHAR", "regproc": "VARCHAR"}
 _RENAMED = {
     "version": "hush_version", "current_version": "hush_version",
@@ -92,6 +164,12 @@ _MOST_LISTED = 8000
 _MOST_JOINED = 200
 """How many times longer a text may become."""
 SCHEMAS = {"pg_catalog", "information_schema"}
+_OIDS = {
+    **dict.fromkeys(("BOOLEAN", "bool"), messages.BOOLEAN), **dict.fromkeys(("DOUBLE", "FLOAT"), messages.FLOAT),
+    **dict.fromkeys(("BIGINT", "INTEGER", "NUMBER", "SMALLINT", "HUGEINT", "UBIGINT", "UINTEGER"), messages.WHOLE),
+    "DATE": messages.DATE, **dict.fromkeys(("TIMESTAMP", "DATETIME"), messages.TIMESTAMP),
+}  # fmt: skip
+"""The types of results by the engine's names; all others are texts."""
 _SECONDS = 1.0
 _MOST_ROWS, _AT_ONCE = 10_000, 50
 _LARGEST = 2**23
@@ -102,6 +180,23 @@ _STORED = {
     "oidvector": "BIGINT[]", "_oid": "BIGINT[]", "_int2": "BIGINT[]", "_text": "VARCHAR[]", "_char": "VARCHAR[]",
     "_aclitem": "VARCHAR[]", "anyarray": "VARCHAR[]",
 }  # fmt: skip
+_OF_A_TYPE = {
+    "typnamespace": 11, "typowner": 10, "typisdefined": True, "typdelim": ",", "typtypmod": -1,
+    "typrelid": 0, "typbasetype": 0, "typndims": 0, "typnotnull": False,
+}  # fmt: skip
+_OF_A_TABLE = {
+    "relowner": 10, "relam": 2, "relkind": "r", "relpersistence": "p", "relreplident": "d", "reltuples": -1.0,
+    "relacl": ["=r/hush"],
+    **dict.fromkeys(("reltype", "reloftype", "relchecks", "reltablespace", "reltoastrelid", "relpages"), 0),
+    **dict.fromkeys(("relhasindex", "relhasrules", "relhastriggers", "relrowsecurity", "relforcerowsecurity"), False),
+    **dict.fromkeys(("relispartition", "relhassubclass"), False),
+}  # fmt: skip
+_OF_A_COLUMN = {"atthasdef": False, "attisdropped": False, "attidentity": "", "attgenerated": ""}
+_OF_A_ROLE = {
+    "rolinherit": True, "rolconnlimit": -1,
+    **dict.fromkeys(("rolsuper", "rolcreaterole", "rolcreatedb", "rolreplication", "rolbypassrls"), False),
+}  # fmt: skip
+"""The values that all rows of a table of the catalogue have."""
 
 
 def rewritten(tree: exp.Expression) -> exp.Expression:
@@ -139,8 +234,10 @@ def rewritten(tree: exp.Expression) -> exp.Expression:
         kind = "TIMESTAMP" if isinstance(clock, exp.CurrentTimestamp) else "DATE"
         clock.replace(exp.cast(exp.Literal.string(str(moment)), kind))
     for column in list(tree.find_all(exp.Column)):
-        if column.name.lower() in _HIDDEN:
-            column.replace(_hidden(column))
+        if column.name.lower() in _HIDDEN:  # system columns, which PostgreSQL has in every table without listing them
+            nothing = exp.cast(exp.Null(), "BIGINT")
+            listed = isinstance(column.parent, exp.Select)
+            column.replace(exp.alias_(nothing, column.name, quoted=True) if listed else nothing)
     for comparison in list(tree.find_all(exp.NEQ)):
         if all_of(comparison.expression):  # x <> ALL (list)
             membership = exp.Any(this=exp.paren(comparison.expression.expressions[0]))
@@ -164,8 +261,14 @@ def rewritten(tree: exp.Expression) -> exp.Expression:
         column.set("catalog", None)
         if column.name.lower() in {"current_user", "session_user", "current_catalog"} and not column.table:
             column.replace(exp.Anonymous(this=_RENAMED[column.name.lower()], expressions=[]))
-    for gathered in [function for function in tree.find_all(exp.Func) if _gathers(function)]:
-        _cut(gathered)
+    for function in list(tree.find_all(exp.Func)):
+        gathering = isinstance(function, exp.GroupConcat | exp.ArrayToString | exp.ArrayAgg | exp.Array)
+        if gathering or _function_name(function) in _GATHERED:  # from rows: cut to the greatest allowed length
+            gathered: Any = function
+            while isinstance(gathered.parent, exp.Filter | exp.Window | exp.WithinGroup | exp.Dot):
+                gathered = gathered.parent
+            ends = [exp.Literal.number(1), exp.Literal.number(_LONGEST)]
+            gathered.replace(exp.Anonymous(this="array_slice", expressions=[gathered.copy(), *ends]))
     for cast in list(tree.find_all(exp.Cast)):
         _rewrite_cast(cast)
     return tree
@@ -174,7 +277,9 @@ def rewritten(tree: exp.Expression) -> exp.Expression:
 def labelled(tree: exp.Expression) -> exp.Expression:
     """Give every column of the result a name, before names are changed."""
     for select in tree.find_all(exp.Select):
-        select.set("expressions", [_named_part(expression) for expression in select.expressions])
+        for part in list(select.expressions):
+            if not part.is_star and not isinstance(part, exp.Alias | exp.Column):
+                part.replace(exp.alias_(part.copy(), _label(part), quoted=True))
     return tree
 
 
@@ -186,21 +291,19 @@ def _check_function(function: exp.Func, known: set[str]) -> None:
     """Refuse functions that are not on one of the lists."""
     by_name = isinstance(function, exp.Anonymous | exp.AnonymousAggFunc)
     refused = function.name.lower() not in known if by_name else not isinstance(function, _PARSED)
-    # FROM generate_series(…) gives rows; elsewhere it is an array, and may be long.
     series = isinstance(function, exp.GenerateSeries) and not isinstance(function.parent, exp.Table)
-    if refused or (series and not _places_of_list(function)):
+    if series and not refused:
+        # FROM generate_series(…) gives rows. Elsewhere it is an array, and may be long, unless it counts the places of
+        # a list of the catalogue.
+        ends = [function.args.get("start"), function.args.get("end")]
+        names = [
+            end.name.lower()
+            for end in ends
+            if isinstance(end, exp.Anonymous) and isinstance(end.expressions[0], exp.Column)
+        ]
+        refused = names != ["array_lower", "array_upper"]
+    if refused:
         raise QuestionError(f"The catalogue has no function {_function_name(function)}.")
-
-
-def _places_of_list(series: exp.Func) -> bool:
-    """Return whether a series counts the places of a list, and so is no longer than a list of the catalogue."""
-    ends = [series.args.get("start"), series.args.get("end")]
-    names = [
-        end.name.lower()
-        for end in ends
-        if isinstance(end, exp.Anonymous) and isinstance(end.expressions[0], exp.Column)
-    ]
-    return names == ["array_lower", "array_upper"]
 
 
 def _check_lengths(tree: exp.Expression) -> None:
@@ -209,7 +312,10 @@ def _check_lengths(tree: exp.Expression) -> None:
     if any(len(literal.this) > (_MOST_LISTED if _compared(literal) else _LONGEST) for literal in literals):
         raise QuestionError(f"A text in a statement about the catalogue has at most {_LONGEST} characters.")
     for call in tree.find_all(exp.Replace):
-        _check_replaced(call)
+        operands = (call.expression, call.args.get("replacement"))
+        texts = [text.this for text in operands if isinstance(text, exp.Literal) and text.is_string]
+        if len(texts) != 2 or not texts[0] or len(texts[1]) > 2 * len(texts[0]):
+            raise QuestionError("The catalogue replaces texts in quotes, by at most twice as much.")
     parts: dict[int, int] = {}
     for node in tree.find_all(exp.DPipe, exp.Func):
         if not isinstance(node, exp.Func) or _function_name(node) in _JOINED:
@@ -218,12 +324,6 @@ def _check_lengths(tree: exp.Expression) -> None:
     again = any(clause.args.get("recursive") for clause in tree.find_all(exp.With))
     if math.prod(parts.values()) > _MOST_JOINED or (again and parts):
         raise QuestionError("This statement about the catalogue joins too many texts.")
-
-
-def _hidden(column: exp.Column) -> Any:
-    """Return NULL in place of a system column, which PostgreSQL has in every table without listing it."""
-    nothing = exp.cast(exp.Null(), "BIGINT")
-    return exp.alias_(nothing, column.name, quoted=True) if isinstance(column.parent, exp.Select) else nothing
 
 
 def all_of(node: Any) -> bool:
@@ -271,27 +371,6 @@ def _formatted(call: exp.Format) -> exp.Expression:
     return exp.Anonymous(this="concat", expressions=parts)
 
 
-def _check_replaced(call: exp.Replace) -> None:
-    """Refuse a REPLACE with a new text of more than twice the length of the old one."""
-    old, new = call.expression, call.args.get("replacement")
-    texts = [operand.this for operand in (old, new) if isinstance(operand, exp.Literal) and operand.is_string]
-    if len(texts) != 2 or not texts[0] or len(texts[1]) > 2 * len(texts[0]):
-        raise QuestionError("The catalogue replaces texts in quotes, by at most twice as much.")
-
-
-def _gathers(function: exp.Func) -> bool:
-    gathering = isinstance(function, exp.GroupConcat | exp.ArrayToString | exp.ArrayAgg | exp.Array)
-    return gathering or _function_name(function) in _GATHERED
-
-
-def _cut(gathered: Any) -> None:
-    """Cut a text or an array that is gathered from rows to the greatest allowed length."""
-    while isinstance(gathered.parent, exp.Filter | exp.Window | exp.WithinGroup | exp.Dot):
-        gathered = gathered.parent
-    ends = [exp.Literal.number(1), exp.Literal.number(_LONGEST)]  # of texts and of arrays
-    gathered.replace(exp.Anonymous(this="array_slice", expressions=[gathered.copy(), *ends]))
-
-
 def _rewrite_cast(cast: exp.Cast) -> None:
     """Give a cast a type that exists here: PostgreSQL's numbers of objects are whole numbers, its names texts."""
     kind = cast.to.sql(dialect="postgres").lower().removeprefix("pg_catalog.").strip('"')
@@ -320,12 +399,6 @@ def _rewrite_list(cast: exp.Cast, kind: str) -> None:
         cast.set("this", exp.Array(expressions=[constant(element) for element in list_elements]))
     integers = kind in {"oid", "int", "integer", "int2", "int4", "int8", "smallint", "bigint"}
     cast.set("to", exp.DataType.build("BIGINT[]" if integers else "VARCHAR[]"))
-
-
-def _named_part(part: Any) -> Any:
-    if part.is_star or isinstance(part, exp.Alias | exp.Column):
-        return part
-    return exp.alias_(part, _label(part), quoted=True)
 
 
 def _label(projection: exp.Expression) -> str:
@@ -408,28 +481,112 @@ def stored_name(place: str) -> str:
     return name if schema == "pg_catalog" else f"is_{name}"
 
 
-def _created() -> str:
-    """Return the SQL that creates the tables of the catalogue, and the views that its macros read.
+def _add(rows: _Rows, table: str, same: Mapping[str, Any] | None = None, /, **row: Any) -> None:
+    """Add a row to a table of the catalogue, with the values that all of its rows have."""
+    rows[table if "." in table else f"pg_catalog.{table}"].append({**(same or {}), **row})
 
-    A macro takes names from where it is called, so what it reads has names that nobody else has.
-    """
-    tables = [
-        f'CREATE TABLE "{stored_name(table)}" ('
-        + ", ".join(f'"{name}" {_STORED.get(kind, "VARCHAR")}' for name, kind in columns)
-        + ")"
-        for table, columns in SHAPES.items()
-    ]
+
+def contents(data_sets: Sequence[Mapping[str, Any]], user: str) -> _Rows:
+    """Return the rows of the catalogue's tables."""
+    rows: _Rows = {table_name: [] for table_name in SHAPES}
+    schemas = {"pg_catalog": 11, "information_schema": 13_000}
+    schemas |= {str(data["name"]): _FIRST + number for number, data in enumerate(data_sets)}
+    for name, oid in schemas.items():
+        _add(rows, "pg_namespace", oid=oid, nspname=name, nspowner=10)
+        _add(rows, "information_schema.schemata", catalog_name="hush", schema_name=name, schema_owner="hush")
+    _add_types(rows)
+    tables = [(str(data["name"]), table) for data in data_sets for table in data["tables"]]
+    for number, (schema, table) in enumerate(tables, _FIRST + 1001):
+        name, columns = table["name"], table["columns"]
+        _add(
+            rows, "pg_class", _OF_A_TABLE, oid=number, relname=name, relnamespace=schemas[schema], relnatts=len(columns)
+        )
+        _add(rows, "pg_tables", schemaname=schema, tablename=name, tableowner="hush")
+        place = {"table_catalog": "hush", "table_schema": schema, "table_name": name}
+        _add(rows, "information_schema.tables", place, table_type="BASE TABLE", is_insertable_into="NO")
+        _add_columns(rows, columns, number, place)
+    _add(rows, "pg_database", oid=1, datname="hush", datdba=10, encoding=6, datallowconn=True, datistemplate=False)
+    for oid, role in enumerate(dict.fromkeys(["hush", user]), 10):
+        _add(rows, "pg_roles", _OF_A_ROLE, oid=oid, rolname=role, rolcanlogin=role == user)
+        _add(rows, "pg_user", usename=role, usesysid=oid, usesuper=False, usecreatedb=False)
+    _add(rows, "pg_am", oid=2, amname="heap", amtype="t")
+    for name, value in PARAMETERS.items():
+        _add(rows, "pg_settings", name=name.lower(), setting=value)
+    return rows
+
+
+def _add_types(rows: _Rows) -> None:
+    elements = {kind.array: kind.oid for kind in CATALOGUE_TYPES if kind.array}
+    for kind in CATALOGUE_TYPES:
+        _add(
+            rows,
+            "pg_type",
+            _OF_A_TYPE,
+            oid=kind.oid,
+            typname=kind.name,
+            typtype="p" if kind.category == "P" else "b",
+            typcategory=kind.category,
+            typlen=kind.size,
+            typbyval=0 < kind.size <= 8,
+            typispreferred=kind.name in _PREFERRED,
+            typelem=elements.get(kind.oid, 0),
+            typarray=kind.array,
+            typinput=750 if kind.oid in elements else 0,
+            typreceive=2400 if kind.oid in elements else 0,
+            typcollation=100 if kind.category == "S" else 0,
+        )
+
+
+def _add_columns(rows: _Rows, columns: Sequence[Mapping[str, Any]], number: int, place: Mapping[str, Any]) -> None:
+    """Add the columns of a table, which has a number in ``pg_catalog`` and a place in ``information_schema``."""
+    sizes = {kind.oid: kind.size for kind in CATALOGUE_TYPES}
+    for position, column in enumerate(columns, 1):
+        type_name, oid, short = TYPES.get(str(column["type"]), TYPES["text"])
+        nullable = bool(column.get("nullable", True))
+        _add(
+            rows,
+            "pg_attribute",
+            _OF_A_COLUMN,
+            attrelid=number,
+            attname=column["name"],
+            atttypid=oid,
+            attlen=sizes[oid],
+            attnum=position,
+            atttypmod=-1,
+            attnotnull=not nullable,
+            attcollation=0,
+        )
+        _add(
+            rows,
+            "information_schema.columns",
+            place,
+            is_updatable="NO",
+            is_identity="NO",
+            column_name=column["name"],
+            ordinal_position=position,
+            is_nullable="YES" if nullable else "NO",
+            data_type=type_name,
+            udt_catalog="hush",
+            udt_schema="pg_catalog",
+            udt_name=short,
+            is_generated="NEVER",
+        )
+
+
+def _empty_tables() -> str:
+    """Return the statements that make the catalogue's tables, and the views that its macros read."""
     types = ", ".join(f"({kind.oid}, '{kind.name}', '{kind.shown}')" for kind in CATALOGUE_TYPES)
-    tables += [
+    tables = []
+    for table, columns in SHAPES.items():
+        shape = ", ".join(f'"{name}" {_STORED.get(kind, "VARCHAR")}' for name, kind in columns)
+        tables.append(f'CREATE TABLE "{stored_name(table)}" ({shape})')
+    # A macro takes names from where it is called, so those of its views are names that nobody else has.
+    views = [
         f"CREATE VIEW hush_types AS FROM (VALUES {types}) AS t(hush_type, hush_short, hush_shown)",
         "CREATE VIEW hush_classes AS SELECT oid AS hush_class, relname AS hush_table FROM pg_class",
         "CREATE VIEW hush_settings AS SELECT name AS hush_name, setting AS hush_said FROM pg_settings",
     ]
-    return "; ".join(tables)
-
-
-_TABLES = _created()
-_FUNCTIONS = "; ".join(f"CREATE MACRO {line}" for line in MACROS)
+    return "; ".join(tables + views)
 
 
 class SystemCatalogue:
@@ -441,23 +598,20 @@ class SystemCatalogue:
             ":memory:", config={"threads": "1", "memory_limit": "200MB", "enable_external_access": "false"}
         )
         self._lock = threading.Lock()
-        self._connection.execute(f"BEGIN; {_TABLES}")
+        self._connection.execute(f"BEGIN; {_empty_tables()}")
         for table, rows in contents(data_sets, user).items():
-            self._insert(table, rows)
+            for names in dict.fromkeys(tuple(row) for row in rows):
+                alike = [row for row in rows if tuple(row) == names]
+                marks = ", ".join(f"({', '.join('?' for _ in names)})" for _ in alike)
+                fields = ", ".join(f'"{name}"' for name in names)
+                insert = f'INSERT INTO "{stored_name(table)}" ({fields}) VALUES {marks}'  # noqa: S608 - of the catalogue
+                self._connection.execute(insert, [value for row in alike for value in row.values()])
         words = {"{version}": VERSION, "{schema}": self._schema.replace("'", "''"), "{user}": user.replace("'", "''")}
-        functions = _FUNCTIONS
+        functions = "; ".join(f"CREATE MACRO {line}" for line in MACROS)
         for name, word in words.items():
             functions = functions.replace(name, word)
         # Locked at last: no statement can allow files, network or more memory again.
         self._connection.execute(f"{functions}; COMMIT; SET lock_configuration = true")
-
-    def _insert(self, place: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        for names in dict.fromkeys(tuple(row) for row in rows):
-            alike = [row for row in rows if tuple(row) == names]
-            marks = ", ".join(f"({', '.join('?' for _ in names)})" for _ in alike)
-            fields = ", ".join(f'"{name}"' for name in names)
-            statement = f'INSERT INTO "{stored_name(place)}" ({fields}) VALUES {marks}'  # noqa: S608 - of the catalogue
-            self._connection.execute(statement, [value for row in alike for value in row.values()])
 
     def close(self) -> None:
         """Let go of the database."""
@@ -498,8 +652,8 @@ class SystemCatalogue:
                 raise QuestionError("This statement about the catalogue cannot be answered here.") from None
             finally:
                 timer.cancel()
-        fields = [ResultColumn(str(name), _oid(str(kind))) for name, kind, *_ in described]
-        return fields, [tuple(_plain(value) for value in row) for row in rows]
+        fields = [ResultColumn(str(name), _OIDS.get(str(kind), messages.TEXT)) for name, kind, *_ in described]
+        return fields, [tuple(map(_plain, row)) for row in rows]
 
 
 def _fetched(result: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
@@ -512,15 +666,6 @@ def _fetched(result: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
         if size > _LARGEST:
             raise QuestionError("This statement about the catalogue gives too much at once.", "Ask for fewer columns.")
     return rows
-
-
-def _oid(kind: str) -> int:
-    if kind in {"BOOLEAN", "bool"}:
-        return messages.BOOLEAN
-    if kind in {"BIGINT", "INTEGER", "NUMBER", "SMALLINT", "HUGEINT", "UBIGINT", "UINTEGER"}:
-        return messages.WHOLE
-    clocks = {"DATE": messages.DATE, "TIMESTAMP": messages.TIMESTAMP, "DATETIME": messages.TIMESTAMP}
-    return messages.FLOAT if kind in {"DOUBLE", "FLOAT"} else clocks.get(kind, messages.TEXT)
 
 
 def _plain(value: Any) -> Any:

@@ -18,36 +18,36 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from hush.core import BudgetExceededError, HushError
-from hush.curator.answer import Answer
 from hush.curator.explanation import Explanation
 from hush.query.errors import QuestionError
-from hush.query.plan.expected import errs
+from hush.query.plan import errs
 from hush.query.sql.allow_list import STATEMENTS
 from hush.query.types import Kind
 from hush.report import files
-from hush.server.auth.people import Person
 from hush.server.errors import ForbiddenError, ServiceError
 from hush.server.pgwire import messages
-from hush.server.pgwire.catalogue import SystemCatalogue
-from hush.server.pgwire.catalogue_rows import PARAMETERS
+from hush.server.pgwire.catalogue import PARAMETERS, SystemCatalogue
 from hush.server.pgwire.messages import MessageError, Reader, ResultColumn, data_row, message, row_description, texts
-from hush.server.pgwire.parameters import parameter_types
-from hush.server.pgwire.settings import check_name, from_comments, read_setting, terms
 from hush.server.pgwire.statements import (
+    check_name,
     cursor_name,
     declared,
     explained,
     fetched,
     first_word,
+    from_comments,
+    parameter_types,
+    read_setting,
     rest,
     split,
+    terms,
     without_database,
 )
 from hush.server.rate_limits import Rate
-from hush.server.service import Service
+from hush.server.service import PersonalService
 
 _TAGS = {
     "BEGIN": "BEGIN", "START": "START TRANSACTION", "COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK",
@@ -66,10 +66,10 @@ _LONGEST_REPLY = 2**24
 """The size of a reply, in bytes, after which no further statement of the same text is run."""
 _KINDS = b"PBDECHdcf"
 """The messages of the extended query protocol, and those of COPY."""
+Kept = TypeVar("Kept")
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """The result of a statement: columns and rows, or only the command tag."""
 
     tag: str
@@ -78,8 +78,7 @@ class Result:
     notices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedStatement:
+class PreparedStatement(NamedTuple):
     """A statement with places for parameters."""
 
     text: str
@@ -114,8 +113,7 @@ class Cursor:
 class PgConnection:
     """The state of one connection: settings, prepared statements, portals and cursors."""
 
-    service: Service
-    who: Person
+    analyst: PersonalService
     turn: asyncio.Lock
     kept_by_all: Callable[[], int] = lambda: 0
     """How many bytes all connections keep between statements."""
@@ -142,9 +140,8 @@ class PgConnection:
 
     def kept(self) -> int:
         """Return about how many bytes the connection keeps between statements."""
-        rows = sum(result.size for result in self.cursors.values()) + sum(
-            result.size for result in self.portals.values()
-        )
+        open_rows: list[Cursor | Portal] = [*self.cursors.values(), *self.portals.values()]
+        rows = sum(kept.size for kept in open_rows)
         return rows + sum(len(statement.text) for statement in self.statements.values())
 
     def _check_room(self, size: int) -> None:
@@ -162,15 +159,12 @@ class PgConnection:
 
     async def hear(self, kind: bytes, content: bytes) -> bytes:
         """Return the reply to one message."""
-        if kind == b"Q":
+        if kind in {b"Q", b"S"}:
             self.skipping = False
-            reply = await self._simple(Reader(content).text())
-            self._end_portals()
+            reply = await self._simple(Reader(content).text()) if kind == b"Q" else b""
+            if not self.in_transaction:  # a portal lives until its transaction ends
+                self.portals.clear()
             return reply + self.ready()
-        if kind == b"S":
-            self.skipping = False
-            self._end_portals()
-            return self.ready()
         if kind == b"F":  # a function by its number
             return _refused(QuestionError("Functions are not called by their numbers here.")) + self.ready()
         if kind not in _KINDS:
@@ -182,11 +176,6 @@ class PgConnection:
         except (HushError, MessageError) as error:
             self.skipping = True
             return _refused(error)
-
-    def _end_portals(self) -> None:
-        """Delete all portals outside a transaction: a portal lives until its transaction ends."""
-        if not self.in_transaction:
-            self.portals.clear()
 
     async def _simple(self, text: str) -> bytes:
         """Run the statements of a text, one after the other, up to the first that fails."""
@@ -219,8 +208,8 @@ class PgConnection:
             case b"E":
                 return await self._execute(reader.text(), reader.long())
             case b"C":
-                target, name = reader.bytes(1), reader.text()
-                (self.statements if target == b"S" else self.portals).pop(name, None)
+                kept: dict[str, Any] = self.statements if reader.bytes(1) == b"S" else self.portals
+                kept.pop(reader.text(), None)
                 return message(b"3")
         raise MessageError
 
@@ -234,7 +223,7 @@ class PgConnection:
         places = max((int(number) for number in re.findall(r"\$(\d{1,4})", text)), default=0)
         oids += (0,) * (places - len(oids))
         if 0 in oids or _UNKNOWN in oids:
-            self.service.rates.check(Rate.VISITS, self.who.name)
+            self.analyst.check_rate(Rate.VISITS)
             # Types follow from statement and schema alone, so this is free.
             types = await asyncio.to_thread(parameter_types, text, await self._data_sets())
             oids = tuple(types.get(number, 0) if oid in {0, _UNKNOWN} else oid for number, oid in enumerate(oids, 1))
@@ -243,10 +232,7 @@ class PgConnection:
         return message(b"1")
 
     def _bind(self, reader: Reader) -> bytes:
-        portal, name = reader.text(), reader.text()
-        if name not in self.statements:
-            raise QuestionError(f"There is no prepared statement {name!r}.")
-        prepared = self.statements[name]
+        portal, prepared = reader.text(), _named(self.statements, reader.text(), "prepared statement")
         forms = [reader.short() for _ in range(reader.short())]
         values: dict[str, Any] = {}
         for number in range(reader.short()):
@@ -262,9 +248,7 @@ class PgConnection:
 
     async def _describe(self, what: bytes, name: str) -> bytes:
         if what == b"S":
-            if name not in self.statements:
-                raise QuestionError(f"There is no prepared statement {name!r}.")
-            prepared = self.statements[name]
+            prepared = _named(self.statements, name, "prepared statement")
             oids = [oid or messages.TEXT for oid in prepared.oids]
             described = message(b"t", struct.pack("!H", len(oids)) + b"".join(struct.pack("!i", oid) for oid in oids))
             # The values of parameters come with Bind, after this; columns do not depend on them.
@@ -272,11 +256,11 @@ class PgConnection:
             return described + _described(await self._fields(prepared.text, stand_ins))
         if name not in self.portals and name.lower() in self.cursors:
             return _described(self.cursors[name.lower()].result.fields)
-        portal = self._portal(name)
+        portal = _named(self.portals, name, "portal")
         return _described(await self._fields(portal.text, portal.parameters), portal.formats)
 
     async def _execute(self, name: str, most: int) -> bytes:
-        portal = self._portal(name)
+        portal = _named(self.portals, name, "portal")
         reply = b""
         if portal.result is None:
             portal.result = await self._run(portal.text, portal.parameters)
@@ -302,49 +286,42 @@ class PgConnection:
         # PortalSuspended: the client gets the next rows by another Execute.
         return reply + (message(b"s") if end < len(result.rows) else message(b"C", texts(result.tag)))
 
-    def _portal(self, name: str) -> Portal:
-        if name not in self.portals:
-            raise QuestionError(f"There is no portal {name!r}.")
-        return self.portals[name]
-
     # statements
 
     async def _fields(self, text: str, parameters: Mapping[str, Any]) -> tuple[ResultColumn, ...]:
         """Return the columns that a statement would give. Free."""
-        word = first_word(text)
-        if not text.strip() or word in _TAGS or read_setting(text) is not None:
-            return ()
-        if word in {"SHOW", "EXPLAIN"}:
-            return (ResultColumn("setting" if word == "SHOW" else "QUERY PLAN", messages.TEXT),)
-        if word in {"FETCH", "MOVE"}:
-            return self._fetch(word, text, look=True).fields
-        if word == "DECLARE":
-            return ()
-        if (catalogue := await self._about_catalogue(text)) is not None:
-            return tuple((await self._looked(catalogue, text, parameters))[0])
-        return answer_fields(await self._explain(text, parameters))
+        return (await self._run(text, parameters, describe=True)).fields
 
-    async def _run(self, text: str, parameters: Mapping[str, Any]) -> Result:
-        """Run one statement."""
+    async def _run(self, text: str, parameters: Mapping[str, Any], *, describe: bool = False) -> Result:
+        """Run one statement, or only find out which columns it has."""
+        word = first_word(text)
         if not text.strip():
             return Result("")
-        word = first_word(text)
         if (setting := read_setting(text)) is not None:
-            return self._set(setting.name, setting.value)
+            return Result("") if describe else self._set(setting.name, setting.value)
         if word in _TAGS:
-            return self._forget(word, text)
+            return Result("") if describe else self._forget(word, text)
         if word == "SHOW":
             return self._show(text)
         if word == "DECLARE":
-            return await self._declare(text, parameters)
+            return Result("") if describe else await self._declare(text, parameters)
         if word in {"FETCH", "MOVE"}:
-            return self._fetch(word, text)
+            return self._fetch(word, text, describe=describe)
         if word == "EXPLAIN":
-            lines = str(await self._explain(explained(text), parameters)).splitlines()
-            return Result("EXPLAIN", (ResultColumn("QUERY PLAN", messages.TEXT),), [(line,) for line in lines])
-        if (catalogue := await self._about_catalogue(text)) is not None:
-            fields, rows = await self._looked(catalogue, text, parameters)
+            plan = "" if describe else str(await self._explain(explained(text), parameters))
+            return Result(
+                "EXPLAIN", (ResultColumn("QUERY PLAN", messages.TEXT),), [(line,) for line in plan.splitlines()]
+            )
+        # A statement about the catalogue counts as a request.
+        self.analyst.check_rate(Rate.VISITS)
+        if self._catalogue is None:
+            self._catalogue = await asyncio.to_thread(SystemCatalogue, await self._data_sets(), self.analyst.name)
+        if await asyncio.to_thread(self._catalogue.answers, text):
+            async with self.turn:  # one at a time for each person: many connections must not take many cores
+                fields, rows = await asyncio.to_thread(self._catalogue.run, text, parameters)
             return Result(f"SELECT {len(rows)}", tuple(fields), rows)
+        if describe:
+            return Result("", answer_fields(await self._explain(text, parameters)))
         return await self._ask(text, parameters)
 
     async def _declare(self, text: str, parameters: Mapping[str, Any]) -> Result:
@@ -364,15 +341,13 @@ class PgConnection:
         self.cursors[declaration.name] = Cursor(result, declaration.held, size)
         return Result("DECLARE CURSOR", notices=result.notices)
 
-    def _fetch(self, word: str, text: str, *, look: bool = False) -> Result:
+    def _fetch(self, word: str, text: str, *, describe: bool) -> Result:
         """Return the next rows of a cursor, or only which columns they have."""
         fetch = fetched(text)
         if fetch is None:
             raise QuestionError("Rows of a cursor go forward alone: FETCH FORWARD 100 FROM name.")
-        if fetch.name not in self.cursors:
-            raise QuestionError(f"There is no cursor {fetch.name!r}.")
-        cursor = self.cursors[fetch.name]
-        if look:
+        cursor = _named(self.cursors, fetch.name, "cursor")
+        if describe:
             return Result("", cursor.result.fields if word == "FETCH" else ())
         rows = cursor.result.rows[cursor.taken :][: fetch.count]
         cursor.taken += len(rows)
@@ -386,12 +361,13 @@ class PgConnection:
         self.questions += 1
         self.request = f"{self.session}-{self.questions}"
         try:
-            answer = await self.service.ask(
-                self.who, text, dict(parameters) or (), request=self.request, **question_terms
-            )
+            answer = await self.analyst.ask(text, dict(parameters) or (), request=self.request, **question_terms)
         finally:
             self.request = ""
-        fields, rows = _answered(answer)
+        cells = files.flat(answer.columns)
+        kinds = {column.name: column.kind for column in answer.columns}
+        fields = tuple(ResultColumn.of(label, kinds.get(label, Kind.DECIMAL)) for label in cells)
+        rows = list(zip(*cells.values(), strict=True))
         took = "" if answer.spending is None else f", which took {answer.spending}"
         notes = [f"price {answer.price}{took}; receipt {answer.receipt}; ± at {answer.confidence:.0%} confidence"]
         if answer.repeated and not answer.shared:
@@ -403,12 +379,12 @@ class PgConnection:
         question_terms = self._terms(text)
         question_terms.pop("fresh", None)
         text = await self._plain(text)
-        (explanation,) = await self.service.explain(self.who, text, dict(parameters) or (), **question_terms)
+        (explanation,) = await self.analyst.explain(text, dict(parameters) or (), **question_terms)
         return explanation
 
     def _terms(self, text: str) -> dict[str, Any]:
         """Return the terms of a question, from its comments and the settings of the connection."""
-        if "ask" not in self.who.scopes:
+        if "ask" not in self.analyst.who.scopes:
             raise ForbiddenError("This token may not ask questions.")
         stated = from_comments(text)
         term_texts = {**self.settings, **stated}
@@ -440,16 +416,18 @@ class PgConnection:
         return Result("SET")
 
     def _show(self, text: str) -> Result:
-        name = rest(text)
-        parameters = {key.lower(): value for key, value in PARAMETERS.items()}
-        if name.lower().startswith("hush."):
-            value = self.settings.get(check_name(name.lower()), "")
-        elif name.lower() == "transaction isolation level":
-            value = "read committed"
-        elif name.lower() in parameters:
-            value = parameters[name.lower()]
+        """Return the value of a setting, under the setting's own name, however the statement writes it."""
+        shown = rest(text)
+        name = {"transaction isolation level": "transaction_isolation", "time zone": "timezone"}.get(
+            " ".join(shown.lower().split()), shown.lower()
+        )
+        if name.startswith("hush."):
+            value = self.settings.get(check_name(name), "")
         else:
-            raise QuestionError(f"There is no setting {name!r}.")
+            parameters = {key.lower(): (key, value) for key, value in PARAMETERS.items()}
+            if name not in parameters:
+                raise QuestionError(f"There is no setting {shown!r}.")
+            name, value = parameters[name]
         return Result("SHOW", (ResultColumn(name, messages.TEXT),), [(value,)])
 
     def _forget(self, word: str, text: str) -> Result:
@@ -475,20 +453,6 @@ class PgConnection:
             self.cursors = {name: cursor for name, cursor in self.cursors.items() if cursor.held}
         return Result(_TAGS[word])
 
-    async def _about_catalogue(self, text: str) -> SystemCatalogue | None:
-        """Return the system catalogue if it answers this statement, else None; it counts as a request."""
-        self.service.rates.check(Rate.VISITS, self.who.name)
-        if self._catalogue is None:
-            self._catalogue = await asyncio.to_thread(SystemCatalogue, await self._data_sets(), self.who.name)
-        return self._catalogue if await asyncio.to_thread(self._catalogue.answers, text) else None
-
-    async def _looked(
-        self, catalogue: SystemCatalogue, text: str, parameters: Mapping[str, Any]
-    ) -> tuple[list[ResultColumn], list[tuple[Any, ...]]]:
-        # One at a time for each person: many connections must not take many cores.
-        async with self.turn:
-            return await asyncio.to_thread(catalogue.run, text, parameters)
-
     async def _plain(self, text: str) -> str:
         """Return a question without the database's name, which some tools write before the names of data sets."""
         if "hush" not in text:
@@ -497,8 +461,14 @@ class PgConnection:
 
     async def _data_sets(self) -> list[dict[str, Any]]:
         if self._known is None:
-            self._known = await self.service.data_sets(self.who)
+            self._known = await self.analyst.data_sets()
         return self._known
+
+
+def _named(kept: Mapping[str, Kept], name: str, what: str) -> Kept:
+    if name not in kept:
+        raise QuestionError(f"There is no {what} {name!r}.")
+    return kept[name]
 
 
 def answer_fields(explanation: Explanation) -> tuple[ResultColumn, ...]:
@@ -509,13 +479,6 @@ def answer_fields(explanation: Explanation) -> tuple[ResultColumn, ...]:
         if errs(explanation.plan, output):
             fields.append(ResultColumn.of(f"{name}_error", Kind.DECIMAL))
     return tuple(fields)
-
-
-def _answered(answer: Answer) -> tuple[tuple[ResultColumn, ...], list[tuple[Any, ...]]]:
-    cells = files.flat(answer.columns)
-    kinds = {column.name: column.kind for column in answer.columns}
-    fields = tuple(ResultColumn.of(label, kinds.get(label, Kind.DECIMAL)) for label in cells)
-    return fields, list(zip(*cells.values(), strict=True))
 
 
 def _size(rows: Sequence[Sequence[Any]]) -> int:

@@ -40,6 +40,8 @@ _BY_KIND = {
 _SIZES = {BOOLEAN: 1, WHOLE: 8, FLOAT: 8, DATE: 4, TIMESTAMP: 8}
 _INTEGERS = {20: "!q", 21: "!h", 23: "!i", 26: "!I"}
 _FLOATS = {700: "!f", 701: "!d"}
+_FORMS = {**_INTEGERS, **_FLOATS, BOOLEAN: "!?"}
+"""The binary forms of values."""
 _ELEMENT = re.compile(
     r"""\s*+(?:(?P<null>NULL)(?=\s*+[,}])|"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<plain>[^",{}\\]++))\s*+(?P<end>[,}])""",
     re.IGNORECASE | re.DOTALL,
@@ -225,15 +227,11 @@ def _text_parameter(text: str, oid: int) -> Any:
         day = _DAY.fullmatch(text)
         return dt.date.fromisoformat(text if day is None else day[1])
     if oid in {TIMESTAMP, INSTANT}:
-        return _clock(dt.datetime.fromisoformat(text.strip()), oid)
+        # Of a timestamp the zone is left out, as PostgreSQL does; others are in UTC.
+        moment = dt.datetime.fromisoformat(text.strip())
+        moment = moment.astimezone(dt.UTC) if oid == INSTANT and moment.tzinfo is not None else moment
+        return moment.replace(tzinfo=None)
     return text
-
-
-def _clock(moment: dt.datetime, oid: int) -> dt.datetime:
-    """Return a time without its zone: of a timestamp the zone is left out, as PostgreSQL does; others are in UTC."""
-    if oid == INSTANT and moment.tzinfo is not None:
-        moment = moment.astimezone(dt.UTC)
-    return moment.replace(tzinfo=None)
 
 
 def elements(text: str) -> list[str | None]:
@@ -261,12 +259,9 @@ def elements(text: str) -> list[str | None]:
 
 
 def _binary_parameter(content: bytes, oid: int) -> Any:
-    if oid in _INTEGERS:
-        return int(struct.unpack(_INTEGERS[oid], content)[0])
-    if oid in _FLOATS:
-        return float(struct.unpack(_FLOATS[oid], content)[0])
-    if oid == BOOLEAN:
-        return bool(struct.unpack("!?", content)[0])
+    if oid in _FORMS:
+        (value,) = struct.unpack(_FORMS[oid], content)
+        return value
     if oid == DATE:
         return _START.date() + dt.timedelta(days=struct.unpack("!i", content)[0])
     if oid in {TIMESTAMP, INSTANT}:

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from hush.core import HushError
 from hush.ledger import Role
 from hush.server.pgwire import messages
-from hush.server.pgwire.catalogue_rows import PARAMETERS
+from hush.server.pgwire.catalogue import PARAMETERS
 from hush.server.pgwire.connection import PgConnection
 from hush.server.pgwire.messages import MessageError, Reader, message, texts
-from hush.server.pgwire.settings import from_start
+from hush.server.pgwire.statements import from_start
 from hush.server.rate_limits import ConnectionLimit, Rate
-from hush.server.service import Service
+from hush.server.service import PersonalService, Service
 from hush.server.settings import is_loopback
 
 _log = logging.getLogger("hush.server.pgwire")
@@ -118,13 +118,15 @@ class PgServer:
         if len(self._keys) >= _MOST:
             writer.write(_fatal("Too many connections; try again soon.", "53300"))
             return
-        if sum(connection.who.name == person.name for connection in self._keys.values()) >= _EACH:
+        if sum(connection.analyst.name == person.name for connection in self._keys.values()) >= _EACH:
             writer.write(_fatal(f"You have {_EACH} connections; close some.", "53300"))
             return
         # The secret of cancel requests (BackendKeyData), which come on connections of their own.
         key = secrets.randbelow(2**31), secrets.randbelow(2**31)
         turn = self._turns.setdefault(person.name, asyncio.Lock())
-        conversation = PgConnection(self._service, person, turn, self._kept, session=f"door-{secrets.token_hex(12)}")
+        conversation = PgConnection(
+            PersonalService(self._service, person), turn, self._kept, session=f"door-{secrets.token_hex(12)}"
+        )
         try:
             conversation.first = from_start(options)
             conversation.settings = dict(conversation.first)
@@ -152,7 +154,7 @@ class PgServer:
                 if still is None or Role.ANALYST not in still.roles:  # revoked or expired since, as in the API
                     writer.write(_fatal(_WRONG, "28000"))
                     return
-                conversation.who = still
+                conversation.analyst = PersonalService(self._service, still)
                 writer.write(await conversation.hear(kind, content))
                 async with asyncio.timeout(_STALLED):  # a client that takes nothing does not keep its rows here
                     await writer.drain()
@@ -169,25 +171,29 @@ class PgServer:
         """Return the token and the options of a client, after TLS; no token if it is refused or only cancels."""
         secured = False
         while True:
-            content = await _start(reader)
+            # The first message has no type.
+            (length,) = struct.unpack("!I", await reader.readexactly(4))
+            if not 8 <= length <= 8192:
+                raise MessageError
+            content = Reader(await reader.readexactly(length - 4))
             code = content.long()
             if code in {_SSL, _GSS} and await _waiting(reader):
                 raise MessageError  # what came in the clear must not be taken for what comes after TLS
-            if code == _SSL:
-                writer.write(b"S" if self._tls is not None and not secured else b"N")
+            if code in {_SSL, _GSS}:
+                # Encryption by GSSAPI is not offered; the client then goes on with TLS or without.
+                begin = code == _SSL and self._tls is not None and not secured
+                writer.write(b"S" if begin else b"N")
                 await writer.drain()
-                if self._tls is not None and not secured:
+                if begin and self._tls is not None:
                     await writer.start_tls(self._tls)
                     secured = True
                 continue
-            # Encryption by GSSAPI is not offered; the client then goes on with TLS or without.
-            if code == _GSS:
-                writer.write(b"N")
-                await writer.drain()
-                continue
             # A cancel needs no sign-in, since only the client knows its key. The protocol has no reply to it.
             if code == _CANCEL:
-                self._cancel(content.long(), content.long())
+                conversation = self._keys.get((content.long(), content.long()))
+                if conversation is not None and conversation.request:
+                    with contextlib.suppress(HushError):
+                        conversation.analyst.cancel(conversation.request)
                 return None, {}
             break
         # The upper half is the major version; a newer minor version is negotiated below.
@@ -230,14 +236,7 @@ class PgServer:
         return token
 
     def _kept(self) -> int:
-        """Return how many bytes all connections keep between statements."""
         return sum(conversation.kept() for conversation in self._keys.values())
-
-    def _cancel(self, process: int, secret: int) -> None:
-        conversation = self._keys.get((process, secret))
-        if conversation is not None and conversation.request:
-            with contextlib.suppress(HushError):
-                self._service.cancel(conversation.who, conversation.request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,28 +249,16 @@ class PgSocket:
 
     async def open(self, service: Service) -> PgServer:
         """Begin to listen; without a certificate only clients on this machine may connect."""
-        tls = None if self.certificate is None else tls_context(self.certificate, self.key or self.certificate)
+        tls = None
+        if self.certificate is not None:
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.minimum_version = ssl.TLSVersion.TLSv1_2
+            tls.load_cert_chain(self.certificate, self.key or self.certificate)
         address = self.listener.getsockname()
         alone = not isinstance(address, tuple) or is_loopback(str(address[0]))
         door = PgServer(service, tls=tls, clear=alone)
         await door.open(self.listener)
         return door
-
-
-def tls_context(certificate: str, key: str) -> ssl.SSLContext:
-    """Return the TLS settings of the server: its certificate, and version 1.2 or newer."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(certificate, key)
-    return context
-
-
-async def _start(reader: asyncio.StreamReader) -> Reader:
-    """Read the first message, which has no type."""
-    (length,) = struct.unpack("!I", await reader.readexactly(4))
-    if not 8 <= length <= 8192:
-        raise MessageError
-    return Reader(await reader.readexactly(length - 4))
 
 
 async def _waiting(reader: asyncio.StreamReader) -> bool:

@@ -1,18 +1,49 @@
-r"""Splitting SQL text without a parser: statements, first words, comments, cursors.
+r"""What is read from the text of a statement before it runs: its parts, settings, cursors, and types of parameters.
 
-Every pattern goes forward alone: what is not closed reaches to the end, so that reading takes linear time.
+**Parts** are split without a parser. Every pattern goes forward alone: what is not closed reaches to the end, so that
+reading takes linear time.
 
 >>> split("SELECT ';' -- ; \n; ; SELECT 2;")
 ["SELECT ';' -- ; \n", ' SELECT 2']
 >>> first_word("/* a */ Begin work"), rest("SHOW  all ;")
 ('BEGIN', 'all')
+
+**Settings** are price and other terms of the questions that follow (`hush.curator.terms`).
+
+>>> setting = read_setting("SET hush.epsilon = '0.1'")
+>>> setting.name, setting.value
+('hush.epsilon', '0.1')
+>>> read_setting("SET SESSION datestyle TO 'ISO'").name
+'datestyle'
+>>> from_comments("/* hush.epsilon = 0.5, hush.confidence=0.9 */ SELECT '/* hush.epsilon = 7 */'")
+{'epsilon': '0.5', 'confidence': '0.9'}
+
+**Types of parameters.** Most drivers send a parameter as text and let the server find out its type, or ask for it
+first. As in PostgreSQL the type follows from what stands beside the parameter: a column or an expression it is compared
+or added to, a cast, LIMIT. It depends on the statement and the schema alone. A parameter beside nothing of a known type
+is a text.
+
+>>> data_sets = [{"name": "clinic", "tables": [{"name": "visits", "columns": [
+...     {"name": "age", "type": "integer"}, {"name": "day", "type": "date"}]}]}]
+>>> parameter_types("SELECT COUNT(*) FROM visits WHERE age BETWEEN $1 AND $2 AND day IN ($3) LIMIT $4", data_sets)
+{1: 20, 2: 20, 3: 1082, 4: 20}
+>>> parameter_types("SELECT relname FROM pg_class WHERE oid = $1 AND relname = ANY ($2)", data_sets)
+{1: 20, 2: 1009}
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from hush.curator.terms import QuestionOrder, terms_of
+from hush.query.errors import QuestionError, did_you_mean
+from hush.server.pgwire import messages
+from hush.server.pgwire.catalogue import SHAPES, TYPES, all_of, parsed
 
 TOKEN = re.compile(
     r"""'[^']*+(?:'|\Z)|"[^"]*+(?:"|\Z)|/\*(?P<block>.*?)(?:\*/|\Z)|--(?P<line>[^\n]*+)|(?P<end>;)""", re.DOTALL
@@ -33,10 +64,53 @@ _DATABASE = re.compile(
     r"""'[^']*+(?:'|\Z)|/\*.*?(?:\*/|\Z)|--[^\n]*+|(?<![\w.$"])(?:hush|"hush")\s*+\.\s*+(?=(?P<data>\w++|"[^"]++")\s*+\.)|"[^"]*+(?:"|\Z)""",
     re.DOTALL,
 )
+_TERMS = {
+    name: term
+    for name, term in terms_of(QuestionOrder).items()
+    if name not in {"question", "parameters", "request"}  # of one question, not of those that follow
+}
+OURS = tuple(_TERMS)
+"""The names that SET hush.… knows."""
+_SET = re.compile(
+    r"(?>\s+|/\*.*?\*/|--[^\n]*\n)*+SET\s+(?:(?:SESSION|LOCAL)\s+)?"
+    r"(?:(?P<words>TIME\s+ZONE|NAMES|SCHEMA|TRANSACTION|CHARACTERISTICS)\b|(?P<name>[\w.]+)\s*(?:=|\bTO\b))(?P<value>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_OPTION = re.compile(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\s\\])*)", re.DOTALL)
+_PAIR = re.compile(r"\bhush\.(\w+)\s*[:=]\s*'?([^\s,;']+)'?")
+_CATALOGUE_TYPES = {
+    "bool": messages.BOOLEAN, "int2": messages.WHOLE, "int4": messages.WHOLE, "int8": messages.WHOLE,
+    "oid": messages.WHOLE, "xid": messages.WHOLE, "regproc": messages.WHOLE, "float4": messages.FLOAT,
+}  # fmt: skip
+_CASTS = {
+    "bool": messages.BOOLEAN, "boolean": messages.BOOLEAN, "date": messages.DATE, "timestamp": messages.TIMESTAMP,
+    "timestamp without time zone": messages.TIMESTAMP, "timestamp with time zone": messages.INSTANT,
+    "timestamptz": messages.INSTANT, "smallint": messages.WHOLE, "int": messages.WHOLE, "integer": messages.WHOLE,
+    "int2": messages.WHOLE, "int4": messages.WHOLE, "int8": messages.WHOLE, "bigint": messages.WHOLE,
+    "oid": messages.WHOLE, "real": messages.FLOAT, "float": messages.FLOAT, "float4": messages.FLOAT,
+    "float8": messages.FLOAT, "double precision": messages.FLOAT, "numeric": messages.NUMERIC,
+    "decimal": messages.NUMERIC, "text": messages.TEXT, "varchar": messages.TEXT, "char": messages.TEXT,
+}  # fmt: skip
+_NUMBERS = {messages.WHOLE, messages.FLOAT, messages.NUMERIC}
+_BESIDE = (
+    exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Add,
+    exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.If, exp.Case,
+)  # fmt: skip
+"""Expressions with operands of one common type."""
+_WHOLE = (exp.Count, exp.Length, exp.Extract, exp.StrPosition, exp.DateDiff, exp.Year, exp.Month, exp.Day)
+_TEXT = (exp.Lower, exp.Upper, exp.Concat, exp.DPipe, exp.Substring, exp.Trim, exp.Replace, exp.Left, exp.Right)
+_FLOAT = (exp.Avg, exp.Sqrt, exp.Ln, exp.Exp, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance)
+_SAME = (exp.Sum, exp.Max, exp.Min, exp.Median, exp.Abs, exp.Round, exp.Floor, exp.Ceil, exp.Neg, exp.Paren, exp.Mod)
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Setting(NamedTuple):
+    """A name and its value; no value to go back to the default."""
+
+    name: str
+    value: str | None
+
+
+class Declared(NamedTuple):
     """A declared cursor: its name, whether it outlives its transaction, and its statement."""
 
     name: str
@@ -72,11 +146,10 @@ def split(text: str) -> list[str]:
             parts.append(text[start : token.start()])
             start = token.end()
     parts.append(text[start:])
-    return [statement for statement in parts if TOKEN.sub(_without_comment, statement).strip()]
-
-
-def _without_comment(found: re.Match[str]) -> str:
-    return "" if found["block"] is not None or found["line"] is not None else found[0]
+    without_comments = (
+        TOKEN.sub(lambda token: token[0] if token["block"] is token["line"] is None else "", part) for part in parts
+    )
+    return [part for part, rest in zip(parts, without_comments, strict=True) if rest.strip()]
 
 
 def without_database(statement: str, data_sets: Collection[str]) -> str:
@@ -85,11 +158,9 @@ def without_database(statement: str, data_sets: Collection[str]) -> str:
     >>> without_database("SELECT 'hush.clinic.x' FROM hush.clinic.visits", ["clinic"])
     "SELECT 'hush.clinic.x' FROM clinic.visits"
     """
-
-    def shorter(name: re.Match[str]) -> str:
-        return "" if name["data"] is not None and name["data"].strip('"') in data_sets else name[0]
-
-    return _DATABASE.sub(shorter, statement)
+    return _DATABASE.sub(
+        lambda name: "" if name["data"] is not None and name["data"].strip('"') in data_sets else name[0], statement
+    )
 
 
 def explained(text: str) -> str:
@@ -125,3 +196,160 @@ def fetched(text: str) -> Fetched | None:
 def cursor_name(text: str) -> str:
     """Return the name of a cursor in lower case and without quotes."""
     return text.strip('"').lower()
+
+
+# settings
+
+
+def read_setting(statement: str) -> Setting | None:
+    """Return the setting of a SET; None for other statements."""
+    match = _SET.fullmatch(statement)
+    if match is None:
+        return None
+    value = match["value"].strip().removesuffix(";").rstrip()
+    if not value:
+        return None
+    if value.startswith("'") and value.endswith("'") and len(value) > 1:
+        value = value[1:-1].replace("''", "'")
+    name = match["name"] or " ".join(match["words"].split())
+    return Setting(name.lower(), None if value.upper() == "DEFAULT" else value)
+
+
+def check_name(name: str) -> str:
+    """Return the name of one of our settings without its ``hush.``; refuse others."""
+    short = name.removeprefix("hush.")
+    if short not in OURS:
+        setting_names = ", ".join(f"hush.{setting}" for setting in OURS)
+        raise QuestionError(
+            f"There is no setting {name!r}.", did_you_mean(short, list(OURS)) or f"There are {setting_names}."
+        )
+    return short
+
+
+def from_start(options: Mapping[str, str]) -> dict[str, str]:
+    r"""Return the settings with which a client connects: by name, or by ``options`` as PostgreSQL's own server takes.
+
+    >>> from_start({"user": "alice", "options": r"-c hush.epsilon=0.1 --hush.data=a\ clinic -c jit=off"})
+    {'epsilon': '0.1', 'data': 'a clinic'}
+    """
+    own_options = {name: value for name, value in options.items() if name.startswith("hush.")}
+    for name, value in _OPTION.findall(options.get("options", "")):
+        if name.startswith("hush."):
+            own_options[name] = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
+    settings = {check_name(name): value for name, value in own_options.items()}
+    if "epsilon" in settings and "accuracy" in settings:
+        raise QuestionError("The connection sets hush.epsilon and hush.accuracy.", "Leave one of them out.")
+    terms(settings)  # refuses a value of another kind as the client connects
+    return settings
+
+
+def from_comments(statement: str) -> dict[str, str]:
+    """Return the settings in the comments of a statement, which hold for it alone."""
+    return {
+        check_name(name): value
+        for comment in TOKEN.finditer(statement)
+        for name, value in _PAIR.findall(comment["block"] or comment["line"] or "")
+    }
+
+
+def terms(settings: Mapping[str, str]) -> dict[str, Any]:
+    """Return settings as the keywords of a question."""
+    return {name: _TERMS[name].read(value, f"hush.{name}") for name, value in settings.items()}
+
+
+# types of parameters
+
+
+def parameter_types(text: str, data_sets: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """Return the types of the parameters of a statement by their numbers, as far as they are known."""
+    tree = parsed(text)
+    if tree is None:
+        return {}
+    columns = _columns(tree, data_sets)
+    types: dict[int, int] = {}
+    for parameter in tree.find_all(exp.Parameter):
+        number = parameter.this.name
+        if number.isdigit() and (oid := _type_at(parameter, columns)):
+            types.setdefault(int(number), oid)
+    return dict(sorted(types.items()))
+
+
+def _columns(tree: exp.Expression, data_sets: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the types of all columns of the tables in a statement; 0 for a name with two different types."""
+    table_names = {table.name.lower() for table in tree.find_all(exp.Table)}
+    pairs = [
+        (str(column["name"]).lower(), TYPES.get(str(column["type"]), TYPES["text"])[1])
+        for data in data_sets
+        for table in data["tables"]
+        if str(table["name"]).lower() in table_names
+        for column in table["columns"]
+    ]
+    pairs += [
+        (name, _CATALOGUE_TYPES.get(kind, messages.TEXT))
+        for table_path, shape in SHAPES.items()
+        if table_path.partition(".")[2] in table_names
+        for name, kind in shape
+    ]
+    columns: dict[str, int] = {}
+    for name, oid in pairs:
+        columns[name] = oid if columns.get(name, oid) == oid else 0
+    return columns
+
+
+def _type_at(parameter: exp.Expression, columns: Mapping[str, int]) -> int:
+    """Return the type that the place of a parameter asks for; 0 for any."""
+    node: Any = parameter
+    while isinstance(node.parent, exp.Paren | exp.Neg | exp.Tuple):
+        node = node.parent
+    parent = node.parent
+    if isinstance(parent, exp.Cast):
+        return cast_type(parent.to)
+    if isinstance(parent, exp.Limit | exp.Offset | exp.Fetch):
+        return messages.WHOLE
+    if isinstance(parent, exp.Like | exp.ILike | exp.RegexpLike | exp.RegexpILike | exp.DPipe):
+        return messages.TEXT
+    if isinstance(parent, exp.Any) or all_of(parent):
+        element_type = _beside(parent, columns)
+        return next((array for array, kind in messages.ARRAYS.items() if kind == element_type), 0)
+    return _beside(node, columns)
+
+
+def _beside(node: Any, columns: Mapping[str, int]) -> int:
+    """Return the type of the other operands beside a part of an expression; 0 where it is not known."""
+    if not isinstance(node.parent, _BESIDE):
+        return 0
+    siblings = [operand for operand in node.parent.iter_expressions() if operand is not node]
+    types = [oid for sibling in siblings if (oid := _type_of(sibling, columns))]
+    numbers = types and all(oid in _NUMBERS for oid in types)
+    return max(types) if numbers else types[0] if types else 0  # a wider number has the higher type
+
+
+def _type_of(node: Any, columns: Mapping[str, int]) -> int:
+    """Return the type of an expression; 0 where it is not known."""
+    if isinstance(node, exp.Column):
+        return columns.get(node.name.lower(), 0)
+    if isinstance(node, exp.Literal):
+        return 0 if node.is_string else messages.WHOLE if node.is_int else messages.NUMERIC
+    if isinstance(node, exp.Boolean):
+        return messages.BOOLEAN
+    if isinstance(node, exp.Cast):
+        return cast_type(node.to)
+    if isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
+        return messages.TIMESTAMP
+    for kinds, oid in ((_WHOLE, messages.WHOLE), (_TEXT, messages.TEXT), (_FLOAT, messages.FLOAT)):
+        if isinstance(node, kinds):
+            return oid
+    if isinstance(node, _SAME):
+        return _type_of(node.this, columns)
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        return max(_type_of(node.this, columns), _type_of(node.expression, columns))
+    return 0
+
+
+def cast_type(kind: exp.DataType) -> int:
+    """Return the number of a type that is written in a cast; 0 for one that is not known here."""
+    name = kind.sql(dialect="postgres").lower().removeprefix("pg_catalog.").strip('"')
+    if name.endswith("[]"):
+        element_type = _CASTS.get(name[:-2].partition("(")[0].strip(), 0)
+        return next((array for array, oid in messages.ARRAYS.items() if oid == element_type), 0)
+    return _CASTS.get(name.partition("(")[0].strip(), 0)

@@ -1,9 +1,18 @@
-"""A second factor beside a password: time-based one-time passwords (RFC 6238), and recovery codes for a lost device.
+"""What people prove who they are with: passwords, and codes of a second factor.
 
-A code is a function of a secret, which an app on a device holds too, and of the half minute (RFC 4226: six digits of an
-HMAC-SHA-1). One half minute before and after is accepted, and none that is not later than the last one that was used: a
-code that somebody looks up over a shoulder is worth nothing. Recovery codes are 80 random bits each, stored as hashes,
-and good once. The secret itself must be stored: a thief of the store of people has it.
+**Passwords** are chosen by people, so they are stored with a slow hash: argon2id with 19 MiB and two passes, OWASP's
+second choice. A name that nobody has costs as much time as a wrong password: the same hash is computed, against a
+stand-in.
+
+>>> stored = scrambled("correct horse battery")
+>>> matches(stored, "correct horse battery"), matches(stored, "wrong"), matches(None, "wrong")
+(True, False, False)
+
+**Codes** are time-based one-time passwords (RFC 6238). A code is a function of a secret, which an app on a device holds
+too, and of the half minute (RFC 4226: six digits of an HMAC-SHA-1). One half minute before and after is accepted, and
+none that is not later than the last one that was used: a code that somebody looks up over a shoulder is worth nothing.
+Recovery codes, for a lost device, are 80 random bits each, stored as hashes, and good once. The secret itself must be
+stored: a thief of the store of people has it.
 
 >>> totp("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ", 1)  # RFC 4226, appendix D
 '287082'
@@ -17,11 +26,47 @@ import hmac
 import json
 import secrets
 from dataclasses import asdict, dataclass, replace
-from typing import Self
+from functools import cache
+from typing import Any, Self
 from urllib.parse import quote, urlencode
 
+from hush.core import InvalidValueError
+
+SHORTEST = 12
+LONGEST = 1000
 STEP = 30
 RECOVERY = 8
+
+
+def scrambled(password: object) -> str:
+    """Return the argon2id hash of a password, which is stored instead of the password."""
+    if not isinstance(password, str) or not SHORTEST <= len(password) <= LONGEST:
+        raise InvalidValueError("password", got="something else", allowed=f"{SHORTEST} to {LONGEST} characters")
+    return str(_hasher().hash(password))
+
+
+def matches(stored: str | None, password: str) -> bool:
+    """Return whether a password matches the stored hash; without a hash it takes the same time."""
+    import argon2
+
+    try:
+        _hasher().verify(stored or _stand_in(), password[:LONGEST])
+    except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
+        return False
+    return stored is not None
+
+
+@cache
+def _hasher() -> Any:
+    import argon2
+
+    return argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+
+
+@cache
+def _stand_in() -> str:
+    """Return the hash of a password that nobody knows."""
+    return str(_hasher().hash(secrets.token_urlsafe(32)))
 
 
 def totp(secret: str, counter: int) -> str:

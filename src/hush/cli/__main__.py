@@ -1,6 +1,0 @@
-"""``python -m hush.cli``: the command line."""
-
-from hush.cli import main
-
-if __name__ == "__main__":
-    main()
