@@ -281,7 +281,7 @@ class SparkBench(Bench):
             f"spark.local.dir {conf}\nspark.sql.warehouse.dir {conf}/warehouse\n"
         )
         os.environ["SPARK_CONF_DIR"] = str(conf)
-        from hush.engines.spark.session import SparkServer
+        from hush.engines.spark.connection import SparkServer
 
         self._server = SparkServer("local[2]")
         with self._server.transaction() as transaction:

@@ -28,8 +28,7 @@ from hush.accounting import LaplaceEvent
 from hush.ledger import Actor, Ledger
 from hush.ledger.budgets import price
 from hush.ledger.entries import Entry
-from hush.ledger.rules import charge_to_json, question_hash
-from hush.ledger.state import account_state
+from hush.ledger.state import account_state, charge_to_json, question_hash
 
 OWNER = Actor.owner("owner")
 QUESTION = "SELECT disease, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE age >= 30 GROUP BY disease"

@@ -1,170 +1,160 @@
-"""Plants faults into hush, one at a time, and counts how many the tests find.
+"""Plants faults that a privacy engineer fears into a copy of hush, one at a time, and says which the tests find.
 
-A fault is a small change of one node of the syntax tree: a comparison off by its border, a sum for a difference, the
-smaller for the larger, a number off by one, a check that is left out. They are planted where privacy depends on a line:
-noise, bounds of a unit's rows, keys, prices, rules of the ledger, permissions of the service. A seed chooses them, so
-that two versions of the tests can be compared on the same faults. Faults that change no behaviour cannot be found, so a
-few survivors are expected; each is printed with its line, to be judged by a person.
+Each fault is a change of one text that occurs once in the source: a sign, a bound, a factor, a clamp that is missing, a
+check of a permission that is skipped, a charge that is forgotten. It is planted wherever the text is, so that a module
+may move; a text that is gone, or occurs twice, is reported, and its fault is not planted. `mutants.txt` lists them,
+with the tests that should find them.
 
-    python benchmarks/mutants.py                # all areas
-    python benchmarks/mutants.py noise keys     # some of them
-    python benchmarks/mutants.py --each 3       # faults per module
+    python benchmarks/mutants.py                # all areas, two copies at once: about ten minutes
+    python benchmarks/mutants.py noise keys     # some areas
+    python benchmarks/mutants.py --list         # which faults apply, without running a test
+
+The exit status is 1 if a fault survives, or if fewer than `FEWEST` apply.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import os
-import random
+import queue
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LIMIT = 600
+LIMIT = 300
 """Seconds for the tests of one fault; a fault that makes them endless is found too."""
-
-AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "noise": (
-        ("noise/laplace.py", "noise/gaussian.py", "noise/bernoulli.py", "noise/uniform.py", "noise/select.py"),
-        ("tests/unit/noise", "tests/statistical/test_noise_laws.py"),
-    ),
-    "mechanisms": (
-        ("mechanisms/laplace.py", "mechanisms/gaussian.py", "mechanisms/above_threshold.py", "mechanisms/selection.py"),
-        ("tests/unit/mechanisms", "tests/theory/test_mechanisms.py"),
-    ),
-    "keys": (
-        ("mechanisms/grouped/keys.py", "mechanisms/grouped/noise.py", "mechanisms/grouped/quantile.py"),
-        ("tests/unit/mechanisms", "tests/conformance/test_private_keys.py"),
-    ),
-    "bounds": (
-        ("query/plan/stability.py", "engines/sql/bounding.py"),
-        ("tests/unit/query", "tests/conformance/test_sensitivity.py", "tests/conformance/test_bounded_tables.py"),
-    ),
-    "prices": (
-        ("accounting/prices.py", "accounting/filters/kinds.py", "query/plan/plan.py"),
-        ("tests/unit/accounting/test_filters.py", "tests/unit/accounting", "tests/unit/query"),
-    ),
-    "ledger": (
-        ("ledger/rules.py", "ledger/charging.py", "ledger/budgets.py"),
-        ("tests/unit/ledger", "tests/conformance/ledger", "tests/attacks/ledger"),
-    ),
-    "permissions": (
-        ("server/routes.py", "server/auth/people.py", "ledger/actors.py"),
-        ("tests/unit/server", "tests/unit/ledger", "tests/attacks/test_service.py"),
-    ),
-}
-"""For each area the modules that faults are planted in, and the tests that should find them, quick ones first."""
-
-_COMPARISONS = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In,
-}  # fmt: skip
-_ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult}
+FEWEST = 60
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One change of a module: its line, the old and the new text of the node, and the module's new source."""
+    """A text of the source, what it is replaced by, what would be wrong then, and the tests that should say so."""
 
-    module: str
-    line: int
+    harm: str
     before: str
     after: str
-    source: str
+    tests: tuple[str, ...]
 
 
-def faults(module: str) -> Iterator[Fault]:
-    """Yield every fault that can be planted into a module."""
-    source = (ROOT / "src" / "hush" / module).read_text("utf-8")
-    tree = ast.parse(source)
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    inside = [node for function in functions for node in ast.walk(function)]
-    for node in dict.fromkeys(inside):
-        changed = _changed(node)
-        if changed is None:
-            continue
-        field, value = changed
-        before = ast.unparse(node)
-        original = getattr(node, field)
-        setattr(node, field, value)
-        after = ast.unparse(node)
-        yield Fault(module, getattr(node, "lineno", 0), before, after, ast.unparse(tree))
-        setattr(node, field, original)
+def read(text: str) -> dict[str, list[Fault]]:
+    """Return the faults of each area, as `mutants.txt` lists them."""
+    areas: dict[str, list[Fault]] = {}
+    area, tests = "", ()
+    for block in text.split("\n\n")[1:]:
+        first, *changes = block.strip("\n").split("\n")
+        if first.startswith("= "):
+            area = first[2:]
+        elif first.startswith(": "):
+            tests = tuple(f"tests/{test}" for test in first[2:].split())
+        else:
+            before, after = ("\n".join(line[1:] for line in changes if line[0] == sign) for sign in "-+")
+            areas.setdefault(area, []).append(Fault(first.removeprefix("# "), before, after, tests))
+    return areas
 
 
-def _changed(node: ast.AST) -> tuple[str, object] | None:
-    """Return the field of a node to change, and its new value; None where a change would say little."""
-    match node:
-        case ast.Compare(ops=[op]) if type(op) in _COMPARISONS:
-            return "ops", [_COMPARISONS[type(op)]()]
-        case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
-            return "op", _ARITHMETIC[type(op)]()
-        case ast.Call(func=ast.Name(id="min" | "max" as name)):
-            return "func", ast.Name(id="max" if name == "min" else "min", ctx=ast.Load())
-        case ast.BoolOp(op=op):
-            return "op", ast.Or() if isinstance(op, ast.And) else ast.And()
-        case ast.Constant(value=bool(value)):
-            return "value", not value
-        case ast.Constant(value=int(value)) if 0 <= value <= 10**6:
-            return "value", value + 1
-        case ast.If(body=[ast.Raise()]):  # a check that is left out
-            return "test", ast.Constant(value=False)
-    return None
+AREAS = read(Path(__file__).with_suffix(".txt").read_text("utf-8"))
 
 
-def planted(fault: Fault, tests: tuple[str, ...], folder: Path) -> str:
-    """Return the test that finds a fault, or the empty text if none does."""
-    target = folder / "src" / "hush" / fault.module
-    original = target.read_text("utf-8")
-    target.write_text(fault.source, "utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-n", "2", *tests]
+def sources(root: Path) -> dict[Path, str]:
+    """Return all modules of a copy of hush."""
+    return {path: path.read_text("utf-8") for path in sorted((root / "src" / "hush").rglob("*.py"))}
+
+
+def place(fault: Fault, modules: dict[Path, str]) -> Path | str:
+    """Return the module in which a fault can be planted, or why it cannot."""
+    if missing := [test for test in fault.tests if not (ROOT / test).exists()]:
+        return f"there is no {missing[0]}"
+    hits = [path for path, text in modules.items() for _ in range(text.count(fault.before))]
+    return hits[0] if len(hits) == 1 else "is gone" if not hits else f"occurs {len(hits)} times"
+
+
+def run(tests: tuple[str, ...], folder: Path) -> str:
+    """Run tests in a copy; return the first that fails, or the empty text."""
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
     try:
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT
         )
     except subprocess.TimeoutExpired:
         return "no end"
-    finally:
-        target.write_text(original, "utf-8")
     if done.returncode == 0:
         return ""
     named = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return named[0].split(" - ")[0] if named else f"exit status {done.returncode}"
+    if done.returncode not in {1, 2} or not named:
+        raise SystemExit(f"pytest {' '.join(tests)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr}")
+    return named[0].split(" - ")[0]
+
+
+def plant(fault: Fault, folder: Path) -> tuple[str, float]:
+    """Plant a fault into a copy, run its tests and take it out again; return what found it, and the seconds."""
+    begun = time.monotonic()
+    target = place(fault, sources(folder))
+    assert isinstance(target, Path), target
+    source = target.read_text("utf-8")
+    target.write_text(source.replace(fault.before, fault.after), "utf-8")
+    try:
+        return run(fault.tests, folder), time.monotonic() - begun
+    finally:
+        target.write_text(source, "utf-8")
 
 
 def main() -> None:
-    """Plant the faults and print what was found."""
+    """Plant the faults, and print what found them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("areas", nargs="*", choices=[*AREAS, []], help="which areas; all by default")
-    parser.add_argument("--each", type=int, default=3, help="faults per module")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--list", action="store_true", help="list the faults that apply, and run no tests")
+    parser.add_argument("--jobs", type=int, default=2, help="copies that are tested at once")
+    parser.add_argument("--only", default="", help="faults whose harm has this text")
     arguments = parser.parse_args()
-    found = total = 0
+    chosen = [fault for area in arguments.areas or AREAS for fault in AREAS[area] if arguments.only in fault.harm]
+    modules = sources(ROOT)
+    planted = []
+    for fault in chosen:
+        module = place(fault, modules)
+        if isinstance(module, Path):
+            planted.append(fault)
+        if arguments.list or not isinstance(module, Path):
+            print(f"{module.relative_to(ROOT) if isinstance(module, Path) else f'NOT PLANTED, {module}'}: {fault.harm}")
+    few = len(planted) < FEWEST and not (arguments.areas or arguments.only)
+    if arguments.list:
+        sys.exit(few)
+    copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="hush-mutants-") as temporary:
-        folder = Path(temporary) / "hush"
-        shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".venv*", ".git", "__pycache__", "_build"))
-        for area in arguments.areas or AREAS:
-            modules, tests = AREAS[area]
-            for module in modules:
-                chosen = random.Random(f"{arguments.seed} {module}")
-                listed = list(faults(module))
-                for fault in chosen.sample(listed, min(arguments.each, len(listed))):
-                    begun = time.monotonic()
-                    finder = planted(fault, tests, folder)
-                    total += 1
-                    found += bool(finder)
-                    verdict = f"found by {finder}" if finder else "SURVIVED"
-                    print(f"{area} {module}:{fault.line}  {fault.before}  ->  {fault.after}")
-                    print(f"    {verdict} ({time.monotonic() - begun:.0f} s)", flush=True)
-    print(f"{found} of {total} faults were found")
+        for number in range(arguments.jobs):
+            folder = Path(temporary) / str(number)
+            for part in ("src", "tests", "docs", "benchmarks"):
+                shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "_build"))
+            for file in ("pyproject.toml", "conftest.py", "README.md", "Makefile", "CHANGELOG.md", "SECURITY.md"):
+                shutil.copy2(ROOT / file, folder / file)
+            copies.put(folder)
+
+        def test(fault: Fault | None) -> tuple[str, float]:
+            folder = copies.get()
+            try:
+                if fault is None:  # without any fault the tests pass: else their failures would say nothing
+                    return run(tuple(sorted({test for fault in planted for test in fault.tests})), folder), 0.0
+                return plant(fault, folder)
+            finally:
+                copies.put(folder)
+
+        found = 0
+        with ThreadPoolExecutor(arguments.jobs) as threads:
+            sound = threads.submit(test, None)
+            for fault, (finder, seconds) in zip(planted, threads.map(test, planted), strict=True):
+                found += bool(finder)
+                print(f"{'found' if finder else 'SURVIVED'} ({seconds:.0f} s): {fault.harm}\n    {finder}", flush=True)
+            if failed := sound.result()[0]:
+                raise SystemExit(f"{failed} fails without any fault")
+    print(f"{found} of {len(planted)} faults were found; {len(chosen) - len(planted)} could not be planted")
+    sys.exit(found < len(planted) or few)
 
 
 if __name__ == "__main__":
