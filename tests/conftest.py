@@ -1,7 +1,9 @@
-"""Anchors of ledgers that tests make go to a directory of their own, not to the home of whoever runs the tests."""
+"""What all tests share: a state directory of their own, and a garbage collector that leaves the tests alone."""
 
 from __future__ import annotations
 
+import atexit
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +12,15 @@ import pytest
 from hush.ledger import Charge, Decision, Ledger
 
 
+def pytest_collection_finish() -> None:
+    """Keep ten thousand tests and their modules out of collections, which would take a second each."""
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # extension modules tell of all that is not freed in the end
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Put anchors of ledgers elsewhere than into the home of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield

@@ -35,6 +35,14 @@ def set_hash_key(engine: Engine, key: int) -> None:
     engine._salt = key
 
 
+def change_catalogue(engine: Engine, **changes: object) -> None:
+    """Give an engine, and all of its parts that keep one, a catalogue with other fields."""
+    changed = engine._catalogue._replace(**changes)
+    for part in (engine, engine.connection, engine._public_rows):
+        if hasattr(part, "_catalogue"):
+            part._catalogue = changed
+
+
 def write_in(engine: Engine, dialect: Dialect) -> None:
     """Let an engine write its statements in another dialect."""
-    object.__setattr__(engine._catalogue, "dialect", dialect)
+    change_catalogue(engine, dialect=dialect)

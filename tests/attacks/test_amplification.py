@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.engines.duckdb.session import Watchdog
+from hush.engines.duckdb.connection import Watchdog
 from hush.engines.errors import EngineError
 from hush.engines.work import MAX_FANOUT
 from hush.query.plan import UnplannableError

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.core import HushError
-from hush.curator import stream_state
+from hush.curator import streams
 from hush.curator.opening import open_policy
 from hush.curator.owner import check
-from hush.curator.stream_state import KEY, StreamError, StreamState
+from hush.curator.streams import KEY, StreamError, StreamState
 from hush.synth.streams import weighted
 
 START = dt.date(2024, 1, 1)
@@ -233,9 +233,9 @@ def test_exact_numbers_are_encrypted_with_a_key_outside(
 def test_large_states_are_encrypted_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "key").write_bytes(bytes(32))
     monkeypatch.setenv(KEY, str(tmp_path / "key"))
-    monkeypatch.setattr(stream_state, "_CHUNK", 10)
+    monkeypatch.setattr(streams, "_CHUNK", 10)
     for size in (9, 10, 11, 30, 35):
-        data = stream_state.sealed(b"x" * size, b"head")
-        assert stream_state.unsealed(data, b"head") == b"x" * size
+        data = streams.sealed(b"x" * size, b"head")
+        assert streams.unsealed(data, b"head") == b"x" * size
         with pytest.raises(StreamError, match="another key"):
-            stream_state.unsealed(data, b"other")
+            streams.unsealed(data, b"other")

@@ -19,7 +19,7 @@ IDENTITY, PROTECTION = "unit/server/test_auth.py", "unit/server/test_middleware.
 ROUTES, QUESTIONS = "unit/server/test_routes.py", "unit/server/test_questions.py"
 OWNING, AUDIT, EXPLAINED = (
     "unit/server/test_pages_owner.py",
-    "unit/server/test_audit.py",
+    "unit/server/test_monitoring.py",
     "unit/server/test_explained.py",
 )
 SERVE, ATTACKS, OIDC = "e2e/test_cli_serve.py", "attacks/test_service.py", "attacks/test_oidc.py"

@@ -23,7 +23,7 @@ from hush.curator.pipeline import Program
 from hush.ledger import Actor, Ledger, Role
 from hush.server import app
 from hush.server.auth.people import People
-from hush.server.metrics import exposition, show_metrics
+from hush.server.monitoring import exposition, show_metrics
 from hush.server.settings import ServiceSettings
 
 CANARY = "canary-7f3a"

@@ -80,6 +80,23 @@ def test_a_fork_that_python_does_not_see():
     assert distinct(before, in_child(sample, fork=ctypes.PyDLL(None).fork), sample())
 
 
+def test_a_child_without_entropy_draws_nothing(monkeypatch):
+    """However often it is asked: the parent's words are never drawn instead."""
+    source = SystemBits()
+    source.word()
+    monkeypatch.setattr(bits_module, "_generation", bits_module._generation + 1)  # as in a child
+
+    def fails(_size):
+        raise OSError("no entropy")
+
+    with monkeypatch.context() as starved:
+        starved.setattr(os, "urandom", fails)
+        for draw in (source.word, source.word, lambda: source.words(1)):
+            with pytest.raises(OSError, match="no entropy"):
+                draw()
+    source.word()
+
+
 @needs_fork
 def test_a_fork_with_an_unchanged_process_id(monkeypatch):
     """Process ids repeat, across namespaces at least; the generation still differs."""
@@ -160,8 +177,8 @@ def test_fresh_entropy_enters_after_the_limit(monkeypatch):
 
 def test_the_key_is_erased_after_each_request(monkeypatch):
     keys = []
-    start = bits_module._Stream._start
-    monkeypatch.setattr(bits_module._Stream, "_start", lambda self, key: (keys.append(key), start(self, key))[1])
+    start = SystemBits._start
+    monkeypatch.setattr(SystemBits, "_start", lambda self, key: (keys.append(key), start(self, key))[1])
     source = SystemBits()
     output = b"".join(source.words(4).tobytes() for _ in range(50))
     assert len(set(keys)) == len(keys) == 51

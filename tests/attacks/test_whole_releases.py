@@ -20,7 +20,7 @@ from hush.curator.kept_release import ReleaseExplanation, ReleaseHead, WholeRele
 from hush.curator.opening import protect
 from hush.curator.terms import Order
 from hush.engines.protocol import CodedRows
-from hush.engines.sql import statements as coded
+from hush.engines.sql.nodes import Select
 from hush.synth import (
     CodedTable,
     Domain,
@@ -198,12 +198,12 @@ def one_unit_adds_few_rows(_: Patch) -> None:
             seen.append(len(rows))
             return b""
 
-        release(own.session, own.outlet, explained, measure, WholeRelease.made, Order())
+        release(own.session, explained, measure, WholeRelease.made, Order())
     assert seen == [2003]
 
 
 def nobody_bounds_the_rows(patch: Patch) -> None:
-    patch.setattr(coded, "qualified", lambda query, *_: query)
+    patch.setattr(Select, "qualified", lambda query, *_: query)
 
 
 # 8: the order of rows

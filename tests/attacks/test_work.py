@@ -21,13 +21,14 @@ from seams import run_in
 import hush
 from hush.curator.curator import Curator
 from hush.curator.opening import open_policy
-from hush.engines.duckdb.session import text_of
 from hush.engines.sql.nodes import column, select
 from hush.engines.sql.relations import MOST_PAIRS
+from hush.engines.sql.render import text_of
 from hush.engines.sql.scalars import value_of
+from hush.engines.sql.statements import Statements
 from hush.engines.sql.texts import like
 from hush.engines.sql.values import MAX_TEXT, SqlType, Value
-from hush.engines.work import ALONE, HELD, PER_ROW, STORED, TIME, cost_of
+from hush.engines.work import ALONE, HELD, PER_ROW, STORED, TIME, Cost, cost_of
 from hush.query.expressions import Column, Op
 from hush.query.functions import call, constant
 from hush.query.plan import UnplannableError
@@ -35,6 +36,11 @@ from hush.query.types import Kind, Type
 
 PUBLIC = pa.table({"c": list(range(4096)), "z": [f"z{at}" for at in range(4096)]})
 BUDGET = {"epsilon": 100, "delta": "1e-3"}
+
+
+def cost(compiled: Statements) -> Cost:
+    queries = [statement.query for statement in compiled.statements]
+    return cost_of(compiled.plan.exact_query, compiled.rows, queries)
 
 
 def opened(texts: list[str], *, unit: str | None = "id", rows: int = 1) -> Curator:
@@ -97,14 +103,14 @@ def test_rows_times_work_is_bounded_or_the_question_refused(term: str, shape: st
         compiled = desk.engine.render(how)
     except UnplannableError:
         return
-    cost, bounds = cost_of(compiled), compiled.rows.bounds
-    assert 0 < cost.work <= PER_ROW == TIME // STORED
-    assert cost.carried <= HELD
+    price, bounds = cost(compiled), compiled.rows.bounds
+    assert 0 < price.work <= PER_ROW == TIME // STORED
+    assert price.carried <= HELD
     if "join" in shape:
-        assert cost.counted
+        assert price.counted
         assert STORED <= bounds.pairs <= MOST_PAIRS
-        assert bounds.pairs * cost.work <= TIME
-        assert bounds.pairs * cost.carried <= STORED * HELD
+        assert bounds.pairs * price.work <= TIME
+        assert bounds.pairs * price.carried <= STORED * HELD
         assert f"a unit with more than {bounds.pairs:,} rows after a join is left out of it" in compiled.notes
     if "LENGTH" in TERMS[term] or "t " in sql:
         assert any("texts without declared values" in note for note in compiled.notes) == (bounds.text < MAX_TEXT)
@@ -114,7 +120,7 @@ def test_rows_times_work_is_bounded_or_the_question_refused(term: str, shape: st
 def test_a_row_that_is_a_unit_may_cost_more(term: str, alone: Curator) -> None:
     desk, how = alone.plan(SHAPES["a sum"].replace("{}", TERMS[term]), epsilon=1)
     compiled = desk.engine.render(how)
-    assert cost_of(compiled).work <= ALONE
+    assert cost(compiled).work <= ALONE
     assert compiled.rows.bounds.text == MAX_TEXT
     assert compiled.notes == ()
 
@@ -143,7 +149,7 @@ def test_what_is_needed_often_is_computed_once(what: str, units: Curator) -> Non
     """Engines put expressions in place of columns, and compute LOWER(t) for each ILIKE; here they cannot."""
     desk, how = units.plan(REPEATED[what], epsilon=1)
     compiled = desk.engine.prepare(how)
-    assert cost_of(compiled).work <= PER_ROW
+    assert cost(compiled).work <= PER_ROW
     for text in [statement.text for statement in compiled.statements]:
         written = "REPLACE(" if "derived" in what else "UPPER(" if "clipped" in what else "LOWER("
         assert text.count(written) == {"REPLACE(": 12, "UPPER(": 10, "LOWER(": 1}[written]
@@ -173,7 +179,7 @@ def test_a_condition_costs_what_the_engine_puts_in_place_of_its_columns(units: C
 
     def work(sql: str) -> int:
         desk, how = units.plan(sql, epsilon=1)
-        return cost_of(desk.engine.render(how)).work
+        return cost(desk.engine.render(how)).work
 
     plain = work(f"SELECT COUNT(*) AS n FROM data WHERE {value} > 3 OR {value} < 2 OR {value} = 2.5")
     nested = f"SELECT COUNT(*) AS n FROM (SELECT {value} AS y FROM data) q WHERE y > 3 OR y < 2 OR y = 2.5"

@@ -158,7 +158,7 @@ def test_statements_have_one_length() -> None:
         with opened() as other:
             sizes.add(tuple(lengths(other, PATHS["public keys"].format("4.5"))))
             desk, _ = other.plan(PATHS["sums"].format("1"), epsilon=1)
-            desk.engine.connection._lists._numbers = iter(range(10**12, 10**12 + 9))
+            desk.engine.connection._cache.numbers = iter(range(10**12, 10**12 + 9))
             desk.engine.connection.forget()
             sizes.add(tuple(lengths(other, PATHS["public keys"].format("4.5"))))
     assert len(sizes) == 1

@@ -1,7 +1,8 @@
 """A real browser for tests of pages, charts and notebooks: Debian's Chromium, driven by Playwright.
 
 Where there is none, and this is root with apt, it is installed; elsewhere these tests are skipped, which their summary
-says, or fail if HUSH_REQUIRE_BROWSER=1. What they saw is kept in ``build/``, for people to look at.
+says, or fail if HUSH_REQUIRE_BROWSER=1. Pictures of pages with a fault are kept in ``build/``; with HUSH_PICTURES=1 of
+all pages.
 """
 
 from __future__ import annotations

@@ -94,13 +94,23 @@ def watched(page: Page) -> list[str]:
     return said
 
 
-def faults(page: Page, title: str, build: Path, *, width: int, scheme: str) -> list[tuple[object, ...]]:
-    """Keep a picture of a page, and return what is wrong with it: axe's findings, and what is not in its place."""
-    page.screenshot(path=build / f"page-{title}-{width}-{scheme}.png", full_page=True)
-    if os.environ.get("HUSH_PICTURES") and (title, width, scheme) in DOCUMENTED:
-        page.screenshot(path=PICTURES / f"page-{title}-{width}-{scheme}.png", full_page=True)
-    violations = Axe().run(page).response["violations"]
-    found = [(title, violation["id"], violation["nodes"][0]["html"][:200]) for violation in violations]
+def faults(page: Page, title: str, build: Path, *, width: int) -> list[tuple[object, ...]]:
+    """Return what is wrong with a page: axe's findings, and what is not in its place; keep pictures if anything is.
+
+    In dark colours only contrast can be wrong beside what is wrong in light ones, so only that is looked at, and only
+    on wide pages, which show the same colours.
+    """
+    found: list[tuple[object, ...]] = []
+    schemes = {"light": {}, "dark": {"runOnly": ["color-contrast"]}}
+    for scheme in schemes if width >= WIDE else ["light"]:
+        page.emulate_media(color_scheme=scheme)
+        violations = Axe().run(page, options={"resultTypes": ["violations"], **schemes[scheme]}).response["violations"]
+        found += [(title, scheme, violation["id"], violation["nodes"][0]["html"][:200]) for violation in violations]
+        if found or os.environ.get("HUSH_PICTURES"):
+            page.screenshot(path=build / f"page-{title}-{width}-{scheme}.png", full_page=True)
+            if (title, width, scheme) in DOCUMENTED:
+                page.screenshot(path=PICTURES / f"page-{title}-{width}-{scheme}.png", full_page=True)
+    page.emulate_media(color_scheme="light")
     third_party = page.locator("script[src]:not([src^='/static/'])").count()
     found += [(title, "script from elsewhere", third_party)] if third_party else []
     found += [(title, words) for words in page.evaluate(_MISPLACED, width >= WIDE)]

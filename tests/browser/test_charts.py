@@ -9,7 +9,7 @@ from chart_kinds import CHARTS
 from playwright.sync_api import Browser, Page, Route
 
 from hush.accounting import GaussianEvent, compare, comparison_chart, compose
-from hush.core.svg import style_sheet
+from hush.core.chart import style_sheet
 from hush.distributed import chart_of_trust, price_of_trust
 from hush.report.pictures import kinds, picture
 

@@ -24,9 +24,10 @@ from schemathesis.specs.openapi.checks import (
 )
 from served import clinic_with, running
 
-from hush.server import openapi, table
+from hush.server import table
 from hush.server.auth.people import People
 from hush.server.rate_limits import RateLimits
+from hush.server.routes import document
 from hush.server.settings import ServiceSettings
 
 _EXAMPLES = int(os.environ.get("HUSH_EXAMPLES", "12"))
@@ -41,7 +42,7 @@ _CHECKS = [
 # what is longer than it may be is often also larger than a body may be, which is a refusal as good as any
 _REFUSED = ["400", "401", "403", "404", "406", "409", "413", "415", "422", "429"]
 _CONFIG = schemathesis.Config.from_dict({"checks": {"negative_data_rejection": {"expected-statuses": _REFUSED}}})
-schema = schemathesis.openapi.from_dict(openapi.document(table()), config=_CONFIG)
+schema = schemathesis.openapi.from_dict(document(table()), config=_CONFIG)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from hush.core.storage import parse_size
 from hush.curator.opening import protect
 from hush.engines.duckdb import duckdb_engine
 from hush.engines.duckdb.cache import Cache
-from hush.engines.duckdb.session import Session
+from hush.engines.duckdb.connection import Session
 from hush.engines.sql.statements import Statements
 from hush.engines.sql_engine import SqlEngine
 from hush.query.errors import UnplannableError
@@ -37,7 +37,7 @@ from hush.query.sql import parse
 from hush.query.types import Kind, Type
 
 SETTINGS = settings(
-    max_examples=int(os.environ.get("HUSH_CASES", "50")),
+    max_examples=int(os.environ.get("HUSH_CASES", "25")),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     database=None,

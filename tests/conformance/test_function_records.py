@@ -2,13 +2,15 @@
 
 A record's rule says which arguments it takes, so calls are found by asking it: every combination of sorts of arguments
 is tried, and what the rule refuses is left out. Nothing here names a function. A new record is tested as it is, and a
-wrong range, step, list of values, NULL rule, length, order or NumPy formula is found (`test_planted_faults_are_found`).
+wrong range, step, list of values, NULL rule, length, order or NumPy formula is found (`test_planted_faults_are_found`),
+and so is a cost below the time that DuckDB takes for long texts (`test_planted_costs_are_found`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -22,19 +24,18 @@ import pytest
 
 from hush.engines.sql.dialect import DUCKDB
 from hush.engines.sql.forcing import force
-from hush.engines.sql.nodes import alias, column, read, select
+from hush.engines.sql.nodes import column, read, select
 from hush.engines.sql.render import render
 from hush.engines.sql.scalars import value_of
 from hush.engines.sql.values import Value
 from hush.query.errors import QuestionError, UnplannableError
 from hush.query.expressions import Call, Column, Expression, Op, Released, columns_in, with_columns
 from hush.query.functions import FUNCTIONS, call, constant
-from hush.query.functions.record import Function, Rising
-from hush.query.ranges import Interval
-from hush.query.released import as_array, evaluate
-from hush.query.types import Kind, Type, position
+from hush.query.functions.record import Function, Rising, as_array
+from hush.query.released import evaluate
+from hush.query.types import Interval, Kind, Type, position
 
-ROWS, CALLS, LONGEST = 200, 36, 12
+ROWS, CALLS, LONGEST = 200, 72, 12
 EXACT = 2**53
 """Below, float64 tells whole numbers apart."""
 
@@ -133,13 +134,13 @@ class Bench:
                 written.append((one, value_of(one, self.columns)))
             except UnplannableError:
                 continue
-        cells = [alias(value.finite().sql, f"c{at}") for at, (_, value) in enumerate(written)]
+        cells = [value.finite().sql.alias(f"c{at}") for at, (_, value) in enumerate(written)]
         text = render(select(cells, read("stored", "s")), DUCKDB).text
         found = self.connection.execute(text).fetchall()
         return [(one, value, [row[at] for row in found]) for at, (one, value) in enumerate(written)]
 
     def arguments(self) -> dict[str, list[Any]]:
-        cells = [alias(value.finite().sql, name) for name, value in self.columns.items()]
+        cells = [value.finite().sql.alias(name) for name, value in self.columns.items()]
         found = self.connection.execute(render(select(cells, read("stored", "s")), DUCKDB).text).fetchall()
         return {name: [row[at] for row in found] for at, name in enumerate(self.columns)}
 
@@ -289,6 +290,9 @@ PLANTED: dict[str, tuple[Op, Callable[[Function], Function]]] = {
     "a range that ends a little too early": (
         Op.ABS, ruled(lambda t: replace(t, upper=t.upper and t.upper * Fraction(99, 100)))
     ),
+    "a remainder that ends a little too early": (
+        Op.MODULO, ruled(lambda t: replace(t, upper=t.upper - 1) if t.upper and t.kind is Kind.INTEGER else t)
+    ),
     "a range of days that ends too early": (Op.TO_DATE, ruled(lambda t: replace(t, upper=t.upper and t.upper - 1))),
     "a part of a date from 1 instead of 0": (Op.DAY_OF_WEEK, ruled(lambda t: replace(t, lower=Fraction(1)))),
     "a division that is never NULL": (Op.DIVIDE, ruled(lambda t: replace(t, nullable=False))),
@@ -306,3 +310,63 @@ def test_planted_faults_are_found(fault: str, bench: Bench, monkeypatch: pytest.
     monkeypatch.setitem(FUNCTIONS, op, plant(FUNCTIONS[op]))
     with pytest.raises(AssertionError, match=op.name):
         check(FUNCTIONS[op], bench)
+
+
+LONG = ["abc" * 133, "ÉÉßİ" * 100, "a" * 400, "x-" * 200, "B%_ " * 100, " " * 399 + "a", "2.5" + "0" * 390]
+SLACK = 200
+"""Nanoseconds for a row: what is measured for functions that cost next to nothing."""
+
+
+class Clock:
+    """Long texts in DuckDB, and the processor's time that a function takes for a row of them."""
+
+    def __init__(self) -> None:
+        self.connection, rng = duckdb.connect(), Random(20261119)
+        self.connection.execute("SET threads = 1")
+        stored = ", ".join(f'"{name}" {physical}' for name, (physical, _, _) in COLUMNS.items())
+        self.connection.execute(f"CREATE TABLE stored ({stored})")
+        lists = [LONG if name == "t" else values for name, (_, _, values) in COLUMNS.items()]
+        rows = [tuple(map(rng.choice, lists)) for _ in range(10 * ROWS)]
+        self.connection.executemany(f"INSERT INTO stored VALUES ({', '.join('?' * len(COLUMNS))})", rows)
+        self.columns = {
+            name: force(column(name, "s"), physical, type_, 400) for name, (physical, type_, _) in COLUMNS.items()
+        }
+        self.read = self.nanoseconds(self.columns["t"])
+
+    def nanoseconds(self, value: Value) -> float:
+        text = render(select([value.sql.alias("c")], read("stored", "s")), DUCKDB).text
+        best = math.inf
+        for _ in range(3):
+            begin = time.process_time()
+            self.connection.execute(f"SELECT BIT_XOR(HASH(c)) FROM ({text})").fetchall()
+            best = min(best, time.process_time() - begin)
+        return best * 1e9 / (10 * ROWS)
+
+    def check(self, record: Function) -> None:
+        """Check that calls cost no more time than is charged: twice the charge, on a machine as slow as that."""
+        of_texts = [one for one in calls(record, Random(record.op.name)) if "t" in columns_in(one)]
+        for one in of_texts[:4]:
+            try:
+                value = value_of(one, self.columns)
+            except UnplannableError:
+                continue
+            charged = value.sql.cost - sum(self.columns[name].sql.cost for name in columns_in(one))
+            taken = self.nanoseconds(value) - self.read
+            assert taken <= 2 * charged + SLACK, f"{one} takes {taken:.0f} ns for a row, and is charged {charged}"
+
+
+@pytest.fixture(scope="module")
+def clock() -> Clock:
+    return Clock()
+
+
+def test_a_cost_covers_the_time(clock: Clock) -> None:
+    for record in FUNCTIONS.values():
+        clock.check(record)
+
+
+@pytest.mark.parametrize("op", [Op.LOWER, Op.TRIM, Op.LIKE], ids=lambda op: op.name)
+def test_planted_costs_are_found(op: Op, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FUNCTIONS, op, replace(FUNCTIONS[op], per_character=0, searches=False))
+    with pytest.raises(AssertionError, match=op.name):
+        clock.check(FUNCTIONS[op])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
@@ -35,17 +33,6 @@ def limited(curator: Curator, limit: int) -> SqlEngine:
     return engine
 
 
-@contextmanager
-def collecting_new_objects_alone() -> Iterator[None]:
-    """Keep what other tests left behind out of collections, which would take a second each."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
 def ask(curator: Curator, first: int) -> list[int]:
     """Ask with a list of keys of its own."""
     keys = ", ".join(f"'{word}'" for word in WORDS[first : first + 3])
@@ -55,7 +42,7 @@ def ask(curator: Curator, first: int) -> list[int]:
 
 @pytest.mark.parametrize(("limit", "most"), [(0, 0), (9000, 1), (100_000, 12)])
 def test_lists_stay_within_the_limit(limit: int, most: int) -> None:
-    with desk() as curator, collecting_new_objects_alone():
+    with desk() as curator:
         engine = limited(curator, limit)
         for _ in range(2):
             for first in range(13):

@@ -16,12 +16,11 @@ from test_bounded_tables import forget_results, tables
 
 import hush
 from hush.curator.curator import Curator
-from hush.engines.duckdb.session import text_of
 from hush.engines.protocol import Exact
 from hush.engines.sql.dialect import DUCKDB
 from hush.engines.sql.keys import Axis, key_value, listed, place
-from hush.engines.sql.nodes import alias, case, column, integer, read, select
-from hush.engines.sql.nodes import binary as operation
+from hush.engines.sql.nodes import case, column, integer, read, select
+from hush.engines.sql.render import text_of
 from hush.engines.sql.statements import Statements
 from hush.engines.sql.values import SqlType, Value
 from hush.query.plan.plan import Plan
@@ -84,9 +83,9 @@ def test_arithmetic_is_equality_for_integers(step: int, first: int) -> None:
 def assert_same_modes(found: Any, value: Value, points: list[Fraction], type_: Type, cells: pa.Array) -> None:
     """Compare a number with the one that comparisons one by one give, in the engine."""
     one_by_one = case(
-        *((operation("=", value.sql, listed(point, type_, value)), integer(at)) for at, point in enumerate(points))
+        *((value.sql.equals(listed(point, type_, value)), integer(at)) for at, point in enumerate(points))
     )
-    query = select([alias(found, "found"), alias(one_by_one, "expected")], read("cells", "t"))
+    query = select([found.alias("found"), one_by_one.alias("expected")], read("cells", "t"))
     connection = duckdb.connect()
     connection.register("cells", pa.table({"x": cells}))
     rows = connection.execute(text_of(query)).fetchall()

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.curator.opening import protect
-from hush.engines.duckdb.session import Session
+from hush.engines.duckdb.connection import Session
 from hush.engines.errors import EngineError
 from hush.query.plan import UnplannableError
 

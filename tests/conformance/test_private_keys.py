@@ -17,7 +17,7 @@ from seams import cache_of, hash_key, run_in, set_hash_key
 from hush.curator.curator import Curator
 from hush.curator.opening import protect
 from hush.curator.release import KeySelector, release
-from hush.engines.duckdb import private_groups as private
+from hush.engines.duckdb import connection as private
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
 from hush.mechanisms.grouped import KeySelection, KeyThreshold
@@ -201,10 +201,10 @@ def test_kept_groups_are_all_groups_and_go_when_they_are_forgotten() -> None:
     with made() as curator:
         engine, how = planned(curator, SQL["counts and means"])
         assert len(engine.run(how, lambda units: np.zeros(len(units), dtype=bool)).keys) == 0
-        assert len(left(engine)) == 1
-        before = engine.connection._private._made
+        kept = left(engine)
+        assert len(kept) == 1
         assert len(engine.run(how).keys) == 6
-        assert engine.connection._private._made == before
+        assert left(engine) == kept  # names are never used twice
         engine.connection.forget()
         assert left(engine) == []
 

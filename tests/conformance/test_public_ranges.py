@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.engines.duckdb import duckdb_engine
-from hush.engines.duckdb.session import Session
+from hush.engines.duckdb.connection import Session
 from hush.engines.sql_engine import SqlEngine
 from hush.query.errors import UnboundedError
 from hush.query.plan import plan

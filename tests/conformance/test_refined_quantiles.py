@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.curator.opening import protect
-from hush.mechanisms.grouped.quantile_draws import PointRuns
+from hush.mechanisms.grouped.quantile import PointRuns
 
 POINTS = 10**11 + 1
 QUESTIONS = ["MEDIAN(s)", "QUANTILE(s, 0.9)", "MIN(s)", "MAX(s)"]

@@ -17,15 +17,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from seams import change_catalogue
 from sentences import sentence
 from worlds import STORED, TEXTS, Rows, question, schema, world
 
+import hush
 from hush.core import HushError, Neighbours
 from hush.engines.duckdb import duckdb_engine
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Exact, Sparse
 from hush.mechanisms.grouped import GroupedDistribution
-from hush.mechanisms.grouped.quantile_draws import PointRuns
+from hush.mechanisms.grouped.quantile import PointRuns
 from hush.query import relations
 from hush.query.answers.plan import plan_composed
 from hush.query.answers.tree import Composed
@@ -60,7 +62,7 @@ class Bench:
     def runs(self, how: Plan, about: Schema, worlds: Sequence[Rows]) -> list[Exact]:
         """Run one plan's statements on several data sets."""
         engine, compiled, results = self.engine, None, []
-        object.__setattr__(engine._catalogue, "schema", about)
+        change_catalogue(engine, schema=about)
         for rows in worlds:
             engine.connection.forget()
             for index, (table, columns) in enumerate(STORED.items()):
@@ -373,7 +375,7 @@ def test_random_modes_are_of_long_lists_too(bench: Bench) -> None:
     rng, seen = Random(1), Counter[str]()
     for _ in range(60):
         how, about = modes(rng)
-        object.__setattr__(bench.engine._catalogue, "schema", about)
+        change_catalogue(bench.engine, schema=about)
         for statement, item in zip(bench.engine.prepare(how).histograms, how.draws, strict=True):
             many = len(item.choice.histogram.values) > 8
             seen["list" if "LEFT JOIN" in statement.text else "arithmetic" if many else "few"] += 1
@@ -472,3 +474,38 @@ def test_one_row_that_pruning_makes_many_is_found(bench: Bench, monkeypatch: pyt
         except AssertionError:
             return
     pytest.fail("200 random questions did not find the fault")
+
+
+@pytest.mark.parametrize("aggregate", ["SUM(x)", "SUM(-x)", "SUM(x * y)", "SUM(x * z)", "SUM(x * x)", "AVG(x)"])
+def test_a_sum_is_as_sensitive_below_zero_as_above(aggregate: str) -> None:
+    """Bounds and their mirror image have the same largest magnitude."""
+    rows, events = {"id": [1, 2], "x": [0, 0], "y": [3, 1], "z": [1, 1]}, []
+    for bounds in ({"x": (-5, 0), "y": (0, 3), "z": (-2, 1)}, {"x": (0, 5), "y": (0, 3), "z": (-1, 2)}):
+        with hush.protect(rows, unit="id", bounds=bounds, budget=10) as curator:
+            events.append(curator.explain(f"SELECT {aggregate} AS s FROM data", epsilon=1).to_json()["events"])
+    assert events[0] == events[1]
+
+
+@pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(x)"])
+def test_replacing_a_unit_moves_an_answer_twice_as_far_as_adding_one(aggregate: str) -> None:
+    rows, errors = {"id": [1, 2], "x": [0, 1]}, []
+    for neighbours, epsilon in (("replace", 1), ("add-remove", "0.5")):
+        with hush.protect(rows, unit="id", bounds={"x": (0, 5)}, neighbours=neighbours, budget=10) as curator:
+            explained = curator.explain(f"SELECT {aggregate} AS s FROM data", epsilon=epsilon)
+            errors.append(explained.to_json()["errors"]["s"])
+    assert errors[0] == errors[1]
+
+
+def test_the_larger_limits_hold_for_a_question_about_two_tables(tmp_path) -> None:
+    lines = ['[data.d]\nunit = "id"\nbudget = { epsilon = "9" }']
+    for name, limits in (("a", "max_rows = 2\nmax_groups = 3"), ("b", "max_rows = 5\nmax_groups = 1")):
+        (tmp_path / f"{name}.csv").write_text("id,x\n1,1\n2,2\n", encoding="utf-8")
+        columns = 'columns.x = { type = "integer", values = [1, 2, 3, 4] }'
+        lines.append(f'[data.d.tables.{name}]\nsource = "{name}.csv"\n{limits}\n{columns}')
+    (tmp_path / "hush.toml").write_text(
+        "\n".join([*lines, '[analysts.me]\ndata = ["d"]\nbudget = { epsilon = "9" }']), encoding="utf-8"
+    )
+    both = "(SELECT id, x FROM a UNION ALL SELECT id, x FROM b) AS t"
+    with hush.open(tmp_path / "hush.toml", analyst="me") as curator:
+        explained = curator.explain(f"SELECT x, COUNT(*) AS n FROM {both} GROUP BY x", epsilon=1).to_json()
+    assert explained["limits"] == {"max_rows": 5, "max_groups": 3}

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 from sentences import Writer
 from vocabulary import NUMBERS, TABLES, WORDS
 
 import hush
 from hush.core import HushError
 from hush.curator.curator import Curator
-from hush.engines.duckdb.session import Session
+from hush.engines.duckdb.connection import Session
 from hush.engines.errors import EngineError
 
 SEEN: list[str] = []
@@ -40,7 +42,8 @@ class _Visits(Writer):
     """Asks about one private and one public table."""
 
     def table(self, which: str):
-        return super().table("regions" if which == "regions" else "visits")
+        source = super().table("regions" if which == "regions" else "visits")
+        return replace(source, text=re.sub(r"^d\.", "visits.", source.text))  # as the data set is called here
 
     def source(self, *, rows: bool, depth: int = 2):  # noqa: ARG002 - here no table's rows are units
         return super().source(rows=False, depth=depth)
@@ -121,5 +124,6 @@ def test_any_text_is_answered_or_refused_and_never_runs_as_written(curator: Cura
 
 
 def test_enough_of_them_are_answered() -> None:
-    assert 10 * ANSWERED["answered"] >= ANSWERED["asked"], ANSWERED
+    """Of 2,000 texts 366 were answered: too few are so few as one in seven would give with probability 1e-6."""
+    assert binom.cdf(ANSWERED["answered"], ANSWERED["asked"], 1 / 7) > 1e-6, ANSWERED
     assert ANSWERED["statements"] or not ANSWERED["asked"]  # what ran was looked at

@@ -27,9 +27,10 @@ PACKAGES = [
 
 
 def _documented(package: ModuleType) -> list[str]:
-    """Return the names of a package that are functions or classes, and no errors."""
-    names = [name for name in package.__all__ if name != "__version__"]
-    objects = {name: getattr(package, name) for name in names}
+    """Return the names of a package that are functions or classes, and no errors; of a module, those it defines."""
+    defined = [name for name, value in vars(package).items() if getattr(value, "__module__", "") == package.__name__]
+    names = getattr(package, "__all__", [name for name in defined if not name.startswith("_")])
+    objects = {name: getattr(package, name) for name in names if name != "__version__"}
     return [
         name
         for name, value in objects.items()

@@ -209,7 +209,7 @@ def test_options_are_checked_like_answers(option: str, value: str, capsys: pytes
 
 def _terminal(*arguments: str) -> pexpect.spawn[str]:
     environment = os.environ | {"PYTHONPATH": str(Path(hush.__file__).parents[1]), "TERM": "dumb"}
-    command = ["-m", "hush.cli", *arguments]
+    command = ["-m", "hush", *arguments]
     return pexpect.spawn(sys.executable, command, env=environment, encoding="utf-8", timeout=120, dimensions=(50, 200))
 
 

@@ -180,7 +180,7 @@ def test_people_and_their_backup(policy: Path, capsys: pytest.CaptureFixture[str
 def test_a_second_factor_is_set_up_at_the_machine(
     policy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hush.server.auth.totp import STEP, totp
+    from hush.server.auth.credentials import STEP, totp
 
     def show_code(*_: object, **__: object) -> str:
         secret = capsys.readouterr().err.partition("secret=")[2].partition("&")[0]

@@ -139,7 +139,7 @@ def test_two_runs_at_once_and_one_that_is_killed(clinic: Path) -> None:
             time.sleep(0.02)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    runs = [subprocess.Popen([sys.executable, "-m", "hush.cli", *words], stdout=subprocess.PIPE) for _ in range(2)]
+    runs = [subprocess.Popen([sys.executable, "-m", "hush", *words], stdout=subprocess.PIPE) for _ in range(2)]
     released = [json.loads(each.communicate()[0])["released"] for each in runs]
     made = [release["period"] for told in released for release in told]
     assert made == [TODAY.isoformat()]

@@ -39,13 +39,13 @@ assert all(application(command) for command in COMMANDS)
 if "serve" in COMMANDS:
     from hush.server import table, workers
     assert table()
-sys.exit(run(["demo", "--folder", "clinic"]))
+sys.exit(run(["demo", "--folder", "clinic", "--patients", "1000"]))
 """
 
 
 @pytest.mark.parametrize("package", OPTIONAL)
 def test_a_package_can_be_deleted(package: str, tmp_path: Path) -> None:
-    copied = shutil.copytree(_SOURCE, tmp_path / "hush", ignore=shutil.ignore_patterns("__pycache__"))
+    copied = shutil.copytree(_SOURCE, tmp_path / "hush")  # compiled modules, where there are any, save most of the time
     deleted_place = copied / package
     shutil.rmtree(deleted_place) if deleted_place.is_dir() else deleted_place.unlink()
     table, lines = OPTIONAL[package]

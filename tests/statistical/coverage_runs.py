@@ -10,7 +10,7 @@ smallest value with that share of the weight at or below it, for MIN and MAX the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -128,8 +128,7 @@ def wanted(exact: Exact, choose: Choose) -> Exact:
     """Return what an engine returns of private groups."""
     assert exact.units is not None
     at = np.flatnonzero(choose(exact.units)).tolist()
-    return replace(
-        exact,
+    return exact._replace(
         keys=[exact.keys[place] for place in at],
         units=exact.units[at],
         statistics={item: values[at] for item, values in exact.statistics.items()},
@@ -150,8 +149,7 @@ def _summary(cells: list[tuple[float, float, float]]) -> Coverage:
 
 
 def _copied(exact: Exact, times: int) -> Exact:
-    return replace(
-        exact,
+    return exact._replace(
         keys=[tuple(key) for key in exact.keys] * times,
         units=None if exact.units is None else np.tile(exact.units, times),
         statistics={item: np.tile(values, times) for item, values in exact.statistics.items()},

@@ -17,7 +17,7 @@ from noise_checks import ALPHA
 from scipy import stats
 
 from hush.curator.opening import protect
-from hush.engines.duckdb import private_groups as private
+from hush.engines.duckdb import connection as private
 from hush.mechanisms.grouped import KeySelection, KeyThreshold
 
 KEYS = 4000

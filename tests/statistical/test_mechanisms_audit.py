@@ -122,11 +122,11 @@ def test_a_single_point_of_a_quantile():
 def test_top_k():
     law = TopK(k=2, epsilon=1)
     sides = [
-        np.array([law.release(scores) for _ in range(HALF)]) @ np.array([3, 1])
+        np.array([law.release(scores) for _ in range(CALLS)]) @ np.array([3, 1])
         for scores in (np.array([1, 1, 0]), np.array([0, 0, 1]))
     ]
-    # The bound found varies by about 0.013 around 0.316: 0.25 is five deviations below, a false alarm in 10⁶ or fewer.
-    assert 0.25 < audited(*sides, [lambda x: x == 1, lambda x: x == 3, lambda x: x >= 6]) <= 1
+    # The bound found is 0.29 with a deviation of 0.02: 0.18 is five below, a false alarm in 10⁶ or fewer.
+    assert 0.18 < audited(*sides, [lambda x: x == 1, lambda x: x == 3, lambda x: x >= 6]) <= 1
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from scipy import integrate, stats
 
 from hush import noise
 from hush.noise.bits import system_bits
-from hush.noise.select import draw_order, prepare
+from hush.noise.race import draw_order, prepare
 
 SINGLE = 120_000  # so that the rarest outcome, e⁻⁷, is expected a hundred times
 

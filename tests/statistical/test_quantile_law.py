@@ -11,8 +11,8 @@ from noise_checks import LEAST, accepts, frequencies
 
 from hush.curator.opening import protect
 from hush.mechanisms import Quantile
-from hush.mechanisms.grouped import Sparse, quantile_draws
-from hush.mechanisms.grouped.quantile_draws import PointRuns, Ties
+from hush.mechanisms.grouped import Sparse, quantile
+from hush.mechanisms.grouped.quantile import PointRuns, Ties
 
 DRAWS = 6_000
 
@@ -29,11 +29,11 @@ def test_the_law_of_a_single_point(cut, data, q):
     (distance,) = distances_on_paper(aims, data, (0,))
     weights = np.exp(-float(aims.rate) * distance[1:-1])
     histogram = law.histogram(np.array(data, dtype=np.int64), mechanism)
-    drawn = quantile_draws.draw_points(aims, [histogram] * 40_000)
+    drawn = quantile.draw_points(aims, [histogram] * 40_000)
     assert accepts(frequencies(np.asarray(drawn, dtype=np.int64), weights / weights.sum()))
 
 
-@pytest.mark.parametrize("fit", [quantile_draws._LARGEST_MACHINE_SUM, 0])
+@pytest.mark.parametrize("fit", [quantile._LARGEST_MACHINE_SUM, 0])
 @pytest.mark.parametrize(
     ("question", "cut", "ends"),
     [
@@ -50,8 +50,8 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
     Below all points, for y, and above all, for z, m is ends·points, half of it even and half odd. Where nothing is said
     to fit into 64 bits, Python's integers give the same law.
     """
-    monkeypatch.setattr(quantile_draws, "END_WEIGHT", ends)
-    monkeypatch.setattr(quantile_draws, "_LARGEST_MACHINE_SUM", fit)
+    monkeypatch.setattr(quantile, "END_WEIGHT", ends)
+    monkeypatch.setattr(quantile, "_LARGEST_MACHINE_SUM", fit)
     data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
         desk, how = curator.plan(f"SELECT {question} FROM data", epsilon="1.4")
@@ -67,19 +67,19 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
 TIES = Ties(spread=30, window=20, harmless=3, doubt=14, gamma=Fraction(3, 4))
 
 
-@pytest.mark.parametrize("fit", [quantile_draws._LARGEST_MACHINE_SUM, 0])
+@pytest.mark.parametrize("fit", [quantile._LARGEST_MACHINE_SUM, 0])
 @pytest.mark.parametrize("doubt", [6, 14, 40])
 def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
     """Near pairs, each four times, and far triples (y, x, z) with e^(-rate·max(d₁(y), d₂(x), d₃(z), γ(θ - X)))."""
-    monkeypatch.setattr(quantile_draws, "_LARGEST_MACHINE_SUM", fit)
-    monkeypatch.setattr(quantile_draws, "POINTS_PER_WEIGHT", 4)
+    monkeypatch.setattr(quantile, "_LARGEST_MACHINE_SUM", fit)
+    monkeypatch.setattr(quantile, "POINTS_PER_WEIGHT", 4)
     data, ties = 3 * [2, 2, 2, 3, 9, 9, 9, 9, 10, 15, 1, 0], dataclasses.replace(TIES, doubt=doubt)
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
         desk, how = curator.plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.4")
         item, ((sparse,),) = how.draws[0].mechanism.aims, desk.engine.run(how).histograms
     item = dataclasses.replace(item, ties=ties)
     more = ties_on_paper(item, data) - doubt
-    near = unscaled_pairs(item, data, quantile_draws.END_WEIGHT, max(math.floor(more * ties.gamma), 0)) * 4
+    near = unscaled_pairs(item, data, quantile.END_WEIGHT, max(math.floor(more * ties.gamma), 0)) * 4
     low, middle, high = (
         np.minimum(np.maximum(one, math.floor(-more * ties.gamma)), item.cut)
         for one in distances_on_paper(item, data, (-ties.spread, 0, ties.spread))
@@ -156,10 +156,10 @@ def assert_law(pairs, law):
     assert accepts(*checks)
 
 
-@pytest.mark.parametrize("fit", [quantile_draws._LARGEST_MACHINE_SUM, 0])
+@pytest.mark.parametrize("fit", [quantile._LARGEST_MACHINE_SUM, 0])
 def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
     """Groups that differ, one of them empty, drawn at once and in turn. False alarms: 9e-7."""
-    monkeypatch.setattr(quantile_draws, "_LARGEST_MACHINE_SUM", fit)
+    monkeypatch.setattr(quantile, "_LARGEST_MACHINE_SUM", fit)
     worlds = [6 * [2, 2, 3, 9, 9, 15], [], [0, 15]]
     with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
         _, how = curator.plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.1")
@@ -172,7 +172,7 @@ def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
     for at, data in enumerate(worlds):
         assert_law(
             (drawn.low[at :: len(worlds)], drawn.high[at :: len(worlds)]),
-            law_of_pairs(item, data, quantile_draws.END_WEIGHT),
+            law_of_pairs(item, data, quantile.END_WEIGHT),
         )
 
 
@@ -183,7 +183,7 @@ def test_weights_that_64_bits_do_not_hold(groups):
         _, how = curator.plan("SELECT QUANTILE(x, 0.2501) FROM data", epsilon=1)
     item = how.draws[0].mechanism.aims
     sparse = Sparse(bins=np.array([3, 7, 12]), weights=np.array([1, 2**60, 1]))
-    found = quantile_draws.draw_quantiles(item, [sparse] * groups)
+    found = quantile.draw_quantiles(item, [sparse] * groups)
     assert (found.index.tolist(), found.half.tolist()) == ([7] * groups, [1] * groups)
 
 
@@ -191,7 +191,7 @@ def test_what_a_pair_says():
     """All pairs on lines of 1 to 7 points, against the words of the rule; answers and intervals stay on the line."""
     for last in range(7):
         low, high = (grid.ravel() for grid in np.mgrid[-1 : last + 1, 0 : last + 2])
-        found = quantile_draws.interval(quantile_draws.DrawnPoints(low=low, high=high), last, 1)
+        found = quantile.interval(quantile.DrawnPoints(low=low, high=high), last, 1)
         for a, b, index, half in zip(low, high, found.index, found.half, strict=True):
             if a < 0 and b > last:
                 expected = (last // 2, last - last // 2)

@@ -20,9 +20,9 @@ from hush.accounting import (
 )
 from hush.accounting.filters import GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
 from hush.core import BudgetExceededError
-from hush.core.balls import ball
-from hush.core.balls import fraction_down as down
-from hush.core.balls import fraction_up as up
+from hush.core.rounding import ball
+from hush.core.rounding import fraction_down as down
+from hush.core.rounding import fraction_up as up
 
 
 def hockey_stick(p, q, epsilon):

@@ -18,9 +18,9 @@ import pytest
 import hush.mechanisms as h
 from hush import noise as noises
 from hush.core import Grid
-from hush.core.columns import whole_step
+from hush.core.grid import whole_step
 from hush.mechanisms.grouped import GroupedLaplace, GroupedMode, Sparse
-from hush.mechanisms.grouped.quantile_draws import PointRuns
+from hush.mechanisms.grouped.quantile import PointRuns
 
 EPSILON = Fraction(3, 2)
 UNIVERSE = [0, 1, 3, 7.5, None]

@@ -58,7 +58,7 @@ def test_an_average_gives_all_of_epsilon_to_both_halves() -> None:
     assert isinstance(noise.noised, Halves)
     assert len(noise.statistics) == 2
     assert noise.law == GroupedLaplace(scale=Fraction(10) / Fraction(1, 2), sensitivity=10)
-    assert noise.event == DiscreteLaplaceEvent(scale=20, sensitivity=10)
+    assert noise.law.event == DiscreteLaplaceEvent(scale=20, sensitivity=10)
 
 
 def test_gaussian_halves_are_charged_as_zcdp_of_their_common_change() -> None:
@@ -67,7 +67,7 @@ def test_gaussian_halves_are_charged_as_zcdp_of_their_common_change() -> None:
         plan = curator.explain(f"SELECT {many} FROM data", epsilon=1, delta="1e-3").plan
     for noise in plan.noises:
         assert isinstance(noise.law, GroupedGaussian)
-        assert noise.event == ZCDPEvent(rho=Fraction(100) / (2 * noise.law.sigma**2))
+        assert noise.law.event == ZCDPEvent(rho=Fraction(100) / (2 * noise.law.sigma**2))
 
 
 def planned(asked: str) -> Plan:

@@ -22,7 +22,7 @@ from hush.mechanisms import (
 )
 from hush.mechanisms import max as private_max
 from hush.sensitivity import FiniteFunction, smooth_sensitivity
-from hush.sensitivity.order import instability, rank
+from hush.sensitivity.statistics import instability, rank
 from hush.utility import crossover, vector_noise
 
 

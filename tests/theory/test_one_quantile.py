@@ -14,7 +14,7 @@ import hush
 from hush.curator.opening import protect
 from hush.mechanisms import Quantile
 from hush.mechanisms.grouped import Sparse
-from hush.mechanisms.grouped.quantile_draws import PointRuns
+from hush.mechanisms.grouped.quantile import PointRuns
 
 WORLDS = [list(data) for size in range(1, 5) for data in combinations_with_replacement(range(POINTS), size)]
 QUESTIONS = {"MEDIAN(x)": "0.5", "QUANTILE(x, 0.25)": "0.25", "QUANTILE(x, 0.9)": "0.9", "MIN(x)": 0, "MAX(x)": 1}

@@ -12,7 +12,7 @@ from hush.core import InvalidValueError
 from hush.curator.opening import protect
 from hush.mechanisms import Quantile
 from hush.mechanisms.grouped import Contribution, GroupedQuantile, Sparse
-from hush.mechanisms.grouped.quantile_draws import END_WEIGHT, PointRuns, Ties
+from hush.mechanisms.grouped.quantile import END_WEIGHT, PointRuns, Ties
 
 POINTS = 4
 

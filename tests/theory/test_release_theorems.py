@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from hush.synth import Domain, all_marginals
-from hush.synth.marginals import residual_of
+from hush.synth.marginals import plan_residuals, residual_of, squared_sensitivity, subsets
 from hush.synth.model import Draws, Target, TreeModel, given_groups, junction_tree
 from hush.synth.ranges import _square_root
-from hush.synth.residual import plan_residuals, squared_sensitivity, subsets
 from hush.synth.streams import Factorisation
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from hush import local
 from hush.accounting.pairs.shuffle import shuffled_delta, shuffled_epsilon
-from hush.core.balls import ball, flint, precision
+from hush.core.rounding import ball, flint, precision
 from hush.distributed import LaplaceShare, price_of_trust
 
 

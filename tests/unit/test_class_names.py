@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import hush
@@ -19,6 +20,7 @@ STILL_TWICE = {
 """Names that stand for two concepts today, with what they are. A name leaves this list, none enters it."""
 
 
+@cache
 def twice() -> dict[str, list[str]]:
     """Return the class names that several modules define, with these."""
     source = Path(hush.__file__).parent

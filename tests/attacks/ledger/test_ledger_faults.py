@@ -123,7 +123,7 @@ def test_every_crash_point_of_an_append(tmp_path, monkeypatch):
         chain = chain_of(ledger)
         with monkeypatch.context() as patch:
             if step == "announce":
-                patch.setattr(chain, "_announce", die)
+                patch.setattr(chain.anchor, "begin", die)
             elif step == "append":
                 patch.setattr(chain.store, "append", die)
             elif step == "commit":
@@ -144,8 +144,8 @@ def test_every_crash_point_of_an_append(tmp_path, monkeypatch):
         path, ledger = fresh(f"raise-{step}.ledger")
         chain = chain_of(ledger)
         with monkeypatch.context() as patch:
-            target = {"announce": chain, "append": chain.store, "commit": chain.store.storage}[step]
-            patch.setattr(target, "_announce" if step == "announce" else step, die)
+            target = {"announce": chain.anchor, "append": chain.store, "commit": chain.store.storage}[step]
+            patch.setattr(target, "write" if step == "announce" else step, die)
             with pytest.raises(DiedError):
                 ledger.raise_budget("d", epsilon=20, actor=OWNER)
         with Ledger.open(path) as other:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from seams import set_hash_key, write_in
+from seams import change_catalogue, set_hash_key, write_in
 from worlds import STORED, Rows, schema
 
 from hush.engines.duckdb import duckdb_engine
@@ -134,7 +134,7 @@ class DuckDBBench:
                 self.engine.connection._connection.execute(f'INSERT INTO "table_{index}" SELECT * FROM fresh')
 
     def prepare(self, how: Plan, about: Schema) -> Any:
-        object.__setattr__(self.engine._catalogue, "schema", about)
+        change_catalogue(self.engine, schema=about)
         return self.engine.prepare(how)
 
     def execute(self, compiled: Any) -> Exact:
@@ -178,7 +178,7 @@ class PostgreSQLBench:
                     copy.write_row(row)
 
     def prepare(self, how: Plan, about: Schema) -> Any:
-        object.__setattr__(self.engine._catalogue, "schema", about)
+        change_catalogue(self.engine, schema=about)
         return self.engine.prepare(how)
 
     def execute(self, compiled: Any) -> Exact:
@@ -216,7 +216,7 @@ class SparkBench:
             pq.write_table(pa.table(held), self._folder / table / "rows.parquet")
 
     def prepare(self, how: Plan, about: Schema) -> Any:
-        object.__setattr__(self.engine._catalogue, "schema", about)
+        change_catalogue(self.engine, schema=about)
         return self.engine.prepare(how)
 
     def execute(self, compiled: Any) -> Exact:

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from spark_servers import Cluster, ConnectServer, SailServer, free_port
 
-from hush.engines.spark.session import SparkServer
+from hush.engines.spark.connection import SparkServer
 
 FRUGAL = """
 spark.driver.defaultJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC

@@ -17,11 +17,11 @@ import pytest
 from hush.curator.opening import protect
 from hush.engines.errors import SourceError
 from hush.engines.postgresql.dialect import POSTGRESQL
+from hush.engines.spark.connection import SparkServer
 from hush.engines.spark.dialect import SAIL, SPARK, SparkDialect
-from hush.engines.spark.session import SparkServer
 from hush.engines.sql.dialect import DUCKDB, Dialect
 from hush.engines.sql.forcing import force
-from hush.engines.sql.nodes import TableName, alias, column, select
+from hush.engines.sql.nodes import TableName, column, select
 from hush.engines.sql.render import render
 from hush.query.types import Kind, Type
 
@@ -81,7 +81,7 @@ def check(dialect: Dialect, ask: Callable[[str], Sequence[Sequence[object]]]) ->
     """Fail unless an engine reads all texts in all formats as is wanted; its table is ``texts``."""
     for kind in (Kind.DATE, Kind.TIMESTAMP):
         types = [Type(kind, format=date_format) for date_format in FORMATS]
-        cells = [alias(force(column("t"), "VARCHAR", type_).sql, f"c{number}") for number, type_ in enumerate(types)]
+        cells = [force(column("t"), "VARCHAR", type_).sql.alias(f"c{number}") for number, type_ in enumerate(types)]
         rows = ask(render(select([column("n"), *cells], TableName("texts")), dialect).text)
         assert len(rows) == len(TEXTS)
         for number, *moments in rows:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.engines.spark.session import SparkServer
+from hush.engines.spark.connection import SparkServer
 from hush.query.sql.dialects import DIALECTS, DIFFERENCES
 
 with (Path(__file__).parents[3] / "docs" / "dialects.csv").open(newline="") as _file:

@@ -25,9 +25,9 @@ from hush.curator.kept_release import plan_rows
 from hush.curator.opening import open_policy
 from hush.engines.errors import EngineError, SourceError
 from hush.engines.spark import SparkTables
+from hush.engines.spark.connection import SparkServer, check_address, check_java
 from hush.engines.spark.dialect import SPARK, atomic_expression
-from hush.engines.spark.session import SparkServer, check_address, check_java
-from hush.engines.sql.nodes import ParameterRows, call, cast, column, not_null, read, select, where
+from hush.engines.sql.nodes import ParameterRows, call, column, read, select
 from hush.engines.sql.render import plain, render
 from hush.query.plan.stability import Units
 from hush.query.schema import Schema, Table, UnitPath
@@ -152,8 +152,8 @@ def test_csv_json_orc_and_tables_of_the_catalogue_hold_the_same(spark: str, tmp_
         found = {}
         for name in sources:
             with opened.server.transaction(opened.read) as transaction:
-                query = select([cast(column("id"), "INTEGER"), column("note")], read(places[name], "t"))
-                found[name] = sorted(transaction.fetch(render(where(query, not_null(column("id"))), SPARK), {}))
+                query = select([column("id").cast("INTEGER"), column("note")], read(places[name], "t"))
+                found[name] = sorted(transaction.fetch(render(query.where(column("id").not_null()), SPARK), {}))
     with keeper.transaction() as transaction:
         transaction.session.sql("DROP TABLE `kept_visits`")
     keeper.close()

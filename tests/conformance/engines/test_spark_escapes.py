@@ -15,7 +15,7 @@ from spark_clinic import ROWS, Clinic, views_of
 
 from hush.core import HushError
 from hush.curator.opening import open_policy
-from hush.engines.spark.session import SparkServer
+from hush.engines.spark.connection import SparkServer
 
 HOSTILE = [
     "SELECT COUNT(*) AS n FROM others",

@@ -20,7 +20,7 @@ from spark_servers import Cluster, ConnectServer
 
 from hush.core.work import limited
 from hush.engines.errors import EngineError, SourceError
-from hush.engines.spark.session import SparkServer
+from hush.engines.spark.connection import SparkServer
 from hush.engines.sql.render import plain
 
 NIGHTLY = pytest.mark.skipif(

@@ -43,6 +43,11 @@ SAME = [
         "SELECT COUNT(*) AS n FROM customer c LEFT JOIN (SELECT k FROM (SELECT DISTINCT o_custkey AS k FROM orders WHERE o_totalprice > 390000) t) o "
         "ON o.k = c.c_custkey WHERE o.k IS NULL"
     ),
+    # whether a customer has an order is tested, and read again: an ANTI JOIN would lose what is read
+    "SELECT COUNT(o.o_custkey) AS n FROM customer c LEFT JOIN orders o ON o.o_custkey = c.c_custkey WHERE o.o_custkey IS NULL",
+    "SELECT COUNT(*) FILTER (WHERE o.o_custkey IS NULL) AS n FROM customer c LEFT JOIN orders o ON o.o_custkey = c.c_custkey WHERE o.o_custkey IS NULL",
+    "SELECT COUNT(*) AS n FROM customer c LEFT JOIN orders o ON o.o_custkey = c.c_custkey WHERE o.o_custkey IS NULL AND o.o_custkey IS NULL",
+    "SELECT COUNT(*) AS n FROM customer c LEFT JOIN orders o ON o.o_custkey = c.c_custkey WHERE o.o_custkey IS NULL AND (o.o_custkey IS NULL OR c_acctbal > 0)",
     # one row of a public table, of which nothing is read
     "SELECT COUNT(*) AS n FROM (SELECT o_custkey, COUNT(*) AS k FROM orders GROUP BY o_custkey) o JOIN (SELECT MAX(n_nationkey) AS m FROM nation) t ON TRUE",
     "SELECT COUNT(*) AS n FROM customer LEFT JOIN (SELECT MAX(n_nationkey) AS m, COUNT(*) AS k FROM nation) t ON TRUE",

@@ -14,9 +14,9 @@ import duckdb
 import pytest
 
 import hush
-from hush.engines.duckdb.session import text_of
 from hush.engines.sql.forcing import force
 from hush.engines.sql.nodes import column, select
+from hush.engines.sql.render import text_of
 from hush.query.errors import UnplannableError
 from hush.query.types import Kind, Type
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from hush.server import metrics, queue, rate_limits
-from hush.server.metrics import Counters, exposition
-from hush.server.queue import QuestionQueue
+from hush.server import monitoring, questions, rate_limits
+from hush.server.monitoring import Counters, exposition
+from hush.server.questions import QuestionQueue
 from hush.server.rate_limits import RateLimits
 from hush.server.settings import open_storage
 from hush.storage import Storage
@@ -20,7 +20,7 @@ print(sum(limits.visit("alice", every=1, burst=50) == 0 for _ in range(40)))
 
 
 def _opened(place: str) -> Storage:
-    return open_storage(place, (*queue.SCHEMA, *rate_limits.SCHEMA, *metrics.SCHEMA), durable=False)
+    return open_storage(place, (*questions.SCHEMA, *rate_limits.SCHEMA, *monitoring.SCHEMA), durable=False)
 
 
 def test_rates_are_exact_across_workers(place: str) -> None:
@@ -85,7 +85,7 @@ def test_whoever_is_told_that_a_question_is_cancelled_is_right(place: str) -> No
 
 def test_a_killed_worker_leaves_no_lock(place: str) -> None:
     code = (
-        "import os, sys; from hush.server.queue import SCHEMA, QuestionQueue;"
+        "import os, sys; from hush.server.questions import SCHEMA, QuestionQueue;"
         "from hush.server.settings import open_storage;"
         "t = QuestionQueue(open_storage(sys.argv[1], SCHEMA, durable=False));"
         "k = t.enter('alice', 'a', limit=30, queue=1, each=1); assert t.start(k, limit=30); os.kill(os.getpid(), 9)"

@@ -70,3 +70,11 @@ def test_a_mass_too_long_to_be_told_from_delta_claims_nothing() -> None:
     mass = 1 - (1 - Fraction(1, 10**9)) ** 1000
     short = many.epsilon(mass - Fraction(1, 10**400), strict=False)
     assert short.upper == math.inf
+
+
+def test_an_epsilon_that_is_no_float_is_asked_on_the_safe_side() -> None:
+    # The float nearest to 1/10 lies above it, and has a smaller δ: the one below it answers.
+    steps = guarantee({"type": "laplace", "scale": "100", "count": 50})
+    (direction,) = steps._both
+    below, nearest = (direction.log_delta(epsilon).upper for epsilon in (math.nextafter(0.1, 0.0), 0.1))
+    assert steps._log_delta(Fraction(1, 10)).upper == below > nearest

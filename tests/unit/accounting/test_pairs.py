@@ -20,7 +20,7 @@ from hush.accounting.pairs import (
     PoissonLaplacePair,
     ResponsePair,
 )
-from hush.core.balls import ball, down, flint, precision, up
+from hush.core.rounding import ball, down, flint, precision, up
 
 # The choices below are fixed by these seeds: they pick parameters, never noise.
 CHOICE = random.Random

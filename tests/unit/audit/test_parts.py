@@ -14,8 +14,7 @@ import pytest
 import hush
 from hush.audit.events import best_event
 from hush.audit.neighbours import as_pair, hostile, nearby_pair, random_pair, read_pairs
-from hush.audit.outcomes import Sample, described, observed
-from hush.audit.runs import AuditError, Runs, program
+from hush.audit.runs import AuditError, Runs, Sample, described, observed, program
 from hush.audit.statistics import LawTest
 
 

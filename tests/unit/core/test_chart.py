@@ -11,8 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from hush.core import InvalidValueError
-from hush.core.chart import Chart, ChartLine, MissingChartsError, bar_chart, line_chart
-from hush.core.svg import ChartAxis, ChartBar, Scale
+from hush.core.chart import Chart, ChartAxis, ChartBar, ChartLine, MissingChartsError, Scale, bar_chart, line_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 SCRIPT = "</script></title><img src=x onerror=alert(1)>\u2028&amp;"

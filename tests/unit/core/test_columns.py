@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.core import InvalidValueError
-from hush.core.columns import add, as_array, on_grid, whole_step, whole_steps
+from hush.core.grid import add, as_array, on_grid, whole_step, whole_steps
 
 STEPS = [Fraction(1), Fraction(1, 4), Fraction(1, 100), Fraction(3), Fraction(7, 3), Fraction(1, 2**40)]
 

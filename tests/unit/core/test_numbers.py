@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from dataclasses import FrozenInstanceError, dataclass
 from decimal import Decimal
 from fractions import Fraction
 
@@ -20,6 +21,7 @@ from hush.core import (
     positive,
     probability,
 )
+from hush.core.numbers import assign
 
 TENTHS = [
     "0.1",
@@ -196,3 +198,18 @@ def test_whole_numbers_have_limits():
             integer(value, "n", minimum=1, maximum=9)
     with pytest.raises(InvalidValueError, match="of at most 9"):
         integer(10, "n", maximum=9)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubled:
+    number: int
+
+    def __post_init__(self) -> None:
+        assign(self, number=2 * self.number)
+
+
+def test_fields_of_frozen_values_are_set_where_a_value_is_made_and_nowhere_else() -> None:
+    value = Doubled(3)
+    assert value.number == 6
+    with pytest.raises(FrozenInstanceError):
+        value.number = 7  # type: ignore[misc]

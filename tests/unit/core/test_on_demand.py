@@ -16,8 +16,8 @@ PACKAGES = (
     "core",
     "ledger",
     "mechanisms",
-    "mechanisms.estimators",
     "mechanisms.grouped",
+    "noise",
     "sensitivity",
 )
 

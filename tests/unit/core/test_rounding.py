@@ -9,8 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.core import PrecisionError
-from hush.core.balls import ball, down, flint, fraction_down, fraction_up, precision, up
-from hush.core.rounding import Bound, certified, decimal_unit, enclosure, float_down, float_up, short_down, short_up
+from hush.core.rounding import (
+    Bound,
+    ball,
+    certified,
+    decimal_unit,
+    down,
+    enclosure,
+    flint,
+    float_down,
+    float_up,
+    fraction_down,
+    fraction_up,
+    precision,
+    short_down,
+    short_up,
+    up,
+)
 
 FRACTIONS = st.fractions(max_denominator=10**40)
 POSITIVE = st.fractions(Fraction(1, 10**30), 10**30)

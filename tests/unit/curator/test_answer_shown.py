@@ -12,7 +12,7 @@ from rich.console import Console
 from hush.accounting import LaplaceEvent, compose
 from hush.curator.answer import Answer
 from hush.curator.opening import protect
-from hush.learn.additive import Shape
+from hush.learn.regression import Shape
 from hush.ledger.history import Budgets
 from hush.local.survey import Estimated
 

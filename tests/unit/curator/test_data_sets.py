@@ -154,8 +154,8 @@ def test_the_owners_word_for_a_databases_state_is_part_of_what_was_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = SimpleNamespace(types={"t": {"id": "BIGINT", "x": "BIGINT"}}, close=lambda: None)
-    monkeypatch.setattr(data_sets, "open_server_tables", lambda *_: opened)
-    monkeypatch.setattr(data_sets, "open_engine", lambda *_: None)
+    monkeypatch.setattr(data_sets, "open_server_tables", lambda *_, **__: opened)
+    monkeypatch.setattr(data_sets, "open_engine", lambda *_, **__: None)
     found = []
     for version, share in (("1", "false"), ("2", "true"), ("2", "true")):
         (tmp_path / "hush.toml").write_text(

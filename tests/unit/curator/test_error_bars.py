@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hush.query.plausible import SIDE, least_widths
+from hush.query.released import SIDE, least_widths
 
 
 def least(row: np.ndarray, outside: float) -> float:

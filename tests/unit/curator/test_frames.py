@@ -277,7 +277,7 @@ def test_a_missing_package_is_a_sentence_with_the_command(
         return held(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    monkeypatch.setattr("hush.engines.duckdb.other_programs.import_module", without)
+    monkeypatch.setattr("hush.engines.duckdb.sources.import_module", without)
     monkeypatch.setattr(sys.modules["hush.core.on_demand"], "import_module", without)
     with pytest.raises(HushError, match=r"pip install 'hush\[(arrow|files)\]'"):
         protect(path, budget=1, bounds={"age": (0, 120)})

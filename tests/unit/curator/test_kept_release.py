@@ -59,7 +59,7 @@ def release(
     head = ReleaseHead(kind="rows", price=Money.single("rows", Fraction(1, 100)), caveats=(), question=text)
     explained = ReleaseExplanation(head=head, rows=planned, events=tuple(events), text=text)
     how = order or Order()
-    return kept_release.release(curator.session, curator.outlet, explained, measure, WholeRelease.made, how)
+    return kept_release.release(curator.session, explained, measure, WholeRelease.made, how)
 
 
 def read(curator: Curator, sql: str, **options: object) -> list[tuple[int, ...]]:
@@ -78,10 +78,11 @@ def read(curator: Curator, sql: str, **options: object) -> list[tuple[int, ...]]
 def test_codes_come_from_the_policy_alone() -> None:
     with clinic() as curator:
         plan = plan_rows(curator.session, "SELECT age, city, cost, day, well FROM data").plan
-        assert plan.sizes == {"age": 121, "city": 3, "cost": 41, "day": 32, "well": 2}
+        sizes = {column.name: column.size for column in plan.columns}
+        assert sizes == {"age": 121, "city": 3, "cost": 41, "day": 32, "well": 2}
         assert [column.ordered for column in plan.columns] == [True, False, True, True, False]
         assert plan.columns[3].value(1) == dt.date(2024, 1, 1)
-        assert plan.rows_per_unit == 2
+        assert plan.limits.rows == 2
 
 
 def test_rows_are_clamped_and_missing_values_have_their_level_or_none() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.curator.opening import protect
-from hush.engines.duckdb.session import text_of
-from hush.engines.sql.nodes import alias, column, integer, select, text
+from hush.engines.sql.nodes import column, integer, select, text
+from hush.engines.sql.render import text_of
 
 NASTY = [
     "'",
@@ -50,7 +50,7 @@ def test_text_constants_survive(connection, value: str) -> None:
 @settings(max_examples=100, deadline=None)
 @given(label=st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=12))
 def test_names_survive(connection, label: str) -> None:
-    statement = select([column(label, "t")], select([alias(integer(7), label)]))
+    statement = select([column(label, "t")], select([integer(7).alias(label)]))
     assert connection.execute(text_of(statement)).fetchall() == [(7,)]
 
 

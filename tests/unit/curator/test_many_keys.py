@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,6 +50,31 @@ def test_without_a_delta_keys_are_listed_and_cannot_be_chosen() -> None:
         assert curator.explain(wide, epsilon=1).keys == "20000 public"
         with pytest.raises(UnplannableError, match=r"wants its keys chosen.*delta above 0"):
             curator.explain(wide, epsilon=1, keys="private")
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_choosing_keys_is_charged_for_all_keys_that_neighbours_change(neighbours: str) -> None:
+    names = pa.table({"id": [0, 0, 1, 2], "name": ["a", "b", "a", "c"], "x": [1, 2, 3, 4]})
+    budget = {"epsilon": 10, "delta": "1e-6"}
+    with protect(names, unit="id", max_rows=1, max_groups=2, budget=budget, neighbours=neighbours) as curator:
+        asked = "SELECT name, COUNT(*) AS n, MEDIAN(CLIP(x, 0, 9)) AS m FROM data GROUP BY name"
+        plan = curator.plan(asked, epsilon=1).plan
+    assert plan.selection is not None
+    assert plan.selection.mechanism.keys == (2 if neighbours == "add-remove" else 4)
+    drawn = [draw.mechanism for draw in plan.draws]
+    assert len(drawn) == 1
+    charged = [plan.selection.mechanism, *(noise.law for noise in plan.noises), *drawn]
+    assert list(plan.events) == [mechanism.event for mechanism in charged]
+
+
+def test_keys_their_threshold_and_the_numbers_share_one_delta() -> None:
+    table = pa.table({"id": [row // 12 for row in range(600)], "name": [f"n{row % 40}" for row in range(600)]})
+    with protect(table, unit="id", max_rows=1, max_groups=12, budget={"epsilon": 10, "delta": "1e-6"}) as curator:
+        plan = curator.plan("SELECT name, COUNT(*) AS n FROM data GROUP BY name", epsilon=1).plan
+    assert plan.selection is not None
+    assert plan.selection.gaussian
+    assert [type(noise.law).__name__ for noise in plan.noises] == ["GroupedGaussian"]
+    assert 0 < plan.delta < plan.meant_at <= Fraction(1, 10**6)
 
 
 def test_keys_without_a_public_list_cannot_be_listed() -> None:

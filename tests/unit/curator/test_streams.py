@@ -15,8 +15,8 @@ from hush.core import InvalidValueError
 from hush.curator import streams
 from hush.curator.curator import Curator
 from hush.curator.opening import open_policy, protect
-from hush.curator.pipeline import AtOnce
-from hush.curator.stream_state import StateFiles, StreamError, StreamState
+from hush.curator.session import Outlet
+from hush.curator.streams import StateFiles, StreamError, StreamState
 from hush.engines.protocol import DEFAULT_ROWS
 from hush.ledger import RequestConflictError
 from hush.ledger.errors import LedgerFullError
@@ -155,7 +155,7 @@ def test_killed_between_the_charge_and_the_first_state(clinic: Path, monkeypatch
     def killed(*_: object) -> None:
         raise KilledError
 
-    monkeypatch.setattr(StateFiles, "write", killed)
+    monkeypatch.setattr(StateFiles, "commit", killed)
     with pytest.raises(KilledError):
         made(clinic)
     monkeypatch.undo()
@@ -318,7 +318,7 @@ def test_a_stream_in_memory_lives_as_long_as_the_curator() -> None:
             )
 
 
-class Figures(AtOnce):
+class Figures(Outlet):
     """An outlet that notes how long work should take."""
 
     def __init__(self) -> None:
@@ -334,7 +334,8 @@ def advanced_for(path: Path, *, rows: int | None, day: str) -> float:
     path.write_text(text if rows is None else text.replace("max_rows = 1", f"max_rows = 1\nrows = {rows}"))
     with open_policy(path) as opened:
         outlet = Figures()
-        Curator(opened.session, outlet).stream.open("daily").advance(day)
+        opened.session.outlet = outlet
+        opened.stream.open("daily").advance(day)
     path.write_text(text)
     return outlet.seconds[0]
 

@@ -28,7 +28,7 @@ def terms(*questions: tuple[str, str]) -> list[QuestionTerms]:
 
 def asked(curator, planned: together.QuestionPlan, request: str = "r1") -> together.AnswersTogether:
     how = {"text": "DASHBOARD", "same": planned.identity + request, "request": request}
-    return together.ask(curator.session, curator.outlet, planned, **how)
+    return together.ask(curator.session, planned, **how)
 
 
 def spent(curator) -> Fraction:

@@ -8,7 +8,7 @@ import pytest
 
 from hush.accounting.pairs.skellam import skellam_delta
 from hush.core import InvalidValueError
-from hush.core.balls import down, up
+from hush.core.rounding import down, up
 from hush.distributed import LaplaceShare, SkellamShare
 
 

@@ -19,10 +19,8 @@ _WRITERS = {"sql/render.py", "sql/dialect.py", "postgresql/dialect.py", "spark/d
 _CONNECTIONS = {
     "duckdb/connection.py",
     "duckdb/files.py",
-    "duckdb/session.py",
     "postgresql/connection.py",
-    "spark/session.py",
-    "spark/tables.py",
+    "spark/connection.py",
 }
 _STATEMENT = re.compile(
     r"\s*(SELECT|WITH|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|ATTACH|DETACH|COPY|PREPARE|DEALLOCATE|DESCRIBE|SHOW|PRAGMA"

@@ -7,14 +7,14 @@ import pytest
 
 from hush.learn import convex_fits
 from hush.learn.convex_fits import HUBER, LOGISTIC, STEP, Perturbation, certified_minimum
-from hush.learn.features import Design, Knots, choose_knots, numeric_map, one_hot
+from hush.learn.features import Design, Knots, choose_knots, numeric_map
 
 CHOICE = np.random.default_rng(20261116)  # picks rows, never noise
 
 
 def case(loss, rows=400):
     codes = [CHOICE.integers(0, 4, rows), CHOICE.integers(0, 21, rows)]
-    maps = [one_hot(3), numeric_map(20, Knots(low=2, high=17, places=(2, 9, 17)))]
+    maps = [np.vstack([np.eye(3), np.zeros((1, 3))]), numeric_map(20, Knots(low=2, high=17, places=(2, 9, 17)))]
     design = Design(codes, maps)
     target = CHOICE.integers(0, 2, rows).astype(float) if loss is LOGISTIC else CHOICE.normal(0, 2, rows)
     how = Perturbation(

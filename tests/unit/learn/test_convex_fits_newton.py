@@ -70,7 +70,8 @@ def test_steps_without_noise_find_least_squares():
     moments, _ = rows.moments(everything, Fraction(1))
     found, _ = convex_fits.noisy_newton(
         rows,
-        lambda margins: np.clip(margins - target, -1, 1),
+        convex_fits.HUBER,
+        target,
         start=np.zeros(4),
         counted=everything,
         preconditioner=Preconditioner.of(moments, 1e-9),

@@ -31,6 +31,7 @@ from hush.ledger import (
 )
 from hush.ledger import ledger as ledger_module
 from hush.ledger.budgets import EVERY, Allowance
+from hush.ledger.errors import TooManyRequestsError
 from hush.policy.document import PolicyError
 from hush.policy.file import Policy
 
@@ -44,7 +45,7 @@ def moment(day: int) -> str:
 
 
 def set_clock(patch: pytest.MonkeyPatch, when: str) -> None:
-    for module in (backup, charging, ledger_module):
+    for module in (backup, charging, requests, ledger_module):
         patch.setattr(module, "now", lambda: when)
 
 
@@ -335,9 +336,9 @@ def test_requests_that_wait_are_bounded_in_number_and_size() -> None:
     first = ask("SELECT 0")
     for number in range(1, requests.MOST_WAITING):
         ask(f"SELECT {number}")
-    with pytest.raises(requests.TooManyRequestsError, match=r"20 requests of alice wait .* not recorded, and nothing"):
+    with pytest.raises(TooManyRequestsError, match=r"20 requests of alice wait .* not recorded, and nothing"):
         ask("SELECT 99")
-    with pytest.raises(requests.TooManyRequestsError):
+    with pytest.raises(TooManyRequestsError):
         ledger.ask_for_budget("d", epsilon=60, actor=ALICE)
     ledger.decide(first, approve=False, actor=OWNER)
     ask("SELECT 99")  # what was decided waits no longer
@@ -345,6 +346,6 @@ def test_requests_that_wait_are_bounded_in_number_and_size() -> None:
         ledger.decide(request.number, approve=True, actor=OWNER)
     for letter in "abcde":
         ask(letter * 49_000)
-    with pytest.raises(requests.TooManyRequestsError, match="the limits are 20 and 262,144"):
+    with pytest.raises(TooManyRequestsError, match="the limits are 20 and 262,144"):
         ask("f" * 49_000)
     assert len(ledger.requests(ALICE)) < 30

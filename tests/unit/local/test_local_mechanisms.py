@@ -9,9 +9,8 @@ import pytest
 from hush import local
 from hush.core import InvalidValueError
 from hush.local import LocalMean, LocalVectorMean, ProjectiveGeometry
-from hush.local.frequencies import frequency
-from hush.local.means import _best, _moments_at, _threshold, vectors_of
-from hush.local.projective_geometry import _numbers, _points, _vectors
+from hush.local.frequencies import _numbers, _points, _vectors, frequency
+from hush.local.means import _best, _moments, _threshold, vectors_of
 from hush.mechanisms.randomized_response import _binomial
 
 
@@ -89,7 +88,7 @@ def test_vector_means_reach_the_published_error():
 
 def test_the_threshold_of_vectors_is_where_the_error_is_smallest():
     best = _threshold(4.0, 100)
-    at = [99 / _moments_at(gamma, 4.0)[0] ** 2 for gamma in (best - 0.05, best, best + 0.05)]
+    at = [99 / _moments(gamma, 4.0)[0] ** 2 for gamma in (best - 0.05, best, best + 0.05)]
     assert at[1] == min(at)
 
 

@@ -1,4 +1,4 @@
-"""Half-widths of several noises together."""
+"""Noise of all groups together: its scale and price for what neighbours change, and half-widths of several noises."""
 
 from __future__ import annotations
 
@@ -8,9 +8,47 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace, sum_error
+from hush.accounting import ApproximateDPEvent, ComposedEvent, DiscreteLaplaceEvent, ZCDPEvent, compose
+from hush.mechanisms.grouped import (
+    Contribution,
+    GroupedGaussian,
+    GroupedLaplace,
+    GroupedMode,
+    GroupedQuantile,
+    sum_error,
+    zcdp_budget,
+)
 
 DRAWS = 200_000
+
+
+@pytest.mark.parametrize(("groups", "units"), [(1, 1), (3, 1), (1, 2), (3, 2)])
+def test_noise_is_as_wide_as_neighbours_differ_and_is_charged_so(groups: int, units: int) -> None:
+    """A unit changes each of its groups by 4; one that is replaced twice that, or twice as many groups."""
+    contribution, rho = Contribution(groups=groups, units=units), Fraction(1, 7)
+    laplace = GroupedLaplace.for_epsilon(Fraction(1, 2), sensitivity=4, contribution=contribution)
+    assert laplace.scale == groups * units * 4 * 2
+    assert laplace.epsilon == Fraction(1, 2)
+    single = DiscreteLaplaceEvent(scale=laplace.scale, sensitivity=4)
+    many = single if groups == 1 else ComposedEvent(parts=[(single, groups)])
+    assert laplace.event == (many if units == 1 else ApproximateDPEvent(epsilon=Fraction(1, 2)))
+    gaussian = GroupedGaussian.for_rho(rho, sensitivity=4, contribution=contribution)
+    squared = groups * (units * 4) ** 2
+    assert rho * (1 - Fraction(1, 10**9)) <= Fraction(squared) / (2 * gaussian.sigma**2) <= rho
+    if groups * units > 1:
+        assert gaussian.event == ZCDPEvent(rho=Fraction(squared) / (2 * gaussian.sigma**2))
+    for fraction, moved in ((Fraction(1, 2), 1), (Fraction(1, 4), 3), (Fraction(9, 10), 9)):
+        quantile = GroupedQuantile(fraction=fraction, points=9, epsilon=Fraction(1), contribution=contribution)
+        assert quantile.span == 2 * moved  # one row moves a score by the larger of a and b - a, either way
+        assert quantile.rate == Fraction(1, quantile.span * groups * units)
+    mode = GroupedMode(values=9, epsilon=Fraction(1), rows=5, contribution=contribution)
+    assert mode.rate == Fraction(1, 5 * groups * units)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.01", "1e-10"), ("5", "1e-3"), ("20", "1e-9")])
+def test_a_divergence_stays_within_its_epsilon_and_delta(epsilon: str, delta: str) -> None:
+    rho = zcdp_budget(Fraction(epsilon), Fraction(delta))
+    assert 0.99 * float(epsilon) < compose([ZCDPEvent(rho=rho)]).epsilon(delta) <= float(epsilon)
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hush.accounting import ZCDPEvent
 from hush.core import InvalidValueError, PrecisionError
 from hush.mechanisms.grouped import KeySelection, KeyThreshold
 from hush.mechanisms.grouped.keys import keep_probabilities, threshold_for
@@ -88,3 +89,18 @@ def test_what_is_no_column_of_counts_is_refused(units: object) -> None:
 def test_parameters_that_make_no_sense_are_refused(keywords: dict[str, int]) -> None:
     with pytest.raises(InvalidValueError):
         KeySelection(**({"epsilon": 1, "delta": "1e-5"} | keywords))
+
+
+def test_a_threshold_costs_the_noise_of_all_its_keys_and_its_delta() -> None:
+    sigma, delta = Fraction(3, 2), Fraction(1, 10**6)
+    assert KeyThreshold(sigma=sigma, delta=delta, keys=5).event == ZCDPEvent(rho=5 / (2 * sigma**2), delta=delta)
+
+
+def test_noise_decides_near_the_threshold_and_a_key_of_nobody_never_passes() -> None:
+    """Without noise all keys at the threshold pass and all below fail: of 400 each, with probability 2⁻³⁹⁹ or less."""
+    how = KeyThreshold(sigma=Fraction(50), delta=Fraction(1, 2), keys=1)
+    for units in (how.threshold, how.threshold - 1):
+        assert 0 < how.release(np.full(400, units)).sum() < 400
+    certain = KeyThreshold(sigma=Fraction(10**6), delta=Fraction(1, 2), keys=1)
+    assert not certain.release(np.zeros(400, dtype=np.int64)).any()
+    assert certain.release(np.ones(4000, dtype=np.int64)).any()

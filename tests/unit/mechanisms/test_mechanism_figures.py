@@ -104,6 +104,15 @@ def test_with_noise_has_that_noise():
         assert law.eta * law.spread / law.epsilon == 90
 
 
+def test_noise_that_cannot_be_had_is_refused_and_no_sensitivity_is_guessed():
+    with pytest.raises(InvalidValueError, match="below 1 for Gaussian noise"):
+        ProposeTestRelease.with_noise(2, delta="1e-6", eta=2, noise="gaussian", step=1)
+    with pytest.raises(TypeError, match="sensitivity"):
+        Laplace.with_noise(3)
+    with pytest.raises(InvalidValueError, match="candidates"):
+        Exponential.for_error(3)
+
+
 SCORES = [[3, 1], [0, 0, 0], [24, 8, 28, 5], [Fraction(1, 3), 0.25, -2], [5, 5, 5, 4, 0, -9], [1]]
 
 

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hush.mechanisms.grouped import quantile_draws
-from hush.mechanisms.grouped.quantile_draws import TupleKind, draw_tuples, in_order
+from hush.mechanisms.grouped import quantile
+from hush.mechanisms.grouped.quantile import TupleKind, draw_tuples, in_order
 
 
 def kinds_of(rng, runs: int, big: bool) -> list[TupleKind]:
@@ -53,8 +53,8 @@ def test_every_tuple_is_in_one_box_of_its_distance(monkeypatch, seed: int, big: 
         limits.append(bounds)
         return inside
 
-    monkeypatch.setattr(quantile_draws, "select_each", select_each)
-    monkeypatch.setattr(quantile_draws, "uniform_integers", uniform_integers)
+    monkeypatch.setattr(quantile, "select_each", select_each)
+    monkeypatch.setattr(quantile, "uniform_integers", uniform_integers)
     draw_tuples(group, kinds, Fraction(1))
     race = races[0]
     many = np.array([race["weights"], *race["times"]])

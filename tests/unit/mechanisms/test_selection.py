@@ -208,3 +208,15 @@ def test_all_the_integers_have_their_own_metric():
     """With d = |y - x|/10 the noise on whole numbers would be ten times too small, and its event free of charge."""
     with pytest.raises(HushError):
         MetricExponential(points=None, metric=lambda a, b: abs(a - b) / 10, sensitivity="0.1", epsilon=1)
+
+
+def test_all_values_of_a_stream_are_compared_with_one_noisy_threshold() -> None:
+    """So the numbers of "yes" of 40 values vary from stream to stream three times as much as those of coins would."""
+    law = AboveThreshold(threshold=0, epsilon=1, count=40)
+    streams = [law.open() for _ in range(1000)]
+    assert np.var([sum(stream.ask(0) for _ in range(40)) for stream in streams]) > 18
+
+
+def test_an_answer_of_no_category_is_reported_as_any() -> None:
+    reports = RandomizedResponse(epsilon=10**4, categories=["a", "b", "c"]).release(["none of these"] * 3000)
+    assert all(800 < np.count_nonzero(reports == name) < 1200 for name in "abc")

@@ -2,16 +2,17 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from enumeration import ONES, arb, bracket, contains, random_words, script
 
 from hush.noise import laplace
-from hush.noise.laplace import draw_many, draw_one, geometric_law, invert_exactly, laplace_law
+from hush.noise.laplace import draw_many, draw_one, geometric_law, invert_exactly
 
 SCALES = ["0.3", "1", "20", "1000", "1e-6", "1/3", "7e5", "1048576", "1e-320"]
-LAWS = [laplace_law, geometric_law]
+LAWS = [partial(geometric_law, symmetric=True), geometric_law]
 
 
 def scalar(law, word, fill):
@@ -49,7 +50,7 @@ def test_the_law_lies_between_two_rationals(scale, make, draw):
     lambda law: law._replace(s=law.s * (1 + 2.0**-38)),
 ])  # fmt: skip
 def test_a_sampler_that_trusts_its_floats_is_caught(mutate):
-    law = mutate(laplace_law(Fraction(20)))
+    law = mutate(geometric_law(Fraction(20), symmetric=True))
     caught = 0
     for k in range(1, 100, 7):
         try:
@@ -62,7 +63,7 @@ def test_a_sampler_that_trusts_its_floats_is_caught(mutate):
 @pytest.mark.parametrize("draw", [scalar, vector])
 def test_all_outcomes_to_a_depth(draw):
     """Walk all 2¹² beginnings of a word: P[X = k] lies between what is certain and what is possible."""
-    depth, law = 12, laplace_law(Fraction(1))
+    depth, law = 12, geometric_law(Fraction(1), symmetric=True)
     certain, possible = {}, {}
     for prefix in range(2**depth):
         low, high = prefix << (64 - depth), ((prefix + 1) << (64 - depth)) - 1
@@ -83,7 +84,7 @@ def test_all_outcomes_to_a_depth(draw):
 
 
 def test_zero_is_not_counted_twice_and_signs_are_fair():
-    law = laplace_law(Fraction(1))
+    law = geometric_law(Fraction(1), symmetric=True)
     for word in random_words(300):
         assert scalar(law, word, 1) == -scalar(law, word ^ 2**63, 1)
 
@@ -112,7 +113,7 @@ def test_few_leading_bits_go_to_the_fallback(b, monkeypatch):
         return invert_exactly(law, b, bits)
 
     monkeypatch.setattr(laplace, "invert_exactly", spy)
-    law = laplace_law(Fraction(20))
+    law = geometric_law(Fraction(20), symmetric=True)
     ideal = math.floor(20 * -math.log(b * 2.0**-63 * (1 + math.exp(-1 / 20)) / 2))
     assert scalar(law, b, 7) == vector(law, b, 7)
     assert abs(scalar(law, b, 7) - ideal) <= 1
@@ -120,13 +121,17 @@ def test_few_leading_bits_go_to_the_fallback(b, monkeypatch):
 
 
 def test_a_word_of_zeros_is_refined_without_a_warning():
-    for law in (laplace_law(Fraction(20)), geometric_law(Fraction(20)), laplace_law(Fraction(10) ** 9)):
+    for law in (
+        geometric_law(Fraction(20), symmetric=True),
+        geometric_law(Fraction(20)),
+        geometric_law(Fraction(10) ** 9, symmetric=True),
+    ):
         assert scalar(law, 0, 2**63 + 5) == vector(law, 0, 2**63 + 5) > 20 * 43
 
 
 def test_nothing_wraps_however_long_the_zeros():
     """At scale 2⁵² a uniform below 2^-3800 gives more than int64 holds: Python integers, not a wrapped number."""
-    law = laplace_law(Fraction(2**52))
+    law = geometric_law(Fraction(2**52), symmetric=True)
     words = [0] * 60 + [2**63]
     one = draw_one(law, script(*words, fill=2**63))
     many = draw_many(law, 1, script(*words, fill=2**63))
@@ -138,7 +143,7 @@ def test_nothing_wraps_however_long_the_zeros():
 
 @pytest.mark.parametrize("scale", ["1048577", "1e9", "1e15", "1e18", str(2**52), str(2**60 + 1), "1e400"])
 def test_large_scales_split_within_the_proven_range(scale):
-    law = laplace_law(Fraction(scale))
+    law = geometric_law(Fraction(scale), symmetric=True)
     assert 2**19 < law.high <= 2**20
     assert law.high * 2**law.low_bits == law.scale
     assert law.kappa == 2.0**-63

@@ -10,7 +10,7 @@ from predictable_bits import PredictableBits
 
 from hush import noise
 from hush.core import HushError, InvalidValueError
-from hush.noise.bits import CHUNK, fill
+from hush.noise.bits import CHUNK, drawn
 
 SCALED = {
     "discrete_laplace": ("scale", {}),
@@ -114,11 +114,11 @@ def test_memory_is_the_result_and_a_constant(draw):
 def test_chunks_join_without_seams():
     parts = []
 
-    def draw(count):
+    def draw(count, _bits):
         parts.append(count)
         return np.full(count, len(parts), dtype=np.int64 if len(parts) < 3 else object)
 
-    out = fill((3, CHUNK), draw)
+    out = drawn((3, CHUNK), draw, None)
     assert parts == [CHUNK] * 3
     assert out.dtype == object
     assert [row[0] for row in out] == [1, 2, 3]
@@ -126,13 +126,13 @@ def test_chunks_join_without_seams():
 
 
 def test_nothing_is_returned_when_a_draw_fails():
-    def draw(count):
+    def draw(count, _bits):
         if count < CHUNK:
             raise RuntimeError
         return np.zeros(count, dtype=np.int64)
 
     with pytest.raises(RuntimeError):
-        fill((CHUNK + 1,), draw)
+        drawn((CHUNK + 1,), draw, None)
 
 
 def test_predictable_bits():

@@ -10,10 +10,8 @@ from enumeration import ONES, arb, bracket, contains, precise, random_words, scr
 
 from hush import noise
 from hush.core import InvalidValueError
-from hush.noise.negative_binomial import _invert as invert_fast
-from hush.noise.negative_binomial import invert_exactly as invert_jump
-from hush.noise.negative_binomial import negative_binomial_law
-from hush.noise.poisson import draw_many, poisson_law
+from hush.noise.shares import _invert as invert_fast
+from hush.noise.shares import draw_many, invert_jump, negative_binomial_law, poisson_law
 
 RATES = ["1e-9", "0.01", "1/3", "1", "7.5", "300", "16384"]
 

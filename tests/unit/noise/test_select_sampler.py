@@ -9,7 +9,7 @@ from enumeration import ONES, arb, bracket, contains, random_words, script
 
 from hush.core import InvalidValueError
 from hush.noise import select, select_each
-from hush.noise.select import draw_each, draw_order, order_exactly, prepare
+from hush.noise.race import draw_each, draw_order, order_exactly, prepare
 
 CASES = [
     ([0, 0], "1", None), ([3, 5], "0.5", None), ([5, 3], "0.5", None), ([0, "1/3"], "2", None), ([0, 40], "1", None),
@@ -32,7 +32,7 @@ def test_the_flip_point_lies_between_two_words(scores, rate, weights, race, monk
         """Let item 0 be refined first, so that the script knows whose words it hands out."""
         return order_exactly(field, sorted(items), bits)
 
-    monkeypatch.setattr(importlib.import_module("hush.noise.select"), "order_exactly", ordered)
+    monkeypatch.setattr(importlib.import_module("hush.noise.race"), "order_exactly", ordered)
     for other in (2**63, 2**63 + 12345, 2**64 - 2**50, 2**41, 2**57, 2**64 - 2**40 + 3):
 
         def wins(word, fill, other=other):

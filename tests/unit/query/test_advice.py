@@ -16,7 +16,7 @@ import pytest
 from hush.core import HushError
 from hush.query.errors import QuestionError
 from hush.query.schema import Schema, Table, UnitPath
-from hush.query.sql import allow_list, functions, parse
+from hush.query.sql import allow_list, parse
 from hush.query.types import Kind, Type
 
 NUMBER = Type(Kind.DECIMAL, True, Fraction(0), Fraction(100), Fraction(1))
@@ -56,7 +56,7 @@ def called(text: str) -> Iterator[str]:
 
 
 def hints() -> Iterator[tuple[str, str]]:
-    for name, hint in functions._NEAREST.items():
+    for name, hint in allow_list._NEAREST.items():
         yield name, hint
     for name, (_, hint) in allow_list.REASONS.items():
         yield name, hint

@@ -9,10 +9,10 @@ import pytest
 
 from hush.policy.file import Policy
 from hush.query.expressions import Op
-from hush.query.functions.rules import spelled
+from hush.query.functions.record import spelled
 from hush.query.question import AggregateKind
 from hush.query.sql import parse
-from hush.query.sql.functions import OFFERED
+from hush.query.sql.allow_list import OFFERED
 
 DOCS = Path(__file__).parents[3] / "docs"
 SQL = (DOCS / "sql.md").read_text(encoding="utf-8").replace("\\|", "|")

@@ -15,10 +15,9 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Op
 from hush.query.functions import FUNCTIONS, call, constant
 from hush.query.functions.dates import TIME_UNITS, UNITS
-from hush.query.ranges import Interval, round_down, round_up
 from hush.query.refine import narrowed
 from hush.query.sql import parse
-from hush.query.types import Kind, Type, position
+from hush.query.types import Interval, Kind, Type, position, round_down, round_up
 
 DAYS = (dt.date(2019, 11, 3), dt.date(2021, 2, 27))
 MOMENTS = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1))

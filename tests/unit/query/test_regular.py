@@ -9,7 +9,7 @@ import pytest
 
 from hush.core import HushError
 from hush.query.errors import QuestionError
-from hush.query.functions.regular import MAX_POSITIONS, cost_of, flags_of, whole
+from hush.query.functions.texts import MAX_POSITIONS, cost_of, flags_of, whole
 
 REFUSED = {
     "(a": "ends in the middle",

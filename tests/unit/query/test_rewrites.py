@@ -6,7 +6,7 @@ import pytest
 
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.functions.dates import WEEKDAYS
-from hush.query.plan.aggregates import compile_aggregates
+from hush.query.plan.estimators import compile_aggregates
 from hush.query.plan.stability import Total
 from hush.query.sql import parse
 

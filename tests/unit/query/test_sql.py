@@ -14,7 +14,7 @@ from hush.query.errors import QuestionError, UnboundedError
 from hush.query.expressions import Call, Column, Literal, Op, Released
 from hush.query.question import AggregateKind
 from hush.query.relations import ExactKind, Filter, Join, JoinKind, PerUnit, Project, Scan, UnionAll, columns
-from hush.query.schema import Schema, Table
+from hush.query.schema import Hop, Schema, Table, UnitPath
 from hush.query.sql import parse
 from hush.query.types import Kind, Type
 
@@ -178,6 +178,26 @@ def test_joins(schema):
     assert [(left.name, right.name) for left, right in outer.on] == [("region_id", "region_id_2")]
     assert not set(columns(outer.left)) & set(columns(outer.right))
     assert question.keys[0][1].type.nullable
+
+
+@pytest.mark.parametrize("kind", ["", "LEFT", "RIGHT", "SEMI", "ANTI"])
+def test_using_a_foreign_key_is_the_join_on_it(kind):
+    """Where the key leads to the unit, it joins on the unit, too."""
+    order, whole = Hop(column="order", table="orders", key="order"), Type(Kind.INTEGER, True, step=Fraction(1))
+    tables = (
+        Table(name="orders", columns={"total": whole}, unit=UnitPath(column="customer"), keys={"order": whole}),
+        Table(
+            name="items",
+            columns={"price": whole},
+            unit=UnitPath(column="customer", hops=(order,)),
+            keys={"order": whole},
+        ),
+    )
+    shop = Schema(data="shop", tables={table.name: table for table in tables}, unit="customer")
+    text = f"SELECT COUNT(*) AS n FROM orders o {kind} JOIN items i "
+    assert ask(text + 'USING ("order")', shop) == ask(text + 'ON o."order" = i."order"', shop)
+    with pytest.raises(QuestionError, match="joined on the unit, too"):
+        ask(text.replace("orders", "(SELECT customer, total AS price FROM orders)") + "USING (price)", shop)
 
 
 def test_a_join_says_what_belongs_together(schema):

@@ -19,6 +19,8 @@ WAYS_OUT = {
     "SELECT TOP 5 PERCENT disease, COUNT(*) FROM visits GROUP BY disease": "LIMIT 10",
     "SELECT disease, COUNT(*) FROM visits GROUP BY disease FETCH FIRST 5 ROWS WITH TIES": "LIMIT 10",
     "SELECT disease, ROW_NUMBER() OVER (ORDER BY age) FROM visits": "Over rows it stands in a subquery",
+    "SELECT disease, SUM(n) AS m FROM (SELECT disease, city, COUNT(*) AS n FROM visits GROUP BY 1, 2) AS t "
+    "GROUP BY disease HAVING RANK() OVER (ORDER BY SUM(n)) = 1": "Write QUALIFY in place of HAVING.",
     "SELECT COUNT(*) FROM archive.visits": "Write visits, or clinic.visits",
     "SELECT COUNT(*) FROM visits WHERE day > CURRENT_DATE": "such as DATE '2024-12-31'",
     "SELECT COUNT(*) FROM visits WHERE at > now()": "such as DATE '2024-12-31'",

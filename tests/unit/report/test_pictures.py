@@ -10,7 +10,7 @@ import pytest
 from chart_kinds import CHARTS, answer, counts, key
 
 from hush.core import HushError
-from hush.core.svg import number_ticks, seconds, text_width, time_ticks
+from hush.core.chart import number_ticks, seconds, text_width, time_ticks
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn
 from hush.report.pictures import PlotKind, kinds, picture, plot

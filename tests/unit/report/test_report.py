@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from hush.core import HushError, InvalidValueError
-from hush.core.svg import text_width
+from hush.core.chart import text_width
 from hush.curator.answer import Answer, Money
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from hush.core import HushError, InvalidValueError
 from hush.sensitivity import FiniteFunction, distance, global_sensitivity, local_sensitivity, smooth_sensitivity
-from hush.sensitivity.order import _dense as dense
-from hush.sensitivity.order import _halving as halving
-from hush.sensitivity.order import instability, local_gap, padded, rank, smooth_gap
+from hush.sensitivity.statistics import _dense as dense
+from hush.sensitivity.statistics import _halving as halving
+from hush.sensitivity.statistics import instability, local_gap, padded, rank, smooth_gap
 
 UNIVERSE = [0, 1, 3, 7]
 RELATIONS = ["add-remove", "replace"]

@@ -22,7 +22,7 @@ from hush.server.auth.people import People
 from hush.server.errors import BadRequestError
 from hush.server.middleware import MOST_BYTES, _limited
 from hush.server.rate_limits import ConnectionLimit
-from hush.server.service import Service
+from hush.server.service import PersonalService
 from hush.server.settings import ServiceSettings
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'"
@@ -53,7 +53,7 @@ def test_every_route_and_status_has_the_headers(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("Bergen")
 
-    monkeypatch.setattr(Service, "places", broken)
+    monkeypatch.setattr(PersonalService, "places", broken)
     told = browser.get("/api/v1/questions", headers=alice)
     check(told.headers)
     assert (told.status_code, told.json()["code"]) == (500, "internal")

@@ -15,19 +15,16 @@ from starlette.datastructures import FormData
 from starlette.testclient import TestClient
 
 from hush.core import HushError
-from hush.ledger import Role
 from hush.server import app
-from hush.server.auth.csrf import CSRF_FIELD
-from hush.server.auth.people import People, Person
+from hush.server.auth.people import People
+from hush.server.auth.sessions import CSRF_FIELD
 from hush.server.pages.owner import EVERY_ROW, MOST_COLUMNS, _findings, _saved, drafted, files_beside, read_columns
 from hush.server.settings import ServiceSettings
-
-OLGA = Person(name="olga", roles=frozenset({Role.OWNER}))
 
 
 def served(policy: Path) -> Any:
     """Return as much of a service as saving a policy needs."""
-    return SimpleNamespace(settings=SimpleNamespace(policy=str(policy)), agree=lambda *_: None)
+    return SimpleNamespace(name="olga", settings=SimpleNamespace(policy=str(policy)), agree=lambda *_: None)
 
 
 @pytest.fixture
@@ -71,9 +68,9 @@ def test_the_draft_says_what_the_owner_said_and_nothing_of_rows(folder: Path) ->
 def test_a_policy_with_a_mistake_changes_nothing(folder: Path) -> None:
     place = folder / "hush.toml"
     right = drafted(read_columns(str(place), "members.csv"), answers())
-    _saved(served(place), OLGA, right, ledger=False)
+    _saved(served(place), right, ledger=False)
     with pytest.raises(HushError):
-        _saved(served(place), OLGA, right.replace('epsilon = "1"', 'epsilon = "-1"'), ledger=False)
+        _saved(served(place), right.replace('epsilon = "1"', 'epsilon = "-1"'), ledger=False)
     assert place.read_text(encoding="utf-8") == right
     assert sorted(file.name for file in folder.iterdir()) == ["hush.toml", "members.csv", "notes.txt"]
 
@@ -93,7 +90,7 @@ def test_the_page_opens_no_other_place(folder: Path, old: str, new: str) -> None
     text = drafted(read_columns(str(place), "members.csv"), answers())
     assert old in text
     with pytest.raises(HushError):
-        _saved(served(place), OLGA, text.replace(old, new, 1), ledger=False)
+        _saved(served(place), text.replace(old, new, 1), ledger=False)
     assert not place.exists()
 
 
@@ -113,12 +110,12 @@ def test_a_messy_file_is_read_as_the_owner_says(tmp_path: Path) -> None:
     assert len(found["mistakes"]) == 3  # the ward's values are spelt otherwise in the wrong encoding
     assert all(mistake.startswith("hush.toml:") for mistake in found["mistakes"])
     with pytest.raises(HushError, match="not in the encoding"):
-        _saved(served(Path(place)), OLGA, text, ledger=True)
+        _saved(served(Path(place)), text, ledger=True)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["visits.csv"]
     tables = read_columns(place, "visits.csv", {"encoding": "windows-1252"})
     text = drafted(tables, answers(**said, dates="31.12.2024"))
     assert _findings(place, text) == {"mistakes": [], "better": {}, "proposed": [], "unread": []}
-    _saved(served(Path(place)), OLGA, text, ledger=True)
+    _saved(served(Path(place)), text, ledger=True)
     assert (tmp_path / "hush.ledger").exists()
     for key, wrong in (("dates", "yesterday"), ("max_rows visits", "many"), ("max_groups visits", "0")):
         with pytest.raises(HushError, match=key.partition(" ")[0].replace("dates", "format")):

@@ -20,8 +20,16 @@ from hush.curator.pipeline import Program
 from hush.ledger import Role
 from hush.server.pgwire import connection as connection_module
 from hush.server.pgwire import server as server_module
-from hush.server.pgwire.settings import from_comments, read_setting
-from hush.server.pgwire.statements import declared, fetched, first_word, rest, split, without_database
+from hush.server.pgwire.statements import (
+    declared,
+    fetched,
+    first_word,
+    from_comments,
+    read_setting,
+    rest,
+    split,
+    without_database,
+)
 from hush.server.rate_limits import ConnectionLimit
 
 
@@ -141,6 +149,28 @@ def test_describing_is_free_and_executing_is_charged(running, token):
         raw.send_query_prepared(b"p", [])
         assert result_of(raw).ntuples == 1
         assert spent(running) > before
+
+
+@pytest.mark.parametrize(
+    ("statement", "name", "value"),
+    [
+        ("SHOW hush.EPSILON", b"hush.epsilon", b"0.5"),
+        ("SHOW datestyle;", b"DateStyle", b"ISO, MDY"),
+        ("SHOW TIME ZONE", b"TimeZone", b"UTC"),
+        ("SHOW TRANSACTION  ISOLATION LEVEL", b"transaction_isolation", b"read committed"),
+    ],
+)
+def test_a_shown_setting_has_its_own_name_described_and_run(running, token, statement, name, value):
+    """As PostgreSQL has it, however the statement writes the name."""
+    with connect(running, token, options="-c hush.epsilon=0.5") as connection:
+        raw = connection.pgconn
+        raw.send_prepare(b"p", statement.encode())
+        result_of(raw)
+        raw.send_describe_prepared(b"p")
+        described = result_of(raw)
+        raw.send_query_prepared(b"p", [])
+        shown = result_of(raw)
+        assert (described.fname(0), shown.fname(0), shown.get_value(0, 0)) == (name, name, value)
 
 
 def test_pandas_reads_an_answer(running, token):

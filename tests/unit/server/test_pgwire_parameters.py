@@ -25,7 +25,7 @@ from hush.server.pgwire.messages import (
     elements,
     parameter,
 )
-from hush.server.pgwire.parameters import parameter_types
+from hush.server.pgwire.statements import parameter_types
 
 COLUMNS = {"age": "integer", "cost": "decimal", "city": "text", "day": "date", "at": "timestamp", "ill": "boolean"}
 DATA = [

@@ -18,7 +18,7 @@ from pg_servers import RunningPgServer, certificate, connect, spent
 from hush.query.errors import QuestionError
 from hush.server.pgwire import server as server_module
 from hush.server.pgwire.catalogue import SystemCatalogue
-from hush.server.pgwire.parameters import parameter_types
+from hush.server.pgwire.statements import parameter_types
 
 _SECONDS = 30.0
 """How long a reply may take on a busy machine; one that never comes ends the test."""

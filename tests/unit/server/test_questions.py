@@ -24,8 +24,7 @@ from hush.ledger import Charge
 from hush.ledger import store as ledger_store
 from hush.server import app
 from hush.server.errors import BusyError, CancelledError, StorageError
-from hush.server.questions import Questions, Turn
-from hush.server.queue import SCHEMA, QuestionQueue
+from hush.server.questions import SCHEMA, QuestionQueue, Questions, Turn
 from hush.server.settings import ServiceSettings, open_storage
 
 
@@ -249,7 +248,8 @@ def test_should_the_asker_go_the_turn_is_kept_and_its_outcome_recorded(seconds: 
             return b""
 
         def work(turn: Turn) -> bytes:
-            return publish(session, turn, charged, compute, bytes)
+            session.outlet = turn
+            return publish(session, charged, compute, bytes)
 
         asker = asyncio.create_task(questions.run("alice", "a", work))
         assert await asyncio.to_thread(begun.wait, 20)
@@ -353,7 +353,7 @@ def test_a_worker_that_is_told_to_end_answers_first(settings: ServiceSettings, a
         with running(settings) as address:
             curator = connect(address, token=alice["authorization"].removeprefix("Bearer "))
             asked = threads.submit(curator.ask, COUNT["question"], epsilon=1)
-            while not curator._get("/questions")["questions"]:
+            while not curator._service.get("/questions")["questions"]:
                 time.sleep(0.01)
         assert len(asked.result(30)) == 1
     curator.close()

@@ -19,7 +19,7 @@ from hush.core import BudgetExceededError, HushError
 from hush.curator import streams as curator_streams
 from hush.engines.sql_engine import SqlEngine
 from hush.ledger import Actor, Ledger
-from hush.server import app, scheduler
+from hush.server import app, streams
 from hush.server.auth.people import People
 from hush.server.settings import ServiceSettings
 
@@ -38,7 +38,7 @@ PERIODS = [(TODAY + dt.timedelta(days=7 * number - 8)).isoformat() for number in
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "LOOK", 0.05)
+    monkeypatch.setattr(streams, "LOOK", 0.05)
 
 
 def bearer(people: People, name: str, *scopes: str) -> dict[str, str]:
@@ -190,7 +190,7 @@ def test_a_failure_is_told_as_failed_at_a_slot_and_stays_charged(
     monkeypatch.setattr(SqlEngine, "execute", fail)
     assert browser.post("/api/v1/streams/declared", json={**WEEKLY, "releases": 2}, headers=olga).status_code == 201
     wait_for(browser, alice, ["failed", "due"])
-    assert scheduler.AGAIN > 10  # what else is due waits for so long: it would fail alike, and be charged
+    assert streams.AGAIN > 10  # what else is due waits for so long: it would fail alike, and be charged
     page = browser.get("/api/v1/streams/weekly", headers=alice)
     assert "row's value" not in page.text
     for period in ("latest", "all"):

@@ -45,6 +45,8 @@ def test_a_raise_holds_once_a_second_owner_approves_it(
     acts = browser.get("/audit", headers=olga).text
     assert acts.count("proposed (") == 2
     assert acts.count("confirmed the proposal of otto") == 1
+    agreements = re.findall(r'"by">([^<]*)</td><td [^>]*>(proposed|confirmed the proposal of \w+) \(', acts)
+    assert set(agreements) == {("olga", "proposed"), ("otto", "proposed"), ("olga", "confirmed the proposal of otto")}
 
 
 def test_an_edit_of_the_policy_is_shown_to_the_second_owner_and_confirmed(

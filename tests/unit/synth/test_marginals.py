@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from census import ADULT, correlated_table, random_table
 
+import hush
 from hush.core import InvalidValueError
 from hush.synth import CodedTable, Domain, Marginals, all_marginals, plan_marginals
-from hush.synth.marginals import residual_of
+from hush.synth.marginals import closure, plan_residuals, residual_of, squared_sensitivity, subsets
 from hush.synth.measurements import MeasurementsError
-from hush.synth.residual import closure, plan_residuals, squared_sensitivity, subsets
 
 HALF = Fraction(1, 2)
 SMALL = Domain.of({"a": 3, "b": 4, "c": 2})
@@ -48,7 +48,7 @@ def test_no_other_noise_at_the_same_price_has_a_smaller_largest_variance() -> No
         other = prices * np.exp(generator.normal(0, 0.2, len(sets)))
         other *= prices.sum() / other.sum()
         spread = {name: plan.spread(name) * mine / new for name, mine, new in zip(sets, prices, other, strict=True)}
-        from hush.synth.residual import marginal_variance
+        from hush.synth.marginals import marginal_variance
 
         largest = max(marginal_variance(SMALL, columns, spread.__getitem__) for columns in plan.workload)
         assert largest >= best * (1 - 1e-4)
@@ -176,3 +176,11 @@ def test_bad_input_is_named() -> None:
         plan_marginals(Domain.of({"a": 2**12, "b": 2**12}), [("a", "b")], rho=HALF)
     with pytest.raises(InvalidValueError, match="optimise"):
         plan_marginals(SMALL, [("a", "b")], rho=HALF, optimise="least")
+
+
+@pytest.mark.parametrize("epsilon", [1000, 3000, 90_000])
+def test_noise_whose_variance_is_below_all_floats_leaves_the_tables_readable(epsilon: int) -> None:
+    rows = {"id": [1, 2, 3], "a": ["x", "y", "x"], "b": [1, 2, 1]}
+    with hush.protect(rows, unit="id", values={"a": ["x", "y"], "b": [1, 2]}, budget=100_000) as curator:
+        table = curator.marginals("data", by=["a", "b"], degree=2, epsilon=epsilon)["a", "b"].table
+    assert table["n"].to_pylist() == [2, 0, 0, 1]

@@ -30,7 +30,7 @@ def test_the_price_is_that_of_the_longest_column_of_the_integers() -> None:
     for period in range(60):
         matrix[period, : period + 1] = factorisation.row(period)
     squared = int((matrix**2).sum(axis=0).max())
-    assert factorisation.squared_length() == squared
+    assert factorisation.squared_length == squared
     plan = plan_stream(periods=60, rho=HALF, contribution=3)
     assert plan.rho == Fraction(9 * squared) / (2 * plan.variance) <= HALF
     assert plan.rho > HALF * (1 - Fraction(1, 10**6))

@@ -10,7 +10,7 @@ import pytest
 from hush.accounting.pairs import (
     DiscreteLaplacePair,
 )
-from hush.core.balls import ball, flint, precision
+from hush.core.rounding import ball, flint, precision
 
 
 def test_discrete_laplace_closed_form_against_its_sum() -> None:

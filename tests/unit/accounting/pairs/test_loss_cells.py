@@ -16,7 +16,7 @@ from hush.accounting.pairs import (
     PoissonGaussianPair,
     PoissonLaplacePair,
 )
-from hush.core.balls import precision
+from hush.core.rounding import precision
 
 PAIRS = [
     (PoissonGaussianPair(rate=Fraction(1, 50), mu_squared=Fraction(9, 4)), False),

@@ -9,7 +9,7 @@ import pytest
 from hush.accounting import DescriptionError, GaussianEvent, ObjectivePerturbationEvent, compose, event_from_json
 from hush.accounting.pairs import ObjectivePerturbationPair
 from hush.core import InvalidValueError
-from hush.core.balls import ball, down, flint, precision, up
+from hush.core.rounding import ball, down, flint, precision, up
 
 PAIRS = [
     ObjectivePerturbationPair(mu_squared=Fraction(mu), curvature=Fraction(curvature), two_sided=sides)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hush.accounting.pairs.poisson_gaussian import evenly_spaced, sums_on_a_line
+from hush.accounting.pairs.poisson import evenly_spaced, sums_on_a_line
 
 
 def test_long_lines_match_the_direct_sum() -> None:

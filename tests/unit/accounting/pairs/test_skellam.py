@@ -11,7 +11,7 @@ import hush
 from hush.accounting import ApproximateDPEvent, SkellamEvent, event_from_json
 from hush.accounting.pairs import SkellamPair
 from hush.core import InvalidValueError
-from hush.core.balls import ball, down, flint, up
+from hush.core.rounding import ball, down, flint, up
 from hush.distributed import SkellamShare
 
 

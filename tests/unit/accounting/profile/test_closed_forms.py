@@ -10,7 +10,7 @@ import pytest
 
 from hush.accounting.pairs import LaplacePair
 from hush.accounting.profile.closed_forms import FloatExpansion, residues
-from hush.core.balls import ball, precision
+from hush.core.rounding import ball, precision
 
 BITS = 256
 

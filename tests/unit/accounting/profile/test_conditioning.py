@@ -10,7 +10,7 @@ import pytest
 
 from hush.accounting import compose, event_from_json
 from hush.accounting.profile.conditioning import Conditioning
-from hush.core.balls import ball, precision
+from hush.core.rounding import ball, precision
 
 BITS = 256
 
@@ -93,7 +93,7 @@ def test_weak_gaussian_beside_atoms() -> None:
         event_from_json({"type": "randomized_response", "epsilon": "1.854"}),
         event_from_json({"type": "gaussian", "sigma": "200000", "sensitivity": 1}),
     ]
-    direction = compose(events)._both()[0]
+    direction = compose(events)._both[0]
     assert Conditioning.suits(direction.description.pairs)
     found = compose(events).delta("0.5")
     assert found.upper - found.lower <= 1e-9 * found.upper

@@ -8,11 +8,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from hush.engines.duckdb.session import text_of
 from hush.engines.duckdb.sources import Source
 from hush.engines.duckdb.text_files import Wanted, _kept, kept_types
 from hush.engines.sql.forcing import force
-from hush.engines.sql.nodes import TableName, alias, column, select
+from hush.engines.sql.nodes import TableName, column, select
+from hush.engines.sql.render import text_of
 from hush.query.schema import Table
 from hush.query.types import Kind, Type
 
@@ -52,14 +52,14 @@ def test_a_value_that_is_forced_twice_is_what_it_is_when_forced_once(label: str,
     with duckdb.connect() as base:
         base.execute("CREATE TABLE texts (x VARCHAR)")
         base.executemany("INSERT INTO texts VALUES ($1)", [[text] for text in TEXTS])
-        made = select([alias(_kept(column("x"), "x", wanted), "x")], TableName("texts"))
+        made = select([_kept(column("x"), "x", wanted).alias("x")], TableName("texts"))
         base.execute(f"CREATE TABLE kept AS {text_of(made)}")
         assert base.execute("DESCRIBE kept").fetchall()[0][1] == physical
         once, again = force(column("x"), "VARCHAR", type_), force(column("x"), physical, type_)
         assert once.scale == again.scale
         assert once.form == again.form
         one, other = (
-            base.execute(text_of(select([alias(value.sql, "v")], TableName(place)))).fetchall()
+            base.execute(text_of(select([value.sql.alias("v")], TableName(place)))).fetchall()
             for value, place in ((once, "texts"), (again, "kept"))
         )
     assert one == other

@@ -10,7 +10,7 @@ import pytest
 
 from hush.curator.opening import open_policy
 from hush.server.auth.people import People
-from hush.server.pages.query_builder import CONDITIONS, MEASURES, sql
+from hush.server.pages.tables import CONDITIONS, MEASURES, sql
 
 VALUES = {"age": "30", "city": "Oslo", "street": "it's here", "day": "2025-03-01"}
 

@@ -8,10 +8,10 @@ from fractions import Fraction
 import duckdb
 import pytest
 
-from hush.engines.duckdb.session import text_of
 from hush.engines.sql.forcing import force, force_index
-from hush.engines.sql.grid import grid_index, times_finer
-from hush.engines.sql.nodes import Scalar, alias, cast, column, read, select
+from hush.engines.sql.keys import grid_index, times_finer
+from hush.engines.sql.nodes import Scalar, column, read, select
+from hush.engines.sql.render import text_of
 from hush.engines.sql.values import SqlType, Value
 from hush.query.expressions import Column
 from hush.query.plan.stability import Factor
@@ -41,7 +41,7 @@ def _integers(values: list[float | None], index: Scalar) -> list[int | None]:
         connection.execute('CREATE TABLE "place" (a DOUBLE)')
         connection.executemany('INSERT INTO "place" VALUES (?)', [[value] for value in values])
         return [
-            row[0] for row in connection.execute(text_of(select([alias(index, "i")], read("place", "s")))).fetchall()
+            row[0] for row in connection.execute(text_of(select([index.alias("i")], read("place", "s")))).fetchall()
         ]
 
 
@@ -59,7 +59,7 @@ def test_a_finer_grid_has_the_integers_that_the_floats_would_have(type_: Type) -
 
 def test_whole_numbers_are_multiplied_as_such() -> None:
     factor = Factor.raw(Column("a", Type(kind=Kind.INTEGER, lower=Fraction(-5), upper=Fraction(120))), weighted=True)
-    whole = Value(cast(column("a", "s"), "BIGINT"), SqlType.INTEGER, within=(-5, 120))
+    whole = Value(column("a", "s").cast("BIGINT"), SqlType.INTEGER, within=(-5, 120))
     index = grid_index(whole, factor)
     assert "DOUBLE" not in text_of(select([index]))
     assert _integers([None, -5, 0, 7, 120], index) == [None, *(value / factor.step for value in (-5, 0, 7, 120))]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.core import InvalidValueError
-from hush.curator.new_data import PREVIEW, tables_of_files
+from hush.curator.owner import PREVIEW, tables_of_files
 
 
 def test_a_csv_file_is_proposed_by_its_first_line_and_shown_as_it_is_then_read(tmp_path: Path) -> None:

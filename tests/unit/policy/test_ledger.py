@@ -11,8 +11,7 @@ import pytest
 
 from hush.curator.data_sets import read_policy
 from hush.ledger import Actor, Ledger
-from hush.policy import budget_requests
-from hush.policy.ledger import make_ledger, open_ledger
+from hush.policy.ledger import PolicyEditError, decide_request, make_ledger, open_ledger
 
 OWNER, ANN = Actor.owner("olga"), Actor.analyst("ann")
 POLICY = """
@@ -49,7 +48,7 @@ def test_an_account_that_is_not_open_yet_keeps_its_budget(policy: Path) -> None:
     policy.write_text(policy.read_text(encoding="utf-8") + ANALYST, encoding="utf-8")
     with open_ledger(read_policy(policy)) as ledger:
         number = ledger.ask_for_budget("a", epsilon=5, actor=ANN)
-        assert budget_requests.decide(read_policy(policy), policy, ledger, number, approve=True, actor=OWNER)
+        assert decide_request(read_policy(policy), policy, ledger, number, approve=True, actor=OWNER)
     with open_ledger(read_policy(policy)) as ledger:
         assert budgets(ledger) == {"a": 5, "b": 1}
 
@@ -61,7 +60,7 @@ def test_an_account_that_the_policy_alone_keeps_smaller_is_not_raised_along(poli
     policy.write_text(policy.read_text(encoding="utf-8").replace(larger, ANALYST), encoding="utf-8")
     with open_ledger(read_policy(policy)) as ledger:
         number = ledger.ask_for_budget("a", epsilon=5, actor=ANN)
-        with pytest.raises(budget_requests.PolicyEditError, match="also that on 'b'"):
-            budget_requests.decide(read_policy(policy), policy, ledger, number, approve=True, actor=OWNER)
+        with pytest.raises(PolicyEditError, match="also that on 'b'"):
+            decide_request(read_policy(policy), policy, ledger, number, approve=True, actor=OWNER)
         assert [request.state for request in ledger.requests(ANN)] == ["waiting"]
     assert ANALYST in policy.read_text(encoding="utf-8")

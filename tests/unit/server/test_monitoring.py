@@ -13,7 +13,7 @@ from hush.cli import run
 from hush.curator.data_sets import read_policy
 from hush.ledger import Act, Actor
 from hush.policy.ledger import open_ledger
-from hush.server import audit
+from hush.server import monitoring
 from hush.server.auth.people import FailedSignIn, People
 from hush.server.rate_limits import RateLimits
 
@@ -155,8 +155,8 @@ def test_wrong_passwords_and_refused_attempts_are_failed_sign_ins_too(
 
 
 def test_a_flood_of_failures_is_counted_in_bounded_room(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "_MOST", 3)
-    counts = audit.FailureCounts(people)
+    monkeypatch.setattr(monitoring, "_MOST", 3)
+    counts = monitoring.FailureCounts(people)
     for at in range(20):
         counts.note("alice", f"10.0.0.{at}", "password")
     counts.write()

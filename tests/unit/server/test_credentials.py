@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.testclient import TestClient
 
+from hush.server.auth.credentials import RECOVERY, STEP, SecondFactor, totp
 from hush.server.auth.people import People
-from hush.server.auth.totp import RECOVERY, STEP, SecondFactor, totp
 from hush.server.errors import PeopleError
 
 WORD = "correct horse battery"

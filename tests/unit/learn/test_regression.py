@@ -9,10 +9,10 @@ import pytest
 from hush import learn
 from hush.accounting import ObjectivePerturbationEvent, compose
 from hush.core import InvalidValueError
-from hush.learn.additive import _continuation
 from hush.learn.budget import NeedsDeltaError, deviation, gaussian_budget, share_budget
 from hush.learn.features import Knots, numeric_map
 from hush.learn.model import NotFittedError
+from hush.learn.regression import _continuation
 
 CHOICE = np.random.default_rng(7)  # picks rows, never noise
 SCHEMA = {"age": (0, 99), "group": ["a", "b", "c"]}

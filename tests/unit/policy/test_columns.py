@@ -16,7 +16,7 @@ import pytest
 
 import hush
 from hush.curator.curator import Curator
-from hush.policy.python_columns import describe
+from hush.policy.columns import describe
 from hush.query.types import Kind
 
 listed = attrgetter("values")
