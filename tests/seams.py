@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hush.engines.protocol import Engine
 from hush.engines.sql.dialect import Dialect
+from hush.engines.sql_engine import SqlEngine
 from hush.ledger import Ledger
 from hush.ledger.chain import Chain
 
@@ -15,27 +15,27 @@ def chain_of(ledger: Ledger) -> Chain:
     return ledger._chain
 
 
-def run_in(engine: Engine, statement: str) -> list[tuple[Any, ...]]:
+def run_in(engine: SqlEngine, statement: str) -> list[tuple[Any, ...]]:
     """Run a statement in an engine's own session, as hush itself would."""
     return engine.connection.execute(statement)
 
 
-def cache_of(engine: Engine) -> Any:
+def cache_of(engine: SqlEngine) -> Any:
     """Return what an engine keeps between questions."""
     return engine.connection._cache
 
 
-def hash_key(engine: Engine) -> int:
+def hash_key(engine: SqlEngine) -> int:
     """Return the key by which an engine orders the rows and values of a unit."""
     return engine._salt
 
 
-def set_hash_key(engine: Engine, key: int) -> None:
+def set_hash_key(engine: SqlEngine, key: int) -> None:
     """Give an engine another's order, so that both leave out the same rows."""
     engine._salt = key
 
 
-def change_catalogue(engine: Engine, **changes: object) -> None:
+def change_catalogue(engine: SqlEngine, **changes: object) -> None:
     """Give an engine, and all of its parts that keep one, a catalogue with other fields."""
     changed = engine._catalogue._replace(**changes)
     for part in (engine, engine.connection, engine._public_rows):
@@ -43,6 +43,6 @@ def change_catalogue(engine: Engine, **changes: object) -> None:
             part._catalogue = changed
 
 
-def write_in(engine: Engine, dialect: Dialect) -> None:
+def write_in(engine: SqlEngine, dialect: Dialect) -> None:
     """Let an engine write its statements in another dialect."""
     change_catalogue(engine, dialect=dialect)

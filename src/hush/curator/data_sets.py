@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from hush.core import HushError
 from hush.core.storage import SEPARATORS
 from hush.engines.errors import SourceError
-from hush.engines.protocol import AnyEngine
 from hush.engines.registry import (
     OpenSources,
     Source,
+    SqlEngine,
     declared_columns,
     is_server,
     open_engine,
@@ -48,7 +48,7 @@ class OpenDataSet:
     """One data set, ready to be asked about."""
 
     schema: Schema
-    engine: AnyEngine
+    engine: SqlEngine
     identity: str = ""
     """The fingerprint of name, declared version and places of the tables; it depends on no row."""
     places: Mapping[str, object] = field(default_factory=dict)

@@ -34,7 +34,7 @@ from hush.curator.release import KeySelector, release
 from hush.curator.session import Accounts, MadeUpError, Session
 from hush.curator.terms import QuestionOrder, QuestionTerms
 from hush.engines.errors import EngineError
-from hush.engines.protocol import AnyEngine, Prepared
+from hush.engines.registry import SqlEngine, Statements
 from hush.ledger import ApprovalNeededError, Charge, Parked, Repeat, Replay, RequestConflictError, Share
 from hush.ledger.budgets import Outlook
 from hush.query.answers.plan import ComposedPlan, plan_composed
@@ -231,10 +231,10 @@ class Program(NamedTuple):
     """A plan with all its statements: nothing is left that could be refused."""
 
     plan: Plan | ComposedPlan
-    engine: AnyEngine
+    engine: SqlEngine
     questions: Mapping[int, Plan]
     """The questions about rows, by number; a question over answers has several."""
-    statements: Mapping[int, Prepared]
+    statements: Mapping[int, Statements]
     seconds: float
     """How long the work should take, by public figures."""
     terms: Mapping[str, Any] | None = None

@@ -1,23 +1,16 @@
-"""The protocol of engines: they compute a plan's exact integers, and nothing else."""
+"""What an engine (`hush.engines.sql_engine.SqlEngine`) returns, and how much there is to do for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.mechanisms.grouped.base import Histograms, Integers, Sparse
-from hush.query.expressions import Expression
-from hush.query.plan.plan import ExactQuery, Plan
 from hush.query.plan.stability import Statistic
-from hush.query.relations import Relation
-from hush.query.schema import Schema
-
-if TYPE_CHECKING:
-    from hush.query.plan.rows import RowPlan
 
 
 class Exact(NamedTuple):
@@ -127,82 +120,4 @@ DEFAULT_ROWS = 10**5
 """The number of rows that is assumed for a table without a declared one."""
 
 
-class Prepared(Protocol):
-    """A plan as an engine runs it: written, resolved, refused where it cannot be. Opaque but for notes and effort."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes on bounds of texts and joins, which keep the time of a question independent of its rows."""
-
-    @property
-    def effort(self) -> Effort:
-        """How much there is to do, by public figures."""
-
-
-PreparedPlan = TypeVar("PreparedPlan")
-PreparedRows = TypeVar("PreparedRows")
-
-
-class Engine(Protocol[PreparedPlan, PreparedRows]):
-    """The place of the data, as the curator knows and calls it.
-
-    An engine never changes once it is made. `described`, `matches`, `render`, `prepare` and `prepare_rows` read public
-    tables alone and cost nothing. `execute` and `rows` come after the charge; a failure there is an
-    `hush.engines.errors.EngineError`, which says nothing of any row.
-    """
-
-    def load(self) -> Mapping[str, int]:
-        """Read the files that questions need, for the first time or because they changed.
-
-        Return how many rows each table has that was read now: for the owner's log alone. From the first call on, no
-        question reads a file that is held in memory: whoever loads does, before questions come and in the background.
-        """
-
-    def described(self) -> Schema:
-        """Return the schema, with the ranges of public tables as they are now."""
-
-    def matches(self, public: Relation, keys: Sequence[Expression]) -> int:
-        """Return how many rows of a public relation agree on some expressions at most; counted when last described."""
-
-    def render(self, plan: Plan) -> PreparedPlan:
-        """Return a plan's statements without having the engine resolve them: for its notes."""
-
-    def prepare(self, plan: Plan) -> PreparedPlan:
-        """Return all statements that a plan may need; refuse a plan that the engine cannot run."""
-
-    def execute(self, prepared: PreparedPlan, choose: Choose | None = None) -> Exact:
-        """Return the exact integers; where keys are private, those of the groups that are wanted.
-
-        Without ``choose`` these are all that occur, which no answer may show.
-        """
-
-    def compute(
-        self, prepared: PreparedPlan, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
-    ) -> list[tuple[Any, ...]]:
-        """Return functions of released values, a row for each group; nothing else is read."""
-
-    def prepare_rows(self, plan: RowPlan, unit_key: str | None = None) -> PreparedRows:
-        """Return the statement of a plan's coded rows; refuse a plan that the engine cannot run."""
-
-    def rows(self, prepared: PreparedRows) -> CodedRows:
-        """Return the bounded rows of a question as integer codes."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-AnyEngine = Engine[Any, Any]
-"""An engine with any type of prepared plans."""
-
-__all__ = [
-    "AnyEngine",
-    "Choose",
-    "CodedRows",
-    "Effort",
-    "Engine",
-    "Exact",
-    "ExactQuery",
-    "Histograms",
-    "Prepared",
-    "Sparse",
-]
+__all__ = ["Choose", "CodedRows", "Effort", "Exact", "Histograms", "Pace", "Sparse"]

@@ -38,7 +38,8 @@ from hush.engines.duckdb.sources import (
 )
 from hush.engines.duckdb.text_files import json_columns
 from hush.engines.errors import SourceError
-from hush.engines.protocol import TIMEOUT, AnyEngine
+from hush.engines.protocol import TIMEOUT
+from hush.engines.sql.statements import Statements
 from hush.engines.sql_engine import SqlEngine
 from hush.query.schema import Schema
 
@@ -101,7 +102,7 @@ def open_engine(
     *,
     cache: str = DEFAULT_CACHE,
     timeout: float | None = TIMEOUT,
-) -> AnyEngine:
+) -> SqlEngine:
     """Return an engine over open sources or tables, which it closes when it is closed, or if it cannot be made.
 
     Of an embedded engine a statement may take ``timeout`` seconds, and ``cache`` says how much may be kept of earlier
@@ -122,6 +123,8 @@ __all__ = [
     "Rights",
     "ServerConnection",
     "Source",
+    "SqlEngine",
+    "Statements",
     "Unread",
     "count_unread",
     "declared_columns",

@@ -126,7 +126,12 @@ class SqlConnection(ABC):
 
 
 class SqlEngine:
-    """An engine over a connection. Use it from any thread."""
+    """An engine over a connection. Use it from any thread.
+
+    It never changes once it is made. `described`, `matches`, `render`, `prepare` and `prepare_rows` read public tables
+    alone and cost nothing. `execute` and `rows` come after the charge; a failure there is an
+    `hush.engines.errors.EngineError`, which says nothing of any row.
+    """
 
     def __init__(self, schema: Schema, connection: SqlConnection) -> None:
         self.connection = connection
@@ -138,7 +143,11 @@ class SqlEngine:
         self._public_rows = PublicRows(self._catalogue, connection.public)
 
     def load(self) -> Mapping[str, int]:
-        """Read the files that questions need, so that no question has to."""
+        """Read the files that questions need, for the first time or because they changed.
+
+        Return how many rows each table has that was read now: for the owner's log alone. From the first call on, no
+        question reads a file that is held in memory: whoever loads does, before questions come and in the background.
+        """
         rows = self.connection.load()
         if rows:
             self.described()
@@ -165,7 +174,7 @@ class SqlEngine:
         return self.execute(self.prepare(plan), choose)
 
     def render(self, plan: Plan) -> Statements:
-        """Return all statements that a plan may need. Reads public tables alone."""
+        """Return a plan's statements without having the engine resolve them: for its notes."""
         self.connection.refresh()  # a table that is gone is no reason to charge
         catalogue, fetch = self._catalogue, self.connection.public
         spread = check_fanout(plan.exact_query.relation, catalogue, fetch)
@@ -216,7 +225,10 @@ class SqlEngine:
         return prepared
 
     def execute(self, prepared: Statements, choose: Choose | None = None) -> Exact:
-        """Run a prepared plan. Call this after the charge, never before."""
+        """Return the exact integers; where keys are private, those of the groups that are wanted.
+
+        Without ``choose`` these are all that occur, which no answer may show.
+        """
         if prepared.plan.exact_query.count_units:
             return self.connection.private(prepared, choose)
         axes = prepared.rows.axes or ()
