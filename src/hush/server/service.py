@@ -396,32 +396,16 @@ class PersonalService:
         async with self.service.explaining.setdefault(self.name, asyncio.Semaphore(2)):
             return await self.with_policy(look)
 
-    async def ask(
-        self,
-        question: str,
-        parameters: Sequence[Any] | Mapping[str, Any] = (),
-        *,
-        request: str | None = None,
-        **terms: Any,
-    ) -> Answer:
+    async def ask(self, *, request: str | None = None, **terms: Any) -> Answer:
         """Answer a question, and charge it. It waits for its turn, and leaves at its slot."""
-        return await self.at_work(
-            request, lambda curator, name: curator.ask(question, parameters, request=name, **terms)
-        )
+        return await self.at_work(request, lambda curator, name: curator.ask(**terms, request=name))
 
-    async def dummy(
-        self,
-        question: str,
-        parameters: Sequence[Any] | Mapping[str, Any] = (),
-        *,
-        rate: Rate = Rate.TRIALS,
-        **terms: Any,
-    ) -> Answer:
+    async def dummy(self, *, rate: Rate = Rate.TRIALS, **terms: Any) -> Answer:
         """Answer a question about made-up rows: free, and marked as made up."""
 
         def ask(curator: Curator) -> Answer:
             with curator.dummy() as made_up:
-                return made_up.ask(question, parameters, **terms)
+                return made_up.ask(**terms)
 
         return await self.for_nothing(rate, ask)
 
