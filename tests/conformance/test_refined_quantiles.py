@@ -28,11 +28,11 @@ def score_on_paper(values: np.ndarray, item, weight: int, point: int, shift: int
         case "quantile":
             target = item.choice.fraction.numerator * whole
         case "min":
-            target = min(item.mechanism.aims.rank, whole // 2)
+            target = min(item.mechanism.rank, whole // 2)
         case _:
-            target = whole - min(item.mechanism.aims.rank, whole // 2)
+            target = whole - min(item.mechanism.rank, whole // 2)
     target += shift
-    return -int(min(max(b * below - target, target - b * upto, 0), item.mechanism.aims.cut))
+    return -int(min(max(b * below - target, target - b * upto, 0), item.mechanism.cut))
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "20", "2000"])
@@ -57,8 +57,8 @@ def test_scores_are_those_of_the_whole_grid(owned: bool, epsilon: str) -> None:
                 weight = item.choice.weight(how.exact_query.limits)
                 assert int(sparse.weights.sum()) == weight * len(mine)
                 assert sparse.cells is not None
-                lines = PointRuns(item.mechanism.aims, [sparse])
-                for shift in (-item.mechanism.aims.spread, item.mechanism.aims.spread):
+                lines = PointRuns(item.mechanism, [sparse])
+                for shift in (-item.mechanism.spread, item.mechanism.spread):
                     _, begin, end, distance = lines.runs(shift)
                     assert int((end - begin).sum()) == POINTS
                     for at in np.flatnonzero(end > begin)[:: max(1, len(begin) // 60)]:

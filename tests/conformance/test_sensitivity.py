@@ -193,9 +193,9 @@ def scores(item, mine: Sparse | None, theirs: Sparse | None) -> list[np.ndarray]
             dense[sparse.bins] = sparse.weights
             weights.append(dense)
         return [weights[0] - weights[1]]
-    lines = [PointRuns(item.mechanism.aims, [sparse]) for sparse in (mine, theirs)]
+    lines = [PointRuns(item.mechanism, [sparse]) for sparse in (mine, theirs)]
     changes = []
-    for shift in (-item.mechanism.aims.spread, item.mechanism.aims.spread):
+    for shift in (-item.mechanism.spread, item.mechanism.spread):
         found = []
         for line in lines:
             _, begin, end, distance = line.runs(shift)

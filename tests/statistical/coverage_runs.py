@@ -193,8 +193,8 @@ def _exact_pick(item: Draw, choice: DrawnAggregate, sparse: Sparse) -> Any:
     if choice.kind is DrawKind.QUANTILE:
         aim = choice.fraction * whole
     elif choice.kind is DrawKind.MIN:
-        aim = min(item.mechanism.aims.rank, whole // 2)
+        aim = min(item.mechanism.rank, whole // 2)
     else:
-        aim = max(whole - item.mechanism.aims.rank, whole - whole // 2)
+        aim = max(whole - item.mechanism.rank, whole - whole // 2)
     at = next(i for i, one in enumerate(upto) if one >= aim)
     return (histogram.factor.first + int(sparse.bins[at]) * histogram.cell) * histogram.factor.step

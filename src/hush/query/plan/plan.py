@@ -463,7 +463,7 @@ def caveats(
     # a unit by its column's name without a trailing _id, or "row"
     unit = "row" if schema.unit is None else schema.unit.removesuffix("_id") or schema.unit
     quantiles = [draw.mechanism for draw in draws if isinstance(draw.mechanism, grouped.GroupedQuantile)]
-    ranks = [-(-quantile.aims.rank // quantile.row_weight) for quantile in quantiles if quantile.aims.rank]
+    ranks = [-(-quantile.rank // quantile.row_weight) for quantile in quantiles if quantile.rank]
     if ranks:
         lines.append(
             f"MIN and MAX are quantiles, not the true extremes: about {max(ranks):,} rows lie beyond the value (with "
@@ -473,7 +473,7 @@ def caveats(
     lines += _value_caveats(question, bounds, estimators, unit)
     if question.keys and not question.aggregates and key_count is not None:
         lines.append("the keys are public: the list is free, and does not say which of them the data have")
-    elif any(quantile.aims.ties is not None for quantile in quantiles):
+    elif any(quantile.ties is not None for quantile in quantiles):
         lines.append(
             "where many rows share few values, the ± of a quantile also covers the gaps between them, and may be wider "
             "at a higher price; a step in the policy, or ROUND in the question, makes it narrower"
