@@ -387,7 +387,7 @@ class OtherWriter:
         A refined one has ``cells`` between them, how many cells the bin has: bins near the target are counted cell by
         cell, and the others (`hush.mechanisms.grouped.quantile`) as a whole. ``bin`` is the number of the first cell.
         """
-        choice, histogram = draw.choice, draw.choice.histogram
+        choice, histogram = draw.choices[0], draw.histogram
         rows, number = binned(self._rows, histogram, self._lists)
         test = condition_in(rows, histogram.population)
         cell = (number if test is None else case((test, number))).alias("bin")
@@ -607,7 +607,9 @@ def queries_of(plan: Plan, rows: Rows, lists: Lists) -> tuple[Select | None, dic
         if isinstance(statistic, Distinct) and f"s{index}" not in done:
             writer = OtherWriter(exact_query, rows, Reads.of([statistic]), lists)
             distinct[index] = writer.distinct(statistic)
-    histograms = [OtherWriter(exact_query, rows, Reads.of([draw.choice]), lists).histogram(draw) for draw in plan.draws]
+    histograms = [
+        OtherWriter(exact_query, rows, Reads.of([draw.choices[0]]), lists).histogram(draw) for draw in plan.draws
+    ]
     return main, distinct, histograms
 
 
