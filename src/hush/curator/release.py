@@ -29,7 +29,7 @@ _MICROSECONDS = 10**6
 
 
 class Picks(NamedTuple):
-    """What was drawn for a choice: each group's value, and how far off it may be."""
+    """The values that were drawn for a choice, one for each group, and their half-widths."""
 
     values: list[Any]
     half_widths: list[float | None]

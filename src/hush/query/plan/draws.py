@@ -138,7 +138,7 @@ class Draw:
     confidences: Mapping[DrawnAggregate, float]
     """The choices, one or several quantiles of one column, each with how often its interval holds."""
     histogram: Histogram
-    """What is counted; for several quantiles whole bins, without the finer cells of a single one."""
+    """The bins that are counted; for several quantiles without the finer cells of a single one."""
     mechanism: grouped.GroupedQuantile | grouped.GroupedMode | grouped.GroupedDistribution
     epsilon: Fraction
     """The share of the question's ε for these choices."""
