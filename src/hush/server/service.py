@@ -40,7 +40,7 @@ from hush.curator.answer import Answer, Money
 from hush.curator.curator import Curator
 from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refuse_sharing
 from hush.curator.explanation import Explanation
-from hush.curator.session import Outlet, Session
+from hush.curator.session import AnalystSession, Outlet
 from hush.engines.protocol import DEFAULT_ROWS
 from hush.ledger import Actor, LedgerError, ParkedQuestion
 from hush.ledger.budgets import Spending
@@ -119,7 +119,7 @@ class OpenPolicy:
         names = self.policy.analysts[person.name].data
         streams = streams_of(self.policy, person.name)
         data_sets = {name: self.data_sets[name] for name in names}
-        return Curator(Session(data_sets, self.ledger, person.name, streams=streams, outlet=outlet))
+        return Curator(AnalystSession(data_sets, self.ledger, person.name, streams=streams, outlet=outlet))
 
     def check_room(self) -> None:
         """Refuse a charge when the service has used its quota of the disk."""
