@@ -57,7 +57,7 @@ _MOST_BARS = 8
 _USUAL = 25
 """The proposed price is the limit of the smaller budget over this, whatever is left: it stays while there is room."""
 _MOVED = ("prices", "odds", "takes", "more", "bars", "outputs")
-"""What the page's script needs to move the slider."""
+"""The values with which the page's script moves the slider."""
 
 
 @ROUTES.page("GET /ask", ANALYST)

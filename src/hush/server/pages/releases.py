@@ -243,7 +243,7 @@ def _example(data_set: dict[str, Any] | None, kind: str) -> str:
 
 
 def _drawn_model(model: Model, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the page shows of a model beside its explanation, with the prediction that the query asks for."""
+    """Return the parts of a model beside its explanation, with the prediction that the query asks for."""
     fields = _fields(model, query)
     prediction, problem = "", None
     if any(name.startswith(_PREFIX) for name in query):

@@ -1,4 +1,4 @@
-"""PostgreSQL's types, each stated once in ``types.tsv``: its numbers and names, and what becomes of it here."""
+"""PostgreSQL's types, each stated once in ``types.tsv``: its numbers, names, and use."""
 
 from __future__ import annotations
 
